@@ -1,0 +1,55 @@
+# Everything a fresh machine needs is python3 (3.10 or newer, with venv) and make.
+#
+#   make demo      see a real function go through every stage, and run
+#   make test      the tests
+#   make lint      ruff and mypy
+#   make bench     compile time and run time beside torch.jit and eager
+#   make explore   random programs until you press Ctrl-C (or BUDGET=600 seconds)
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+BUDGET ?= 600
+
+PY    := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+# Workers that each start a thread per core only get in one another's way.
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: help demo test lint bench explore setup clean
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo: setup
+	@$(PY) -m jitlite demo
+
+test: setup
+	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+lint: setup
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+bench: setup
+	$(PY) benchmarks/compile_time.py
+	$(PY) benchmarks/run_time.py
+
+explore: setup
+	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py -k explore -s $(ARGS)
+
+setup: $(READY)
+
+$(READY): setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+	  || { echo "jitlite needs Python 3.10 or newer; say which with make PYTHON=python3.12 ..." >&2; exit 2; }
+	@echo "setting up $(VENV): once, a minute or two, most of it torch" >&2
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(PY) -m pip install -q --disable-pip-version-check 'pip>=22.3' setuptools
+	PIP_CONSTRAINT=constraints.txt $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,73 @@
+"""How fast compiled functions run, beside eager Python and torch.jit.script.
+
+    python benchmarks/run_time.py [--only collatz,cell] [--rounds 15] [--json out.json]
+
+A ratio above 1 says that jitlite is that many times faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Dict, Tuple
+
+import torch
+from timing import calls_for, interleaved, ratio, shown
+from workloads import run_workloads
+
+import jitlite
+from jitlite.equality import difference
+
+
+def measure(function: Callable[..., Any], args: Tuple[Any, ...], rounds: int) -> Dict[str, float]:
+    """Median seconds a call of each contestant, and jitlite's ratios to the others."""
+    contestants = {"eager": function, "torch.jit": torch.jit.script(function), "jitlite": jitlite.script(function)}
+    expected = function(*args)
+    differs = difference(expected, contestants["jitlite"](*args))
+    if differs:
+        raise AssertionError(f"{function.__name__}: {differs}")
+
+    def repeated(run: Callable[..., Any]) -> Tuple[Callable[[], None], int]:
+        calls = calls_for(lambda: run(*args), 0.02)
+
+        def loop() -> None:
+            for _ in range(calls):
+                run(*args)
+
+        return loop, calls
+
+    loops = {name: repeated(run) for name, run in contestants.items()}
+    seconds = interleaved({name: loop for name, (loop, _) in loops.items()}, rounds)
+    per_call = {name: [t / loops[name][1] for t in times] for name, times in seconds.items()}
+    found = {name: statistics.median(times) for name, times in per_call.items()}
+    found["to torch.jit"] = ratio(per_call["jitlite"], per_call["torch.jit"])
+    found["to eager"] = ratio(per_call["jitlite"], per_call["eager"])
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="names of workloads, joined by commas")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", help="write the figures to this file")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    workloads = run_workloads()
+    names = options.only.split(",") if options.only else list(workloads)
+    figures = {}
+    print(f"{'':16} {'eager':>10} {'torch.jit':>10} {'jitlite':>10} {'to torch.jit':>13} {'to eager':>9}")
+    for name in names:
+        found = figures[name] = measure(*workloads[name], options.rounds)
+        times = " ".join(f"{shown(found[who]):>10}" for who in ("eager", "torch.jit", "jitlite"))
+        print(f"{name:16} {times} {found['to torch.jit']:12.2f}x {found['to eager']:8.2f}x")
+    if options.json:
+        Path(options.json).write_text(json.dumps(figures, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,87 @@
+"""Are two results the same, to the last detail that a program can see?
+
+What `jitlite run --check`, the demo, the self-check and the tests compare with.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+_RELATIVE, _ABSOLUTE = 1e-5, 1e-7
+"""How far tensors may be apart: eager and jitlite call the same kernels, but may batch them differently."""
+
+
+def difference(expected: Any, got: Any, path: str = "result") -> str | None:
+    """None where the two are equal, else a sentence that says where they differ.
+
+    Types count (`1`, `1.0` and `True` differ), NaN equals NaN, the order of a dict's keys counts, exceptions are equal
+    when type and message are, tensors when dtype, shape, device, requires_grad and values are.
+    """
+    if isinstance(expected, BaseException) or isinstance(got, BaseException):
+        return _exceptions(expected, got, path)
+    if isinstance(expected, torch.Tensor) and isinstance(got, torch.Tensor):
+        return _tensors(expected, got, path)
+    if isinstance(expected, tuple) and isinstance(got, tuple) and not hasattr(expected, "_fields"):
+        return _sequences(expected, got, path)
+    if type(expected) is not type(got):
+        return f"{path}: {type(got).__name__} {got!r}, expected {type(expected).__name__} {expected!r}"
+    if isinstance(expected, list | tuple):
+        return _sequences(expected, got, path)
+    if isinstance(expected, dict):
+        if list(expected) != list(got):
+            return f"{path}: keys {list(got)}, expected {list(expected)}"
+        return _first(difference(v, got[k], f"{path}[{k!r}]") for k, v in expected.items())
+    if isinstance(expected, float | complex):
+        same = _same_number(expected, got)
+        return None if same else f"{path}: {got!r}, expected {expected!r}"
+    return None if expected == got else f"{path}: {got!r}, expected {expected!r}"
+
+
+def _first(found: Any) -> str | None:
+    return next((sentence for sentence in found if sentence), None)
+
+
+def _sequences(expected: Any, got: Any, path: str) -> str | None:
+    if len(expected) != len(got):
+        return f"{path}: {len(got)} elements, expected {len(expected)}"
+    return _first(difference(e, g, f"{path}[{i}]") for i, (e, g) in enumerate(zip(expected, got, strict=True)))
+
+
+def _same_number(expected: float | complex, got: float | complex) -> bool:
+    if isinstance(expected, complex) and isinstance(got, complex):
+        return _same_number(expected.real, got.real) and _same_number(expected.imag, got.imag)
+    if isinstance(expected, float) and isinstance(got, float):
+        if math.isnan(expected) or math.isnan(got):
+            return math.isnan(expected) and math.isnan(got)
+        return expected == got and math.copysign(1, expected) == math.copysign(1, got)
+    return False
+
+
+def _tensors(expected: torch.Tensor, got: torch.Tensor, path: str) -> str | None:
+    for what in ("dtype", "shape", "device", "layout", "requires_grad"):
+        e, g = getattr(expected, what), getattr(got, what)
+        if e != g:
+            return f"{path}: {what} {g}, expected {e}"
+    e, g = expected.detach(), got.detach()
+    if e.is_sparse:
+        e, g = e.to_dense(), g.to_dense()
+    if e.is_floating_point() or e.is_complex():
+        same = torch.allclose(g, e, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True)
+    else:
+        same = torch.equal(g, e)
+    return None if same else f"{path}: values {g.flatten()[:6].tolist()}, expected {e.flatten()[:6].tolist()}"
+
+
+def _exceptions(expected: Any, got: Any, path: str) -> str | None:
+    if type(expected) is not type(got):
+        return f"{path}: {_named(got)}, expected {_named(expected)}"
+    if str(expected).splitlines()[:1] != str(got).splitlines()[:1]:
+        return f"{path}: message {str(got)!r}, expected {str(expected)!r}"
+    return None
+
+
+def _named(value: Any) -> str:
+    return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else f"{value!r}"

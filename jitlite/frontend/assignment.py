@@ -1,0 +1,185 @@
+"""Assignments: to names, tuples of targets, subscripts and attributes, plain and augmented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.frontend import tree
+from jitlite.frontend.emitter import Emitter, statement
+from jitlite.frontend.expressions import BINARY
+from jitlite.frontend.indexing import emit_index, emit_subscript_assign, index_tensor
+from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.ir.overloads import NamedValue
+from jitlite.ir.types import Type
+from jitlite.source import CompileError, NotSupportedError, SourceRange
+
+IN_PLACE = {
+    "+": "aten::add_", "-": "aten::sub_", "*": "aten::mul_", "/": "aten::div_", "%": "aten::remainder_",
+    "floordiv": "aten::floor_divide_", "|": "aten::__ior__", "&": "aten::__iand__", "^": "aten::__ixor__",
+    "<<": "aten::__ilshift__", ">>": "aten::__irshift__", "pow operator": "aten::pow_",
+}  # fmt: skip
+"""Augmented assignment to tensors and lists, which changes them in place as in Python."""
+
+
+@statement(tree.Assign)
+def emit_assign(em: Emitter, stmt: tree.Assign) -> None:
+    if stmt.value is None:
+        raise NotSupportedError("annotated assignments without assigned value aren't supported", stmt.range)
+    if len(stmt.targets) == 1:
+        _assign_single(em, stmt.targets[0], stmt.value, stmt.type, stmt.range)
+        return
+    # `a = b = e` evaluates e once and assigns it to the targets from left to right
+    name = em.temporary("assigned")
+    em.assign(name, em.emit_sugared(stmt.value), stmt.value.range)
+    stored = tree.Var(tree.Ident(name, range=stmt.value.range), range=stmt.value.range)
+    for target in stmt.targets:
+        _assign_single(em, target, stored, None, stmt.range)
+
+
+def _assign_single(
+    em: Emitter, target: tree.Expr, value: tree.Expr, annotation: tree.Expr | None, range: SourceRange
+) -> None:
+    hint = None if annotation is None else em.parse_type(annotation)
+    if isinstance(target, tree.Var):
+        sugared = em.emit_sugared(value, hint)
+        if hint is not None:
+            sugared = SimpleValue(_annotated(em, sugared.as_value(em, value.range), hint, value.range))
+        em.assign(target.name.name, sugared, target.range, hint)
+    elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
+        _assign_tuple(em, target, em.emit_sugared(value), value.range)
+    elif isinstance(target, tree.Subscript):
+        emit_subscript_assign(em, range, target, NamedValue(None, em.emit(value), range=value.range))
+    elif isinstance(target, tree.Select):
+        assigned = em.emit_sugared(value, hint).as_value(em, value.range)
+        em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned)
+    else:
+        raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+
+
+def _annotated(em: Emitter, value: Value, hint: Type, range: SourceRange) -> Value:
+    """A value under an annotation: widened to Any where that is what is said."""
+    if hint is T.ANY and value.type is not T.ANY:
+        return em.cast(value, T.ANY)
+    if isinstance(hint, T.ListType) and value.node.kind == "prim::EmptyListLiteral":
+        return em.convert(hint, value, range)
+    return value
+
+
+def assign_targets(
+    em: Emitter, targets: Sequence[tree.Expr], values: Sequence[SugaredValue], range: SourceRange
+) -> None:
+    """Assign `values` to `targets`, of which one may be starred and then takes what the others leave."""
+    position = 0
+    for target in targets:
+        if isinstance(target, tree.Starred):
+            position = _assign_starred(em, target, values, position, len(values) - (len(targets) - 1))
+            continue
+        _assign_value(em, target, values[position], range)
+        position += 1
+
+
+def _assign_value(em: Emitter, target: tree.Expr, value: SugaredValue, range: SourceRange) -> None:
+    if isinstance(target, tree.Var):
+        em.assign(target.name.name, value, target.range)
+    elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
+        _assign_tuple(em, target, value, range)
+    elif isinstance(target, tree.Subscript):
+        emit_subscript_assign(em, range, target, NamedValue(None, value.as_value(em, range), range=range))
+    elif isinstance(target, tree.Select):
+        em.emit_sugared(target.value).set_attr(em, range, target.name.name, value.as_value(em, range))
+    else:
+        raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+
+
+def _assign_starred(
+    em: Emitter, target: tree.Starred, values: Sequence[SugaredValue], start: int, count: int
+) -> int:
+    if not isinstance(target.value, tree.Var):
+        raise CompileError("a starred target must be a name", target.range)
+    taken = [v.as_value(em, target.range) for v in values[start : start + count]]
+    em.assign(target.value.name.name, SimpleValue(em.make_tuple(taken)), target.value.range)
+    return start + count
+
+
+def _assign_tuple(
+    em: Emitter, target: tree.TupleLiteral | tree.ListLiteral, value: SugaredValue, range: SourceRange
+) -> None:
+    starred = sum(isinstance(e, tree.Starred) for e in target.elements)
+    if starred > 1:
+        raise CompileError("only one starred expression is allowed on the left-hand side", target.range)
+    if starred and len(target.elements) == 1:
+        raise CompileError("a starred expression needs another target beside it", target.range)
+    wanted = len(target.elements) - starred
+    parts = value.as_tuple(em, range, None if starred else wanted)
+    if len(parts) < wanted or (len(parts) > wanted and not starred):
+        at_least = "at least " if starred else ""
+        many = "not enough" if len(parts) < wanted else "too many"
+        raise CompileError(
+            f"{many} values to unpack", target.range, expected=f"{at_least}{wanted}", found=str(len(parts))
+        )
+    assign_targets(em, target.elements, parts, range)
+
+
+# -- augmented
+def _operator(op: str, t: Type) -> str:
+    """The operator for `op=` on a value of type `t`."""
+    if (T.is_subtype(t, T.TENSOR) and op in IN_PLACE) or (isinstance(t, T.ListType) and op in "+*"):
+        return IN_PLACE[op]
+    return BINARY[op]
+
+
+@statement(tree.AugAssign)
+def emit_augmented(em: Emitter, stmt: tree.AugAssign) -> None:
+    target = stmt.target
+    if isinstance(target, tree.Var):
+        old = em.emit(target)
+        new = _augment(em, stmt, old)
+        em.assign(target.name.name, SimpleValue(new), target.range)
+    elif isinstance(target, tree.Subscript):
+        _augment_subscript(em, stmt, target)
+    elif isinstance(target, tree.Select):
+        owner = em.emit_sugared(target.value)
+        old = owner.attr(em, target.range, target.name.name).as_value(em, target.range)
+        owner.set_attr(em, stmt.range, target.name.name, _augment(em, stmt, old))
+    else:
+        raise CompileError("unexpected expression on the left-hand side of an augmented assignment", target.range)
+
+
+def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
+    if old.type is T.STRING and stmt.op == "%":
+        return em.node("aten::percentFormat", [old, em.emit(stmt.value)], [T.STRING], stmt.range).output
+    value = em.emit(stmt.value)
+    if isinstance(old.type, T.TupleType) and isinstance(value.type, T.TupleType) and stmt.op == "+":
+        return em.make_tuple([*em.unpack_tuple(old), *em.unpack_tuple(value)])
+    return em.op(_operator(stmt.op, old.type), [old, NamedValue(None, value, range=stmt.value.range)], range=stmt.range)
+
+
+def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript) -> None:
+    container = em.emit(target.value)
+    if T.is_subtype(container.type, T.TENSOR):
+        _augment_tensor_item(em, stmt, target, container)
+        return
+    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+        raise NotSupportedError(
+            f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range
+        )
+    if not isinstance(container.type, T.ListType | T.DictType):
+        raise CompileError(f"{container.type.annotation} does not support augmented assignment", target.range)
+    index = em.emit(target.indices[0])
+    # Python reads the item before it evaluates the right-hand side
+    old = em.op("aten::__getitem__", [container, index], range=stmt.range)
+    new = _augment(em, stmt, old)
+    em.op("aten::_set_item", [container, index, new], range=stmt.range)
+
+
+def _augment_tensor_item(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript, tensor: Value) -> None:
+    sliced, tensors = index_tensor(em, target.range, tensor, target.indices)
+    if not tensors:
+        _augment(em, stmt, sliced)
+        return
+    indexed = emit_index(em, stmt.range, sliced, tensors)
+    indices = indexed.node.inputs[1]
+    augmented = _augment(em, stmt, indexed)
+    em.op("aten::index_put_", [sliced, indices, augmented], range=stmt.range)

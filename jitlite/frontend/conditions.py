@@ -1,0 +1,344 @@
+"""Conditions: truth values, `is`, `and`/`or`/`not`, isinstance, hasattr, and what they say about types.
+
+A condition decided by types alone is *static*: only the branch it takes is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jitlite.frontend import tree
+from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.scope import Condition, RefinementSet
+from jitlite.frontend.values import SimpleValue, SpecialForm
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.types import Type
+from jitlite.source import CompileError, SourceRange
+
+
+def emit_condition(em: Emitter, expr: tree.Expr) -> Condition:
+    """A bool with what its truth says about variables."""
+    with em.at(expr.range):
+        if isinstance(expr, tree.BinOp) and expr.op in ("and", "or"):
+            return _emit_logical(em, expr, is_or=expr.op == "or")
+        if isinstance(expr, tree.BinOp) and expr.op in ("is", "is not"):
+            return _emit_identity(em, expr)
+        if isinstance(expr, tree.UnaryOp) and expr.op == "not":
+            inner = emit_condition(em, expr.operand)
+            value = em.op("aten::__not__", [inner.value], range=expr.range)
+            return Condition(value, inner.refinements.negation(), None if inner.static is None else not inner.static)
+        if isinstance(expr, tree.Apply):
+            form = _type_test(em, expr)
+            if form == "isinstance":
+                return emit_isinstance(em, *_two_arguments(expr, form))
+            if form == "hasattr":
+                return emit_hasattr(em, *_two_arguments(expr, form))
+        value = to_bool(em, em.emit(expr), expr.range)
+        return Condition(value, static=_static_value(value))
+
+
+def _type_test(em: Emitter, expr: tree.Apply) -> str | None:
+    """`isinstance` or `hasattr` if that is what is called (also as `torch.jit.isinstance`)."""
+    callee = expr.callee
+    if isinstance(callee, tree.Var) or (isinstance(callee, tree.Select) and callee.name.name == "isinstance"):
+        name = callee.name.name
+        if name not in ("isinstance", "hasattr") and em.frame.is_defined(name):
+            return None
+        sugared = em.emit_sugared(callee)
+        if isinstance(sugared, SpecialForm) and sugared.form in ("isinstance", "hasattr"):
+            return sugared.form
+    return None
+
+
+def _two_arguments(expr: tree.Apply, name: str) -> tuple[tree.Expr, tree.Expr]:
+    if len(expr.args) != 2 or expr.keywords:
+        raise CompileError(f"{name} takes two arguments", expr.range, found=f"{len(expr.args)}")
+    return expr.args[0], expr.args[1]
+
+
+def _static_value(value: Value) -> bool | None:
+    """The value of a condition where the compiler may decide it: literals and what the language says of itself."""
+    if value.node.kind == "aten::is_scripting":
+        return True
+    if value.node.kind == "aten::has_torch_function":
+        return False
+    if is_constant(value):
+        return bool(constant_of(value))
+    return None
+
+
+def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
+    """The truth value of a bool, number or tensor.
+
+    Raises:
+        CompileError: for other types, whose truth TorchScript does not define.
+    """
+    if value.type is T.BOOL:
+        return value
+    if T.is_subtype(value.type, T.TENSOR) or value.type in (T.INT, T.FLOAT):
+        return em.op("aten::Bool", [value], range=range)
+    raise CompileError(
+        f"Could not cast value of type {value.type.annotation} to bool", range,
+        expected="bool, int, float or Tensor", found=value.type.annotation, hint=_truth_hint(value.type),
+    )  # fmt: skip
+
+
+def _truth_hint(t: Type) -> str | None:
+    if isinstance(t, T.OptionalType):
+        return "write `x is not None`"
+    if isinstance(t, T.ListType | T.DictType) or t is T.STRING:
+        return "write `len(x) > 0`"
+    return None
+
+
+def insert_refinements(em: Emitter, refinements: RefinementSet, range: SourceRange) -> None:
+    """At the start of a branch, give the refined variables their narrower types."""
+    for name, t in refinements.when_true.items():
+        found = em.frame.find(em, name)
+        if isinstance(found, SimpleValue):
+            em.assign(name, SimpleValue(em.cast(found.value, t)), range)
+
+
+# -- is, is not
+def _none_status(value: Value) -> str:
+    if value.type is T.NONE or (is_constant(value) and constant_of(value) is None):
+        return "always"
+    if value.type is T.ANY or (isinstance(value.type, T.UnionType) and T.NONE in value.type.members):
+        return "maybe"
+    return "never"
+
+
+def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
+    left, right = em.emit(expr.left), em.emit(expr.right)
+    holds = expr.op == "is"
+    statuses = {_none_status(left), _none_status(right)}
+    if statuses == {"always"}:
+        return Condition(em.constant(holds, expr.range), static=holds)
+    if statuses == {"always", "never"}:
+        return Condition(em.constant(not holds, expr.range), static=not holds)
+    value = em.op("aten::__is__" if holds else "aten::__isnot__", [left, right], range=expr.range)
+    for subject, subject_value, other in ((expr.left, left, expr.right), (expr.right, right, expr.left)):
+        if isinstance(subject, tree.Var) and isinstance(other, tree.NoneLiteral):
+            return Condition(value, _none_refinements(subject.name.name, subject_value.type, holds))
+    return Condition(value)
+
+
+def _none_refinements(name: str, t: Type, is_none: bool) -> RefinementSet:
+    if not isinstance(t, T.UnionType):
+        return RefinementSet()
+    present = {name: T.without_none(t)}
+    return RefinementSet({}, present) if is_none else RefinementSet(present, {})
+
+
+# -- and, or
+@dataclass(frozen=True, repr=False)
+class _Bind(tree.Expr):
+    """`value`, also kept in the temporary variable `name`."""
+
+    kind = "bind"
+    name: str
+    value: tree.Expr
+
+
+@expression(_Bind)
+def _emit_bind(em: Emitter, expr: _Bind, hint: Type | None) -> Value:
+    value = em.emit(expr.value, hint)
+    em.assign(expr.name, SimpleValue(value), expr.range)
+    return value
+
+
+def _emit_logical(em: Emitter, expr: tree.BinOp, is_or: bool) -> Condition:
+    """`a and b` is `b if a else False`, `a or b` is `True if a else b`: the second operand is refined by the first."""
+    left_expr, right_expr = _evaluate_once(em, expr)
+    left = emit_condition(em, left_expr)
+    right: list[Condition] = []
+
+    def short() -> Value:
+        return em.constant(is_or, expr.range)
+
+    def go_on() -> Value:
+        right.append(emit_condition(em, right_expr))
+        return right[0].value
+
+    value = emit_if_expression(em, expr.range, left, *((short, go_on) if is_or else (go_on, short)))
+    (second,) = right
+    if is_or:
+        refinements = left.refinements.disjunction(second.refinements)
+    else:
+        refinements = left.refinements.conjunction(second.refinements)
+    static: bool | None = None
+    if is_or in (left.static, second.static):
+        static = is_or
+    elif left.static is not None and second.static is not None:
+        static = not is_or
+    return Condition(value, refinements, static)
+
+
+def _evaluate_once(em: Emitter, expr: tree.BinOp) -> tuple[tree.Expr, tree.Expr]:
+    """The operands of an `and`, such that the middle operands of a comparison chain are evaluated once.
+
+    The tree of `a < f() < c` is `a < f() and f() < c`, with one and the same tree for both `f()`. Python calls f once;
+    so does `a < (t := f()) and t < c`, nested to the right for longer chains.
+    """
+    chain = _comparison_chain(expr)
+    if all(isinstance(c.right, tree.Var | tree.Const | tree.StringLiteral) for c in chain[:-1]):
+        return expr.left, expr.right
+    bound: list[tree.Expr] = []
+    left = chain[0].left
+    for comparison in chain:
+        right: tree.Expr = comparison.right
+        if comparison is not chain[-1] and not isinstance(right, tree.Var | tree.Const | tree.StringLiteral):
+            name = em.temporary("middle")
+            right = _Bind(name, right, range=right.range)
+            following: tree.Expr = tree.Var(tree.Ident(name, range=right.range), range=right.range)
+        else:
+            following = right
+        bound.append(tree.BinOp(comparison.op, left, right, range=comparison.range))
+        left = following
+    rest = bound[-1]
+    for comparison_expr in reversed(bound[1:-1]):
+        rest = tree.BinOp("and", comparison_expr, rest, range=expr.range)
+    return bound[0], rest
+
+
+def _comparison_chain(expr: tree.BinOp) -> list[tree.BinOp]:
+    """The comparisons of a chain, from the left; empty for an `and` that is no chain."""
+    chain: list[tree.BinOp] = []
+    current: tree.Expr = expr
+    while isinstance(current, tree.BinOp) and current.op == "and" and isinstance(current.right, tree.BinOp):
+        left = current.left.right if _is_and(current.left) else current.left  # type: ignore[attr-defined]
+        if not (isinstance(left, tree.BinOp) and left.right is current.right.left):
+            return []
+        chain.append(current.right)
+        current = current.left
+    if not isinstance(current, tree.BinOp) or not chain:
+        return []
+    return [current, *reversed(chain)]
+
+
+def _is_and(expr: tree.Expr) -> bool:
+    return isinstance(expr, tree.BinOp) and expr.op == "and"
+
+
+def emit_if_expression(
+    em: Emitter, range: SourceRange, condition: Condition, true: Callable[[], Value], false: Callable[[], Value]
+) -> Value:
+    """An If with one result."""
+    node = em.node("prim::If", [condition.value], [], range)
+    blocks = [node.add_block(), node.add_block()]
+    cases = ((blocks[0], condition.refinements, true), (blocks[1], condition.refinements.negation(), false))
+    for block, refinements, emit in cases:
+        with em.inside(block):
+            insert_refinements(em, refinements, range)
+            block.add_output(emit())
+    true_type, false_type = (b.outputs[0].type for b in blocks)
+    merged = T.unify(true_type, false_type)
+    if merged is None:
+        raise CompileError(
+            f"if-expression's true branch has type {true_type.annotation} but false branch has type "
+            f"{false_type.annotation}",
+            range,
+        )
+    return node.add_output(merged)
+
+
+@expression(tree.TernaryIf)
+def emit_ternary(em: Emitter, expr: tree.TernaryIf, hint: Type | None) -> Value:
+    condition = emit_condition(em, expr.cond)
+    if condition.static is not None:
+        return _emit_static_ternary(em, expr, condition, hint)
+    return emit_if_expression(
+        em, expr.range, condition, lambda: em.emit(expr.true, hint), lambda: em.emit(expr.false, hint)
+    )
+
+
+def _emit_static_ternary(em: Emitter, expr: tree.TernaryIf, condition: Condition, hint: Type | None) -> Value:
+    return em.emit(expr.true if condition.static else expr.false, hint)
+
+
+# -- isinstance, hasattr
+def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
+    if not isinstance(name, tree.StringLiteral):
+        raise CompileError("hasattr's second argument must be a string literal", name.range)
+    has = em.emit_sugared(subject).has_attr(em, subject.range, name.value)
+    return Condition(em.constant(has, subject.range), static=has)
+
+
+def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
+    """isinstance with refinement of the subject, decided at compile time where its type allows."""
+    value = em.emit(subject)
+    wanted = _standard_members([t for expr in _class_expressions(classes) for t in [_class_type(em, expr)]])
+    holding: list[Type] = []
+    failing: list[Type] = []
+    always = True
+    for actual in _standard_members([value.type]):
+        if actual is T.ANY:
+            holding += wanted
+            failing.append(T.ANY)
+            always = wanted == [T.ANY]
+            break
+        found = _narrowest(actual, wanted)
+        if found is None:
+            failing.append(actual)
+        else:
+            holding.append(found)
+        always = always and found is actual
+    refinements = _isinstance_refinements(subject, holding, failing)
+    if always or not holding:
+        return Condition(em.constant(always, subject.range), refinements, always)
+    node = em.node("prim::isinstance", [value], [T.BOOL], subject.range)
+    node.attributes["types"] = wanted
+    return Condition(node.output, refinements)
+
+
+def _class_expressions(expr: tree.Expr) -> list[tree.Expr]:
+    if isinstance(expr, tree.TupleLiteral):
+        return [inner for element in expr.elements for inner in _class_expressions(element)]
+    if isinstance(expr, tree.BinOp) and expr.op == "|":
+        return [*_class_expressions(expr.left), *_class_expressions(expr.right)]
+    return [expr]
+
+
+_BARE_CONTAINERS: dict[str, Type] = {"list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "dict": T.ANY_DICT}
+
+
+def _class_type(em: Emitter, expr: tree.Expr) -> Type:
+    if isinstance(expr, tree.Var) and expr.name.name in _BARE_CONTAINERS and not em.frame.is_defined(expr.name.name):
+        return _BARE_CONTAINERS[expr.name.name]
+    return em.parse_type(expr)
+
+
+def _standard_members(types: list[Type]) -> list[Type]:
+    """The members of all the unions among `types`, without repetition."""
+    members: list[Type] = []
+    for t in types:
+        members += [m for m in T.members_of(t) if m not in members]
+    return members
+
+
+def _narrowest(actual: Type, wanted: list[Type]) -> Type | None:
+    found: Type | None = None
+    for t in wanted:
+        if T.is_subtype(actual, t):
+            found = actual
+        elif T.is_subtype(t, actual):
+            found = t if found is None else T.unify(found, t, default_to_union=True)
+    return found
+
+
+def _isinstance_refinements(subject: tree.Expr, holding: list[Type], failing: list[Type]) -> RefinementSet:
+    if not isinstance(subject, tree.Var):
+        return RefinementSet()
+    name = subject.name.name
+    both = []
+    for types in (holding, failing):
+        merged = T.unify_all(types, default_to_union=True)
+        both.append({} if merged is None else {name: merged})
+    return RefinementSet(*both)
+
+
+def emit_condition_value(em: Emitter, expr: tree.Expr, hint: Type | None) -> Value:
+    """A condition used as an ordinary bool."""
+    return emit_condition(em, expr).value

@@ -1,0 +1,274 @@
+"""Tree views -> Graph: the emitter.
+
+One `Emitter` compiles one function. This module holds its state and the entry points; the work is done by subject:
+`statements.py`, `conditions.py`, `expressions.py`, `displays.py` (list, dict, comprehension), `indexing.py`,
+`calls.py` (special forms). Each registers functions `(emitter, tree) -> ...` by tree class.
+
+The emitted graph still has variables (`prim::Load`, `prim::Store`), early exits (`prim::ReturnStmt` ...) and loops with
+a condition block; `ssa.py`, `exits.py` and `loops.py` remove those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
+
+from jitlite.frontend import annotations, tree
+from jitlite.frontend.builder import Builder
+from jitlite.frontend.names import BUILTINS, sugared_from_python
+from jitlite.frontend.resolve import Resolver
+from jitlite.frontend.scope import Frame, is_meaningful
+from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Graph, Value
+from jitlite.ir.overloads import NamedValue
+from jitlite.ir.schema import Argument, Schema, function_schema
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function
+from jitlite.source import CompileError, SourceRange, did_you_mean
+
+
+class Program(Protocol):
+    """Who compiles other functions that this one calls."""
+
+    def function_for(self, python_function: Callable[..., Any], range: SourceRange) -> Function:
+        """The script function of a Python function, compiled now if it is not yet."""
+        ...
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_statements: dict[type, Callable[[Emitter, Any], None]] = {}
+_expressions: dict[type, Callable[[Emitter, Any, Type | None], SugaredValue | Value]] = {}
+
+
+def statement(kind: type) -> Callable[[_F], _F]:
+    """Register the function that emits statements of class `kind`."""
+
+    def register(fn: _F) -> _F:
+        _statements[kind] = fn
+        return fn
+
+    return register
+
+
+def expression(*kinds: type) -> Callable[[_F], _F]:
+    """Register the function `(emitter, tree, hint)` that emits expressions of these classes."""
+
+    def register(fn: _F) -> _F:
+        for kind in kinds:
+            _expressions[kind] = fn
+        return fn
+
+    return register
+
+
+class ReturnTypes:
+    """What a function (or closure) is declared to return, and what has been returned so far."""
+
+    def __init__(self, declared: Type | None) -> None:
+        self.declared = declared
+        self.merged: Type | None = None
+
+
+class Emitter(Builder):
+    """Compiles one function into a graph with variables."""
+
+    def __init__(self, program: Program, resolver: Resolver, graph: Graph) -> None:
+        super().__init__(graph)
+        self.program = program
+        self.resolver = resolver
+        self.frame = Frame(graph.block, None, starts_function=True)
+        self.leaving: set[Block] = set()
+        """Blocks that end in return or raise."""
+        self.jumping: set[Block] = set()
+        """Blocks that end in break or continue."""
+        self.loop = "none"
+        """The innermost loop: `none`, `loop` or `unrolled`."""
+        self.returns: list[ReturnTypes] = []
+        self.empty_lists: list[Value] = []
+        self._temporaries = 0
+
+    # -- statements
+    def emit_statements(self, statements: Sequence[tree.Stmt]) -> None:
+        """Emit statements up to the first that leaves the block; what follows it can never run."""
+        for stmt in statements:
+            with self.at(stmt.range):
+                _statements[type(stmt)](self, stmt)
+            if self.frame.block in self.leaving or self.frame.block in self.jumping:
+                return
+
+    # -- expressions
+    def emit_sugared(self, expr: tree.Expr, hint: Type | None = None) -> SugaredValue:
+        """Whatever the expression denotes. `hint` is the type it is expected to have; it may be ignored."""
+        with self.at(expr.range):
+            result = _expressions[type(expr)](self, expr, hint)
+        return result if isinstance(result, SugaredValue) else SimpleValue(result)
+
+    def emit(self, expr: tree.Expr, hint: Type | None = None) -> Value:
+        """The value of an expression."""
+        value = self.emit_sugared(expr, hint).as_value(self, expr.range)
+        if hint is T.ANY and value.type is not T.ANY:
+            value = self.cast(value, T.ANY)
+        return value
+
+    def emit_arguments(self, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
+        """Values of call arguments, starred ones spread."""
+        values: list[NamedValue] = []
+        for expr in exprs:
+            if isinstance(expr, tree.Starred):
+                parts = self.emit_sugared(expr.value).as_tuple(self, expr.range)
+                values += [NamedValue(None, p.as_value(self, expr.range), range=expr.range) for p in parts]
+            else:
+                values.append(NamedValue(None, self.emit(expr), range=expr.range))
+        return values
+
+    def emit_keywords(self, keywords: Sequence[tree.Attribute]) -> list[NamedValue]:
+        return [NamedValue(k.name.name, self.emit(k.value), range=k.value.range) for k in keywords]
+
+    # -- names
+    def lookup(self, name: str, range: SourceRange) -> SugaredValue:
+        """What a name denotes: a variable, a builtin of the language, or something of the Python scope.
+
+        Raises:
+            CompileError: where it is nothing.
+        """
+        found = self.frame.find(self, name) or BUILTINS.get(name)
+        if found is not None:
+            return found
+        if name in self.frame.reasons:
+            raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' on every path")
+        try:
+            python_object = self.resolver.lookup(name)
+        except LookupError:
+            candidates = [*self.frame.names(), *BUILTINS, *self.resolver.names()]
+            raise CompileError(f"undefined value {name}", range, hint=did_you_mean(name, candidates)) from None
+        return sugared_from_python(self, python_object, name, range)
+
+    def temporary(self, prefix: str) -> str:
+        """A variable name of our own, which no program can spell."""
+        self._temporaries += 1
+        return f"${prefix}{self._temporaries}"
+
+    def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
+        self.frame.set(self, name, value, range, annotation)
+
+    def parse_type(self, expr: tree.Expr) -> Type:
+        """The type that an annotation denotes."""
+        return annotations.parse_type(expr, self.resolver.resolve_type)
+
+    # -- frames
+    @contextmanager
+    def inside(self, block: Block, starts_function: bool = False) -> Iterator[Frame]:
+        """Within the `with`, nodes go to the end of `block` and assignments to a frame of its own."""
+        outer = self.frame
+        self.frame = frame = Frame(block, outer, starts_function)
+        try:
+            with self.graph.inserting_at_end(block):
+                yield frame
+        finally:
+            self.frame = outer
+
+    @contextmanager
+    def in_loop(self, kind: str) -> Iterator[None]:
+        saved, self.loop = self.loop, kind
+        try:
+            yield
+        finally:
+            self.loop = saved
+
+    # -- functions
+    def emit_function(self, definition: tree.Def, schema: Schema) -> Schema:
+        """Emit a whole function; gives its schema with the return type that was found."""
+        declared = schema.returns[0].type if definition.decl.return_type is not None else None
+        self.returns.append(ReturnTypes(declared))
+        for param, argument in zip(definition.decl.params, schema.arguments, strict=True):
+            value = self.graph.add_input(argument.type)
+            if is_meaningful(argument.name):
+                value.set_name(argument.name)
+            self.assign(argument.name, SimpleValue(value), param.ident.range)
+        self.emit_statements(definition.body)
+        result = self._finish(definition)
+        self.graph.add_output(self.uninitialized(result))
+        self._settle_empty_lists()
+        return function_schema(schema.name, schema.arguments, [result])
+
+    def _finish(self, definition: tree.Def) -> Type:
+        """Return None at the end if control gets there; gives the function's return type."""
+        types = self.returns[-1]
+        if self.frame.block not in self.leaving:
+            if types.declared is not None and not T.may_be_none(types.declared):
+                raise CompileError(
+                    f"Function was annotated as returning {types.declared.annotation}, but does not return along all "
+                    "paths",
+                    definition.body[-1].range if definition.body else definition.range,
+                    expected=f"a return of type {types.declared.annotation}",
+                    found="the end of the function",
+                    hint="return or raise at the end",
+                )
+            self.emit_return(self.constant(None, definition.range), definition.range)
+        elif types.merged is None:
+            types.merged = types.declared or T.NONE
+        assert types.merged is not None
+        self.returns.pop()
+        return types.merged
+
+    def emit_return(self, value: Value, range: SourceRange) -> None:
+        """Leave the function with `value`, after checking it against the declared or earlier return types."""
+        types = self.returns[-1]
+        if types.declared is not None:
+            result = types.declared
+            value = self.expect(
+                result, value, range,
+                f"Return value was annotated as having type {result.annotation} but is actually of type "
+                f"{value.type.annotation}",
+            )  # fmt: skip
+        else:
+            merged = value.type if types.merged is None else T.unify(types.merged, value.type)
+            if merged is None:
+                assert types.merged is not None
+                raise CompileError(
+                    f"Previous return statement returned a value of type {types.merged.annotation} but this return "
+                    f"statement returns a value of type {value.type.annotation}",
+                    range,
+                    hint="annotate the return type",
+                )
+            result = merged
+        types.merged = result
+        if result is T.ANY and value.type is not T.ANY:
+            value = self.cast(value, T.ANY)
+        self.node("prim::ReturnStmt", [value], [], range)
+        self.leaving.add(self.frame.block)
+
+    def _settle_empty_lists(self) -> None:
+        """Make the `[]` that nothing gave a type to a List[Tensor]."""
+        for value in self.empty_lists:
+            if value.node.block is None:
+                continue
+            if not value.has_uses:
+                value.node.destroy()
+                continue
+            settled = self.graph.create("prim::ListConstruct", (), (value.type,), None, value.node.range)
+            settled.insert_before(value.node)
+            name = value.name if value.has_name else None
+            value.replace_all_uses_with(settled.output)
+            value.node.destroy()
+            settled.output.set_name(name)
+
+
+def declared_arguments(definition: tree.Def, resolver: Resolver, defaults: dict[str, object]) -> list[Argument]:
+    """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor."""
+    arguments = []
+    for param in definition.decl.params:
+        name = param.ident.name
+        size = None
+        t: Type = T.TENSOR
+        if param.type is not None:
+            t, size = annotations.parse_parameter_type(param.type, resolver.resolve_type)
+        default: dict[str, Any] = {}
+        if name in defaults:
+            default = {"default": defaults[name], "default_text": repr(defaults[name])}
+        arguments.append(
+            Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None, **default)
+        )
+    return arguments

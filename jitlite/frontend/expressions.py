@@ -1,0 +1,158 @@
+"""Expressions: names, attributes, literals, operators."""
+
+from __future__ import annotations
+
+from jitlite.frontend import tree
+from jitlite.frontend.conditions import emit_condition
+from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.values import SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.overloads import NamedValue
+from jitlite.ir.types import Type
+from jitlite.source import CompileError, NotSupportedError
+
+BINARY = {
+    "+": "aten::add", "-": "aten::sub", "*": "aten::mul", "/": "aten::div", "%": "aten::remainder",
+    "floordiv": "aten::floordiv", "@": "aten::matmul", "pow operator": "aten::pow", "<<": "aten::__lshift__",
+    ">>": "aten::__rshift__", "&": "aten::__and__", "^": "aten::__xor__", "|": "aten::__or__", "eq": "aten::eq",
+    "ne": "aten::ne", "<": "aten::lt", "le": "aten::le", ">": "aten::gt", "ge": "aten::ge",
+    "in": "aten::__contains__",
+}  # fmt: skip
+"""Binary operators and the operators of the graph they become."""
+
+UNARY = {"unary minus": "aten::neg", "~": "aten::bitwise_not", "unary plus": "aten::positive"}
+"""Unary operators besides `not`."""
+
+
+# -- names and attributes
+@expression(tree.Var)
+def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValue:
+    return em.lookup(expr.name.name, expr.range)
+
+
+@expression(tree.Select)
+def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
+    return em.emit_sugared(expr.value).attr(em, expr.range, expr.name.name)
+
+
+# -- literals
+@expression(tree.Const)
+def emit_number(em: Emitter, expr: tree.Const, hint: Type | None) -> Value:
+    return em.number(expr.value, expr.range)
+
+
+@expression(tree.StringLiteral)
+def emit_string(em: Emitter, expr: tree.StringLiteral, hint: Type | None) -> Value:
+    return em.constant(expr.value, expr.range)
+
+
+@expression(tree.TrueLiteral, tree.FalseLiteral)
+def emit_bool(em: Emitter, expr: tree.Expr, hint: Type | None) -> Value:
+    return em.constant(isinstance(expr, tree.TrueLiteral), expr.range)
+
+
+@expression(tree.NoneLiteral)
+def emit_none(em: Emitter, expr: tree.NoneLiteral, hint: Type | None) -> Value:
+    return em.constant(None, expr.range)
+
+
+@expression(tree.Dots)
+def emit_dots(em: Emitter, expr: tree.Dots, hint: Type | None) -> Value:
+    raise NotSupportedError("`...` is only supported inside a tensor's index", expr.range)
+
+
+@expression(tree.Starred)
+def emit_starred(em: Emitter, expr: tree.Starred, hint: Type | None) -> Value:
+    raise CompileError("a starred expression can only be a call argument or part of a list or tuple", expr.range)
+
+
+@expression(tree.SliceExpr)
+def emit_bare_slice(em: Emitter, expr: tree.SliceExpr, hint: Type | None) -> Value:
+    raise CompileError("a slice can only be an index", expr.range)
+
+
+# -- operators
+@expression(tree.UnaryOp)
+def emit_unary(em: Emitter, expr: tree.UnaryOp, hint: Type | None) -> Value:
+    if expr.op == "not":
+        return emit_condition(em, expr).value
+    operand = em.emit(expr.operand)
+    if is_constant(operand) and type(constant_of(operand)) in _FOLDABLE:
+        folded = _fold(expr.op, constant_of(operand))
+        if folded is not None:
+            return em.constant(folded, expr.range)
+    if expr.op == "unary plus" and operand.type in (T.INT, T.FLOAT, T.COMPLEX):
+        return operand
+    if expr.op == "~" and operand.type is T.INT:
+        return em.op("aten::sub", [em.op("aten::neg", [operand], range=expr.range), em.number(1, expr.range)],
+                     range=expr.range)  # fmt: skip
+    return em.op(UNARY[expr.op], [operand], range=expr.range)
+
+
+_FOLDABLE = (int, float, complex)
+
+
+def _fold(op: str, value: int | float | complex) -> int | float | complex | None:
+    """The value of a sign before a literal."""
+    if op == "unary minus":
+        return -value
+    if op == "unary plus":
+        return +value
+    return ~value if isinstance(value, int) else None
+
+
+@expression(tree.BinOp)
+def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
+    if expr.op in ("and", "or", "is", "is not"):
+        return emit_condition(em, expr).value
+    # a long `a + b + c + ...` nests to the left: walk down it in a loop, not in recursion
+    spine: list[tree.BinOp] = [expr]
+    while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in BINARY:
+        spine.append(spine[-1].left)
+    left = em.emit(spine[-1].left)
+    for node in reversed(spine):
+        with em.at(node.range):
+            left = _emit_operator(em, node, left, em.emit(node.right))
+    return left
+
+
+def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
+    if expr.op == "%" and left.type is T.STRING:
+        return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
+    if expr.op == "+" and isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
+        return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
+    if expr.op in ("eq", "ne") and T.NONE in (left.type, right.type):
+        raise CompileError(
+            "comparing with None by == or != is not supported", expr.range, hint="use `is None` or `is not None`"
+        )
+    if expr.op in ("eq", "ne") and isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
+        return _compare_tuples(em, expr, left, right)
+    if expr.op == "in":
+        return _emit_contains(em, expr, left, right)
+    operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
+    return em.op(BINARY[expr.op], operands, range=expr.range)
+
+
+def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
+    """Equality of tuples, element by element; of different lengths they are unequal."""
+    lefts, rights = em.unpack_tuple(left), em.unpack_tuple(right)
+    if len(lefts) != len(rights):
+        return em.constant(expr.op == "ne", expr.range)
+    result: Value | None = None
+    for a, b in zip(lefts, rights, strict=True):
+        inner = tree.BinOp("eq", expr.left, expr.right, range=expr.range)
+        one = _emit_operator(em, inner, a, b)
+        result = one if result is None else em.op("aten::__and__", [result, one], range=expr.range)
+    result = result if result is not None else em.constant(True, expr.range)
+    return result if expr.op == "eq" else em.op("aten::__not__", [result], range=expr.range)
+
+
+def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:
+    if isinstance(container.type, T.TupleType):
+        elements = em.unpack_tuple(container)
+        common = T.unify_all([e.type for e in elements])
+        if common is None:
+            raise CompileError("`in` needs a tuple of one element type", expr.range, found=container.type.annotation)
+        container = em.make_list(common, elements)
+    return em.op("aten::__contains__", [container, item], range=expr.range)

@@ -1,0 +1,77 @@
+"""Loops: over ranges, containers and tuples, and with conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitlite.frontend import tree
+from jitlite.frontend.assignment import assign_targets
+from jitlite.frontend.builder import MAX_INT
+from jitlite.frontend.conditions import to_bool
+from jitlite.frontend.emitter import Emitter
+from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.source import SourceRange
+
+Targets = Sequence[tree.Expr]
+
+
+def emit_for(
+    em: Emitter, range: SourceRange, targets: Targets, iterable: tree.Expr, emit_body: Callable[[], None]
+) -> None:
+    """A for loop. A loop over a tuple is unrolled, because its elements may have several types."""
+    source = em.emit_sugared(iterable)
+    with em.at(iterable.range):
+        source = source.iterate(em, iterable.range)
+    if source.static_length is None:
+        emit_loop(em, range, emit_body, source, targets)
+    else:
+        _emit_unrolled(em, range, emit_body, source, targets)
+
+
+def emit_loop(
+    em: Emitter,
+    range: SourceRange,
+    emit_body: Callable[[], None],
+    source: SugaredValue | None = None,
+    targets: Targets = (),
+    condition: tree.Expr | None = None,
+) -> None:
+    """A prim::Loop whose first block computes the condition and whose second is the body.
+
+    `frontend/loops.py` moves the condition to the places where the loop starts and goes on.
+    """
+    trip_count = em.number(MAX_INT, range) if source is None else source.length(em, range)
+    node = em.node("prim::Loop", [trip_count], [], range)
+    condition_block, body = node.add_block(), node.add_block()
+    if condition is None:
+        with em.graph.inserting_before(node):
+            goes_on = em.constant(True, range)
+    else:
+        with em.inside(condition_block):
+            goes_on = to_bool(em, em.emit(condition), condition.range)
+    condition_block.add_output(goes_on)
+    trip = body.add_input(T.INT)
+    with em.in_loop("loop"), em.inside(body):
+        if source is not None:
+            current = source.element(em, range, trip).as_value(em, range)
+            assign_targets(em, targets, [SimpleValue(current)], range)
+        emit_body()
+
+
+def _emit_unrolled(
+    em: Emitter, range: SourceRange, emit_body: Callable[[], None], source: SugaredValue, targets: Targets
+) -> None:
+    # no frame of its own: each round may give the variables other types
+    assert source.static_length is not None
+    with em.in_loop("unrolled"):
+        for position in _range(source.static_length):
+            element = source.element(em, range, em.number(position, range))
+            assign_targets(em, targets, [element], range)
+            emit_body()
+            if em.frame.block in em.leaving:
+                return
+
+
+_range = range
+"""The builtin, whose name the parameters above take for a SourceRange."""

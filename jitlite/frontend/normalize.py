@@ -1,0 +1,90 @@
+"""One spelling for each operation: nodes that mean the same get the same kind.
+
+    %3 = aten::absolute(%x)              %3 = aten::abs(%x)
+    %4 = aten::rsub(%x, %y, %alpha)  =>  %4 = aten::sub(%y, %x, %alpha)
+    %5 = aten::__is__(%b, %c)            %5 = aten::eq(%b, %c)          # both bool
+
+So passes need to know one name only.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node
+
+_WITH_IN_PLACE_FORM = {
+    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+    "arctan2": "atan2", "arctanh": "atanh", "clip": "clamp", "divide": "div", "fix": "trunc", "greater": "gt",
+    "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul", "negative": "neg",
+    "not_equal": "ne", "subtract": "sub", "swapaxes": "transpose", "swapdims": "transpose", "true_divide": "div",
+}  # fmt: skip
+"""Other names of operators; `name_` is another name of the in-place form."""
+
+_WITHOUT_IN_PLACE_FORM = {
+    "adjoint": "mH", "concat": "cat", "concatenate": "cat", "det": "linalg_det", "ger": "outer",
+    "inverse": "linalg_inv", "linalg_matmul": "matmul", "matrix_exp": "linalg_matrix_exp",
+    "matrix_power": "linalg_matrix_power", "moveaxis": "movedim", "orgqr": "linalg_householder_product",
+    "row_stack": "vstack", "special_digamma": "digamma", "special_erf": "erf", "special_erfc": "erfc",
+    "special_erfinv": "erfinv", "special_exp2": "exp2", "special_expit": "sigmoid", "special_expm1": "expm1",
+    "special_gammainc": "igamma", "special_gammaincc": "igammac", "special_gammaln": "lgamma", "special_i0": "i0",
+    "special_log1p": "log1p", "special_log_softmax": "log_softmax", "special_logit": "logit",
+    "special_logsumexp": "logsumexp", "special_multigammaln": "mvlgamma", "special_polygamma": "polygamma",
+    "special_psi": "digamma", "special_round": "round", "special_sinc": "sinc", "special_softmax": "softmax",
+    "special_xlogy": "xlogy",
+}  # fmt: skip
+
+ALIASES: dict[str, str] = {
+    f"aten::{name}{suffix}": f"aten::{usual}{suffix}"
+    for table, suffixes in ((_WITH_IN_PLACE_FORM, ("", "_")), (_WITHOUT_IN_PLACE_FORM, ("",)))
+    for name, usual in table.items()
+    for suffix in suffixes
+}
+"""The usual kind for each kind that is another name of it."""
+
+_BOOL_COMPARISONS = {"aten::__is__": "aten::eq", "aten::__isnot__": "aten::ne"}
+
+_warn_ids = itertools.count()
+
+
+def normalize_ops(graph: Graph) -> bool:
+    """Give every node whose operator has several names the usual one. Says whether there was any."""
+    changed = False
+    for node in graph.all_nodes():
+        changed |= _normalize_rsub(node) or _normalize_alias(node) or _normalize_is_bool(node)
+    return changed
+
+
+def _normalize_alias(node: Node) -> bool:
+    usual = ALIASES.get(node.kind)
+    if usual is None:
+        return False
+    node.change_kind(usual)
+    return True
+
+
+def _normalize_rsub(node: Node) -> bool:
+    # With a number on the right there is no sub to turn it into.
+    if node.kind != "aten::rsub" or not T.is_subtype(node.inputs[1].type, T.TENSOR):
+        return False
+    minuend, subtrahend = node.inputs[1], node.inputs[0]
+    node.change_kind("aten::sub")
+    node.replace_input(0, minuend)
+    node.replace_input(1, subtrahend)
+    return True
+
+
+def _normalize_is_bool(node: Node) -> bool:
+    usual = _BOOL_COMPARISONS.get(node.kind)
+    if usual is None or any(value.type is not T.BOOL for value in node.inputs):
+        return False
+    node.change_kind(usual)
+    return True
+
+
+def annotate_warns(graph: Graph) -> None:
+    """Number every `aten::warn` (attribute `warn_id`), so that each place in the source can warn once."""
+    for node in graph.all_nodes():
+        if node.kind == "aten::warn":
+            node.attributes["warn_id"] = next(_warn_ids)

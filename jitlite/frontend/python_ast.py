@@ -1,0 +1,369 @@
+"""Python's syntax tree to TorchScript's: statements, functions and the ways in.
+
+A function for each class of Python node, entered in a table by its decorator; a node without one is not TorchScript.
+Expressions, and the builder that dispatches on the tables, are in `python_expressions`.
+What `torch.jit` refuses but has one obvious meaning is built:
+
+  - positional-only parameters are ordinary parameters;
+  - keyword-only parameters may have defaults (values of defaults are not part of the tree of a Python function);
+  - `f"{x!r:>{n}}"` is `"{!r:>{}}".format(x, n)`: conversions and format specifications stay in the text, fields inside
+    a specification are further arguments, and literal braces are doubled;
+  - `+x` is a unary plus, `//=` and `@=` are augmented assignments;
+  - `x = []  # type: List[int]` annotates like `x: List[int] = []`.
+
+Ranges are TorchScript's: a statement starts with its keyword and covers its parts; a bracketed display starts with its
+bracket and ends with its last element; everything built from subtrees covers them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import FunctionType
+from typing import TypeVar
+
+from jitlite.frontend import tree as t
+from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, statement_builder
+from jitlite.frontend.python_source import (
+    Positions,
+    TypeComment,
+    definition_of,
+    parse_signature,
+    parse_statements,
+    parse_type,
+    plain_function,
+    source_of,
+    too_deep,
+)
+from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
+
+R = TypeVar("R")
+
+
+# Statements
+
+
+@statement_builder(ast.Expr)
+def _expression_statement(b: Builder, node: ast.Expr) -> t.Stmt:
+    value = b.expression(node.value)
+    return t.ExprStmt(value, range=value.range)
+
+
+@statement_builder(ast.Assign)
+def _assign(b: Builder, node: ast.Assign) -> t.Stmt:
+    value, targets = b.expression(node.value), b.expressions(node.targets)
+    return t.Assign(targets, value, b.claim(node), range=targets[0].range)
+
+
+@statement_builder(ast.AnnAssign)
+def _annotated_assign(b: Builder, node: ast.AnnAssign) -> t.Stmt:
+    if node.value is None:
+        raise NotSupportedError(
+            "annotated assignments without assigned value aren't supported",
+            b.at.whole(node),
+            hint="assign a value of this type",
+        )
+    target = node.target
+    on_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    if on_self and b.function != "__init__":
+        raise NotSupportedError(
+            f"Type annotations on instance attributes must be declared in __init__, not '{b.function}'",
+            b.at.range(b.at.start(node), b.at.end(node.annotation)),
+            hint="annotate the attribute in the class body",
+        )
+    built = b.expression(target)
+    return t.Assign((built,), b.expression(node.value), b.expression(node.annotation), range=built.range)
+
+
+@statement_builder(ast.AugAssign)
+def _augmented_assign(b: Builder, node: ast.AugAssign) -> t.Stmt:
+    target = b.expression(node.target)
+    return t.AugAssign(target, BINARY[type(node.op)], b.expression(node.value), range=target.range)
+
+
+@statement_builder(ast.Return)
+def _return(b: Builder, node: ast.Return) -> t.Stmt:
+    place = b.at.first(node, len("return"))
+    return t.Return(b.optional(node.value) or t.NoneLiteral(range=place), range=place)
+
+
+@statement_builder(ast.Raise)
+def _raise(b: Builder, node: ast.Raise) -> t.Stmt:
+    """The cause of `raise exception from cause` is left out."""
+    place = b.at.first(node, len("raise"))
+    if node.exc is None:
+        raise NotSupportedError("raise without an exception is not supported", place, hint="name the exception")
+    return t.Raise(b.expression(node.exc), range=place)
+
+
+@statement_builder(ast.Assert)
+def _assert(b: Builder, node: ast.Assert) -> t.Stmt:
+    return t.Assert(b.expression(node.test), b.optional(node.msg), range=b.at.first(node, len("assert")))
+
+
+@statement_builder(ast.Delete)
+def _delete(b: Builder, node: ast.Delete) -> t.Stmt:
+    return t.Delete(b.expressions(node.targets), range=b.at.first(node, len("del")))
+
+
+@statement_builder(ast.Pass)
+def _pass(b: Builder, node: ast.Pass) -> t.Stmt:
+    return t.Pass(range=b.at.whole(node))
+
+
+@statement_builder(ast.Break)
+def _break(b: Builder, node: ast.Break) -> t.Stmt:
+    return t.Break(range=b.at.whole(node))
+
+
+@statement_builder(ast.Continue)
+def _continue(b: Builder, node: ast.Continue) -> t.Stmt:
+    return t.Continue(range=b.at.whole(node))
+
+
+@statement_builder(ast.If)
+def _if(b: Builder, node: ast.If) -> t.Stmt:
+    """A chain of `elif` is walked, not recursed: it can be long."""
+    chain = [node]
+    while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
+        chain.append(chain[-1].orelse[0])
+    orelse = b.body(chain[-1].orelse)
+    for link in reversed(chain):
+        built = t.If(b.expression(link.test), b.body(link.body), orelse, range=b.at.first(link, len("if")))
+        orelse = (built,)
+    return built
+
+
+@statement_builder(ast.While)
+def _while(b: Builder, node: ast.While) -> t.Stmt:
+    _no_else(b, node, "while")
+    return t.While(b.expression(node.test), b.body(node.body), range=b.at.first(node, len("while")))
+
+
+@statement_builder(ast.For)
+def _for(b: Builder, node: ast.For) -> t.Stmt:
+    _no_else(b, node, "for")
+    targets, iterables = (b.expression(node.target),), (b.expression(node.iter),)
+    return t.For(targets, iterables, b.body(node.body), range=b.at.first(node, len("for")))
+
+
+def _no_else(b: Builder, node: ast.For | ast.While, kind: str) -> None:
+    if node.orelse:
+        start = b.at.source.text.rfind("else", b.at.end(node.body[-1]), b.at.start(node.orelse[0]))
+        raise NotSupportedError(
+            f"else branches of {kind} loops aren't supported",
+            b.at.range(start, start + len("else")),
+            hint="set a flag before break and test it after the loop",
+        )
+
+
+@statement_builder(ast.With)
+def _with(b: Builder, node: ast.With) -> t.Stmt:
+    items = tuple(_with_item(b, item) for item in node.items)
+    return t.With(items, b.body(node.body), range=b.at.first(node, len("with")))
+
+
+def _with_item(b: Builder, node: ast.withitem) -> t.WithItem:
+    value, target = b.expression(node.context_expr), b.optional(node.optional_vars)
+    if isinstance(value, t.Apply) and value.callee.range.text.endswith("jit._IgnoreContextManager"):
+        raise NotSupportedError(
+            "torch.jit._IgnoreContextManager is not supported",
+            value.range,
+            hint="move the block to a function marked with @torch.jit.ignore",
+        )
+    if target is not None and not isinstance(target, t.Var):
+        raise NotSupportedError("the target of a with item must be a plain name", target.range)
+    return t.WithItem(value, target, range=value.range)
+
+
+# Functions
+
+
+def _function(b: Builder, node: ast.FunctionDef, name: str | None = None, self_name: str | None = None) -> t.Def:
+    keyword = b.at.first(node, len("def"))
+    b.place, b.function = keyword, node.name
+    params = _parameters(b, node.args, self_name)
+    decl = t.Decl(params, b.optional(node.returns), range=keyword)
+    decl = _apply_comments(b, node, decl, is_method=self_name is not None)
+    body = b.body(node.body)
+    if b.comments:
+        comment = b.comments[0]
+        place = b.at.range(comment.start, comment.start + len(comment.text))
+        raise CompileError(
+            "this type comment belongs to no parameter, function or assignment",
+            place,
+            hint="'# type: (int, str) -> bool' types a function, '# type: int' the parameter or assignment before it",
+        )
+    start = b.at.source.text.find(node.name, keyword.end)
+    ident = t.Ident(name or node.name, range=b.at.range(start, start + len(node.name)))
+    return t.Def(ident, decl, body, range=keyword)
+
+
+def _parameters(b: Builder, node: ast.arguments, self_name: str | None) -> tuple[t.Param, ...]:
+    for extra, stars in ((node.vararg, 1), (node.kwarg, 2)):
+        if extra is not None:
+            start = b.at.start(extra)
+            raise NotSupportedError(
+                "Compiled functions can't take variable number of arguments",
+                b.at.range(start - stars, b.at.end(extra)),
+                hint="take a list, tuple or dict as one parameter" if stars == 1 else "name each keyword parameter",
+            )
+    ordinary = [*node.posonlyargs, *node.args]
+    defaults = [*[None] * (len(ordinary) - len(node.defaults)), *node.defaults]
+    params = [_parameter(b, arg, d, self_name, False) for arg, d in zip(ordinary, defaults, strict=True)]
+    params += [_parameter(b, arg, d, self_name, True) for arg, d in zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+    return tuple(params)
+
+
+def _parameter(b: Builder, node: ast.arg, default: ast.expr | None, self_name: str | None, kwarg_only: bool) -> t.Param:
+    ident = b.ident(node.arg, b.at.start(node))
+    annotation = b.optional(node.annotation)
+    if annotation is None and self_name is not None and node.arg == "self":
+        annotation = t.Var(t.Ident(self_name, range=ident.range), range=ident.range)
+    value = b.optional(default) if b.fill_defaults else None
+    return t.Param(ident, annotation, value, kwarg_only, range=ident.range)
+
+
+# Type comments
+
+
+def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool) -> t.Decl:
+    """The declaration with the types of comments in place of annotations."""
+    signature = next((c for c in b.comments if c.text.startswith("(") and "->" in c.text), None)
+    header = b.at.start(node.body[0])
+    single = [c for c in b.comments if c is not signature and c.start < header]
+    for comment in single:
+        b.comments.remove(comment)
+    if single and signature is None:
+        raise CompileError(
+            "Return type line '# type: (...) -> ...' not found on multiline type annotation",
+            b.at.range(single[0].start, single[0].start + len(single[0].text)),
+            hint="add a line '# type: (...) -> RETURN TYPE' before the first statement",
+        )
+    if signature is None:
+        return decl
+    b.comments.remove(signature)
+    params = list(decl.params)
+    for comment in single:
+        k = _commented_parameter(b, params, comment)
+        params[k] = replace(params[k], type=comment_type(b, comment))
+    inner = Builder(Positions(b.at.source, signature.text, signature.start))
+    parsed = parse_signature(signature.text, inner.at)
+    if not any(isinstance(a, ast.Constant) and a.value is ... for a in parsed.argtypes):
+        skipped = 1 if is_method else 0
+        types = inner.expressions(parsed.argtypes)
+        if len(types) != len(params) - skipped:
+            raise CompileError(
+                f"Number of type annotations for function parameters ({len(types)}) does not match the number of "
+                f"parameters on the function ({len(params) - skipped})",
+                b.at.range(signature.start, signature.start + len(signature.text)),
+            )
+        params[skipped:] = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
+    return replace(decl, params=tuple(params), return_type=inner.expression(parsed.returns))
+
+
+def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment) -> int:
+    """Index of the parameter a comment follows on its line."""
+    line = b.at.source.line_index(comment.start)
+    same_line = [k for k, p in enumerate(params) if b.at.source.line_index(p.ident.range.start) == line]
+    if not same_line:
+        place = b.at.range(comment.start, comment.start + len(comment.text))
+        raise CompileError("there is no parameter on the line of this type comment", place)
+    return same_line[-1]
+
+
+# Entry points
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """The tree of a Python function and what compiling it needs besides.
+
+    `parameters` are what `inspect.signature` says, for the values of defaults; `function` is the function under any
+    decorators and methods, for its globals and closure.
+    """
+
+    definition: t.Def
+    source: Source
+    function: FunctionType
+    parameters: Mapping[str, inspect.Parameter]
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """Values of the defaults, by parameter."""
+        return {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
+
+
+def function_tree(fn: object, *, name: str | None = None, self_name: str | None = None) -> FunctionSource:
+    """The tree of a Python function.
+
+    Args:
+        fn: a function or method.
+        name: the name to give it, when not its own.
+        self_name: for a method, the class that an unannotated `self` belongs to.
+
+    Raises:
+        CompileError: there is no source, or it is no definition.
+        NotSupportedError: it uses Python that TorchScript does not have.
+    """
+    function = plain_function(fn)
+    source = source_of(function)
+    parsed = parse_statements(source)
+    node = definition_of(function, parsed)
+    builder = Builder(parsed.positions, parsed.comments)
+    definition = _guarded(builder, partial(_function, builder, node, name, self_name))
+    return FunctionSource(definition, source, function, inspect.signature(function).parameters)
+
+
+def parse_functions(text: str, filename: str | None = None) -> list[t.Def]:
+    """The trees of the function definitions that a text consists of; defaults are part of them.
+
+    Raises:
+        CompileError: the text is not Python.
+        NotSupportedError: it holds something else, or Python that TorchScript does not have.
+    """
+    source = Source(text.replace("\r\n", "\n").replace("\r", "\n"), filename)
+    parsed = parse_statements(source)
+    definitions = []
+    for node, following in zip(parsed.body, [*parsed.body[1:], None], strict=True):
+        if not isinstance(node, ast.FunctionDef):
+            raise NotSupportedError("expected a function definition", parsed.positions.whole(node))
+        last = following.lineno if following else len(source.text)
+        comments = [c for c in parsed.comments if node.lineno <= c.line < last]
+        builder = Builder(parsed.positions, comments, fill_defaults=True)
+        definitions.append(_guarded(builder, partial(_function, builder, node)))
+    return definitions
+
+
+def parse_expression(text: str, within: SourceRange | None = None) -> t.Expr:
+    """The tree of an expression given as text.
+
+    Args:
+        text: the expression, e.g. the value of a string literal used as a type.
+        within: the literal, for the tree to stand there.
+
+    Raises:
+        CompileError: it is not a Python expression.
+        NotSupportedError: it uses Python that TorchScript does not have.
+    """
+    stripped = text.strip()
+    if within is None:
+        positions = Positions(Source(stripped), stripped)
+    else:
+        start = within.source.text.find(stripped, within.start, within.end + 2)
+        fixed = within if start < 0 else None
+        positions = Positions(within.source, stripped, max(start, 0), fixed=fixed)
+    builder = Builder(positions)
+    builder.place = positions.range(positions.base, positions.base + 1)
+    return _guarded(builder, lambda: builder.expression(parse_type(stripped, positions)))
+
+
+def _guarded(builder: Builder, build: Callable[[], R]) -> R:
+    try:
+        return build()
+    except RecursionError:
+        assert builder.place is not None
+        raise too_deep(builder.place) from None

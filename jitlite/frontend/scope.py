@@ -1,0 +1,203 @@
+"""Variables of a function being compiled: frames, refinements, conditions.
+
+First-class values live in the graph as `prim::Store` and `prim::Load` of a named variable until `ssa.py` removes
+them; what is no value (modules, functions, iterables) is kept in the frame's table. Each block has a frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from jitlite.frontend.builder import Builder
+from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Value
+from jitlite.ir.types import Type
+from jitlite.source import CompileError, SourceRange
+
+
+def is_meaningful(name: str) -> bool:
+    """Is the name the user's (and not `_` or one we made), so that values should show it?"""
+    return bool(name) and name[0] not in "$_" and not name[0].isdigit()
+
+
+Refinements = dict[str, Type]
+"""Types that variables are known to have."""
+
+
+@dataclass(frozen=True)
+class RefinementSet:
+    """What is known about variables when a condition holds, and when it does not."""
+
+    when_true: Refinements = field(default_factory=dict)
+    when_false: Refinements = field(default_factory=dict)
+
+    def conjunction(self, other: RefinementSet) -> RefinementSet:
+        """For `a and b`: both hold, or one of them does not."""
+        return RefinementSet(_both(self.when_true, other.when_true), _common(self.when_false, other.when_false))
+
+    def disjunction(self, other: RefinementSet) -> RefinementSet:
+        """For `a or b`: one holds, or neither does."""
+        return RefinementSet(_common(self.when_true, other.when_true), _both(self.when_false, other.when_false))
+
+    def negation(self) -> RefinementSet:
+        return RefinementSet(self.when_false, self.when_true)
+
+
+def _both(a: Refinements, b: Refinements) -> Refinements:
+    """Refinements of either; of a variable refined differently by the two, the narrower where one is."""
+    result = dict(a)
+    for name, t in b.items():
+        if name not in result or T.is_subtype(t, result[name]):
+            result[name] = t
+        elif not T.is_subtype(result[name], t):
+            del result[name]
+    return result
+
+
+def _common(a: Refinements, b: Refinements) -> Refinements:
+    return {name: t for name, t in a.items() if b.get(name) is t}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A bool value, what it says about variables, and its value where that is decided at compile time."""
+
+    value: Value
+    refinements: RefinementSet = RefinementSet()
+    static: bool | None = None
+
+
+class Frame:
+    """The variables that one block sets."""
+
+    def __init__(self, block: Block, parent: Frame | None, starts_function: bool = False) -> None:
+        self.block = block
+        self.parent = parent
+        self.starts_function = starts_function
+        self.types: dict[str, Type] = {}
+        self.sugared: dict[str, SugaredValue] = {}
+        self.reasons: dict[str, str] = {} if parent is None else parent.reasons
+        """Why a variable is not defined, shared by all frames of a function."""
+
+    def _chain(self) -> Iterator[Frame]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.parent
+
+    def is_defined(self, name: str) -> bool:
+        return any(name in f.types or name in f.sugared for f in self._chain())
+
+    def type_of(self, name: str) -> Type | None:
+        """The type of a first-class variable, None for others."""
+        for frame in self._chain():
+            if name in frame.sugared:
+                return None
+            if name in frame.types:
+                return frame.types[name]
+        return None
+
+    def names(self) -> Iterator[str]:
+        """Every variable that can be seen from here."""
+        for frame in self._chain():
+            yield from frame.types
+            yield from frame.sugared
+
+    def find(self, builder: Builder, name: str) -> SugaredValue | None:
+        """The value of a variable; a first-class one is loaded at the insertion point."""
+        for frame in self._chain():
+            if name in frame.sugared:
+                return frame.sugared[name]
+            if name in frame.types:
+                return SimpleValue(self.load(builder, name, frame.types[name]))
+        return None
+
+    @staticmethod
+    def load(builder: Builder, name: str, type: Type) -> Value:
+        value = builder.graph.insert("prim::Load", (), (type,), {"name": name}).output
+        return value.set_name(name) if is_meaningful(name) else value
+
+    def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> None:
+        builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
+        self.types[name] = type
+        self.sugared.pop(name, None)
+
+    def set(
+        self, builder: Builder, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None
+    ) -> None:
+        """Assign to a variable.
+
+        Raises:
+            CompileError: where the value does not have the type the variable has outside of this block, or the
+                annotated type, or is no first-class value and the variable is set outside of this block.
+        """
+        simple = value.value if isinstance(value, SimpleValue) else None
+        if simple is not None and not simple.has_name and is_meaningful(name) and simple.node.block is self.block:
+            simple.set_name(name)
+        if self.parent is not None and not self.starts_function and self.parent.is_defined(name):
+            simple = self._reassign(builder, name, value, simple, range, annotation)
+        if simple is None:
+            self.sugared[name] = value
+            self.types.pop(name, None)
+            return
+        if annotation is not None and not T.is_subtype(simple.type, annotation):
+            raise CompileError(
+                f"Variable '{name}' is annotated with type {annotation.annotation} but is being assigned to a "
+                f"value of type {simple.type.annotation}",
+                range,
+                expected=annotation.annotation,
+                found=simple.type.annotation,
+            )
+        self.store(builder, name, simple, annotation or simple.type, range)
+
+    def _reassign(
+        self,
+        builder: Builder,
+        name: str,
+        value: SugaredValue,
+        simple: Value | None,
+        range: SourceRange,
+        annotation: Type | None,
+    ) -> Value:
+        assert self.parent is not None
+        if annotation is not None:
+            raise CompileError(
+                f"Attempting to declare and annotate the type of variable '{name}' but it is already defined in an "
+                "outer block",
+                range,
+                hint="annotate the first assignment",
+            )
+        outer = self.parent.type_of(name)
+        if simple is None or outer is None:
+            what = value.kind if simple is None else "a value"
+            raise CompileError(
+                f"Cannot re-assign '{name}' to {what} in a nested block: only first-class values can depend on "
+                "control flow",
+                range,
+                hint="use another name",
+            )
+        outer = T.unshaped(outer)
+        converted = builder.convert(outer, simple, range)
+        if T.is_subtype(converted.type, outer):
+            return converted
+        hint = None
+        if isinstance(outer, T.ListType) and isinstance(simple.type, T.ListType):
+            hint = "an empty list is a List[Tensor]; annotate it, e.g. `xs: List[int] = []`"
+        raise CompileError(
+            f"Variable '{name}' previously had type {outer.annotation} but is now being assigned to a value of type "
+            f"{simple.type.annotation}",
+            range,
+            expected=outer.annotation,
+            found=simple.type.annotation,
+            hint=hint or "within if and loop bodies a variable keeps its type; use another name",
+        )
+
+    def remove(self, name: str) -> bool:
+        """Forget a variable (`del x`); says whether there was one."""
+        removed = False
+        for frame in self._chain():
+            removed |= frame.types.pop(name, None) is not None
+            removed |= frame.sugared.pop(name, None) is not None
+        return removed

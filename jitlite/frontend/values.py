@@ -1,0 +1,598 @@
+"""Sugared values: what an expression can denote besides a value of the graph.
+
+`torch.nn.functional.relu` is first a module, then a module, then a function; `range(n)` is something to loop over;
+`x.add` is a method waiting for its call. A `SugaredValue` says what attribute access, calls, iteration and unpacking
+mean for each; asking for more than it can do is a CompileError at the user's place.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from jitlite.frontend.builder import MAX_INT, Builder
+from jitlite.ir import ops, types as T
+from jitlite.ir.constants import QualifiedClassName
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.overloads import NamedValue, match_schema
+from jitlite.ir.schema import Argument, function_schema
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function
+from jitlite.source import CompileError, SourceRange, did_you_mean
+
+Args = Sequence[NamedValue]
+
+
+class SugaredValue:
+    """Base: denotes something of which nothing can be done."""
+
+    kind = "value"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        """The graph's value, for what is one or can become one."""
+        raise CompileError(f"{self.kind} cannot be used as a value", range)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        raise CompileError(f"attribute lookup is not defined on {self.kind}", range, found=f".{name}")
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        raise CompileError(f"hasattr's first argument must be an object or module, got {self.kind}", range)
+
+    def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value) -> None:
+        raise CompileError(f"cannot assign to attribute '{name}' of {self.kind}", range)
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        raise CompileError(f"cannot call {self.kind}", range)
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        """The parts, for unpacking; `size` is how many are wanted, where that is known."""
+        raise CompileError(f"{self.kind} cannot be used as a tuple", range)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        """What a loop over this goes through: something with `length` and `element`."""
+        raise CompileError(f"{self.kind} is not iterable", range)
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        raise CompileError(f"{self.kind} has no length", range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        raise CompileError(f"{self.kind} is not subscriptable", range)
+
+    @property
+    def static_length(self) -> int | None:
+        """The number of elements, where loops over this are unrolled at compile time."""
+        return None
+
+
+TENSOR_CASTS: dict[str, torch.dtype] = {
+    "byte": torch.uint8, "char": torch.int8, "double": torch.float64, "float": torch.float32,
+    "cfloat": torch.complex64, "cdouble": torch.complex128, "int": torch.int32, "long": torch.int64,
+    "short": torch.int16, "half": torch.float16, "bool": torch.bool, "bfloat16": torch.bfloat16,
+}  # fmt: skip
+"""Tensor methods that are conversions to a dtype."""
+
+_AS_PRIM = "dtype device grad data shape is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps is_quantized \
+is_vulkan is_ipu is_meta is_nested requires_grad layout T H itemsize nbytes ndim name"
+_AS_ATEN = "is_leaf mT mH real imag retains_grad output_nr"
+_RENAMED = {"prim::shape": "aten::size", "prim::T": "aten::numpy_T", "prim::H": "aten::matrix_H",
+            "prim::ndim": "aten::dim"}  # fmt: skip
+TENSOR_PROPERTIES: dict[str, str] = {
+    **{name: _RENAMED.get(f"prim::{name}", f"prim::{name}") for name in _AS_PRIM.split()},
+    **{name: f"aten::{name}" for name in _AS_ATEN.split()},
+}
+"""Tensor attributes that are not methods, and the operators that read them."""
+
+DEVICE_PROPERTIES = {"type": "prim::type", "index": "prim::index"}
+
+
+class SimpleValue(SugaredValue):
+    """A first-class value of the graph."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return f"a value of type {self.value.type.annotation}"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return self.value
+
+    # -- attributes
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = self._property(b, range, name)
+        if found is not None:
+            return found
+        this = NamedValue("self", self.value, range=range)
+        if name == "type" and T.is_subtype(self.value.type, T.TENSOR):
+            return BuiltinFunction("aten::to", this)
+        if name == "tolist" and T.is_subtype(self.value.type, T.TENSOR):
+            return SpecialForm("tolist", self)
+        if ops.lookup(f"aten::{name}"):
+            return BuiltinFunction(f"aten::{name}", this)
+        raise CompileError(
+            f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
+            range,
+            hint=did_you_mean(name, self._attribute_names()),
+        )
+
+    def _property(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
+        t = self.value.type
+        if T.is_subtype(t, T.TENSOR):
+            if name in TENSOR_CASTS:
+                return TensorCast(TENSOR_CASTS[name], self.value)
+            if name in TENSOR_PROPERTIES:
+                return SimpleValue(b.op(TENSOR_PROPERTIES[name], [self.value], range=range))
+        elif t is T.DEVICE and name in DEVICE_PROPERTIES:
+            return SimpleValue(b.op(DEVICE_PROPERTIES[name], [self.value], range=range))
+        elif isinstance(t, T.TupleType) and t.names and name in t.names:
+            position = t.names.index(name)
+            return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
+        elif isinstance(t, T.EnumType) and name in ("name", "value"):
+            kind, output = ("prim::EnumName", T.STRING) if name == "name" else ("prim::EnumValue", t.value_type)
+            return SimpleValue(b.node(kind, [self.value], [output], range).output)
+        elif isinstance(t, T.AwaitType):
+            waited = b.op("prim::awaitable_wait", [self.value], range=range)
+            return SimpleValue(waited).attr(b, range, name)
+        return None
+
+    def _attribute_names(self) -> list[str]:
+        t = self.value.type
+        if T.is_subtype(t, T.TENSOR):
+            return [n for n in dir(torch.Tensor) if not n.startswith("_")]
+        if isinstance(t, T.TupleType) and t.names:
+            return list(t.names)
+        python_type = {T.STRING: str}.get(t)
+        if isinstance(t, T.ListType):
+            python_type = list  # type: ignore[assignment]
+        elif isinstance(t, T.DictType):
+            python_type = dict  # type: ignore[assignment]
+        return [n for n in dir(python_type) if not n.startswith("_")] if python_type else []
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        t = self.value.type
+        if isinstance(t, T.TupleType) and t.names is not None:
+            return name in t.names
+        if isinstance(t, T.ClassType):
+            return name in t.attributes or name in t.methods
+        return super().has_attr(b, range, name)
+
+    # -- parts
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        t = self.value.type
+        if isinstance(t, T.TupleType):
+            return [SimpleValue(v) for v in b.unpack_tuple(self.value)]
+        if isinstance(t, T.ListType):
+            if size is None:
+                raise CompileError("cannot statically infer the expected size of a list in this context", range,
+                                   hint="unpack into a fixed number of names, or index the list")  # fmt: skip
+            return [SimpleValue(v) for v in b.unpack_list(self.value, size)]
+        if t is T.ANY_TUPLE:
+            raise CompileError("the tuple's element types are not known here", range,
+                               hint="test for a type like Tuple[int, int]")  # fmt: skip
+        return super().as_tuple(b, range, size)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        t = self.value.type
+        if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
+            return self
+        if isinstance(t, T.DictType):
+            return SimpleValue(b.op("aten::keys", [self.value], range=range))
+        if isinstance(t, T.TupleType):
+            return SugaredTuple([SimpleValue(v) for v in b.unpack_tuple(self.value)])
+        raise CompileError(f"'{t.annotation}' object is not iterable", range)
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        t = self.value.type
+        if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
+            return b.op("aten::len", [self.value], range=range)
+        raise CompileError(f"'{t.annotation}' object is not iterable", range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        t = self.value.type
+        if T.is_subtype(t, T.TENSOR):
+            zero = b.constant(0, range)
+            return SimpleValue(b.op("aten::select", [self.value, zero, index], range=range))
+        if isinstance(t, T.ListType | T.DictType) or t is T.STRING:
+            return SimpleValue(b.op("aten::__getitem__", [self.value, index], range=range))
+        hint = None
+        if isinstance(t, T.UnionType):
+            hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
+        raise CompileError(f"'{t.annotation}' object is not subscriptable", range, hint=hint)
+
+
+class BuiltinFunction(SugaredValue):
+    """An operator, perhaps with its `self` already given."""
+
+    def __init__(self, name: str, self_value: NamedValue | None = None) -> None:
+        self.name = name
+        self.self_value = self_value
+        self.kind = f"the builtin {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        return SimpleValue(b.op(self.name, list(args), kwargs, range, self.self_value))
+
+
+class TensorCast(SugaredValue):
+    """`x.float` waiting for its call."""
+
+    kind = "a tensor conversion method"
+
+    def __init__(self, dtype: torch.dtype, value: Value) -> None:
+        self.dtype = dtype
+        self.value = value
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if args or kwargs:
+            raise CompileError("a conversion method takes no arguments", range, hint="use x.to(dtype, ...)")
+        dtype = b.constant(self.dtype, range)
+        false = b.constant(False, range)
+        none = b.constant(None, range)
+        return SimpleValue(b.op("aten::to", [self.value, dtype, false, false, none], range=range))
+
+
+class Cast(SugaredValue):
+    """`int`, `float`, `bool`, `str`, `complex` as functions."""
+
+    def __init__(self, type: Type, operator: str) -> None:
+        self.type = type
+        self.operator = operator
+        self.kind = f"the type {type.annotation}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if len(args) == 1 and not kwargs:
+            value = args[0].in_graph(b.graph)
+            # a float-typed value may hold a Python int (`2 ** 3`), which float() must still convert
+            if T.is_subtype(value.type, self.type) and self.type not in (T.FLOAT, T.COMPLEX):
+                return SimpleValue(value)
+            if value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value):
+                return SimpleValue(value)
+        if not args and not kwargs and self.type in _ZERO:
+            return SimpleValue(b.constant(_ZERO[self.type], range))
+        return SimpleValue(b.op(self.operator, list(args), kwargs, range))
+
+
+_ZERO: dict[Type, object] = {T.INT: 0, T.FLOAT: 0.0, T.BOOL: False, T.STRING: "", T.COMPLEX: 0j}
+
+
+def _is_python_float(value: Value) -> bool:
+    return is_constant(value) and type(constant_of(value)) is float
+
+
+class PrintValue(SugaredValue):
+    """`print`."""
+
+    kind = "the function print"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if kwargs:
+            raise CompileError("print takes no keyword arguments in TorchScript", range, found=str(kwargs[0].name))
+        b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
+        return NoneSugar()
+
+
+class NoneSugar(SugaredValue):
+    """The result of a call that gives None."""
+
+    kind = "None"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(None, range)
+
+
+class SpecialForm(SugaredValue):
+    """A callable whose arguments are not evaluated in the ordinary way; the emitter knows each by name."""
+
+    def __init__(self, form: str, subject: SugaredValue | None = None) -> None:
+        self.form = form
+        self.subject = subject
+        self.kind = f"the function {form}"
+
+
+class ConstantSugar(SugaredValue):
+    """A Python constant that becomes a value when it is used."""
+
+    def __init__(self, constant: Any, attributes: Callable[[str], SugaredValue | None] | None = None) -> None:
+        self.constant = constant
+        self.kind = f"the constant {constant!r}"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(self.constant, range)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).attr(b, range, name)
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        return SimpleValue(self.as_value(b, range)).as_tuple(b, range, size)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).iterate(b, range)
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return SimpleValue(self.as_value(b, range)).length(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).element(b, range, index)
+
+
+class SugaredTuple(SugaredValue):
+    """Several sugared values; loops over it are unrolled."""
+
+    kind = "a tuple"
+
+    def __init__(self, parts: Sequence[SugaredValue]) -> None:
+        self.parts = list(parts)
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.make_tuple([p.as_value(b, range) for p in self.parts])
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        return self.parts
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(len(self.parts), range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        if not is_constant(index):
+            raise CompileError("a tuple of several types needs a constant index", range)
+        return self.parts[constant_of(index)]
+
+    @property
+    def static_length(self) -> int | None:
+        return len(self.parts)
+
+
+class RangeValue(SugaredValue):
+    """`range(start, end, step)`."""
+
+    kind = "a range"
+
+    def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
+        for position, value in enumerate(inputs):
+            if value.type is not T.INT:
+                raise CompileError(
+                    f"all inputs of range must be ints, found {value.type.annotation} in argument {position}",
+                    range,
+                    hint="convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None,
+                )
+        if not 1 <= len(inputs) <= 3:
+            raise CompileError(f"range takes 1 to 3 arguments, got {len(inputs)}", range)
+        self.only_end = len(inputs) == 1
+        self.start = b.constant(0, range) if self.only_end else inputs[0]
+        self.end = inputs[0] if self.only_end else inputs[1]
+        self.step = inputs[2] if len(inputs) == 3 else b.constant(1, range)
+        self._static_length = static_length
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        if self._static_length is not None:
+            return b.constant(self._static_length, range)
+        if self.only_end:
+            return self.end
+        return b.op("aten::__range_length", [self.start, self.end, self.step], range=range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        if self.only_end:
+            return SimpleValue(index)
+        return SimpleValue(b.op("aten::__derive_index", [index, self.start, self.step], range=range))
+
+    @property
+    def static_length(self) -> int | None:
+        return self._static_length
+
+
+class ZipValue(SugaredValue):
+    """`zip(...)`, and `enumerate(x)`, which is `zip(range(inf), x)`."""
+
+    kind = "an iterable"
+
+    def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
+        self.children = list(children)
+        lengths = {c.static_length for c in children}
+        # whoever has a length at compile time forces unrolling; then all must have it
+        if None in lengths and len(lengths) > 1:
+            unbounded = [c for c in children if c.static_length is None]
+            if not all(isinstance(c, RangeValue) for c in unbounded):
+                raise CompileError(
+                    "cannot iterate over a tuple or module container together with something whose length is only "
+                    "known at run time",
+                    range,
+                )
+        known = [n for n in lengths if n is not None]
+        self._static_length = min(known) if known else None
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def _leaves(self) -> list[SugaredValue]:
+        leaves: list[SugaredValue] = []
+        for child in self.children:
+            leaves += child._leaves() if isinstance(child, ZipValue) else [child]
+        return leaves
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        lengths = [leaf.length(b, range) for leaf in self._leaves()]
+        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        return SugaredTuple([c.element(b, range, index) for c in self.children])
+
+    @property
+    def static_length(self) -> int | None:
+        return self._static_length
+
+
+def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:
+    """`enumerate(iterable, start)`."""
+    end = b.number(MAX_INT, range)
+    counter = RangeValue(b, range, [end] if start is None else [start, end], iterable.static_length)
+    return ZipValue(range, [counter, iterable])
+
+
+class SliceValue(SugaredValue):
+    """`slice(start, stop, step)` as an object; None stands for a missing bound."""
+
+    kind = "a slice"
+
+    def __init__(self, start: Value | None, stop: Value | None, step: Value | None) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step
+
+
+class FunctionValue(SugaredValue):
+    """A script function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.kind = f"the function {function.name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        schema = self.function.schema
+        matched = match_schema(schema, b.graph, range, list(args), list(kwargs))
+        constant = b.graph.insert(
+            "prim::Constant", (), (T.FUNCTION,), {"name": self.function.name, "value": self.function}, range
+        ).output
+        return SimpleValue(b.node("prim::CallFunction", [constant, *matched.inputs], matched.return_types, range).output)
+
+
+class NamedTupleConstructor(SugaredValue):
+    """A NamedTuple class."""
+
+    def __init__(self, type: T.TupleType, defaults: dict[str, object]) -> None:
+        assert type.names is not None
+        self.type = type
+        self.kind = f"the class {type.annotation}"
+        arguments = [
+            Argument(name, t, default_text=repr(defaults[name]), default=defaults[name])
+            if name in defaults
+            else Argument(name, t)
+            for name, t in zip(type.names, type.elements, strict=True)
+        ]
+        self.schema = function_schema(type.qualified_name or "NamedTuple", arguments, [type])
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        matched = match_schema(self.schema, b.graph, range, list(args), list(kwargs))
+        return SimpleValue(b.make_tuple(matched.inputs, self.type))
+
+
+class ExceptionClass(SugaredValue):
+    """An exception class."""
+
+    def __init__(self, cls: type[BaseException], name: str | None) -> None:
+        self.cls = cls
+        self.qualified = None if name is None else QualifiedClassName(name, cls)
+        self.kind = f"the exception {cls.__name__}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if kwargs:
+            raise CompileError("an exception takes no keyword arguments here", range)
+        values = [a.in_graph(b.graph) for a in args]
+        if not values:
+            message = b.constant("", range)
+        else:
+            message = values[0] if len(values) == 1 else b.make_tuple(values)
+        return ExceptionInstance(self, message)
+
+
+class ExceptionInstance(SugaredValue):
+    """`ValueError(message)`, for `raise`."""
+
+    def __init__(self, cls: ExceptionClass, message: Value) -> None:
+        self.cls = cls
+        self.message = message
+        self.kind = f"an instance of {cls.cls.__name__}"
+
+
+class EnumClass(SugaredValue):
+    """A Python Enum."""
+
+    def __init__(self, type: T.EnumType) -> None:
+        self.type = type
+        self.kind = f"the enum {type.python_class.__name__}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        members: dict[str, enum.Enum] = self.type.python_class.__members__
+        if name not in members:
+            raise CompileError(
+                f"enum '{self.type.python_class.__name__}' has no member '{name}'", range, hint=did_you_mean(name, members)
+            )
+        return SimpleValue(b.constant(members[name], range, self.type))
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        members = list(self.type.python_class)
+        constants = [b.constant(m, range, self.type) for m in members]
+        return SimpleValue(b.make_list(self.type, constants))
+
+
+class ContextClass(SugaredValue):
+    """A class of torch that is used in `with`, such as `torch.no_grad`: a plain Python object at run time."""
+
+    def __init__(self, cls: type, schema_arguments: Sequence[Argument]) -> None:
+        self.cls = cls
+        self.type = T.ClassType.of(f"__torch__.{cls.__module__}.{cls.__name__}", cls)
+        self.schema = function_schema(cls.__name__, schema_arguments, [T.NONE])
+        self.kind = f"the class {cls.__name__}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        instance = b.node("prim::CreateObject", [], [self.type], range).output
+        matched = match_schema(self.schema, b.graph, range, list(args), list(kwargs))
+        node = b.node("prim::CallMethod", [instance, *matched.inputs], [T.NONE], range)
+        node.attributes["name"] = "__init__"
+        return SimpleValue(instance)
+
+
+class PythonCall(SugaredValue):
+    """A function left to Python (`@ignore`): called as it is when the graph runs."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Sequence[Argument], result: Type) -> None:
+        self.function = function
+        self.schema = function_schema(function.__name__, arguments, [result])
+        self.kind = f"the ignored function {function.__name__}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        matched = match_schema(self.schema, b.graph, range, list(args), list(kwargs))
+        node = b.node("prim::PythonOp", matched.inputs, matched.return_types, range)
+        node.attributes["name"] = self.function.__name__
+        node.attributes["callable"] = self._positional()
+        return SimpleValue(node.output)
+
+    def _positional(self) -> Callable[..., Any]:
+        """The function with all arguments by position, keyword-only ones included."""
+        names = [a.name for a in self.schema.arguments if a.kwarg_only]
+        if not names:
+            return self.function
+        function, first = self.function, len(self.schema.arguments) - len(names)
+
+        def call(*args: Any) -> Any:
+            return function(*args[:first], **dict(zip(names, args[first:], strict=True)))
+
+        call.__name__ = function.__name__
+        return call
+
+
+class OverloadedFunction(SugaredValue):
+    """Several functions of one name; the first that takes the arguments is called."""
+
+    def __init__(self, name: str, candidates: Sequence[SugaredValue]) -> None:
+        self.candidates = list(candidates)
+        self.kind = f"the overloaded function {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        reasons: list[str] = []
+        for candidate in self.candidates:
+            try:
+                return candidate.call(b, range, args, kwargs)
+            except CompileError as error:
+                if error.called_from:  # the body is wrong, not the arguments
+                    raise
+                reasons.append(f"{candidate.kind}: {error.message}")
+        raise CompileError(f"no overload of {self.kind} takes these arguments", range, notes=reasons)

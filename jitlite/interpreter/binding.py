@@ -1,0 +1,325 @@
+"""The arguments of a call from Python: which parameter each belongs to, and whether it is of its type.
+
+Values are passed as they are wherever they can be: a list is the caller's own list, an int stays an int where a float
+is wanted. What is converted is what TorchScript converts and what would otherwise not behave as the type says: a tuple
+for a List, a str for a Device, a numpy number or a one-element tensor for a number.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import Any
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.types import Type
+from jitlite.ir.values import INT_OBJECTS, checker
+from jitlite.source import did_you_mean
+
+Converter = Callable[[Any], Any]
+
+
+class _Mismatch(Exception):
+    """The value is not of the type. The text says which part of the value, if not all of it."""
+
+
+def bind_arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The arguments in the order of the schema, defaults filled in.
+
+    Raises:
+        RuntimeError: with TorchScript's words, where an argument is missing, superfluous or of another type.
+    """
+    formals = schema.arguments
+    if len(args) + len(kwargs) > len(formals):
+        _fail_superfluous(schema, args, kwargs)
+    bound: list[Any] = []
+    for position, value in enumerate(args):
+        if formals[position].kwarg_only:
+            raise RuntimeError(
+                f"{schema.name}() takes {position} positional argument(s) but {len(args)} was/were given. "
+                f"Declaration: {schema}"
+            )
+        bound.append(_convert(schema, position, value))
+    used = 0
+    for position in range(len(args), len(formals)):
+        formal = formals[position]
+        if formal.name in kwargs:
+            used += 1
+            bound.append(_convert(schema, position, kwargs[formal.name]))
+        elif formal.has_default:
+            bound.append(formal.default)
+        else:
+            _fail_missing(schema, formal, kwargs)
+    if used != len(kwargs):
+        _fail_keywords(schema, len(args), kwargs)
+    return bound
+
+
+def _convert(schema: Schema, position: int, value: Any) -> Any:
+    try:
+        return converter(schema.arguments[position].type)(value)
+    except _Mismatch as mismatch:
+        raise RuntimeError(_mismatch_text(schema, position, value, str(mismatch))) from None
+
+
+def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> str:
+    formal = schema.arguments[position]
+    inferred = " (inferred)" if formal.inferred else ""
+    lines = [
+        f"{schema.name}() Expected a value of type '{formal.type.annotation}{inferred}' for argument '{formal.name}' "
+        f"but instead found type '{type(value).__name__}'."
+    ]
+    if formal.inferred:
+        lines.append(
+            f"Inferred '{formal.name}' to be of type '{formal.type.annotation}' because it was not annotated with an "
+            "explicit type."
+        )
+    lines += [f"Position: {position}", f"Value: {_shown(value)}", f"Declaration: {schema}"]
+    if detail:
+        lines.append(f"Cast error details: {detail}")
+    return "\n".join(lines)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 500 else f"{text[:500]}..."
+
+
+def _fail_superfluous(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    given = len(args) + len(kwargs)
+    hint = _keyword_hint(schema, kwargs)
+    raise RuntimeError(
+        f"{schema.name}() expected at most {len(schema.arguments)} argument(s) but received {given} argument(s). "
+        f"Declaration: {schema}{hint}"
+    )
+
+
+def _fail_missing(schema: Schema, formal: Argument, kwargs: Mapping[str, Any]) -> None:
+    hint = _keyword_hint(schema, kwargs)
+    raise RuntimeError(f"{schema.name}() is missing value for argument '{formal.name}'. Declaration: {schema}{hint}")
+
+
+def _fail_keywords(schema: Schema, positional: int, kwargs: Mapping[str, Any]) -> None:
+    for formal in schema.arguments[:positional]:
+        if formal.name in kwargs:
+            raise RuntimeError(
+                f"Argument '{formal.name}' specified both as positional and keyword argument. Schema: {schema}"
+            )
+    unknown = next(name for name in kwargs if schema.argument_index(name) is None)
+    hint = _keyword_hint(schema, kwargs)
+    raise RuntimeError(f"Unknown keyword argument '{unknown}' for operator '{schema.name}'. Schema: {schema}{hint}")
+
+
+def _keyword_hint(schema: Schema, kwargs: Mapping[str, Any]) -> str:
+    names = [a.name for a in schema.arguments]
+    hints = [(name, did_you_mean(name, names)) for name in kwargs if name not in names]
+    return "".join(f"\nhint: '{name}': {hint}" for name, hint in hints if hint)
+
+
+# -- conversion
+
+_converters: dict[Type, Converter] = {}
+
+
+def converter(t: Type) -> Converter:
+    """The function that gives a value in the form its type asks for, the value itself if it can.
+
+    The function raises `_Mismatch` where the value is not of the type.
+    """
+    found = _converters.get(t)
+    if found is None:
+        found = _converters[t] = _make_converter(t)
+    return found
+
+
+def _make_converter(t: Type) -> Converter:
+    simple = _SIMPLE.get(t)
+    if simple is not None:
+        return simple
+    for kind, make in _MAKERS:
+        if isinstance(t, kind):
+            return make(t)
+    has_type = checker(t)
+
+    def as_is(value: Any) -> Any:
+        if has_type(value):
+            return value
+        raise _Mismatch
+
+    return as_is
+
+
+def _to_int(value: Any) -> Any:
+    if isinstance(value, (int, *INT_OBJECTS)):
+        return value
+    if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
+        return int(value.item())
+    if hasattr(value, "__index__") and not isinstance(value, torch.Tensor):
+        return operator.index(value)
+    raise _Mismatch
+
+
+def _to_float(value: Any) -> Any:
+    if isinstance(value, float | int):
+        return value
+    return _number_of(value, ("__float__",), float)
+
+
+def _to_complex(value: Any) -> Any:
+    if isinstance(value, complex | float | int):
+        return value
+    return _number_of(value, ("__complex__", "__float__"), complex)
+
+
+def _number_of(value: Any, conversions: tuple[str, ...], number: Callable[[Any], Any]) -> Any:
+    """Numbers of numpy and the like, and tensors with one element."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() == 1 and not (value.is_complex() and number is float):
+            return number(value.item())
+    elif any(hasattr(value, c) for c in conversions) and not hasattr(value, "__len__"):
+        return number(value)
+    elif getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+        return number(value.item())
+    raise _Mismatch
+
+
+def _to_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if value is None or isinstance(value, int | float | torch.Tensor) or type(value).__module__ == "numpy":
+        return bool(value)
+    raise _Mismatch
+
+
+def _to_number(value: Any) -> Any:
+    if isinstance(value, int | float | complex):
+        return value
+    if isinstance(value, torch.Tensor) and value.numel() == 1:
+        return value.item()
+    return _to_int(value) if hasattr(value, "__index__") else _to_complex(value)
+
+
+def _to_tensor(value: Any) -> Any:
+    if isinstance(value, torch.Tensor) or value is None:  # TorchScript takes None for a tensor that is not there
+        return value
+    raise _Mismatch
+
+
+def _to_device(value: Any) -> Any:
+    if isinstance(value, torch.device):
+        return value
+    if isinstance(value, str):
+        return torch.device(value)
+    raise _Mismatch
+
+
+_SIMPLE: dict[Type, Converter] = {
+    T.INT: _to_int,
+    T.FLOAT: _to_float,
+    T.COMPLEX: _to_complex,
+    T.BOOL: _to_bool,
+    T.NUMBER: _to_number,
+    T.TENSOR: _to_tensor,
+    T.DEVICE: _to_device,
+    T.ANY: lambda value: value,
+}
+
+
+_AS_THEY_ARE: dict[Type, frozenset[type]] = {
+    T.INT: frozenset({int, bool}),
+    T.FLOAT: frozenset({float, int, bool}),
+    T.COMPLEX: frozenset({complex, float, int, bool}),
+    T.BOOL: frozenset({bool}),
+    T.STRING: frozenset({str}),
+    T.TENSOR: frozenset({torch.Tensor, torch.nn.Parameter}),
+}
+"""Classes whose instances are never converted: a list of nothing else is passed on without a look at each element."""
+
+
+def _convert_part(value: Any, t: Type, what: str) -> Any:
+    try:
+        return converter(t)(value)
+    except _Mismatch as inner:
+        reason = str(inner) or f"is a '{type(value).__name__}' and not a '{t.annotation}'"
+        raise _Mismatch(f"{what} {reason}") from None
+
+
+def _convert_all(values: Iterable[Any], element: Type, what: str) -> list[Any]:
+    return [_convert_part(value, element, f"{what} {index}") for index, value in enumerate(values)]
+
+
+def _to_list(t: T.ListType) -> Converter:
+    plain = _AS_THEY_ARE.get(t.element, frozenset())
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, list):
+            if plain.issuperset(map(type, value)):
+                return value
+            converted = _convert_all(value, t.element, "element")
+            return value if all(map(operator.is_, value, converted)) else converted
+        if isinstance(value, torch.Tensor | str | bytes | Mapping):
+            raise _Mismatch
+        if isinstance(value, Sequence | Set) or hasattr(value, "__array__"):
+            return _convert_all(value, t.element, "element")
+        raise _Mismatch
+
+    return convert
+
+
+def _to_dict(t: T.DictType) -> Converter:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Mismatch
+        keys = _convert_all(value, t.key, "key")
+        values = _convert_all(value.values(), t.value, "value")
+        same = all(map(operator.is_, value, keys)) and all(map(operator.is_, value.values(), values))
+        return value if same else dict(zip(keys, values, strict=True))
+
+    return convert
+
+
+def _to_tuple(t: T.TupleType) -> Converter:
+    def convert(value: Any) -> Any:
+        if not isinstance(value, tuple | list):
+            raise _Mismatch
+        if len(value) != len(t.elements):
+            raise _Mismatch(f"has {len(value)} elements and not {len(t.elements)}")
+        if t.names is not None and getattr(value, "_fields", t.names) != t.names:
+            raise _Mismatch(f"has the fields {', '.join(value._fields)}")  # type: ignore[union-attr]
+        pairs = enumerate(zip(value, t.elements, strict=True))
+        converted = [_convert_part(v, e, f"element {i}") for i, (v, e) in pairs]
+        if isinstance(value, tuple) and all(map(operator.is_, value, converted)):
+            return value
+        if hasattr(value, "_make"):
+            return value._make(converted)
+        return tuple(converted)
+
+    return convert
+
+
+def _to_union(t: T.UnionType) -> Converter:
+    """A member the value already is of; for Optional also what the member would convert."""
+    is_member = checker(t)
+    element = converter(T.without_none(t)) if isinstance(t, T.OptionalType) else None
+
+    def convert(value: Any) -> Any:
+        if value is None and T.NONE in t.members:
+            return None
+        if element is not None:
+            return element(value)
+        if is_member(value):
+            return value
+        raise _Mismatch(f"is no member of {t.annotation}")
+
+    return convert
+
+
+_MAKERS: tuple[tuple[Any, Callable[[Any], Converter]], ...] = (
+    (T.UnionType, _to_union),
+    (T.ListType, _to_list),
+    (T.DictType, _to_dict),
+    (T.TupleType, _to_tuple),
+)

@@ -1,0 +1,493 @@
+"""From graph to bytecode.
+
+A copy of the graph is prepared: unused values are dropped, every value gets a last use in the block that defines it,
+and nodes that can be computed right where their value is needed are found. Then the blocks are emitted in order.
+Values live in registers from their STORE to their last use, which is a MOVE.
+
+How to read: `lower` is the whole story; the preparations follow, then the emitter with one method per kind of node
+that is not simply an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from jitlite.interpreter.code import Code, Operator, Place
+from jitlite.interpreter.code import Instruction as I
+from jitlite.interpreter.instructions import TABLE, link
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.ops import Op
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function, called_function
+from jitlite.source import CompileError
+
+
+def code_of(function: Function) -> Code:
+    """The code of a function, lowered the first time."""
+    if not isinstance(function.compiled, Code):
+        function.compiled = lower(function.graph, function.name)
+    return function.compiled
+
+
+def lower(graph: Graph, name: str = "graph") -> Code:
+    """The code of a graph; the graph itself is not changed.
+
+    Raises:
+        CompileError: where the graph has a node that cannot be run.
+    """
+    prepared = graph.copy()
+    _drop_unused(prepared.block)
+    _insert_last_uses(prepared)
+    emitter = _Emitter(name, find_inlined(prepared))
+    emitter.emit_block(prepared.block)
+    emitter.emit(prepared.block.return_node, "RET")
+    code = emitter.code
+    code.inputs, code.outputs = len(prepared.inputs), len(prepared.outputs)
+    code.program = link(code)
+    return code
+
+
+# -- preparation
+
+
+def _drop_unused(block: Block) -> None:
+    """Let a `prim::Drop` use whatever nothing uses."""
+
+    def drop(values: Iterable[Value]) -> Node | None:
+        unused = [v for v in values if not v.has_uses and v.node.kind != "prim::Constant"]
+        return block.graph.create("prim::Drop", unused) if unused else None
+
+    dropped = drop(block.inputs)
+    if dropped is not None:
+        block.prepend(dropped)
+    for node in block.nodes:
+        dropped = drop(node.outputs)
+        if dropped is not None:
+            dropped.insert_after(node)
+        for inner in node.blocks:
+            _drop_unused(inner)
+
+
+def _insert_last_uses(graph: Graph) -> None:
+    """Where the last use of a value is in a nested block, drop it behind the node that holds that block.
+
+    The nested block may run many times or not at all, so the value cannot be given up there.
+    """
+    seen: set[Value] = set()
+    drops: dict[Node, Node] = {}
+
+    def scan_block(block: Block) -> None:
+        scan_node(block.return_node)
+        for node in block.reversed_nodes:
+            scan_node(node)
+
+    def scan_node(node: Node) -> None:
+        for block in node.blocks:
+            scan_block(block)
+        for value in reversed(node.inputs):
+            if value in seen:
+                continue
+            seen.add(value)
+            holder = _holder(node, value.node.block)
+            if holder is not node and value.node.kind != "prim::Constant":
+                if holder not in drops:
+                    drops[holder] = graph.create("prim::Drop").insert_after(holder)
+                drops[holder].add_input(value)
+
+    scan_block(graph.block)
+
+
+def _holder(node: Node, block: Block | None) -> Node:
+    """The node of `block` that is `node` or has it somewhere inside."""
+    while node.block is not block:
+        assert node.block is not None and node.block.owner is not None, "the value is not in scope"
+        node = node.block.owner
+    return node
+
+
+_NEVER_INLINED = frozenset({"prim::Param", "prim::FusionGroup", "prim::TensorExprGroup", "prim::StaticSubgraph"})
+
+
+def find_inlined(graph: Graph) -> set[Node]:
+    """The nodes to emit where their value is used, so that it never leaves the stack.
+
+    A node qualifies if its one value has one use, and computing it there keeps the order of all computations: walking
+    the operands of the user backwards, it is the nearest node not accounted for yet.
+    """
+    inlined: set[Node] = set()
+
+    def scan_block(block: Block) -> None:
+        scan_tree(block.return_node)
+        for node in block.reversed_nodes:
+            if node not in inlined:
+                scan_tree(node)
+
+    def scan_tree(root: Node) -> None:
+        # depth first over the operands, last to first; a loop, for expressions can be thousands deep
+        pending: list[Value] = []
+        point = visit(root, pending)
+        while pending:
+            value = pending.pop()
+            node = value.node
+            if node is point and node.kind not in _NEVER_INLINED and value.use_count == 1 and len(node.outputs) == 1:
+                inlined.add(node)
+                point = visit(node, pending)
+
+    def visit(node: Node, pending: list[Value]) -> Node | None:
+        for block in node.blocks:
+            scan_block(block)
+        pending.extend(node.inputs)
+        return _previous_computation(node)
+
+    scan_block(graph.block)
+    return inlined
+
+
+def _previous_computation(node: Node) -> Node | None:
+    before = node.prev
+    while before is not None and before.kind == "prim::Constant":
+        before = before.prev
+    return before
+
+
+# -- emission
+
+
+_Task = Callable[[], None]
+
+_DIRECT: dict[str, str] = {
+    "prim::TupleIndex": "TUPLE_INDEX",
+    "aten::wait": "WAIT",
+    "prim::dtype": "DTYPE",
+    "prim::device": "DEVICE",
+    "aten::dim": "DIM",
+    "prim::is_cuda": "IS_CUDA",
+    "aten::__not__": "__NOT__",
+    "aten::__is__": "__IS__",
+    "aten::__isnot__": "__ISNOT__",
+    "prim::NumToTensor": "NUM_TO_TENSOR",
+    "prim::tolist": "TO_LIST",
+}
+"""Kinds that are just their inputs and an opcode."""
+
+
+class _Emitter:
+    """Writes the instructions of one graph."""
+
+    def __init__(self, name: str, inlined: set[Node]) -> None:
+        self.code = Code(name)
+        self.inlined = inlined
+        self.registers: dict[Value, int] = {}
+        """The register of each stored value; of a constant, its place in the constant table."""
+        self.uses_emitted: dict[Value, int] = {}
+        self.operators: dict[tuple[str, str, int], int] = {}
+        self.names: dict[str, int] = {}
+        self.places: dict[Node, Place] = {}
+
+    # -- the instruction list
+    def emit(self, node: Node, opcode: str, x: int = 0, n: int = 0) -> int:
+        """Append an instruction that belongs to `node`; gives its position."""
+        assert opcode in TABLE
+        if node not in self.places:
+            self.places[node] = Place(node.range, node.call_stack)
+        self.code.instructions.append(I(opcode, x, n))
+        self.code.places.append(self.places[node])
+        return len(self.code.instructions) - 1
+
+    def patch(self, position: int, target: int) -> None:
+        """Let the jump at `position` lead to `target`."""
+        self.code.instructions[position] = self.code.instructions[position]._replace(x=target - position)
+
+    @property
+    def here(self) -> int:
+        return len(self.code.instructions)
+
+    def constant(self, value: object) -> int:
+        self.code.constants.append(value)
+        return len(self.code.constants) - 1
+
+    def types(self, types: Sequence[Type]) -> int:
+        self.code.types.extend(types)
+        return len(self.code.types) - len(types)
+
+    # -- blocks and nodes
+    def emit_block(self, block: Block) -> None:
+        self.store_outputs(block.param_node)
+        for node in block.nodes:
+            if node.kind == "prim::Constant":
+                self.register_constant(node)
+            elif node not in self.inlined:
+                self.emit_tree(node)
+                self.store_outputs(node)
+        self.emit_tree(block.return_node)
+
+    def store_outputs(self, node: Node) -> None:
+        count = len(node.outputs)
+        first = self.code.register_size + 1
+        for offset, value in enumerate(node.outputs):
+            self.registers[value] = first + offset
+        self.code.register_size += count
+        if count == 1:
+            self.emit(node, "STORE", first)
+        elif count:
+            self.emit(node, "STOREN", first, count)
+
+    def register_constant(self, node: Node) -> None:
+        if node.output.type is not T.FUNCTION:
+            self.registers[node.output] = self.constant(node.attributes.get("value"))
+
+    def emit_tree(self, root: Node) -> None:
+        """Emit a node with all nodes inlined into it (a worklist: expressions can be thousands deep)."""
+        work: list[_Task] = []
+        self.begin(root, work)
+        while work:
+            work.pop()()
+
+    def begin(self, node: Node, work: list[_Task]) -> None:
+        """Put the emission of one node on the worklist, whose last entry comes next."""
+        if node.kind == "prim::Drop":
+            work.extend(self.drop_task(node, v, work) for v in reversed(node.inputs))
+            return
+        if node.kind == "prim::Loop":
+            self.emit(node, "LOADC", self.constant(0))
+        work.append(lambda: self.finish(node))
+        work.extend(self.use_task(node, v, work) for v in reversed(_operands(node)))
+
+    def use_task(self, user: Node, value: Value, work: list[_Task]) -> _Task:
+        if value.node in self.inlined:
+            return lambda: self.begin(value.node, work)
+        return lambda: self.load(user, value)
+
+    def drop_task(self, user: Node, value: Value, work: list[_Task]) -> _Task:
+        if value.node not in self.inlined:
+            return lambda: self.load(user, value, "DROPR")
+
+        def compute_and_drop() -> None:
+            work.append(lambda: self._emit_only(user, "DROP"))
+            self.begin(value.node, work)
+
+        return compute_and_drop
+
+    def _emit_only(self, node: Node, opcode: str) -> None:
+        self.emit(node, opcode)
+
+    def load(self, user: Node, value: Value, opcode: str | None = None) -> None:
+        emitted = self.uses_emitted[value] = self.uses_emitted.get(value, 0) + 1
+        if opcode is None:
+            if value.node.kind == "prim::Constant":
+                opcode = "LOADC"
+            else:
+                opcode = "MOVE" if emitted == value.use_count else "LOAD"
+        self.emit(user, opcode, self.registers[value])
+
+    def finish(self, node: Node) -> None:
+        """The instructions of a node whose inputs are on the stack."""
+        kind = node.kind
+        if kind == "prim::Return":
+            return
+        if kind in _DIRECT:
+            self.emit(node, _DIRECT[kind])
+            return
+        special = _SPECIAL.get(kind)
+        if special is not None:
+            special(self, node)
+            return
+        self.operator(node)
+
+    # -- operators
+    def operator(self, node: Node) -> None:
+        op = node.op
+        if op is None:
+            given = ", ".join(v.type.annotation for v in node.inputs)
+            raise CompileError(f"there is no operator {node.kind}({given})", node.range)
+        fn = op.fn or _STRUCTURAL_OPERATORS.get(node.kind)
+        if fn is None:
+            raise CompileError(f"{node.kind} cannot be run by the interpreter", node.range)
+        if op.attributes:
+            fn = partial(fn, **{name: node.attributes[name] for name in op.attributes})
+        if node.kind == "aten::__getitem__" and op.schema.overload.startswith("Dict"):
+            self.emit(node, "DICT_INDEX")
+        elif op.schema.is_vararg:
+            self.emit(node, "OPN", self.operator_index(node, op, fn), len(node.inputs))
+        else:
+            self.emit(node, "OP", self.operator_index(node, op, fn))
+
+    def operator_index(self, node: Node, op: Op, fn: Callable[..., Any]) -> int:
+        """The operator's place in the table; operators with fixed numbers of inputs and outputs are entered once."""
+        schema, inputs, outputs = op.schema, len(node.inputs), len(node.outputs)
+        shared = not (schema.is_vararg or schema.is_varret or op.attributes)
+        key = (schema.name, schema.overload, inputs)
+        if shared and key in self.operators:
+            return self.operators[key]
+        spread = outputs > 1 or node.kind in _ALWAYS_SPREAD
+        entry = Operator(schema.name, schema.overload, fn, -1 if schema.is_vararg else inputs, outputs, spread)
+        self.code.operators.append(entry)
+        if shared:
+            self.operators[key] = len(self.code.operators) - 1
+        return len(self.code.operators) - 1
+
+    # -- control flow and calls
+    def if_(self, node: Node) -> None:
+        test = self.emit(node, "JF")
+        self.emit_block(node.blocks[0])
+        skip = self.emit(node, "JMP")
+        self.patch(test, self.here)
+        self.emit_block(node.blocks[1])
+        self.patch(skip, self.here)
+
+    def loop(self, node: Node) -> None:
+        head = self.emit(node, "LOOP", 0, len(node.inputs))
+        self.emit_block(node.blocks[0])
+        self.patch(self.emit(node, "JMP"), head)
+        self.patch(head, self.here)
+
+    def call_function(self, node: Node) -> None:
+        callee = called_function(node)
+        if callee is None:
+            name = node.inputs[0].node.attributes.get("name", "?")
+            raise CompileError(f"the graph calls '{name}', which is only a name here", node.range)
+        self.code.functions.append(callee)
+        self.emit(node, "CALL", len(self.code.functions) - 1)
+
+    def call_method(self, node: Node) -> None:
+        if called_function(node) is not None:
+            self.call_function(node)
+        else:
+            self.emit(node, "INTERFACE_CALL", self.constant(node.attributes["name"]), len(node.inputs))
+            self.drop_missing_output(node)
+
+    def python_call(self, node: Node) -> None:
+        if "callable" not in node.attributes:
+            raise CompileError(f"{node.kind} stands for a Python function that is not at hand", node.range)
+        self.emit(node, "PY_CALL", self.constant(node.attributes["callable"]), len(node.inputs))
+        self.drop_missing_output(node)
+        if len(node.outputs) > 1:
+            self.emit(node, "LIST_UNPACK", len(node.outputs))
+
+    def drop_missing_output(self, node: Node) -> None:
+        """Forget the result that the instruction pushes and the node does not have."""
+        if not node.outputs:
+            self.emit(node, "DROP")
+
+    def defer(self, opcode: str, name: str, node: Node) -> None:
+        self.code.functions.append(Function(name, graph=node.attributes["Subgraph"]))
+        self.emit(node, opcode, len(self.code.functions) - 1, len(node.inputs))
+
+    def raise_exception(self, node: Node) -> None:
+        if len(node.inputs) == 1:
+            self.emit(node, "LOADC", self.constant(None))
+        self.emit(node, "RAISE_EXCEPTION")
+
+    # -- objects and containers
+    def attribute(self, node: Node) -> None:
+        name = node.attributes["name"]
+        index = self.names.get(name)
+        if index is None:
+            index = self.names[name] = len(self.code.names)
+            self.code.names.append(name)
+        self.emit(node, "GET_ATTR" if node.kind == "prim::GetAttr" else "SET_ATTR", index)
+
+    def tuple_construct(self, node: Node) -> None:
+        made, count = node.output.type, len(node.inputs)
+        if isinstance(made, T.TupleType) and made.names is not None:
+            self.emit(node, "NAMED_TUPLE_CONSTRUCT", self.types([made]), count)
+        else:
+            self.emit(node, "TUPLE_CONSTRUCT", count)
+
+    def container(self, opcode: str, node: Node) -> None:
+        self.emit(node, opcode, self.types([node.output.type]), len(node.inputs))
+
+    def isinstance_(self, node: Node) -> None:
+        wanted = [_as_at_run_time(t, node.input.type) for t in node.attributes["types"]]
+        self.emit(node, "ISINSTANCE", self.types(wanted), len(wanted))
+
+    def tuple_slice(self, node: Node) -> None:
+        start, end = node.attributes["beg"], node.attributes["end"]
+        self.emit(node, "TUPLE_SLICE", start, end - start)
+
+    def enter(self, node: Node) -> None:
+        self.emit(node, "ENTER")
+        self.drop_missing_output(node)
+
+    def exit(self, node: Node) -> None:
+        self.emit(node, "EXIT")
+        self.drop_missing_output(node)
+
+    def warn(self, node: Node) -> None:
+        if len(node.inputs) == 1:
+            self.emit(node, "LOADC", self.constant(2))
+        self.emit(node, "WARN", node.attributes.get("warn_id", -1))
+
+
+def _operands(node: Node) -> Sequence[Value]:
+    """The inputs that are loaded before the node's own instruction."""
+    if node.kind == "prim::CallFunction":
+        return node.inputs[1:]
+    if node.kind in ("prim::Exit", "prim::Uninitialized"):  # EXIT knows what was entered
+        return ()
+    return node.inputs
+
+
+_STRUCTURAL_OPERATORS: dict[str, Callable[..., Any]] = {"prim::TupleUnpack": tuple}
+"""Structural kinds that TorchScript runs as operators."""
+
+_ALWAYS_SPREAD = frozenset({"prim::TupleUnpack", "prim::ConstantChunk", "prim::MMBatchSide"})
+"""Operators that give a tuple of their outputs even when they have a single one."""
+
+_SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
+    "prim::If": _Emitter.if_,
+    "prim::Loop": _Emitter.loop,
+    "prim::CallFunction": _Emitter.call_function,
+    "prim::CallMethod": _Emitter.call_method,
+    "prim::PythonOp": _Emitter.python_call,
+    "prim::IgnoredPythonOp": _Emitter.python_call,
+    "prim::fork": lambda e, node: e.defer("FORK", "<forked function>", node),
+    "prim::awaitable": lambda e, node: e.defer("AWAITABLE", "<awaitable function>", node),
+    "prim::RaiseException": _Emitter.raise_exception,
+    "prim::GetAttr": _Emitter.attribute,
+    "prim::SetAttr": _Emitter.attribute,
+    "prim::TupleConstruct": _Emitter.tuple_construct,
+    "prim::TupleSlice": _Emitter.tuple_slice,
+    "prim::ListConstruct": lambda e, node: e.container("LIST_CONSTRUCT", node),
+    "prim::DictConstruct": lambda e, node: e.container("DICT_CONSTRUCT", node),
+    "prim::ListUnpack": lambda e, node: e.emit(node, "LIST_UNPACK", len(node.outputs)),
+    "prim::CreateObject": lambda e, node: e.emit(node, "CREATE_OBJECT", e.types([node.output.type])),
+    "prim::isinstance": _Emitter.isinstance_,
+    "prim::Uninitialized": lambda e, node: e.emit(node, "UN_INITIALIZED"),
+    "prim::Enter": _Emitter.enter,
+    "prim::Exit": _Emitter.exit,
+    "aten::warn": _Emitter.warn,
+    "aten::format": lambda e, node: e.emit(node, "FORMAT", len(node.inputs)),
+}
+"""Kinds with an instruction of their own."""
+
+
+def _as_at_run_time(wanted: Type, static: Type) -> Type:
+    """What to look for where the value has the static type `static` and isinstance asks for `wanted`.
+
+    A value typed float may be an int at run time (and a complex may be either). Where the static type leaves no
+    doubt that such a value is meant, the int has to count as the float.
+    """
+    members = T.members_of(static)
+    if wanted not in members or any(m is not wanted and _collapsed(m) is _collapsed(wanted) for m in members):
+        return wanted
+    return _widened(wanted)
+
+
+def _widened(t: Type) -> Type:
+    if t is T.FLOAT:
+        return T.UnionType.of([T.INT, T.FLOAT])
+    if t is T.COMPLEX:
+        return T.NUMBER
+    parts = t.contained
+    return t.with_contained([_widened(p) for p in parts]) if parts else t
+
+
+def _collapsed(t: Type) -> Type:
+    if t in (T.INT, T.FLOAT, T.COMPLEX):
+        return T.NUMBER
+    parts = t.contained
+    return t.with_contained([_collapsed(p) for p in parts]) if parts else t

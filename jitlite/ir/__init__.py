@@ -1,0 +1,7 @@
+"""The program as data: types, schemas, operators, graphs, their text form and their verifier."""
+
+# Imported for what they declare: operators can be looked up and graphs printed as soon as anything of this package is
+# imported.
+from jitlite.ir import builtin_functions, containers, pass_prims, prims, printer, scalars, strings, tensors
+
+__all__ = ["builtin_functions", "containers", "pass_prims", "prims", "printer", "scalars", "strings", "tensors"]

@@ -1,0 +1,245 @@
+"""Operators: what each is called, how it is typed, what it may do, and the Python callable that is its meaning.
+
+Operators of torch's dispatcher are read from `torch.ops` and need no declaration. Everything else is declared once,
+with `@op`: what programs use in `prims.py`, `scalars.py`, `strings.py`, `containers.py` and `tensors.py`, what only
+passes make in `pass_prims.py`. Kinds with blocks or with an instruction of their own are declared in `prims.py` with
+`structural`. Printer, verifier, passes, interpreter and documentation derive from these declarations.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.schema import Schema, parse_schema
+
+
+class Effect(enum.Enum):
+    """What running an operator does besides computing its outputs."""
+
+    PURE = "computes its outputs from its inputs and nothing else"
+    STATE = "reads state that is not among its inputs: may not be folded or merged"
+    RANDOM = "draws random numbers: may not be folded, merged, removed or reordered"
+    WRITE = "writes the arguments that its schema marks with `!`"
+    SIDE = "is seen from outside (prints, raises, warns, sets a mode): never removed or crossed"
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One overload of an operator.
+
+    Attributes:
+        schema: its signature.
+        effect: see `Effect`.
+        fn: called with the arguments in schema order; gives the result, a tuple for several results, None for no
+            result. None for structural kinds, which the interpreter has an instruction for.
+        total: cannot raise for arguments of its types, so an unused call may be dropped.
+        doc: one or more sentences for `docs/operators.md`.
+        overload: the dispatcher's operator, for operators that torch has.
+        attributes: names of the node's attributes that `fn` takes as keyword arguments, beside its inputs.
+    """
+
+    schema: Schema
+    effect: Effect
+    fn: Callable[..., Any] | None
+    total: bool = False
+    doc: str = ""
+    overload: Any = None
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.schema.name
+
+    @property
+    def is_pointwise(self) -> bool:
+        return self.overload is not None and torch.Tag.pointwise in self.overload.tags
+
+    def __repr__(self) -> str:
+        return f"<Op {self.schema}>"
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_declared: dict[str, dict[str, Op]] = {}
+_found: dict[str, tuple[Op, ...]] = {}
+
+
+def op(
+    schema: str, effect: Effect | None = None, *, total: bool = False, doc: str | None = None
+) -> Callable[[_F], _F]:
+    """Declare the decorated function to be the meaning of the operator with this schema.
+
+    The function's docstring becomes the operator's documentation, unless `doc` is given. Without an effect it is WRITE
+    where the schema marks an argument with `!`, else PURE. Stack the decorator to declare several overloads with one
+    meaning. Keyword-only parameters of the function are read from the node's attributes of those names.
+    """
+
+    def declare(fn: _F) -> _F:
+        parsed = parse_schema(schema)
+        known = effect or (Effect.WRITE if parsed.is_mutable else Effect.PURE)
+        text = (fn.__doc__ or "").strip() if doc is None else doc
+        _add(Op(parsed, known, fn, total, text, attributes=_keyword_only(fn)))
+        return fn
+
+    return declare
+
+
+def op_family(
+    template: str, choices: str, effect: Effect | None = None, *, total: bool | str = False, doc: str | None = None
+) -> Callable[[_F], _F]:
+    """`op` for every word of `choices`, put in the place of each `{}` of the schema.
+
+    `total` may name the choices for which the operator cannot raise.
+    """
+    total_choices = set(total.split()) if isinstance(total, str) else set(choices.split() if total else ())
+
+    def declare(fn: _F) -> _F:
+        for choice in choices.split():
+            op(template.replace("{}", choice), effect, total=choice in total_choices, doc=doc)(fn)
+        return fn
+
+    return declare
+
+
+def structural(schema: str, effect: Effect, doc: str, *, total: bool = False) -> None:
+    """Declare a kind whose meaning is an instruction of the interpreter (control flow, calls, construction)."""
+    _add(Op(parse_schema(schema), effect, None, total, doc))
+
+
+def _add(declared: Op) -> None:
+    overloads = _declared.setdefault(declared.name, {})
+    if declared.schema.overload in overloads:
+        raise ValueError(f"{declared.schema.qualified} is declared twice")
+    overloads[declared.schema.overload] = declared
+    _found.pop(declared.name, None)
+
+
+def _keyword_only(fn: Callable[..., Any]) -> tuple[str, ...]:
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return ()
+    names: tuple[str, ...] = code.co_varnames
+    return names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def declared_ops() -> Iterator[Op]:
+    """Every operator declared by jitlite, in order of declaration."""
+    for overloads in _declared.values():
+        yield from overloads.values()
+
+
+def lookup(name: str) -> tuple[Op, ...]:
+    """All overloads of `aten::add` and the like, in torch's registration order; empty if there is no such operator."""
+    found = _found.get(name)
+    if found is None:
+        found = _found[name] = tuple(_collect(name))
+    return found
+
+
+def _collect(name: str) -> Iterator[Op]:
+    declared = dict(_declared.get(name, ()))
+    for overload_name, overload in _dispatcher_overloads(name):
+        ours = declared.pop(overload_name, None)
+        if ours is not None:
+            yield ours
+        elif overload is not None:
+            yield _dispatcher_op(overload)
+    yield from declared.values()
+
+
+def _dispatcher_overloads(name: str) -> Iterator[tuple[str, Any]]:
+    """Overload names torch knows for `name`, with the dispatcher's operator where it has one."""
+    namespace, _, base = name.partition("::")
+    if not base or not base.isidentifier():
+        return
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    if packet is None or not hasattr(packet, "overloads"):
+        return
+    for overload_name in packet.overloads():
+        overload = getattr(packet, overload_name)
+        plain = "" if overload_name == "default" else overload_name
+        yield plain, overload if _is_dispatched(overload) else None
+
+
+def _is_dispatched(overload: Any) -> bool:
+    """Is the overload in the dispatcher, as opposed to TorchScript's own table?"""
+    return bool(torch._C._dispatch_has_kernel(overload.name()))
+
+
+def _dispatcher_op(overload: Any) -> Op:
+    schema = parse_schema(str(overload._schema))
+    if torch.Tag.nondeterministic_seeded in overload.tags:
+        effect = Effect.RANDOM
+    elif schema.is_mutable:
+        effect = Effect.WRITE
+    elif not schema.returns and not schema.is_varret:  # it must be for something: `_backward`, assertions
+        effect = Effect.SIDE
+    else:
+        effect = Effect.PURE
+    total = schema.key in _TOTAL_DISPATCHER_OPS
+    return Op(schema, effect, _positional(overload, schema), total, "", overload)
+
+
+_TOTAL_DISPATCHER_OPS = frozenset(
+    (f"aten::{name}", overload)
+    for name, overload in (
+        ("size", ""), ("dim", ""), ("numel", ""), ("is_floating_point", ""), ("is_complex", ""), ("is_signed", ""),
+        ("clone", ""), ("detach", ""), ("alias", ""), ("ones_like", ""), ("zeros_like", ""), ("contiguous", ""),
+    )
+)  # fmt: skip
+"""Dispatcher operators that raise for no argument of their types."""
+
+_INT_CODED: dict[T.Type, tuple[Any, ...]] = {
+    T.SCALAR_TYPE: (
+        torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+        torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
+        torch.bfloat16, torch.quint4x2, torch.quint2x4, torch.bits1x8, torch.bits2x4, torch.bits4x2, torch.bits8,
+        torch.bits16, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz,
+        torch.uint16, torch.uint32, torch.uint64,
+    ),
+    T.LAYOUT: (torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn, torch.sparse_csc, torch.sparse_bsr,  # type: ignore[attr-defined]
+               torch.sparse_bsc, torch.jagged),
+    T.MEMORY_FORMAT: (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d),
+}  # fmt: skip
+"""The objects behind TorchScript's int codes of dtypes, layouts and memory formats (`c10::ScalarType` etc.)."""
+
+INT_CODES: dict[object, int] = {value: code for values in _INT_CODED.values() for code, value in enumerate(values)}
+"""The code under which a dtype, layout or memory format is written in graph text."""
+
+
+def int_coded(declared_type: T.Type, value: object) -> object:
+    """The torch object an int stands for where a ScalarType, Layout or MemoryFormat is wanted."""
+    if type(value) is not int:
+        return value
+    if isinstance(declared_type, T.OptionalType):
+        declared_type = declared_type.element
+    values = _INT_CODED.get(declared_type)
+    return value if values is None else values[value]
+
+
+def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
+    """A callable that takes all arguments by position and gives ints their meaning as dtypes and layouts."""
+    names = [a.name for a in schema.arguments if a.kwarg_only]
+    first_keyword = len(schema.arguments) - len(names)
+    coded = [
+        (i, a.declared_type)
+        for i, a in enumerate(schema.arguments)
+        if (a.declared_type.element if isinstance(a.declared_type, T.OptionalType) else a.declared_type) in _INT_CODED
+    ]
+    if not names and not coded:
+        return overload  # type: ignore[no-any-return]
+
+    def call(*args: Any) -> Any:
+        if coded:
+            listed = list(args)
+            for i, declared_type in coded:
+                listed[i] = int_coded(declared_type, listed[i])
+            args = tuple(listed)
+        return overload(*args[:first_keyword], **dict(zip(names, args[first_keyword:], strict=True)))
+
+    return call

@@ -1,0 +1,113 @@
+"""Graph -> TorchScript's text form; `parser.py` is the inverse.
+
+    graph(%x.1 : Tensor):
+      %2 : int = prim::Constant[value=1]()
+      %4 : Tensor = aten::add(%x.1, %2, %2) # model.py:3:11
+      return (%4)
+
+A node that carries a graph in its attribute `Subgraph` (`prim::fork`) shows a number, and the graph follows as
+`with prim::fork_0 = graph(...`. `prim::PythonOp` shows as `^name[attributes](scalars)(inputs)`, from its attributes
+`name` and `scalars`. A constant that is a function shows its attribute `name` only. Callables are never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jitlite.ir import graph as graph_module
+from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.value_text import value_text
+
+_NEW_LINE = ",\n      "
+_NO_ATTRIBUTES = frozenset({"prim::DifferentiableGraph"})
+"""Kinds whose attributes are bookkeeping that TorchScript's text leaves out."""
+
+
+def graph_text(graph: Graph, ranges: bool = True) -> str:
+    """The whole graph; with `ranges`, nodes show where in the user's source they come from."""
+    return "".join(f"{line}\n" for line, _ in graph_lines(graph, ranges))
+
+
+def graph_lines(graph: Graph, ranges: bool = True) -> list[tuple[str, Node | None]]:
+    """The lines of the text, each with the node it shows.
+
+    A block's heading belongs to its param node and its `->` line to its return node.
+    """
+    printer = _Printer(ranges)
+    printer.graph(graph)
+    return printer.lines
+
+
+def node_text(node: Node, ranges: bool = False) -> str:
+    """The line of one node, without its blocks."""
+    return _Printer(ranges).node_line(node)
+
+
+class _Printer:
+    def __init__(self, ranges: bool) -> None:
+        self.ranges = ranges
+        self.lines: list[tuple[str, Node | None]] = []
+        self.groups: list[Node] = []
+
+    def graph(self, graph: Graph, prefix: str = "") -> None:
+        block = graph.block
+        heading = f"{prefix}graph({_declared(block.inputs, _NEW_LINE)}):"
+        self.lines += [(line, block.param_node) for line in heading.split("\n")]
+        self.nodes(block, 1)
+        self.lines.append((f"  return ({_names(block.outputs)})", block.return_node))
+        for number, node in enumerate(self.groups):
+            nested = _Printer(self.ranges)
+            nested.graph(node.attributes["Subgraph"], f"with {node.kind}_{number} = ")
+            self.lines += nested.lines
+
+    def nodes(self, block: Block, level: int) -> None:
+        for node in block.nodes:
+            self.lines.append(("  " * level + self.node_line(node), node))
+            for number, inner in enumerate(node.blocks):
+                heading = f"block{number}({_declared(inner.inputs, ', ')}):"
+                self.lines.append(("  " * (level + 1) + heading, inner.param_node))
+                self.nodes(inner, level + 2)
+                self.lines.append(("  " * (level + 2) + f"-> ({_names(inner.outputs)})", inner.return_node))
+
+    def node_line(self, node: Node) -> str:
+        text = f"{_declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
+        if node.scope:
+            text += f", scope: {node.scope}"
+        if self.ranges and node.range is not None and node.range.filename is not None:
+            text += f" # {node.range.location()}"
+        return text
+
+    def operation(self, node: Node) -> str:
+        """Kind and attributes."""
+        attributes = {k: v for k, v in node.attributes.items() if not callable(v)}
+        if node.kind == "prim::PythonOp":
+            name = attributes.pop("name", "python")
+            scalars = attributes.pop("scalars", ())
+            shown = ", ".join(value_text(v, nested=True) for v in scalars)
+            return f"^{name}[{_attributes(node, attributes)}]({shown})"
+        kind = node.kind
+        if isinstance(attributes.get("Subgraph"), Graph):
+            del attributes["Subgraph"]
+            kind = f"{kind}_{len(self.groups)}"
+            self.groups.append(node)
+        if kind == "prim::Constant" and "name" in attributes:
+            attributes.pop("value", None)
+        if not attributes or node.kind in _NO_ATTRIBUTES:
+            return kind
+        return f"{kind}[{_attributes(node, attributes)}]"
+
+
+def _attributes(node: Node, attributes: dict[str, object]) -> str:
+    type = node.outputs[0].type if node.kind == "prim::Constant" and len(node.outputs) == 1 else None
+    return ", ".join(f"{k}={value_text(v, type if k == 'value' else None)}" for k, v in attributes.items())
+
+
+def _declared(values: Iterable[Value], separator: str) -> str:
+    return separator.join(f"%{v.name} : {v.type}" for v in values)
+
+
+def _names(values: Iterable[Value]) -> str:
+    return ", ".join(f"%{v.name}" for v in values)
+
+
+graph_module._printers.append(graph_text)

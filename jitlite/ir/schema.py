@@ -1,0 +1,535 @@
+"""Schemas: the typed signatures of operators and functions, and their text.
+
+    aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
+
+`parse_schema` and `str` are inverses on every schema torch prints. `TypeParser` reads the types of schemas and of
+graph text; both use one grammar.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.types import Type
+
+_TOKEN = re.compile(r"[A-Za-z_]\w*|-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|->|::|\.\.\.|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\S")
+
+SIMPLE_TYPES: dict[str, Type] = {
+    "Tensor": T.TENSOR, "int": T.INT, "float": T.FLOAT, "bool": T.BOOL, "complex": T.COMPLEX, "str": T.STRING,
+    "NoneType": T.NONE, "None": T.NONE, "Scalar": T.NUMBER, "number": T.NUMBER, "Any": T.ANY, "Device": T.DEVICE,
+    "Generator": T.GENERATOR, "Stream": T.STREAM, "Storage": T.STORAGE, "Quantizer": T.QUANTIZER,
+    "Capsule": T.CAPSULE, "Function": T.FUNCTION, "PyObject": T.PY_OBJECT, "list": T.ANY_LIST, "tuple": T.ANY_TUPLE,
+    "dict": T.ANY_DICT,
+    "AnyEnumType": T.ANY_ENUM, "AnyClassType": T.ANY_CLASS, "ScalarType": T.SCALAR_TYPE, "Layout": T.LAYOUT,
+    "MemoryFormat": T.MEMORY_FORMAT, "Dimname": T.DIMNAME, "SymInt": T.SYM_INT, "SymFloat": T.SYM_FLOAT,
+    "SymBool": T.SYM_BOOL, "ConstQuantizerPtr": T.QUANTIZER,
+}  # fmt: skip
+"""Names of types without parts, in schemas and graph text."""
+
+_DTYPES = {name: dtype for dtype, name in T.DTYPE_NAMES.items()}
+_SIZED = re.compile(r"\d+$")
+_VARIABLE = re.compile(r"t(\d+|[A-Z]\w*)?$")
+
+
+@dataclass(frozen=True)
+class AliasInfo:
+    """`(a! -> b)`: the sets a value belongs to before and after, and whether it is written. `*` is the wildcard."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+    is_write: bool = False
+    text: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter or result of a schema.
+
+    `declared_type` is the type as written; `type` is what TorchScript sees (ScalarType, Layout, MemoryFormat and SymInt
+    are ints). `size` is N of `int[N]`. `alias` belongs to the value, `element_alias` to the elements of a list.
+    """
+
+    name: str
+    declared_type: Type
+    size: int | None = None
+    default_text: str | None = None
+    default: object = None
+    kwarg_only: bool = False
+    alias: AliasInfo | None = None
+    element_alias: AliasInfo | None = None
+    inferred: bool = False
+
+    @property
+    def has_default(self) -> bool:
+        return self.default_text is not None
+
+    @cached_property
+    def type(self) -> Type:
+        return as_torchscript_type(self.declared_type)
+
+    @property
+    def is_write(self) -> bool:
+        """Is the argument, or an element of it, written?"""
+        return bool((self.alias and self.alias.is_write) or (self.element_alias and self.element_alias.is_write))
+
+    def type_text(self) -> str:
+        """The type with alias marks and size."""
+        return _decorate(self.declared_type, self.alias, self.element_alias, self.size)
+
+    def __str__(self) -> str:
+        text = self.type_text()
+        if self.name:
+            text += f" {self.name}"
+        return f"{text}={self.default_text}" if self.has_default else text
+
+
+def _decorate(t: Type, alias: AliasInfo | None, element_alias: AliasInfo | None, size: int | None) -> str:
+    mark = "" if alias is None else str(alias)
+    if isinstance(t, T.OptionalType):
+        inner = _decorate(t.element, None, element_alias, size)
+        return f"{inner}?{mark}" if isinstance(t.element, T.ListType) else f"{inner}{mark}?"
+    if isinstance(t, T.FutureType | T.RRefType):  # graph text writes these with [ ]
+        return f"{t.kind}({_decorate(t.element, None, None, None)}){mark}"
+    if isinstance(t, T.ListType):
+        element = _decorate(t.element, element_alias, None, None)
+        return f"{element}[{'' if size is None else size}]{mark}"
+    return f"{t}{mark}"
+
+
+_as_torchscript: dict[Type, Type] = {T.SYM_FLOAT: T.FLOAT, T.SYM_BOOL: T.BOOL, **dict.fromkeys(T.INT_LIKE, T.INT)}
+
+
+def as_torchscript_type(t: Type) -> Type:
+    """The type TorchScript uses for a type of the dispatcher."""
+    found = _as_torchscript.get(t)
+    if found is None:
+        parts = t.contained
+        found = t.with_contained([as_torchscript_type(p) for p in parts]) if parts else t
+        _as_torchscript[t] = found
+    return found
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A signature. `name` is qualified (`aten::add`) for operators, plain for functions."""
+
+    name: str
+    overload: str
+    arguments: tuple[Argument, ...]
+    returns: tuple[Argument, ...]
+    is_vararg: bool = False
+    is_varret: bool = False
+
+    @cached_property
+    def key(self) -> tuple[str, str]:
+        return self.name, self.overload
+
+    @property
+    def qualified(self) -> str:
+        """`aten::add.Tensor`."""
+        return f"{self.name}.{self.overload}" if self.overload else self.name
+
+    @cached_property
+    def is_mutable(self) -> bool:
+        """Does the operator write any of its arguments?"""
+        return any(a.is_write for a in self.arguments)
+
+    def argument_index(self, name: str) -> int | None:
+        for position, argument in enumerate(self.arguments):
+            if argument.name == name:
+                return position
+        return None
+
+    def __str__(self) -> str:
+        parts: list[str] = []
+        keyword_only = False
+        for argument in self.arguments:
+            if argument.kwarg_only and not keyword_only:
+                keyword_only = True
+                parts.append("*")
+            parts.append(str(argument))
+        if self.is_vararg:
+            parts.append("...")
+        return f"{self.qualified}({', '.join(parts)}) -> {self._returns_text()}"
+
+    def _returns_text(self) -> str:
+        returned = [str(r) for r in self.returns] + (["..."] if self.is_varret else [])
+        # a single tuple-typed result keeps an extra pair of brackets, so that it reads back as one result
+        if len(returned) == 1 and not returned[0].startswith("("):
+            return returned[0]
+        return f"({', '.join(returned)})"
+
+
+class SchemaError(ValueError):
+    """Text that is no schema or type."""
+
+
+class TypeParser:
+    """Reads types, alias marks and constants off a text, left to right.
+
+    Args:
+        text: what to read.
+        named: gives the type of a name that is not built in (a class), or None.
+        variables: accept `t`, `t1`, `tVal` as schema variables.
+    """
+
+    def __init__(self, text: str, named: Callable[[str], Type | None] | None = None, variables: bool = True) -> None:
+        self.text = text
+        self.named = named
+        self.variables = variables
+        self.position = 0
+        self._skip_blank()
+
+    # -- tokens
+    def _skip_blank(self) -> None:
+        while self.position < len(self.text) and self.text[self.position] in " \n\t":
+            self.position += 1
+
+    def peek(self) -> str:
+        """The next token, empty at the end."""
+        found = _TOKEN.match(self.text, self.position)
+        return found.group() if found else ""
+
+    def next(self) -> str:
+        token = self.peek()
+        self.position += len(token)
+        self._skip_blank()
+        return token
+
+    def accept(self, token: str) -> bool:
+        if self.peek() != token:
+            return False
+        self.next()
+        return True
+
+    def expect(self, token: str) -> None:
+        if not self.accept(token):
+            self.fail(f"expected {token!r}")
+
+    def fail(self, message: str) -> NoReturn:
+        found = self.peek() or "the end"
+        raise SchemaError(f"{message}, found {found!r} at character {self.position} of: {self.text}")
+
+    def list_of(self, item: Callable[[], object], close: str) -> None:
+        """Comma-separated items up to and including `close`."""
+        if self.accept(close):
+            return
+        while True:
+            item()
+            if self.accept(close):
+                return
+            self.expect(",")
+
+    # -- types
+    def type(self) -> Type:
+        return self.annotated_type()[0]
+
+    def annotated_type(self) -> tuple[Type, AliasInfo | None, AliasInfo | None, int | None]:
+        """A type with its alias mark, its elements' alias mark, and N of `T[N]`."""
+        t = self._base_type()
+        alias: AliasInfo | None = None
+        element_alias: AliasInfo | None = None
+        size: int | None = None
+        while True:
+            token = self.peek()
+            if token == "[":
+                self.next()
+                if _SIZED.match(self.peek()):
+                    size = int(self.next())
+                self.expect("]")
+                t, element_alias, alias = T.ListType.of(t), alias, None
+            elif token == "?":
+                self.next()
+                t = T.OptionalType.of(t)
+            elif token == "(" and alias is None:
+                alias = self._alias()
+            else:
+                return t, alias, element_alias, size
+
+    def _alias(self) -> AliasInfo:
+        start = self.position
+        self.expect("(")
+        before, is_write = self._alias_sets()
+        after = before
+        if self.accept("->"):
+            after, also_write = self._alias_sets()
+            is_write = is_write or also_write
+        end = self.position
+        self.expect(")")
+        return AliasInfo(before, after, is_write, self.text[start : end + 1].strip())
+
+    def _alias_sets(self) -> tuple[frozenset[str], bool]:
+        sets = [self.next()]
+        is_write = self.accept("!")
+        while self.accept("|"):
+            sets.append(self.next())
+            is_write = self.accept("!") or is_write
+        return frozenset(sets), is_write
+
+    def _base_type(self) -> Type:
+        token = self.peek()
+        if token == "(":
+            self.next()
+            return T.TupleType.of(self._types(")"))
+        if not (token[:1].isalpha() or token[:1] == "_"):
+            self.fail("expected a type")
+        self.next()
+        compound = _COMPOUND.get(token)
+        if compound is not None:
+            return compound(self)
+        if token in _DTYPES or (token == "Tensor" and self._shape_follows()):
+            return self._tensor_type(None if token == "Tensor" else _DTYPES[token])
+        if token in SIMPLE_TYPES and self.peek() != ".":
+            return SIMPLE_TYPES[token]
+        if self.variables and _VARIABLE.match(token):
+            return T.VarType.of(token)
+        return self._named_type(token)
+
+    def _types(self, close: str) -> list[Type]:
+        found: list[Type] = []
+        self.list_of(lambda: found.append(self.type()), close)
+        return found
+
+    def _named_type(self, token: str) -> Type:
+        name = token
+        while self.accept("."):
+            name += f".{self.next()}"
+        t = self.named(name) if self.named else None
+        if t is None:
+            if not name.startswith("__torch__"):
+                self.fail(f"unknown type {name}")
+            return T.ClassType.of(name)
+        return t
+
+    def _bracketed(self, count: int | None = None) -> list[Type]:
+        close = {"(": ")", "[": "]"}.get(self.peek())
+        if close is None:
+            self.fail("expected ( or [")
+        self.next()
+        found = self._types(close)
+        if count is not None and len(found) != count:
+            self.fail(f"expected {count} type{'s' if count > 1 else ''} in the brackets, not {len(found)}")
+        return found
+
+    def _tuple(self) -> Type:
+        if re.compile(r"\[\s*\(\s*\)\s*\]").match(self.text, self.position):  # `Tuple[()]` is the empty one
+            for token in "[()]":
+                self.expect(token)
+            return T.TupleType.of(())
+        return T.TupleType.of(self._bracketed())
+
+    def _named_tuple(self) -> Type:
+        self.expect("(")
+        names: list[str] = []
+        elements: list[Type] = []
+
+        def field() -> None:
+            names.append(self.next())
+            self.expect(":")
+            elements.append(self.type())
+
+        self.list_of(field, ")")
+        return T.TupleType.of(elements, names)
+
+    def _angle(self) -> str:
+        self.expect("<")
+        end = self.text.find(">", self.position)
+        if end < 0:
+            self.fail("expected a name and >")
+        name = self.text[self.position : end].strip()
+        self.position = end + 1
+        self._skip_blank()
+        return name
+
+    def _enum(self) -> Type:
+        name = self._angle()
+        t = self.named(name) if self.named else None
+        return t if isinstance(t, T.EnumType) else T.EnumType.of(name, None, T.ANY)
+
+    def _interface(self) -> Type:
+        name = self._angle()
+        t = self.named(name) if self.named else None
+        return t if isinstance(t, T.InterfaceType) else T.InterfaceType.of(name)
+
+    def _shape_follows(self) -> bool:
+        """Is the bracket behind `Tensor` a shape and not an alias mark? A mark is `(a!`, `(a|b`, `(*` or `(a ->`."""
+        rest = self.text[self.position :]
+        return bool(re.match(r"\((\d|\*,|\)|strides=|requires_grad=|device=)", rest))
+
+    def _tensor_type(self, dtype: object) -> Type:
+        fields: dict[str, object] = {}
+        sizes: list[int | None] = []
+        has_sizes = False
+        if self.peek() != "(":
+            return T.TensorType.of(dtype)  # type: ignore[arg-type]
+        self.next()
+
+        def item() -> None:
+            nonlocal has_sizes
+            token = self.next()
+            if token in ("strides", "requires_grad", "device"):
+                self.expect("=")
+                fields[token] = self._tensor_field(token)
+                return
+            has_sizes = True
+            sizes.append(int(token) if token.isdigit() else None)
+
+        self.list_of(item, ")")
+        if not fields and not sizes:
+            has_sizes = True  # `Long()` is rank 0
+        if fields.get("strides") is not None:
+            has_sizes = True
+        return T.TensorType.of(dtype, sizes if has_sizes else None, **fields)  # type: ignore[arg-type]
+
+    def _tensor_field(self, name: str) -> object:
+        if name == "strides":
+            self.expect("[")
+            strides: list[int | None] = []
+            self.list_of(lambda: strides.append(None if self.peek() == "*" and self.next() else int(self.next())), "]")
+            return strides
+        if name == "requires_grad":
+            return self.next() == "1"
+        device = self.next()
+        if self.accept(":"):
+            device += f":{self.next()}"
+        return torch.device(device)
+
+    # -- defaults
+    def default(self) -> tuple[object, str]:
+        """A default value and its text."""
+        start = self.position
+        value = self._literal()
+        return value, self.text[start : self.position].strip()
+
+    def _literal(self) -> object:
+        token = self.next()
+        if token == "[":
+            items: list[object] = []
+            self.list_of(lambda: items.append(self._literal()), "]")
+            return items
+        if token[0] in "\"'":
+            return ast.literal_eval(token)
+        if token in ("True", "False", "None"):
+            return ast.literal_eval(token)
+        if token == "-":
+            inner = self._literal()
+            assert isinstance(inner, int | float)
+            return -inner
+        if token in ("inf", "nan"):
+            return float(token)
+        try:
+            return ast.literal_eval(token)
+        except (ValueError, SyntaxError):
+            return token  # `Mean`, `contiguous_format` and the like
+
+
+_COMPOUND: dict[str, Callable[[TypeParser], Type]] = {
+    "Dict": lambda p: T.DictType.of(*p._bracketed(2)),
+    "Future": lambda p: T.FutureType.of(*p._bracketed(1)),
+    "Await": lambda p: T.AwaitType.of(*p._bracketed(1)),
+    "RRef": lambda p: T.RRefType.of(*p._bracketed(1)),
+    "Union": lambda p: T.UnionType.of(p._bracketed()),
+    "Optional": lambda p: T.OptionalType.of(*p._bracketed(1)),
+    "List": lambda p: T.ListType.of(*p._bracketed(1)),
+    "Tuple": lambda p: p._tuple(),
+    "NamedTuple": lambda p: p._named_tuple(),
+    "Enum": lambda p: p._enum(),
+    "InterfaceType": lambda p: p._interface(),
+}
+"""Type constructors and how the rest of each is read."""
+
+
+def parse_type(text: str, named: Callable[[str], Type | None] | None = None) -> Type:
+    """The type written as `text` in a graph or schema.
+
+    Raises:
+        SchemaError: where the text is no type.
+    """
+    parser = TypeParser(text, named)
+    t = parser.type()
+    if parser.peek():
+        parser.fail("expected the end of the type")
+    return t
+
+
+def parse_schema(text: str, named: Callable[[str], Type | None] | None = None) -> Schema:
+    """Read a schema.
+
+    Raises:
+        SchemaError: where the text is no schema.
+    """
+    parser = TypeParser(text, named or T.ClassType.of)
+    name = parser.next()
+    while parser.peek() in ("::", "."):
+        if parser.peek() == "." and "::" in name:
+            break
+        name += parser.next() + parser.next()
+    overload = parser.next() if parser.accept(".") else ""
+    arguments, is_vararg = _parse_arguments(parser)
+    parser.expect("->")
+    returns, is_varret = _parse_returns(parser)
+    if parser.peek():
+        parser.fail("expected the end of the schema")
+    return Schema(name, overload, tuple(arguments), tuple(returns), is_vararg, is_varret)
+
+
+def _parse_arguments(parser: TypeParser) -> tuple[list[Argument], bool]:
+    arguments: list[Argument] = []
+    flags = {"keyword only": False, "variable": False}
+    parser.expect("(")
+
+    def item() -> None:
+        if parser.accept("*"):
+            flags["keyword only"] = True
+        elif parser.accept("..."):
+            flags["variable"] = True
+        else:
+            arguments.append(_parse_argument(parser, flags["keyword only"]))
+
+    parser.list_of(item, ")")
+    return arguments, flags["variable"]
+
+
+def _parse_argument(parser: TypeParser, kwarg_only: bool) -> Argument:
+    t, alias, element_alias, size = parser.annotated_type()
+    name = parser.next()
+    value, text = parser.default() if parser.accept("=") else (None, None)
+    return Argument(name, t, size, text, value, kwarg_only, alias, element_alias)
+
+
+def _parse_returns(parser: TypeParser) -> tuple[list[Argument], bool]:
+    returns: list[Argument] = []
+    varying = False
+
+    def item() -> None:
+        nonlocal varying
+        if parser.accept("..."):
+            varying = True
+            return
+        t, alias, element_alias, _ = parser.annotated_type()
+        token = parser.peek()
+        name = parser.next() if token[:1].isalpha() or token[:1] == "_" else ""
+        returns.append(Argument(name, t, alias=alias, element_alias=element_alias))
+
+    if parser.peek() == "(":
+        parser.next()
+        parser.list_of(item, ")")
+    else:
+        item()
+    return returns, varying
+
+
+def function_schema(name: str, arguments: Iterable[Argument], returns: Iterable[Type]) -> Schema:
+    """The schema of a script function."""
+    return Schema(name, "", tuple(arguments), tuple(Argument("", t) for t in returns))

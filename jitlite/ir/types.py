@@ -1,0 +1,663 @@
+"""The type lattice of TorchScript.
+
+Types are immutable and interned: two equal types are the same object, so `is` and `==` agree and a type can be
+a dictionary key at no cost. `str(t)` is the spelling in graph text (`int[]`), `t.annotation` the Python one
+(`List[int]`). See `is_subtype`, `unify` and `match_variables` for the relations.
+
+How to read: simple types first, then containers, tensors, named types, then the relations between types.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TypeVar, cast
+
+import torch
+
+_T = TypeVar("_T", bound="Type")
+_interned: dict[tuple[object, ...], Type] = {}
+_intern_lock = threading.Lock()
+
+
+class Type:
+    """A TorchScript type. Never build one with its constructor: use the singletons and the `of` class methods."""
+
+    __slots__ = ("_annotation", "_text")
+    _text: str
+    _annotation: str
+
+    @classmethod
+    def _intern(cls: type[_T], parts: tuple[object, ...], /, **fields: object) -> _T:
+        full_key = (cls, *parts)
+        found = _interned.get(full_key)
+        if found is None:
+            with _intern_lock:
+                found = _interned.get(full_key)
+                if found is None:
+                    found = cls()
+                    for name, value in fields.items():
+                        setattr(found, name, value)
+                    found._text, found._annotation = found._spell()
+                    _interned[full_key] = found
+        return cast(_T, found)
+
+    def _spell(self) -> tuple[str, str]:
+        """The graph text and the annotation text."""
+        raise NotImplementedError
+
+    @property
+    def annotation(self) -> str:
+        """The type as a Python annotation."""
+        return self._annotation
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        """The types this one is made of, in order."""
+        return ()
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        """The same constructor over other contained types."""
+        return self
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"<{self._annotation}>"
+
+    def __copy__(self) -> Type:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Type:
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The class name without `Type`, e.g. `List`."""
+        return type(self).__name__.removesuffix("Type")
+
+
+class SimpleType(Type):
+    """A type without parts: int, str, Device, Any ..."""
+
+    __slots__ = ("name", "spelling")
+    name: str
+    spelling: str
+
+    @classmethod
+    def of(cls, name: str, annotation: str | None = None) -> SimpleType:
+        return cls._intern((name,), name=name, spelling=annotation or name)
+
+    def _spell(self) -> tuple[str, str]:
+        return self.name, self.spelling
+
+
+ANY = SimpleType.of("Any")
+NONE = SimpleType.of("NoneType")
+INT = SimpleType.of("int")
+FLOAT = SimpleType.of("float")
+BOOL = SimpleType.of("bool")
+COMPLEX = SimpleType.of("complex")
+STRING = SimpleType.of("str")
+NUMBER = SimpleType.of("Scalar", "number")
+DEVICE = SimpleType.of("Device")
+GENERATOR = SimpleType.of("Generator")
+STREAM = SimpleType.of("Stream")
+STORAGE = SimpleType.of("Storage")
+QUANTIZER = SimpleType.of("Quantizer")
+CAPSULE = SimpleType.of("Capsule")
+FUNCTION = SimpleType.of("Function")
+PY_OBJECT = SimpleType.of("PyObject")
+ANY_LIST = SimpleType.of("list")
+"""A list of anything: only in isinstance."""
+ANY_TUPLE = SimpleType.of("tuple")
+"""A tuple of anything: only in isinstance."""
+ANY_DICT = SimpleType.of("dict")
+"""A dict of anything: only in isinstance."""
+ANY_ENUM = SimpleType.of("AnyEnumType")
+ANY_CLASS = SimpleType.of("AnyClassType")
+# The dispatcher's schemas distinguish these; to TorchScript they are all ints (see `schema.Argument.type`).
+SCALAR_TYPE = SimpleType.of("ScalarType")
+LAYOUT = SimpleType.of("Layout")
+MEMORY_FORMAT = SimpleType.of("MemoryFormat")
+DIMNAME = SimpleType.of("Dimname")
+SYM_INT = SimpleType.of("SymInt")
+SYM_FLOAT = SimpleType.of("SymFloat")
+SYM_BOOL = SimpleType.of("SymBool")
+
+DTYPE_NAMES: dict[torch.dtype, str] = {
+    torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
+    torch.float16: "Half", torch.float32: "Float", torch.float64: "Double", torch.complex32: "ComplexHalf",
+    torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble", torch.bool: "Bool", torch.qint8: "QInt8",
+    torch.quint8: "QUInt8", torch.qint32: "QInt32", torch.bfloat16: "BFloat16", torch.quint4x2: "QUInt4x2",
+    torch.quint2x4: "QUInt2x4", torch.float8_e5m2: "Float8_e5m2", torch.float8_e4m3fn: "Float8_e4m3fn",
+    torch.float8_e5m2fnuz: "Float8_e5m2fnuz", torch.float8_e4m3fnuz: "Float8_e4m3fnuz", torch.uint16: "UInt16",
+    torch.uint32: "UInt32", torch.uint64: "UInt64",
+}  # fmt: skip
+"""Names of dtypes in graph text."""
+
+
+class TensorType(Type):
+    """A tensor, with what is known about it.
+
+    `sizes` is None when the rank is unknown, else one entry a dimension, None where unknown. `strides` likewise.
+    """
+
+    __slots__ = ("device", "dtype", "requires_grad", "sizes", "strides")
+    dtype: torch.dtype | None
+    device: torch.device | None
+    requires_grad: bool | None
+    sizes: tuple[int | None, ...] | None
+    strides: tuple[int | None, ...] | None
+
+    @classmethod
+    def of(
+        cls,
+        dtype: torch.dtype | None = None,
+        sizes: Iterable[int | None] | None = None,
+        strides: Iterable[int | None] | None = None,
+        device: torch.device | None = None,
+        requires_grad: bool | None = None,
+    ) -> TensorType:
+        sizes = None if sizes is None else tuple(sizes)
+        strides = None if strides is None else tuple(strides)
+        key = (dtype, sizes, strides, device, requires_grad)
+        return cls._intern(
+            key, dtype=dtype, sizes=sizes, strides=strides, device=device, requires_grad=requires_grad
+        )
+
+    @classmethod
+    def from_tensor(cls, tensor: torch.Tensor) -> TensorType:
+        """The complete type of a tensor at hand."""
+        dense = tensor.layout is torch.strided
+        strides = tensor.stride() if dense else None
+        return cls.of(tensor.dtype, tensor.shape, strides, tensor.device, tensor.requires_grad)
+
+    def _spell(self) -> tuple[str, str]:
+        name = "Tensor" if self.dtype is None else DTYPE_NAMES[self.dtype]
+        details = []
+        if self.sizes is not None:
+            details.append(", ".join("*" if s is None else str(s) for s in self.sizes))
+        if self.strides is not None and self.sizes:
+            details.append(f"strides=[{', '.join('*' if s is None else str(s) for s in self.strides)}]")
+        if self.requires_grad is not None:
+            details.append(f"requires_grad={int(self.requires_grad)}")
+        if self.device is not None:
+            details.append(f"device={self.device}")
+        shown = ", ".join(d for d in details if d)
+        bracketed = bool(details) or (self.dtype is not None)
+        return (f"{name}({shown})" if bracketed else name), "Tensor"
+
+
+TENSOR = TensorType.of()
+
+
+class ListType(Type):
+    __slots__ = ("element",)
+    element: Type
+
+    @classmethod
+    def of(cls, element: Type) -> ListType:
+        return cls._intern((element,), element=element)
+
+    def _spell(self) -> tuple[str, str]:
+        return f"{self.element}[]", f"List[{self.element.annotation}]"
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return (self.element,)
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return ListType.of(types[0])
+
+
+class DictType(Type):
+    __slots__ = ("key", "value")
+    key: Type
+    value: Type
+
+    @classmethod
+    def of(cls, key: Type, value: Type) -> DictType:
+        return cls._intern((key, value), key=key, value=value)
+
+    def _spell(self) -> tuple[str, str]:
+        return f"Dict({self.key}, {self.value})", f"Dict[{self.key.annotation}, {self.value.annotation}]"
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return self.key, self.value
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return DictType.of(*types)
+
+
+DICT_KEYS = (STRING, INT, FLOAT, BOOL, COMPLEX, DEVICE, TENSOR)
+"""What may key a dict."""
+
+
+class TupleType(Type):
+    """A tuple; with `names` and `qualified_name` a NamedTuple, whose Python class is `python_class` if known."""
+
+    __slots__ = ("elements", "names", "python_class", "qualified_name")
+    elements: tuple[Type, ...]
+    names: tuple[str, ...] | None
+    qualified_name: str | None
+    python_class: type | None
+
+    @classmethod
+    def of(
+        cls,
+        elements: Iterable[Type],
+        names: Iterable[str] | None = None,
+        qualified_name: str | None = None,
+        python_class: type | None = None,
+    ) -> TupleType:
+        elements = tuple(elements)
+        names = None if names is None else tuple(names)
+        key = (elements, names, qualified_name, python_class)
+        return cls._intern(
+            key, elements=elements, names=names, qualified_name=qualified_name, python_class=python_class
+        )
+
+    def _spell(self) -> tuple[str, str]:
+        inside = ", ".join(e.annotation for e in self.elements)
+        annotation = self.qualified_name or f"Tuple[{inside or '()'}]"
+        if self.names is None:
+            return f"({', '.join(map(str, self.elements))})", annotation
+        fields = (f"{n} : {e}" for n, e in zip(self.names, self.elements, strict=True))
+        return f"NamedTuple({', '.join(fields)})", annotation
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return self.elements
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return TupleType.of(types, self.names, self.qualified_name, self.python_class)
+
+
+class UnionType(Type):
+    """One of several types, none of which includes another. Optional[T] is the union of T and None."""
+
+    __slots__ = ("members",)
+    members: tuple[Type, ...]
+
+    @classmethod
+    def of(cls, members: Iterable[Type]) -> Type:
+        """The union of `members`, flattened and without members that another one includes.
+
+        A single remaining member is returned itself; a union with None of one other type is an OptionalType.
+        """
+        flat: list[Type] = []
+        for member in members:
+            flat += member.members if isinstance(member, UnionType) else [member]
+        distinct: list[Type] = []
+        for member in flat:
+            if any(is_subtype(member, other) for other in distinct):
+                continue
+            distinct = [other for other in distinct if not is_subtype(other, member)]
+            distinct.append(member)
+        if len(distinct) == 1:
+            return distinct[0]
+        if len(distinct) == 3 and {INT, FLOAT, COMPLEX} == set(distinct):
+            return NUMBER
+        without_none = [member for member in distinct if member is not NONE]
+        if len(without_none) == 1:
+            return OptionalType.of(without_none[0])
+        key = (frozenset(distinct),)
+        return cls._intern(key, members=tuple(distinct))
+
+    def _spell(self) -> tuple[str, str]:
+        return (
+            f"Union({', '.join(map(str, self.members))})",
+            f"Union[{', '.join(m.annotation for m in self.members)}]",
+        )
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return self.members
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return UnionType.of(types)
+
+
+class OptionalType(UnionType):
+    """A value of type `element`, or None."""
+
+    __slots__ = ("element",)
+    element: Type
+
+    @classmethod
+    def of(cls, element: Type) -> Type:  # type: ignore[override]
+        if element is ANY or element is NONE or isinstance(element, OptionalType):
+            return element
+        if isinstance(element, UnionType):
+            return element if NONE in element.members else UnionType.of([*element.members, NONE])
+        return cls._intern((element,), element=element, members=(element, NONE))
+
+    def _spell(self) -> tuple[str, str]:
+        return f"{self.element}?", f"Optional[{self.element.annotation}]"
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return (self.element,)
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return OptionalType.of(types[0])
+
+
+class _WrapperType(Type):
+    """A named constructor over one type."""
+
+    __slots__ = ("element",)
+    element: Type
+    brackets: ClassVar[str] = "[]"
+
+    @classmethod
+    def of(cls: type[_T], element: Type) -> _T:
+        return cls._intern((element,), element=element)
+
+    def _spell(self) -> tuple[str, str]:
+        opening, closing = self.brackets
+        return f"{self.kind}{opening}{self.element}{closing}", f"{self.kind}[{self.element.annotation}]"
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return (self.element,)
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return type(self).of(types[0])
+
+
+class FutureType(_WrapperType):
+    """The pending result of `fork`."""
+
+    __slots__ = ()
+
+
+class AwaitType(_WrapperType):
+    """The lazily computed result of `awaitable`."""
+
+    __slots__ = ()
+    brackets = "()"
+
+
+class RRefType(_WrapperType):
+    """A reference to a value of another process."""
+
+    __slots__ = ()
+
+
+class VarType(Type):
+    """A type variable of a schema: lower-case `t`, `t1`, `tVal`."""
+
+    __slots__ = ("name",)
+    name: str
+
+    @classmethod
+    def of(cls, name: str) -> VarType:
+        return cls._intern((name,), name=name)
+
+    def _spell(self) -> tuple[str, str]:
+        return self.name, self.name
+
+
+class EnumType(Type):
+    """A Python Enum. `value_type` is the common type of its members' values."""
+
+    __slots__ = ("python_class", "qualified_name", "value_type")
+    qualified_name: str
+    python_class: Any
+    value_type: Type
+
+    @classmethod
+    def of(cls, qualified_name: str, python_class: Any, value_type: Type) -> EnumType:
+        key = (qualified_name, python_class, value_type)
+        return cls._intern(key, qualified_name=qualified_name, python_class=python_class, value_type=value_type)
+
+    def _spell(self) -> tuple[str, str]:
+        return f"Enum<{self.qualified_name}>", self.qualified_name
+
+
+class ClassType(Type):
+    """A script class or module, known by its qualified name and the Python class behind it (None for text)."""
+
+    __slots__ = ("attributes", "is_module", "methods", "python_class", "qualified_name")
+    qualified_name: str
+    python_class: Any
+    is_module: bool
+    attributes: dict[str, Type]
+    methods: dict[str, Any]
+
+    @classmethod
+    def of(cls, qualified_name: str, python_class: Any = None, is_module: bool = False) -> ClassType:
+        """The class of this name and Python class; its `attributes` and `methods` are filled by its compiler."""
+        key = (qualified_name, python_class, is_module)
+        return cls._intern(
+            key,
+            qualified_name=qualified_name,
+            python_class=python_class,
+            is_module=is_module,
+            attributes={},
+            methods={},
+        )
+
+    def _spell(self) -> tuple[str, str]:
+        return self.qualified_name, self.qualified_name
+
+
+class InterfaceType(Type):
+    """A set of method schemas that a class may satisfy."""
+
+    __slots__ = ("is_module", "methods", "qualified_name")
+    qualified_name: str
+    is_module: bool
+    methods: dict[str, Any]
+
+    @classmethod
+    def of(cls, qualified_name: str, is_module: bool = False) -> InterfaceType:
+        return cls._intern((qualified_name, is_module), qualified_name=qualified_name, is_module=is_module, methods={})
+
+    def _spell(self) -> tuple[str, str]:
+        return f"InterfaceType<{self.qualified_name.rpartition('.')[2]}>", self.qualified_name
+
+
+_NUMBERS = frozenset({INT, FLOAT, COMPLEX})
+INT_LIKE = frozenset({SCALAR_TYPE, LAYOUT, MEMORY_FORMAT, SYM_INT})
+"""Types of dispatcher schemas that TorchScript sees as int."""
+
+
+def is_subtype(sub: Type, sup: Type) -> bool:
+    """May a value of type `sub` stand where `sup` is wanted, without conversion?"""
+    if sub is sup or sup is ANY:
+        return True
+    if isinstance(sup, UnionType):
+        return all(any(is_subtype(m, s) for s in sup.members) for m in members_of(sub))
+    if isinstance(sub, UnionType):
+        return all(is_subtype(m, sup) for m in sub.members)
+    if sup is NUMBER:
+        return sub in _NUMBERS
+    if isinstance(sub, TensorType) and isinstance(sup, TensorType):
+        return _tensor_refines(sub, sup)
+    if isinstance(sub, TupleType):
+        return sup is ANY_TUPLE or (isinstance(sup, TupleType) and _tuple_is_subtype(sub, sup))
+    if isinstance(sub, ListType):
+        return sup is ANY_LIST or (isinstance(sup, ListType) and unshaped(sub) is unshaped(sup))
+    if isinstance(sub, DictType):
+        return sup is ANY_DICT or (isinstance(sup, DictType) and unshaped(sub) is unshaped(sup))
+    if isinstance(sub, FutureType | AwaitType | RRefType) and type(sub) is type(sup):
+        return is_subtype(sub.element, cast(_WrapperType, sup).element)
+    return _named_is_subtype(sub, sup)
+
+
+def _named_is_subtype(sub: Type, sup: Type) -> bool:
+    if isinstance(sub, EnumType):
+        return sup is ANY_ENUM
+    if isinstance(sup, InterfaceType) and isinstance(sub, ClassType | InterfaceType):
+        return all(name in sub.methods for name in sup.methods) and (sub.is_module or not sup.is_module)
+    return isinstance(sub, ClassType) and sup is ANY_CLASS
+
+
+def _tensor_refines(sub: TensorType, sup: TensorType) -> bool:
+    return all(
+        getattr(sup, name) is None or getattr(sup, name) == getattr(sub, name)
+        for name in ("dtype", "device", "requires_grad", "sizes", "strides")
+    )
+
+
+def _tuple_is_subtype(sub: TupleType, sup: TupleType) -> bool:
+    if len(sub.elements) != len(sup.elements) or (sup.names is not None and sup.names != sub.names):
+        return False
+    return all(is_subtype(a, b) for a, b in zip(sub.elements, sup.elements, strict=True))
+
+
+def members_of(t: Type) -> tuple[Type, ...]:
+    """The members of a union; a type that is none is its own only member. Scalar is its three numbers."""
+    if t is NUMBER:
+        return INT, FLOAT, COMPLEX
+    return t.members if isinstance(t, UnionType) else (t,)
+
+
+def may_be_none(t: Type) -> bool:
+    """Can a value of this type be None?"""
+    return t is NONE or t is ANY or (isinstance(t, UnionType) and NONE in t.members)
+
+
+def without_none(t: Type) -> Type:
+    """The type of a value of type `t` known not to be None."""
+    if isinstance(t, OptionalType):
+        return t.element
+    if isinstance(t, UnionType):
+        return UnionType.of(m for m in t.members if m is not NONE)
+    return t
+
+
+def unshaped(t: Type) -> Type:
+    """The type with nothing said about tensors in it."""
+    if isinstance(t, TensorType):
+        return TENSOR
+    parts = t.contained
+    if not parts:
+        return t
+    bare = tuple(unshaped(p) for p in parts)
+    return t if bare == parts else t.with_contained(bare)
+
+
+def unify(a: Type, b: Type, *, default_to_union: bool = False) -> Type | None:
+    """The type of a value that is an `a` on one path and a `b` on another; None where TorchScript has none.
+
+    With `default_to_union`, unrelated types give their union.
+    """
+    if a is b:
+        return a
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        return _merge_tensors(a, b)
+    if is_subtype(a, b):
+        return b if b is not ANY or a is ANY else ANY
+    if is_subtype(b, a):
+        return a
+    if a is NONE or b is NONE:
+        return OptionalType.of(b if a is NONE else a)
+    if isinstance(a, OptionalType) or isinstance(b, OptionalType):
+        inner = unify(without_none(a), without_none(b))
+        if inner is not None:
+            return OptionalType.of(inner)
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.elements) == len(b.elements):
+        parts = [unify(x, y) for x, y in zip(a.elements, b.elements, strict=True)]
+        if all(p is not None for p in parts):
+            same_names = a.names == b.names and a.qualified_name == b.qualified_name
+            elements = [p for p in parts if p is not None]
+            return TupleType.of(elements, a.names, a.qualified_name, a.python_class) if same_names else TupleType.of(
+                elements
+            )
+    if isinstance(a, FutureType) and isinstance(b, FutureType):
+        element = unify(a.element, b.element)
+        if element is not None:
+            return FutureType.of(element)
+    if isinstance(a, ListType | DictType) and unshaped(a) is unshaped(b):
+        return unshaped(a)
+    return UnionType.of([a, b]) if default_to_union else None
+
+
+def _merge_tensors(a: TensorType, b: TensorType) -> TensorType:
+    def agree(name: str) -> Any:
+        x, y = getattr(a, name), getattr(b, name)
+        return x if x == y else None
+
+    def agree_each(name: str) -> Any:
+        x, y = getattr(a, name), getattr(b, name)
+        if x is None or y is None or len(x) != len(y):
+            return None
+        return tuple(p if p == q else None for p, q in zip(x, y, strict=True))
+
+    return TensorType.of(
+        agree("dtype"), agree_each("sizes"), agree("strides"), agree("device"), agree("requires_grad")
+    )
+
+
+def unify_all(types: Iterable[Type], *, default_to_union: bool = False) -> Type | None:
+    """`unify` over several types; None for no types or where they do not unify."""
+    result: Type | None = None
+    for position, t in enumerate(types):
+        result = t if position == 0 else unify(cast(Type, result), t, default_to_union=default_to_union)
+        if result is None:
+            return None
+    return result
+
+
+def has_variables(t: Type) -> bool:
+    """Does a schema variable occur in the type?"""
+    return isinstance(t, VarType) or any(has_variables(p) for p in t.contained)
+
+
+def substitute(t: Type, bindings: dict[str, Type]) -> Type:
+    """Put the bound types in the place of variables; an unbound variable stays."""
+    if isinstance(t, VarType):
+        return bindings.get(t.name, t)
+    parts = t.contained
+    if not parts or not has_variables(t):
+        return t
+    return t.with_contained([substitute(p, bindings) for p in parts])
+
+
+def match_variables(formal: Type, actual: Type, bindings: dict[str, Type]) -> str | None:
+    """Bind the variables of `formal` so that it fits `actual`; the reason where it cannot, else None.
+
+    The first use of a variable decides. A later use must unify with it but does not change it: whether it is a subtype
+    of what was decided is for the caller to test.
+    """
+    if isinstance(formal, VarType):
+        bound = bindings.get(formal.name)
+        if bound is None:
+            bindings[formal.name] = actual
+            return None
+        if unify(bound, actual) is None:
+            return f"type variable {formal.name} is {bound.annotation} but here {actual.annotation} is given"
+        return None
+    if not has_variables(formal):
+        return None
+    if isinstance(formal, OptionalType):
+        if actual is NONE:
+            return None
+        return match_variables(formal.element, without_none(actual), bindings)
+    if isinstance(formal, ListType) and isinstance(actual, TupleType):
+        common = unify_all(actual.elements)
+        if common is None:
+            return f"a tuple of several types is no {formal.annotation}"
+        return match_variables(formal.element, common, bindings)
+    if type(formal) is type(actual) and len(formal.contained) == len(actual.contained):
+        for f, a in zip(formal.contained, actual.contained, strict=True):
+            reason = match_variables(f, a, bindings)
+            if reason:
+                return reason
+        return None
+    return f"{actual.annotation} is no {formal.annotation}"
+
+
+def is_mutable(t: Type) -> bool:
+    """May a value of the type be changed in place, itself or something in it?"""
+    if isinstance(t, TensorType | ListType | DictType | ClassType | InterfaceType | FutureType | AwaitType | RRefType):
+        return True
+    if t in (ANY, ANY_LIST, ANY_TUPLE, ANY_DICT, ANY_CLASS, GENERATOR, STORAGE, CAPSULE, PY_OBJECT, STREAM):
+        return True
+    return isinstance(t, VarType) or any(is_mutable(p) for p in t.contained)

@@ -1,0 +1,192 @@
+"""Functions, and the unit that knows them by name.
+
+A `Function` may be declared before it is compiled: its `graph` is made the first time somebody asks for it. While its
+body is being compiled its schema can be used already if it is known by then, which is what makes recursion possible.
+There is no registry besides the units that programs hold.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.schema import Schema
+from jitlite.ir.types import Type
+from jitlite.source import CompileError, SourceRange
+
+_compiling = threading.RLock()
+"""One lock for all functions: with one each, two threads that compile two functions calling each other would block."""
+
+
+class Function:
+    """A script function.
+
+    Attributes:
+        name: the plain name.
+        qualified_name: the name within a unit, `__torch__.module.name`.
+        range: the whole definition in the user's source, None where there is no source.
+        python_function: the Python function it was made from, None if from text.
+        compiled: whatever a stage that runs the graph wants to keep with it; forgotten when the graph is replaced.
+
+    Args:
+        define: sets `graph` (and `schema`, unless given) of the function it is called with.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        qualified_name: str | None = None,
+        schema: Schema | None = None,
+        graph: Graph | None = None,
+        range: SourceRange | None = None,
+        python_function: Callable[..., Any] | None = None,
+        define: Callable[[Function], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.qualified_name = qualified_name or f"__torch__.{name}"
+        self.range = range
+        self.python_function = python_function
+        self.compiled: Any = None
+        self._schema = schema
+        self._graph = graph
+        self._define = define
+        self._in_progress = False
+
+    @property
+    def is_compiled(self) -> bool:
+        return self._graph is not None
+
+    @property
+    def has_schema(self) -> bool:
+        """Is the schema known without compiling the body?"""
+        return self._schema is not None
+
+    @property
+    def graph(self) -> Graph:
+        """The body, compiled now if it was not yet.
+
+        Raises:
+            CompileError: where it does not compile, or is still being compiled.
+        """
+        if self._graph is None:
+            self.ensure_compiled()
+        if self._graph is None:
+            raise CompileError(f"the body of '{self.name}' is needed while it is being compiled", self.range)
+        return self._graph
+
+    @graph.setter
+    def graph(self, graph: Graph) -> None:
+        self._graph = graph
+        self.compiled = None
+
+    @property
+    def schema(self) -> Schema:
+        """The signature; where the result type has to be inferred, this compiles the body.
+
+        Raises:
+            CompileError: where the body does not compile, or calls the function before its result type is known.
+        """
+        if self._schema is None:
+            self.ensure_compiled()
+        if self._schema is None:
+            raise CompileError(
+                f"'{self.name}' is called while its own result type is still being inferred",
+                self.range,
+                hint=f"annotate the result of '{self.name}' (-> T), then it may be recursive",
+            )
+        return self._schema
+
+    @schema.setter
+    def schema(self, schema: Schema) -> None:
+        self._schema = schema
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """Default values by parameter name."""
+        return {a.name: a.default for a in self.schema.arguments if a.has_default}
+
+    def ensure_compiled(self) -> None:
+        """Compile the body unless that is done or under way. A failure is raised anew by each call."""
+        with _compiling:
+            if self._graph is not None or self._in_progress:
+                return
+            if self._define is None:
+                raise CompileError(f"function '{self.name}' is declared but has no body", self.range)
+            self._in_progress = True
+            try:
+                self._define(self)
+            finally:
+                self._in_progress = False
+
+    def __repr__(self) -> str:
+        return f"<Function {self.qualified_name}>"
+
+
+class CompilationUnit:
+    """Functions and named types by qualified name."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, Function] = {}
+        self.types: dict[str, Type] = {}
+
+    def add(self, function: Function) -> Function:
+        """Put a function into the unit.
+
+        Raises:
+            ValueError: where its name is taken; see `unique_name`.
+        """
+        if self.functions.setdefault(function.qualified_name, function) is not function:
+            raise ValueError(f"the unit has a function {function.qualified_name} already")
+        return function
+
+    def find(self, name: str) -> Function | None:
+        """The function of this qualified name, or the only one of this plain name."""
+        found = self.functions.get(name)
+        if found is None:
+            named = [f for f in self.functions.values() if f.name == name]
+            found = named[0] if len(named) == 1 else None
+        return found
+
+    def unique_name(self, qualified_name: str) -> str:
+        """The name itself if it is free, else one mangled as TorchScript does: `__torch__.___torch_mangle_0.f`."""
+        prefix, _, last = qualified_name.rpartition(".")
+        name, number = qualified_name, 0
+        while name in self.functions or name in self.types:
+            name = f"{prefix}.___torch_mangle_{number}.{last}".lstrip(".")
+            number += 1
+        return name
+
+    def __iter__(self) -> Iterator[Function]:
+        return iter(self.functions.values())
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.functions
+
+
+def insert_call(
+    graph: Graph, function: Function, arguments: Sequence[Value], range: SourceRange | None = None
+) -> Value:
+    """Place a call of `function` at the insertion point; gives its result (a tuple where there are several)."""
+    attributes = {"name": function.name, "value": function}
+    constant = graph.insert("prim::Constant", (), (T.FUNCTION,), attributes, range).output
+    returned = [r.type for r in function.schema.returns]
+    result = returned[0] if len(returned) == 1 else T.TupleType.of(returned)
+    return graph.insert("prim::CallFunction", (constant, *arguments), (result,), None, range).output
+
+
+def called_function(node: Node) -> Function | None:
+    """The function that a `prim::CallFunction` or a `prim::CallMethod` of a compiled class calls, if known."""
+    if node.kind == "prim::CallFunction":
+        found = node.inputs[0].node.attributes.get("value")
+    elif node.kind == "prim::CallMethod" and isinstance(node.inputs[0].type, T.ClassType):
+        found = node.inputs[0].type.methods.get(node.attributes["name"])
+    else:
+        return None
+    return found if isinstance(found, Function) else None

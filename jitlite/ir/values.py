@@ -1,0 +1,222 @@
+"""Run-time values and their types.
+
+Values are plain Python objects, so their types are found by looking at them: a list is a `List[int]` if its elements
+are ints. An empty list or dict is of every list or dict type.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.constants import enum_type, qualified_name, type_of_constant
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function
+
+Check = Callable[[Any], bool]
+
+
+class _Uninitialized:
+    """The value of `prim::Uninitialized`: it fills places that are never read."""
+
+    def __repr__(self) -> str:
+        return "<uninitialized>"
+
+
+UNINITIALIZED: Final = _Uninitialized()
+
+INT_OBJECTS = (torch.dtype, torch.layout, torch.memory_format)
+"""Classes of torch objects that are ints to TorchScript."""
+
+_checks: dict[Type, Check] = {}
+
+
+def value_has_type(value: object, type: Type) -> bool:
+    """Is the value of this type, by the rules of isinstance in TorchScript (`True` is no int, `1` is no float)?"""
+    return checker(type)(value)
+
+
+def checker(type: Type) -> Check:
+    """The function that tells whether a value is of the type."""
+    found = _checks.get(type)
+    if found is None:
+        found = _checks[type] = _make_check(type)
+    return found
+
+
+def _is_int(value: object) -> bool:
+    return (isinstance(value, int) and not isinstance(value, bool)) or isinstance(value, INT_OBJECTS)
+
+
+def _instance_of(*classes: Any) -> Check:
+    return lambda value: isinstance(value, classes)
+
+
+_SIMPLE_CHECKS: dict[Type, Check] = {
+    T.ANY: lambda value: True,
+    T.NONE: lambda value: value is None,
+    T.INT: _is_int,
+    T.FLOAT: _instance_of(float),
+    T.BOOL: _instance_of(bool),
+    T.COMPLEX: _instance_of(complex),
+    T.STRING: _instance_of(str),
+    T.NUMBER: lambda value: _is_int(value) or isinstance(value, float | complex),
+    T.DEVICE: _instance_of(torch.device),
+    T.GENERATOR: _instance_of(torch.Generator),
+    T.STREAM: _instance_of(torch.Stream),
+    T.STORAGE: _instance_of(torch.UntypedStorage, torch.TypedStorage),
+    T.FUNCTION: _instance_of(Function),
+    T.ANY_LIST: _instance_of(list),
+    T.ANY_TUPLE: _instance_of(tuple),
+    T.ANY_DICT: _instance_of(dict),
+    T.ANY_ENUM: _instance_of(enum.Enum),
+    T.ANY_CLASS: lambda value: isinstance(type_of_value(value), T.ClassType),
+}
+
+
+def _make_check(t: Type) -> Check:
+    simple = _SIMPLE_CHECKS.get(t)
+    if simple is not None:
+        return simple
+    for kind, make in _CHECK_MAKERS:
+        if isinstance(t, kind):
+            return make(t)
+    return lambda value: True  # PyObject, Capsule and schema variables: nothing can be said
+
+
+def _tensor_check(t: T.TensorType) -> Check:
+    if t is T.TENSOR:
+        return _instance_of(torch.Tensor)
+    return lambda value: isinstance(value, torch.Tensor) and T.is_subtype(T.TensorType.from_tensor(value), t)
+
+
+def _list_check(t: T.ListType) -> Check:
+    element = checker(t.element)
+    return lambda value: isinstance(value, list) and all(map(element, value))
+
+
+def _dict_check(t: T.DictType) -> Check:
+    key, element = checker(t.key), checker(t.value)
+    return lambda value: isinstance(value, dict) and all(map(key, value)) and all(map(element, value.values()))
+
+
+def _tuple_check(t: T.TupleType) -> Check:
+    elements = [checker(e) for e in t.elements]
+
+    def check(value: Any) -> bool:
+        if not isinstance(value, tuple) or len(value) != len(elements):
+            return False
+        if t.python_class is not None and not isinstance(value, t.python_class):
+            return False
+        if t.names is not None and getattr(value, "_fields", None) != t.names:
+            return False
+        return all(has_type(v) for has_type, v in zip(elements, value, strict=True))
+
+    return check
+
+
+def _union_check(t: T.UnionType) -> Check:
+    members = [checker(m) for m in t.members]
+    return lambda value: any(has_type(value) for has_type in members)
+
+
+def _enum_check(t: T.EnumType) -> Check:
+    if t.python_class is not None:
+        return _instance_of(t.python_class)
+    return lambda value: isinstance(value, enum.Enum) and qualified_name(type(value)) == t.qualified_name
+
+
+def _class_check(t: T.ClassType) -> Check:
+    if t.python_class is not None:
+        return _instance_of(t.python_class)
+    return lambda value: qualified_name(type(value)) == t.qualified_name
+
+
+def _interface_check(t: T.InterfaceType) -> Check:
+    return lambda value: all(callable(getattr(value, name, None)) for name in t.methods)
+
+
+_CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
+    (T.TensorType, _tensor_check),
+    (T.ListType, _list_check),
+    (T.DictType, _dict_check),
+    (T.TupleType, _tuple_check),
+    (T.UnionType, _union_check),
+    (T.EnumType, _enum_check),
+    (T.ClassType, _class_check),
+    (T.InterfaceType, _interface_check),
+    (T.FutureType, lambda t: _instance_of(torch._C.Future)),
+)
+
+
+def type_of_value(value: object) -> Type:
+    """The type that TorchScript infers for a value. Elements of several types make a Union.
+
+    Objects of unknown kind are PyObjects.
+    """
+    if isinstance(value, list):
+        return T.ListType.of(_common_type(value, T.TENSOR))
+    if isinstance(value, dict):
+        return T.DictType.of(_common_type(value.keys(), T.STRING), _common_type(value.values(), T.TENSOR))
+    if isinstance(value, tuple):
+        elements = [type_of_value(v) for v in value]
+        names = getattr(value, "_fields", None)
+        if names is None:
+            return T.TupleType.of(elements)
+        return T.TupleType.of(elements, names, qualified_name(type(value)), type(value))
+    if isinstance(value, enum.Enum):
+        return enum_type(type(value)) or T.PY_OBJECT
+    constant = type_of_constant(value)
+    if constant is not None:
+        return constant
+    return _type_of_object(value)
+
+
+def _type_of_object(value: object) -> Type:
+    for base, t in ((int, T.INT), (float, T.FLOAT), (complex, T.COMPLEX), (str, T.STRING), (Function, T.FUNCTION)):
+        if isinstance(value, base):
+            return t
+    if isinstance(value, torch._C.Future):
+        return T.FutureType.of(T.ANY)
+    if type(value).__module__ in ("builtins", "numpy") or (callable(value) and not isinstance(value, torch.nn.Module)):
+        return T.PY_OBJECT
+    return T.ClassType.of(qualified_name(type(value)), type(value), isinstance(value, torch.nn.Module))
+
+
+def _common_type(values: Any, if_empty: Type) -> Type:
+    types = dict.fromkeys(type_of_value(v) for v in values)
+    if not types:
+        return if_empty
+    return T.unify_all(types, default_to_union=True) or T.ANY
+
+
+_tuple_classes: dict[Type, Any] = {}
+_object_classes: dict[Type, type] = {}
+
+
+def named_tuple_class(t: T.TupleType) -> Callable[..., tuple[object, ...]]:
+    """The class of a named tuple type: the program's own, else one made here, once."""
+    if t.python_class is not None:
+        return t.python_class
+    found = _tuple_classes.get(t)
+    if found is None:
+        name = (t.qualified_name or "NamedTuple").rpartition(".")[2]
+        found = _tuple_classes[t] = collections.namedtuple(name, t.names or ())
+    return found
+
+
+def object_class(t: T.ClassType) -> type:
+    """The Python class of a class type: the program's own, else an empty one made here, once."""
+    if t.python_class is not None:
+        return t.python_class  # type: ignore[no-any-return]
+    found = _object_classes.get(t)
+    if found is None:
+        module, _, name = t.qualified_name.rpartition(".")
+        module = module.removeprefix("__torch__").lstrip(".") or "__main__"
+        found = _object_classes[t] = type(name, (), {"__module__": module})
+    return found

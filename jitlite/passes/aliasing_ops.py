@@ -1,0 +1,103 @@
+"""What operators do to memory that their schemas do not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node, Value, constant_of
+from jitlite.ir.ops import Op
+from jitlite.ir.types import Type
+
+_FRESH = frozenset(
+    f"aten::{name}"
+    for name in (
+        "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul",
+        "layer_norm", "group_norm", "batch_norm", "instance_norm", "softmax", "log_softmax", "cross_entropy_loss",
+        "nll_loss", "kl_div", "square", "multiply", "subtract", "divide", "true_divide", "negative", "absolute",
+        "greater", "less", "greater_equal", "less_equal", "not_equal", "isfinite", "var", "std", "var_mean",
+        "std_mean", "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d", "adaptive_avg_pool3d", "concat", "concatenate", "hstack", "vstack", "dstack", "outer",
+        "inner", "ger", "argsort", "argwhere", "one_hot", "relu6", "selu", "embedding_bag", "cosine_similarity",
+        "where", "isclose", "index", "index_put", "_unsafe_index", "_unsafe_index_put", "_shape_as_tensor",
+        "__and__", "__or__", "__xor__", "max", "min", "float_power", "tensor", "cdist", "cosine_embedding_loss",
+        "l1_loss", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "scaled_dot_product_attention",
+    )
+) | {"prim::abs", "prim::NumToTensor"}  # fmt: skip
+"""Operators without a kernel of their own of which it is known that they make their results."""
+
+_VIEWS = ("unsafe_", "sparse", "native_dropout", "lift", "dequantize", "nested")
+"""Parts of the names of operators with kernels whose results may share memory with their inputs, unmarked."""
+
+_IDENTITY_OBSERVERS = frozenset({
+    "aten::__is__", "aten::__isnot__", "prim::id", "aten::data_ptr", "aten::is_set_to", "aten::hash",
+    "prim::is_leaf", "aten::is_leaf", "aten::_version", "aten::output_nr", "prim::grad", "aten::retains_grad",
+})  # fmt: skip
+"""Operators that tell apart two objects of equal value."""
+
+
+@cache
+def results_may_be_inputs(op: Op) -> bool:
+    """May an unmarked result be, or be a view of, an input?
+
+    Torch marks this for operators with kernels. Those made up of others (`type_as`, `einsum`, `dropout`) give what the
+    last of these gives, which may be the input.
+    """
+    schema = op.schema
+    if schema.name in _FRESH or op.is_pointwise:
+        return False
+    if not any(_holds_tensor(a.type) for a in schema.arguments):
+        return False
+    if not any(_holds_tensor(r.type) and r.alias is None for r in schema.returns):
+        return False
+    if op.overload is None:
+        return True
+    if any(part in schema.name for part in _VIEWS):
+        return True
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(op.overload.name(), "CompositeImplicitAutograd"))
+
+
+def _holds_tensor(t: Type) -> bool:
+    return isinstance(t, T.TensorType) or any(_holds_tensor(p) for p in t.contained)
+
+
+@cache
+def has_variables(op: Op) -> bool:
+    """Does the schema use type variables or Any, so that one value may go through it unmarked?"""
+    schema = op.schema
+    return any(T.has_variables(a.type) or a.type is T.ANY for a in (*schema.arguments, *schema.returns))
+
+
+def is_open(t: Type) -> bool:
+    """Is it a type variable or Any, or an Optional of one?"""
+    bare = T.without_none(t)
+    return isinstance(bare, T.VarType) or bare is T.ANY
+
+
+def observes_identity(node: Node) -> bool:
+    """Does the node tell apart objects of equal value? Comparing with None does not; tensors as keys do."""
+    if node.kind in ("aten::__is__", "aten::__isnot__"):
+        return all(v.type is not T.NONE for v in node.inputs)
+    if node.kind in _IDENTITY_OBSERVERS:
+        return True
+    first = node.inputs[0].type if node.inputs else None
+    return isinstance(first, T.DictType) and isinstance(first.key, T.TensorType)
+
+
+def unmarked_writes(node: Node, op: Op) -> Iterator[Value]:
+    """Inputs that the operator writes although its schema does not say so: statistics of normalisation layers."""
+    schema = op.schema
+    position = schema.argument_index("running_mean")
+    if position is None or schema.arguments[position].alias is not None:
+        return
+    for flag in ("training", "train", "use_input_stats"):
+        index = schema.argument_index(flag)
+        if index is not None and constant_of(node.inputs[index], None) is False:
+            return
+    for name in ("running_mean", "running_var"):
+        index = schema.argument_index(name)
+        if index is not None:
+            yield node.inputs[index]

@@ -1,0 +1,65 @@
+"""Constant pooling: every constant once, at the start of the graph.
+
+    %3 : int = aten::add(%n, %1)
+    %2 : int = prim::Constant[value=1]()        %1 : int = prim::Constant[value=1]()
+    %4 : int = aten::mul(%3, %2)          =>    %3 : int = aten::add(%n, %1)
+                                                %4 : int = aten::mul(%3, %1)
+
+The constant that is met last comes first. Constants are equal if type and value are (`0.0` and `-0.0` are not, tensors
+and other objects only if they are one object). A constant is evaluated without effect and cannot raise, so its place
+does not matter. Constant lists and dicts are merged only if nobody writes them and nobody could tell that they became
+one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jitlite.ir.graph import Block, Graph, Node, constant_of
+from jitlite.passes.alias import AliasDb
+from jitlite.passes.locations import reachable_kinds
+from jitlite.passes.registry import graph_pass
+from jitlite.passes.value_keys import attributes_key
+
+
+@graph_pass
+def pool_constants(graph: Graph) -> bool:
+    """Merge equal constants and move them to the front."""
+    before = _constants_in_front(graph)
+    seen: dict[object, Node] = {}
+    db: AliasDb | None = None
+    removed = False
+    for node in list(_constants(graph.block)):
+        key = (node.output.type, attributes_key(node))
+        first = seen.setdefault(key, node)
+        if first is node:
+            front = next(iter(graph.nodes))
+            if node is not front:
+                node.move_before(front)
+            continue
+        if reachable_kinds(node.output.type) and constant_of(first.output) is not constant_of(node.output):
+            db = db or AliasDb(graph)
+            if not db.may_merge(first.outputs, node.outputs):
+                continue
+            db.merged(first.outputs, node.outputs)
+        node.replace_all_uses_with(first)
+        node.destroy()
+        removed = True
+    return removed or _constants_in_front(graph) != before
+
+
+def _constants(block: Block) -> Iterator[Node]:
+    for node in block.nodes:
+        for inner in node.blocks:
+            yield from _constants(inner)
+        if node.kind == "prim::Constant":
+            yield node
+
+
+def _constants_in_front(graph: Graph) -> list[Node]:
+    found: list[Node] = []
+    for node in graph.nodes:
+        if node.kind != "prim::Constant":
+            break
+        found.append(node)
+    return found

@@ -1,0 +1,70 @@
+"""What running a node does, with what is inside it: the questions that decide whether it may go, merge or move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitlite.ir.graph import Node, constant_of
+from jitlite.ir.ops import Effect
+
+_ENDLESS = 2**63 - 1
+"""The trip count of a `while` loop: no bound."""
+
+_MODELESS = frozenset({"prim::Print", "prim::RaiseException", "aten::warn", "prim::AddStatValue"})
+"""Side effects that leave grad mode, default dtype and the like as they are."""
+
+
+def effect_of(node: Node) -> Effect:
+    """The effect of the node itself; a node of an unknown operator may do anything.
+
+    `prim::If` and `prim::Loop` are pure themselves: ask `any_inside` about what is in them.
+    """
+    resolved = node.op
+    if resolved is not None:
+        return resolved.effect
+    return Effect.PURE if node.blocks and node.kind in ("prim::If", "prim::Loop") else Effect.SIDE
+
+
+def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
+    """Does `holds` hold for the node or one nested in it?"""
+    return holds(node) or any(any_inside(inner, holds) for block in node.blocks for inner in block.nodes)
+
+
+def has_side_effects(node: Node) -> bool:
+    """Does the node, or one in it, do what is seen from outside (writes to memory not counted)?"""
+    return any_inside(node, lambda n: effect_of(n) in (Effect.SIDE, Effect.RANDOM))
+
+
+def changes_modes(node: Node) -> bool:
+    """Might equal tensor computations before and after the node differ, because it sets a mode?"""
+    return any_inside(node, lambda n: effect_of(n) is Effect.SIDE and n.kind not in _MODELESS)
+
+
+def may_raise(node: Node) -> bool:
+    """Could the node, or one in it, raise (or never end)?"""
+    return any_inside(node, raises_itself)
+
+
+def raises_itself(node: Node) -> bool:
+    """Could the node raise by itself (not what is nested in it), or never end?"""
+    if node.kind == "prim::If":
+        return False
+    if node.kind == "prim::Loop":
+        return not _ends(node)
+    if node.kind == "prim::TupleIndex":
+        index = constant_of(node.inputs[1], None)
+        length = len(node.inputs[0].type.contained)
+        return type(index) is not int or not -length <= index < length
+    resolved = node.op
+    return resolved is None or not resolved.total
+
+
+def _ends(loop: Node) -> bool:
+    """Is it certain that the loop ends? It is for a `for` loop: its condition is True and the trip count a bound."""
+    going_on = constant_of(loop.blocks[0].outputs[0], None)
+    return going_on is False or (going_on is True and constant_of(loop.inputs[0], None) != _ENDLESS)
+
+
+def must_run(node: Node) -> bool:
+    """Must the node run even if nobody uses its outputs? Writes to memory are the alias analysis' to judge."""
+    return any_inside(node, lambda n: effect_of(n) in (Effect.SIDE, Effect.RANDOM) or raises_itself(n))

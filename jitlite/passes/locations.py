@@ -1,0 +1,56 @@
+"""The kinds of objects that alias analysis tells apart, as the bits of an int."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from jitlite.ir import types as T
+from jitlite.ir.types import Type
+
+TENSOR, LIST, DICT, OBJECT = KINDS = (1, 2, 4, 8)
+_ALL = TENSOR | LIST | DICT | OBJECT
+
+_ANYTHING = frozenset({T.ANY, T.PY_OBJECT, T.CAPSULE, T.ANY_TUPLE})
+_OBJECTS = frozenset({T.GENERATOR, T.STREAM, T.STORAGE, T.ANY_CLASS})
+
+
+@cache
+def kinds_of(t: Type) -> int:
+    """The kinds of objects that a value of the type is, or (a tuple, an Optional) directly consists of."""
+    if isinstance(t, T.TensorType):
+        return TENSOR
+    if isinstance(t, T.ListType) or t is T.ANY_LIST:
+        return LIST
+    if isinstance(t, T.DictType) or t is T.ANY_DICT:
+        return DICT
+    if isinstance(t, T.ClassType | T.InterfaceType | T.FutureType | T.AwaitType | T.RRefType) or t in _OBJECTS:
+        return OBJECT
+    if t in _ANYTHING or isinstance(t, T.VarType):
+        return _ALL
+    found = 0
+    for part in t.contained:
+        found |= kinds_of(part)
+    return found
+
+
+@cache
+def contained_kinds(t: Type) -> int:
+    """The kinds of objects that may be inside the objects that a value of the type is, however deep."""
+    if isinstance(t, T.TensorType | T.EnumType):
+        return 0
+    if isinstance(t, T.ListType | T.DictType):
+        found = 0
+        for part in t.contained:
+            found |= reachable_kinds(part)
+        return found
+    if t in (T.ANY_LIST, T.ANY_DICT) or kinds_of(t) & OBJECT:
+        return _ALL
+    found = 0
+    for part in t.contained:
+        found |= contained_kinds(part)
+    return found
+
+
+def reachable_kinds(t: Type) -> int:
+    """The kinds of objects that can be reached from a value of the type."""
+    return kinds_of(t) | contained_kinds(t)

@@ -1,0 +1,201 @@
+"""What a pass is, and the runner.
+
+A pass is a function `Graph -> bool` ("did anything change?") marked with `@graph_pass`. It is named after its file, so
+no list is kept: `find("cse")` imports `passes/cse.py`. `run(graph, "inline,cse,dce")` runs several in order, with one
+`PassHook` around each of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import itertools
+import pkgutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from jitlite import options
+from jitlite.ir.graph import Graph, Node
+from jitlite.ir.verify import verify
+from jitlite.source import CompileError, SourceRange, did_you_mean
+
+Pass = Callable[[Graph], bool]
+
+_passes: dict[str, Pass] = {}
+_executions = itertools.count(1)
+"""Numbers the passes run in this process, for the bisect limit."""
+
+
+def graph_pass(function: Pass) -> Pass:
+    """Mark the one function of a pass file that is the pass."""
+    name = function.__module__.rpartition(".")[2]
+    if name in _passes and _passes[name].__qualname__ != function.__qualname__:
+        raise ValueError(f"passes/{name}.py marks two functions as its pass")
+    _passes[name] = function
+    return function
+
+
+def find(name: str) -> Pass:
+    """The pass of the file `passes/<name>.py`.
+
+    Raises:
+        ValueError: where there is no such pass.
+    """
+    if name not in _passes and name in _file_names():
+        importlib.import_module(f"{__package__}.{name}")
+    if name not in _passes:
+        hint = did_you_mean(name, names())
+        raise ValueError(f"there is no pass {name!r}" + (f"; {hint}" if hint else ""))
+    return _passes[name]
+
+
+def names() -> list[str]:
+    """The names of all passes, sorted."""
+    for name in _file_names():
+        importlib.import_module(f"{__package__}.{name}")
+    return sorted(_passes)
+
+
+def _file_names() -> list[str]:
+    package = importlib.import_module(__package__ or "")
+    return [module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg]
+
+
+@dataclass
+class PassRecord:
+    """What one run of one pass did."""
+
+    name: str
+    changed: bool
+    seconds: float
+    nodes_before: int
+    nodes_after: int
+
+
+class PassError(RuntimeError):
+    """A pass failed on a graph: a fault of ours, with all that is needed to look for it."""
+
+    def __init__(self, name: str, before: Sequence[str], range: SourceRange | None, cause: Exception) -> None:
+        ran = ", ".join(before) or "none"
+        lines = [f"pass {name!r} failed: {type(cause).__name__}: {cause}", f"passes before it: {ran}"]
+        if range is not None:
+            lines += [f"at work on {range.location()}:", range.excerpt()]
+        lines.append("This is a fault of jitlite; please report it with the program.")
+        super().__init__("\n".join(lines))
+        self.name = name
+        self.before = tuple(before)
+        self.range = range
+
+
+@dataclass
+class PassHook:
+    """What happens around every pass.
+
+    Attributes:
+        verify: check the graph after the pass.
+        print_changed: where to print a unified diff of what the pass changed.
+        bisect_limit: skip passes whose number in this process is above it.
+        differential: called with the pass's name, a copy of the graph before it and the graph after it, where the pass
+            changed something; raises if the two disagree.
+        records: filled with one record a pass.
+    """
+
+    verify: bool = False
+    print_changed: TextIO | None = None
+    bisect_limit: int | None = None
+    differential: Callable[[str, Graph, Graph], None] | None = None
+    records: list[PassRecord] = field(default_factory=list)
+
+    @staticmethod
+    def from_options() -> PassHook:
+        """The hook that the switches in force ask for."""
+        chosen = options.current()
+        return PassHook(chosen.verify, sys.stderr if chosen.print_changed else None, chosen.opt_bisect_limit)
+
+    def around(self, name: str, function: Pass, graph: Graph) -> bool:
+        """Run one pass with everything that is asked for."""
+        if self.bisect_limit is not None:
+            number = next(_executions)
+            runs = number <= self.bisect_limit
+            print(f"BISECT: {'running' if runs else 'NOT running'} pass ({number}) {name}", file=sys.stderr)
+            if not runs:
+                return False
+        original = graph.copy() if self.differential else None
+        text = graph.to_text(ranges=False) if self.print_changed else ""
+        count = _count(graph)
+        start = time.perf_counter()
+        changed = function(graph)
+        self.records.append(PassRecord(name, changed, time.perf_counter() - start, count, _count(graph)))
+        if self.verify:
+            verify(graph)
+        if self.print_changed:
+            self.print_changed.write(_difference(name, text, graph.to_text(ranges=False)))
+        if original is not None and self.differential is not None and changed:
+            self.differential(name, original, graph)
+        return changed
+
+
+def _count(graph: Graph) -> int:
+    return sum(1 for _ in graph.all_nodes())
+
+
+def _difference(name: str, before: str, after: str) -> str:
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"before {name}", f"after {name}"
+    )
+    return "".join(lines)
+
+
+def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None) -> bool:
+    """Run passes in order; says whether any changed the graph.
+
+    Args:
+        graph: changed in place.
+        passes: names, as a sequence or joined by commas.
+        hook: what happens around each pass; what the switches ask for if not given.
+
+    Raises:
+        ValueError: where a name is no pass.
+        PassError: where a pass, or the check after it, fails.
+        CompileError: where a pass finds the user's program wanting.
+    """
+    listed = [name.strip() for name in passes.split(",") if name.strip()] if isinstance(passes, str) else list(passes)
+    functions = [find(name) for name in listed]
+    around = PassHook.from_options() if hook is None else hook
+    changed = False
+    for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
+        try:
+            changed = around.around(name, function, graph) or changed
+        except CompileError:
+            raise
+        except Exception as error:
+            raise PassError(name, listed[:position], _range_at_work(error), error) from error
+    return changed
+
+
+def _range_at_work(error: Exception) -> SourceRange | None:
+    """The user's line a failing pass was looking at: that of the innermost local variable that is a node."""
+    found: SourceRange | None = None
+    step = error.__traceback__
+    while step is not None:
+        for local in step.tb_frame.f_locals.values():
+            if isinstance(local, Node) and local.range is not None:
+                found = local.range
+        step = step.tb_next
+    return found
+
+
+def passes_markdown() -> str:
+    """`docs/passes.md`: every pass with its file's docstring."""
+    parts = [
+        "# Passes",
+        "Made from the passes' docstrings by `jitlite.passes.registry.passes_markdown()`.",
+        "Each pass keeps results, exceptions, printed text, random draws, aliasing and identity as they are.",
+    ]
+    for name in names():
+        module = sys.modules[_passes[name].__module__]
+        parts += [f"## {name}", (module.__doc__ or "").strip()]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,182 @@
+"""Places in the user's source, and the errors that point at them.
+
+Every tree, node and instruction carries a `SourceRange`, so that whatever goes wrong at whatever stage is
+reported on the user's own line.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+_LONGEST_MESSAGE = 15
+"""Lines an error may take; an error that scrolls away teaches nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A piece of source text and where it stands in its file.
+
+    `text` is kept as written (not dedented), so columns are the file's. `first_line` is the 1-based line of
+    the file on which `text` begins.
+    """
+
+    text: str
+    filename: str | None = None
+    first_line: int = 1
+    _line_starts: list[int] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        starts = self._line_starts
+        starts.append(0)
+        position = self.text.find("\n")
+        while position >= 0:
+            starts.append(position + 1)
+            position = self.text.find("\n", position + 1)
+
+    def line_start(self, index: int) -> int:
+        """Offset of the first character of line `index` (0-based within this text)."""
+        return self._line_starts[min(index, len(self._line_starts) - 1)]
+
+    def line_index(self, offset: int) -> int:
+        """0-based line, within this text, that holds `offset`."""
+        low, high = 0, len(self._line_starts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._line_starts[middle] <= offset:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def line_text(self, index: int) -> str:
+        """Text of line `index` without its newline."""
+        start = self.line_start(index)
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+    @property
+    def line_count(self) -> int:
+        return len(self._line_starts)
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """Characters `start` to `end` (exclusive) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def filename(self) -> str | None:
+        return self.source.filename
+
+    @property
+    def line(self) -> int:
+        """1-based line in the file."""
+        return self.source.first_line + self.source.line_index(self.start)
+
+    @property
+    def column(self) -> int:
+        """0-based column in the file."""
+        return self.start - self.source.line_start(self.source.line_index(self.start))
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def location(self) -> str:
+        """`file:line:column`, the column counted from 0 as Python's `ast` and TorchScript's graph text do."""
+        return f"{self.filename or '<string>'}:{self.line}:{self.column}"
+
+    def cover(self, other: SourceRange) -> SourceRange:
+        """The smallest range that holds both (of the same source)."""
+        if other.source is not self.source:
+            return self
+        return SourceRange(self.source, min(self.start, other.start), max(self.end, other.end))
+
+    def excerpt(self, context: int = 0, marker: str = "") -> str:
+        """The lines of the range with `~~~` under it, `context` lines around it, `marker` after the last tildes."""
+        first = self.source.line_index(self.start)
+        last = self.source.line_index(max(self.start, self.end - 1))
+        out = [self.source.line_text(i) for i in range(max(0, first - context), first)]
+        for i in range(first, last + 1):
+            text, start = self.source.line_text(i), self.source.line_start(i)
+            out.append(text)
+            left = max(self.start - start, len(text) - len(text.lstrip()) if i > first else 0)
+            width = max(1, min(self.end - start, len(text)) - left)
+            out.append(" " * left + "~" * width + (marker if i == last else ""))
+        out += [self.source.line_text(i) for i in range(last + 1, min(self.source.line_count, last + 1 + context))]
+        return "\n".join(out)
+
+
+class CompileError(RuntimeError):
+    """The user's program is not one we can compile: what is wrong, where, and a way out.
+
+    Args:
+        message: what is wrong, in one sentence.
+        range: the offending source, None only where no source exists (a graph built by hand).
+        expected, found: the two sides of a disagreement.
+        hint: a way out.
+        notes: further lines, e.g. the overloads that were tried.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        range: SourceRange | None = None,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.range = range
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        self.notes = list(notes)
+        self.called_from: list[tuple[str, SourceRange]] = []
+
+    def add_caller(self, name: str, range: SourceRange) -> None:
+        """Record that the failing code was being compiled because function `name` was called at `range`."""
+        self.called_from.append((name, range))
+
+    def __str__(self) -> str:
+        head = f"{self.range.location()}: {self.message}" if self.range else self.message
+        lines = head.splitlines()
+        if self.range:
+            excerpt = self.range.excerpt().splitlines()
+            lines += excerpt if len(excerpt) <= 4 else [*excerpt[:2], "..."]
+        tail = []
+        if self.expected is not None:
+            tail.append(f"expected: {self.expected}")
+        if self.found is not None:
+            tail.append(f"found: {self.found}")
+        if self.hint:
+            tail.append(f"hint: {self.hint}")
+        tail += [f"'{name}' is compiled because it is called here: {r.location()}: {r.excerpt().splitlines()[0].strip()}"
+                 for name, r in self.called_from]
+        room = max(1, _LONGEST_MESSAGE - len(lines) - len(tail))
+        notes = [line for note in self.notes for line in note.splitlines()]
+        if len(notes) > room:
+            notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
+        return "\n".join((lines + notes + tail)[:_LONGEST_MESSAGE])
+
+
+class NotSupportedError(CompileError):
+    """Python that TorchScript does not have."""
+
+
+class Error(Exception):
+    """An error of a running program for which eager Python has no type of its own."""
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint naming the candidates spelled nearly like `name`, or None."""
+    close = difflib.get_close_matches(name, list(candidates), n=3, cutoff=0.7)
+    return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else None

@@ -1,0 +1,65 @@
+"""Plain text for terminals: a few colours, diffs, headings, and errors cut to a readable length."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from typing import TextIO
+
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_LONGEST_ERROR = 15
+"""Lines an error may take; `CompileError` keeps to the same."""
+
+
+def wants_color(stream: TextIO) -> bool:
+    """Is `stream` a terminal that shows colours? `NO_COLOR` (any value) says no, `FORCE_COLOR` says yes."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, color: str, stream: TextIO | None = None) -> str:
+    """`text` in a colour, or as it is where the stream shows none."""
+    return f"\033[{_CODES[color]}m{text}\033[0m" if wants_color(stream or sys.stdout) else text
+
+
+def heading(title: str) -> str:
+    """A line that sets off a section."""
+    return paint(f"── {title} ".ljust(78, "─"), "bold")
+
+
+def diff(before: str, after: str, title_before: str, title_after: str) -> str:
+    """A unified diff, added and removed lines in colour; empty where the texts are equal."""
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), title_before, title_after, lineterm="", n=2)
+    return "\n".join(_painted(line) for line in lines)
+
+
+def _painted(line: str) -> str:
+    for mark, color in (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red")):
+        if line.startswith(mark):
+            return paint(line, color)
+    return line
+
+
+def error_text(error: BaseException) -> str:
+    """Type, message and notes of an exception in at most fifteen lines."""
+    lines = f"{type(error).__name__}: {error}".rstrip().rstrip(":").splitlines()
+    notes = [line for note in getattr(error, "__notes__", ()) for line in str(note).splitlines()]
+    room = _LONGEST_ERROR - len(notes)
+    if len(lines) > room >= 1:
+        lines = [*lines[: max(room - 1, 1)], "..."]
+    return "\n".join((lines + notes)[:_LONGEST_ERROR])
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    """Rows of cells, in columns; the first column is left-aligned, the others right-aligned."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )

@@ -1,0 +1,23 @@
+"""A test suite is worth what it finds: every fault planted in a pass is found by the random programs."""
+
+from __future__ import annotations
+
+import pytest
+from faults import FAULTS
+from laws import Broken, check
+from strategies import THEMES, random_program
+
+ENOUGH = 400
+"""Programs of each theme that are tried before a fault counts as not found."""
+
+
+@pytest.mark.parametrize("name, plant", FAULTS, ids=[name for name, _ in FAULTS])
+def test_the_random_programs_find(name, plant):
+    with plant():
+        for number in range(ENOUGH):
+            for theme in THEMES:
+                try:
+                    check(random_program(number, theme), seed=number)
+                except Broken:
+                    return
+    pytest.fail(f"{len(THEMES) * ENOUGH} programs did not find the fault {name!r}")

@@ -1,0 +1,80 @@
+"""Who may import whom, as docs/architecture.md has it: no cycles, nothing late, no torch.jit."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import re
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "jitlite"
+ROOMS = ("ir", "frontend", "passes", "interpreter")
+BASE = {"source", "options"}
+TOOLS = {"literals", "terminal", "equality", "sample"}
+ALLOWED = {
+    **dict.fromkeys(BASE | TOOLS, {"source"}),
+    "ir": BASE | {"ir"},
+    **{room: BASE | {"ir", room} for room in ("frontend", "passes", "interpreter")},
+    "compiler": BASE | {"ir", "frontend", "passes"},
+    "executor": BASE | {"ir", "passes", "interpreter"},
+    "api": BASE | {"ir", "frontend", "compiler", "executor", "passes", "interpreter"},
+    **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api"}),
+    "__init__": BASE | {"ir", "passes", "api"},
+    "cli": BASE | TOOLS | {"ir", "passes", "api", "demo", "doctor", "__init__"},
+    "__main__": {"cli"},
+}
+FILES = sorted(PACKAGE.rglob("*.py"))
+FORBIDDEN = re.compile(r"^torch\.jit(\.|$)|^torch\._C\._jit")
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def imported(path: Path) -> list[tuple[ast.stmt, str]]:
+    """Every imported module; `from jitlite.ir import graph` counts as jitlite.ir.graph where that is a module."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are written with the full name"
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            found += [(node, f if f.removeprefix("jitlite.") in MODULES else str(node.module)) for f in full]
+    return found
+
+
+def inner(name: str) -> str | None:
+    """`ir.graph` of `jitlite.ir.graph`; None for what is not ours."""
+    return name.removeprefix("jitlite.") if name.startswith("jitlite.") else "__init__" if name == "jitlite" else None
+
+
+def test_imports_go_in_the_allowed_directions():
+    for name, path in MODULES.items():
+        for node, target in imported(path):
+            ours = inner(target)
+            if ours is not None:
+                room, other = name.split(".")[0], ours.split(".")[0]
+                assert other in ALLOWED[room], f"{path}:{node.lineno}: {room} may not import {other}"
+
+
+def test_no_cycles():
+    graph = {name: {inner(t) for _, t in imported(path)} - {None, name} for name, path in MODULES.items()}
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_nothing_is_imported_late_and_nothing_from_torch_jit():
+    for path in FILES:
+        tree = ast.parse(path.read_text())
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                late = [n for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom)]
+                assert not late, f"{path}:{late[0].lineno}: an import inside {function.name}"
+        for node, target in imported(path):
+            assert not FORBIDDEN.match(target), f"{path}:{node.lineno}: imports {target}"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                assert not FORBIDDEN.match(ast.unparse(node)), f"{path}:{node.lineno}: uses {ast.unparse(node)}"
