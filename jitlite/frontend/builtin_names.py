@@ -85,7 +85,7 @@ def _pairs() -> Iterator[tuple[Any, str]]:
     for module in _MODULES:
         for name in dir(module):
             found = getattr(module, name)
-            if callable(found) and not isinstance(found, types.ModuleType):
+            if callable(found) and not _is_compiled_from_python(found):
                 yield found, f"aten::{'segment_reduce' if name == '_segment_reduce' else name}"
 
 
@@ -113,7 +113,7 @@ def _by_hand() -> Iterator[tuple[Any, str]]:
 @functools.cache
 def _table() -> dict[int, tuple[Any, str]]:
     # by identity, as not every callable can be hashed; the callable is kept so that its id is not given to another
-    return {id(found): (found, name) for found, name in _pairs() if not _is_compiled_from_python(found)}
+    return {id(found): (found, name) for found, name in _pairs()}
 
 
 def _is_compiled_from_python(found: Any) -> bool:

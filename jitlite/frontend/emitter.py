@@ -12,29 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from jitlite.frontend import annotations, tree
 from jitlite.frontend.builder import Builder
-from jitlite.frontend.names import BUILTINS, sugared_from_python
+from jitlite.frontend.names import BUILTINS, Program, sugared_from_python
 from jitlite.frontend.resolve import Resolver
-from jitlite.frontend.scope import Frame, is_meaningful
+from jitlite.frontend.scope import Frame
+from jitlite.frontend.ssa import is_meaningful_name
 from jitlite.frontend.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Value
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
-from jitlite.ir.unit import Function
 from jitlite.source import CompileError, SourceRange, did_you_mean
-
-
-class Program(Protocol):
-    """Who compiles other functions that this one calls."""
-
-    def function_for(self, python_function: Callable[..., Any], range: SourceRange) -> Function:
-        """The script function of a Python function, compiled now if it is not yet."""
-        ...
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -184,7 +176,7 @@ class Emitter(Builder):
         self.returns.append(ReturnTypes(declared))
         for param, argument in zip(definition.decl.params, schema.arguments, strict=True):
             value = self.graph.add_input(argument.type)
-            if is_meaningful(argument.name):
+            if is_meaningful_name(argument.name):
                 value.set_name(argument.name)
             self.assign(argument.name, SimpleValue(value), param.ident.range)
         self.emit_statements(definition.body)
@@ -264,7 +256,8 @@ def declared_arguments(definition: tree.Def, resolver: Resolver, defaults: dict[
         size = None
         t: Type = T.TENSOR
         if param.type is not None:
-            t, size = annotations.parse_parameter_type(param.type, resolver.resolve_type)
+            parsed = annotations.parse_parameter_type(param.type, resolver.resolve_type)
+            t, size = parsed.type, parsed.broadcast
         default: dict[str, Any] = {}
         if name in defaults:
             default = {"default": defaults[name], "default_text": repr(defaults[name])}

@@ -10,16 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.ssa import is_meaningful_name
 from jitlite.frontend.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Value
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange
-
-
-def is_meaningful(name: str) -> bool:
-    """Is the name the user's (and not `_` or one we made), so that values should show it?"""
-    return bool(name) and name[0] not in "$_" and not name[0].isdigit()
 
 
 Refinements = dict[str, Type]
@@ -117,7 +113,7 @@ class Frame:
     @staticmethod
     def load(builder: Builder, name: str, type: Type) -> Value:
         value = builder.graph.insert("prim::Load", (), (type,), {"name": name}).output
-        return value.set_name(name) if is_meaningful(name) else value
+        return value.set_name(name) if is_meaningful_name(name) else value
 
     def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> None:
         builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
@@ -134,7 +130,7 @@ class Frame:
                 annotated type, or is no first-class value and the variable is set outside of this block.
         """
         simple = value.value if isinstance(value, SimpleValue) else None
-        if simple is not None and not simple.has_name and is_meaningful(name) and simple.node.block is self.block:
+        if simple is not None and not simple.has_name and is_meaningful_name(name) and simple.node.block is self.block:
             simple.set_name(name)
         if self.parent is not None and not self.starts_function and self.parent.is_defined(name):
             simple = self._reassign(builder, name, value, simple, range, annotation)

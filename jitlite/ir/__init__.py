@@ -3,5 +3,8 @@
 # Imported for what they declare: operators can be looked up and graphs printed as soon as anything of this package is
 # imported.
 from jitlite.ir import builtin_functions, containers, pass_prims, prims, printer, scalars, strings, tensors
+from jitlite.ir.parser import parse
+from jitlite.ir.verify import verify
 
-__all__ = ["builtin_functions", "containers", "pass_prims", "prims", "printer", "scalars", "strings", "tensors"]
+__all__ = ["builtin_functions", "containers", "pass_prims", "prims", "printer", "scalars", "strings", "tensors",
+           "parse", "verify"]  # fmt: skip

@@ -260,13 +260,17 @@ class _Matching:
         if size and type in (T.INT, T.FLOAT) and T.without_none(formal) is T.ListType.of(type):
             type, repeat = T.ListType.of(type), _repeated(T.ListType.of(type), size)
         if T.has_variables(formal):
-            formal = self._concrete(name, formal, type)
+            formal = self._concrete(name, formal, type, actual.is_empty_literal)
         target = conversion(formal, type, self.allow, actual.is_empty_literal)
         if not T.is_subtype(target.type, formal):
             raise self._wrong_type(name, formal, actual.type, argument)
         return repeat or target.convert
 
-    def _concrete(self, name: str, formal: Type, actual: Type) -> Type:
+    def _concrete(self, name: str, formal: Type, actual: Type, is_empty_literal: bool) -> Type:
+        """The formal type with its variables bound by what is given."""
+        known = T.substitute(formal, self.bindings)
+        if is_empty_literal and not T.has_variables(known):
+            return known  # `xs + []`: an empty list says nothing about the elements
         reason = T.match_variables(formal, actual, self.bindings)
         if reason is not None:
             text = f"Could not match type {actual.annotation} to {formal.annotation} in argument '{name}': {reason}."

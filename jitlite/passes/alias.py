@@ -537,4 +537,3 @@ def _is_within(node: Node, outer: Node) -> bool:
 
 def _does(node: Node, effect: Effect) -> bool:
     return effects.any_inside(node, lambda n: effects.effect_of(n) is effect)
-

@@ -1,0 +1,81 @@
+"""A whole function: from its tree to a graph in SSA form, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+# the modules that register how each kind of tree is emitted
+from jitlite.frontend import assignment, calls, conditions, displays, expressions, indexing, statements, tree
+from jitlite.frontend.closures import inline_forked_closures, lift_closures
+from jitlite.frontend.emitter import Emitter, declared_arguments
+from jitlite.frontend.exits import transform_exits
+from jitlite.frontend.loops import canonicalize_modified_loops, inline_loop_conditions
+from jitlite.frontend.names import Program
+from jitlite.frontend.normalize import annotate_warns, normalize_ops
+from jitlite.frontend.resolve import Resolver
+from jitlite.frontend.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph
+from jitlite.ir.schema import Schema, function_schema
+from jitlite.frontend import annotations
+
+REGISTERED = (assignment, calls, conditions, displays, expressions, indexing, statements)
+
+Step = Callable[[Graph], object]
+
+SSA_STEPS: tuple[tuple[str, Step], ...] = (
+    ("variables", add_control_flow_variables),
+    ("loop exits", replace_loop_exits),
+    ("loop conditions", inline_loop_conditions),
+    ("ssa", erase_variables),
+    ("exits", transform_exits),
+)
+"""From named variables to values; what `ssa.to_ssa` runs."""
+
+NORMAL_FORM_STEPS: tuple[tuple[str, Step], ...] = (
+    ("loops", canonicalize_modified_loops),
+    ("normalize", normalize_ops),
+    ("closures", lift_closures),
+    ("forks", inline_forked_closures),
+)
+"""From SSA to the form that passes expect."""
+
+FINAL_STEPS: tuple[tuple[str, Step], ...] = (("warnings", annotate_warns),)
+"""After cleanup."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function to compile: its tree, what its names mean, and its parameters' defaults."""
+
+    name: str
+    tree: tree.Def
+    resolver: Resolver
+    defaults: dict[str, object]
+    signature: tree.Def | None = None
+    """The definition whose annotations count, for a function with declared overloads."""
+
+    @property
+    def has_declared_result(self) -> bool:
+        return (self.signature or self.tree).decl.return_type is not None
+
+
+def declared_schema(definition: Definition) -> Schema:
+    """The schema as the annotations give it; without a return annotation the result is None until it is known."""
+    source = definition.signature or definition.tree
+    arguments = declared_arguments(source, definition.resolver, definition.defaults)
+    result = T.NONE
+    if source.decl.return_type is not None:
+        result = annotations.parse_type(source.decl.return_type, definition.resolver.resolve_type)  # type: ignore[assignment]
+    return function_schema(definition.name, arguments, [result])
+
+
+def emit(program: Program, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
+    """The graph with variables and early exits, and the schema with the result type that was found."""
+    graph = Graph()
+    emitter = Emitter(program, definition.resolver, graph)
+    source = definition.tree
+    if definition.signature is not None:
+        source = replace(source, decl=definition.signature.decl)
+    return graph, emitter.emit_function(source, schema)

@@ -1,0 +1,268 @@
+"""What a name denotes: builtins of the language, and Python objects as sugared values."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jitlite.frontend import annotations
+from jitlite.frontend.builder import Builder
+from jitlite.frontend.resolve import BooleanDispatch, FunctionResolver, Kind, Meaning, Resolver, meaning_of, module_attribute
+from jitlite.frontend.values import (
+    Args,
+    BuiltinFunction,
+    Cast,
+    ConstantSugar,
+    ContextClass,
+    EnumClass,
+    ExceptionClass,
+    FunctionValue,
+    NamedTupleConstructor,
+    OverloadedFunction,
+    PrintValue,
+    PythonCall,
+    SimpleValue,
+    SpecialForm,
+    SugaredValue,
+)
+from jitlite.ir import types as T
+from jitlite.ir.constants import enum_type, qualified_name
+from jitlite.ir.graph import constant_of
+from jitlite.ir.schema import Argument
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function
+from jitlite.source import CompileError, NotSupportedError, SourceRange
+
+
+class Scope(Protocol):
+    """What `sugared_from_python` needs to know of the function being compiled."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def resolver(self) -> Resolver: ...
+
+
+class Program(Protocol):
+    """Who compiles the functions that are called."""
+
+    def function_for(
+        self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
+    ) -> Function:
+        """The script function of a Python function, with the signature of another function if one is given."""
+        ...
+
+
+def _builtin(name: str) -> BuiltinFunction:
+    return BuiltinFunction(name)
+
+
+BUILTINS: dict[str, SugaredValue] = {
+    "print": PrintValue(),
+    "int": Cast(T.INT, "aten::Int"),
+    "float": Cast(T.FLOAT, "aten::Float"),
+    "bool": Cast(T.BOOL, "aten::Bool"),
+    "str": Cast(T.STRING, "aten::str"),
+    "complex": Cast(T.COMPLEX, "aten::Complex"),
+    **{n: _builtin(f"aten::{n}") for n in "len hex oct round hash all any divmod sum ord chr bin pow sorted".split()},
+    **{n: _builtin(f"prim::{n}") for n in "id min max abs rangelist".split()},
+    **{n: SpecialForm(n) for n in "tuple getattr hasattr isinstance list dict range zip enumerate slice".split()},
+    # only AssertionError is known without Python, so that `assert` works everywhere
+    "AssertionError": ExceptionClass(AssertionError, None),
+}
+"""Names that every function knows, unless it has a variable of that name."""
+
+
+class ModuleValue(SugaredValue):
+    """A Python module."""
+
+    def __init__(self, scope: Scope, module: types.ModuleType) -> None:
+        self.scope = scope
+        self.module = module
+        self.kind = f"the module {module.__name__}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        try:
+            meaning = module_attribute(self.module, name)
+        except LookupError as error:
+            raise CompileError(str(error.args[0]), range) from None
+        return _sugared(self.scope, meaning, name, range)
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        return hasattr(self.module, name)
+
+
+class PythonFunction(SugaredValue):
+    """A Python function, compiled when it is called."""
+
+    def __init__(self, scope: Scope, function: Callable[..., Any], signature: Callable[..., Any] | None = None) -> None:
+        self.scope = scope
+        self.function = function
+        self.signature = signature
+        self.kind = f"the function {getattr(function, '__name__', function)}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        compiled = self.scope.program.function_for(self.function, range, self.signature)
+        return FunctionValue(compiled).call(b, range, args, kwargs)
+
+
+class DispatchedFunction(SugaredValue):
+    """One of two functions, chosen at compile time by a bool argument."""
+
+    def __init__(self, scope: Scope, name: str, dispatch: BooleanDispatch) -> None:
+        self.scope = scope
+        self.dispatch = dispatch
+        self.kind = f"the function {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        dispatch = self.dispatch
+        flag = dispatch.default
+        given = [k.in_graph(b.graph) for k in kwargs if k.name == dispatch.name]
+        if not given and dispatch.index < len(args):
+            given = [args[dispatch.index].in_graph(b.graph)]
+        if given:
+            constant = constant_of(given[0], None)
+            if not isinstance(constant, bool):
+                raise CompileError(f"'{dispatch.name}' has to be True or False where the program is compiled", range)
+            flag = constant
+        chosen = dispatch.if_true if flag else dispatch.if_false
+        return sugared_from_python(self.scope, chosen, chosen.__name__, range).call(b, range, args, kwargs)
+
+
+class UnusedFunction(SugaredValue):
+    """A function marked `unused`: a call raises."""
+
+    def __init__(self, function: Callable[..., Any], call: PythonCall) -> None:
+        self.inner = call
+        self.function = function
+        self.kind = f"the unused function {function.__name__}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        message = b.constant(f"the function '{self.function.__name__}' is marked unused and must not be called", range)
+        none = b.constant(None, range)
+        b.node("prim::RaiseException", [message, none], [], range)
+        return SimpleValue(b.uninitialized(self.inner.schema.returns[0].type))
+
+
+def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRange) -> SugaredValue:
+    """The sugared value of a Python object.
+
+    Raises:
+        CompileError: where a script cannot use the object.
+    """
+    return _sugared(scope, meaning_of(found), name, range)
+
+
+def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> SugaredValue:
+    make = _MAKERS.get(meaning.kind)
+    if make is None:
+        reason = meaning.reason or f"'{name}' is {meaning.kind.value.partition(':')[0]}, which a script cannot use as a value"
+        raise NotSupportedError(reason, range)
+    return make(scope, meaning, range)
+
+
+_Maker = Callable[[Scope, Meaning, SourceRange], SugaredValue]
+
+
+def _form(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    return BUILTINS.get(meaning.name) or SpecialForm(meaning.name)
+
+
+def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    return OverloadedFunction(meaning.name, [PythonFunction(scope, meaning.object, s) for s in meaning.overloads])
+
+
+def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    t = annotations.type_from_python(meaning.object, range, scope.resolver.resolve_type)
+    assert isinstance(t, T.TupleType)
+    return NamedTupleConstructor(t, dict(meaning.object._field_defaults))
+
+
+def _enum(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    t = enum_type(meaning.object)
+    if not isinstance(t, T.EnumType):
+        raise CompileError(
+            f"the members of enum '{meaning.object.__name__}' have values of several types", range,
+            hint="give all members values of one type",
+        )  # fmt: skip
+    return EnumClass(t)
+
+
+def _exception(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    cls = meaning.object
+    name = f"builtins.{cls.__name__}" if cls.__module__ == "builtins" else qualified_name(cls)
+    return ExceptionClass(cls, name)
+
+
+_CONTEXT_ARGUMENTS: dict[str, list[Argument]] = {
+    "inference_mode": [Argument("mode", T.BOOL, default=True, default_text="True")],
+    "set_grad_enabled": [Argument("mode", T.BOOL)],
+    "autocast": [
+        Argument("device_type", T.STRING),
+        Argument("dtype", T.OptionalType.of(T.INT), default=None, default_text="None"),
+        Argument("enabled", T.BOOL, default=True, default_text="True"),
+        Argument("cache_enabled", T.OptionalType.of(T.BOOL), default=None, default_text="None"),
+    ],
+    "record_function": [
+        Argument("name", T.STRING),
+        Argument("args", T.OptionalType.of(T.STRING), default=None, default_text="None"),
+    ],
+}
+"""Parameters of the context managers of torch that have some."""
+
+
+def _context(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    return ContextClass(meaning.object, _CONTEXT_ARGUMENTS.get(meaning.object.__name__, []))
+
+
+def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
+    """An ignored function has the signature that its annotations give; what is not annotated is a Tensor."""
+    function = meaning.object
+    resolver = FunctionResolver(function)
+    arguments = []
+    signature = inspect.signature(function)
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise NotSupportedError(f"an ignored function cannot take '*{parameter.name}'", range)
+        t = _annotated(parameter.annotation, inspect.Parameter.empty, range, resolver)
+        default: dict[str, Any] = {}
+        if parameter.default is not parameter.empty:
+            default = {"default": parameter.default, "default_text": repr(parameter.default)}
+        kwarg_only = parameter.kind is parameter.KEYWORD_ONLY
+        arguments.append(Argument(parameter.name, t, kwarg_only=kwarg_only, **default))
+    result = _annotated(signature.return_annotation, inspect.Signature.empty, range, resolver)
+    return PythonCall(function, arguments, result)
+
+
+def _annotated(annotation: object, empty: object, range: SourceRange, resolver: Resolver) -> Type:
+    if annotation is empty:
+        return T.TENSOR
+    return annotations.type_from_python(annotation, range, resolver.resolve_type)
+
+
+_MAKERS: dict[Kind, _Maker] = {
+    Kind.CONSTANT: lambda scope, m, range: ConstantSugar(m.object),
+    Kind.FORM: _form,
+    Kind.OPERATOR: lambda scope, m, range: BuiltinFunction(m.name),
+    Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
+    Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
+    Kind.IGNORED: _ignored,
+    Kind.UNUSED: lambda scope, m, range: UnusedFunction(m.object, _ignored(scope, m, range)),
+    Kind.OVERLOADED: _overloaded,
+    Kind.BOOLEAN_DISPATCH: lambda scope, m, range: DispatchedFunction(scope, m.name, _dispatch(m)),
+    Kind.LEGACY_TENSOR: lambda scope, m, range: SpecialForm("legacy_tensor", ConstantSugar(m.object)),
+    Kind.CONTEXT: _context,
+    Kind.MODULE: lambda scope, m, range: ModuleValue(scope, m.object),
+    Kind.NAMED_TUPLE: _named_tuple,
+    Kind.ENUM: _enum,
+    Kind.EXCEPTION: _exception,
+}
+"""How each kind of Python object becomes a sugared value; kinds that are missing cannot be used as values."""
+
+
+def _dispatch(meaning: Meaning) -> BooleanDispatch:
+    assert meaning.dispatch is not None
+    return meaning.dispatch

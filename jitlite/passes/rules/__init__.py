@@ -1,0 +1,1 @@
+"""Tables of small functions, one an operator."""

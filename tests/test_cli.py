@@ -1,0 +1,192 @@
+"""The command: what it prints, where, and its exit status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jitlite import cli
+
+PROGRAM = """
+import torch
+from torch import Tensor
+
+
+def scaled(x: Tensor, factor: float, times: int = 2) -> Tensor:
+    for _ in range(times):
+        x = x * factor
+    return x
+
+
+def greet(name: str, n: int) -> str:
+    return ", ".join(["hello " + name] * n)
+
+
+def fails(n: int) -> int:
+    return 10 // n
+
+
+def wrong(x: Tensor) -> Tensor:
+    return torch.reluu(x)
+
+
+def random(n: int) -> Tensor:
+    return torch.rand(n)
+
+
+number = 3
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    return str(path)
+
+
+@pytest.fixture
+def jitlite(capsys):
+    """Run the command: (exit status, output, error output)."""
+
+    def run(*words):
+        try:
+            status = cli.main(list(words))
+        except SystemExit as stop:
+            status = stop.code
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+@pytest.mark.parametrize("stage", cli._STAGES)
+def test_show_prints_each_stage(jitlite, program, stage):
+    status, out, _ = jitlite("show", f"{program}:scaled", "--stage", stage)
+    assert status == 0
+    assert out.strip()
+
+
+def test_show_graph(jitlite, program):
+    _, out, _ = jitlite("show", f"{program}:scaled")
+    assert out.startswith("graph(%x")
+    assert "prim::Loop" in out
+    assert "program.py:7:" in out
+
+
+def test_show_diff_is_between_stages(jitlite, program):
+    status, out, _ = jitlite("show", f"{program}:scaled", "--diff")
+    assert status == 0
+    assert "+++ ssa" in out
+    assert "-  = prim::Store" in out
+
+
+def test_show_json_and_dot(jitlite, program):
+    _, out, _ = jitlite("show", f"{program}:scaled", "--stage", "all", "--json")
+    stages = json.loads(out)["stages"]
+    assert list(stages)[0] == "tree"
+    assert list(stages)[-1] == "bytecode"
+    _, out, _ = jitlite("show", f"{program}:scaled", "--dot")
+    assert out.startswith("digraph")
+
+
+def test_run(jitlite, program):
+    assert jitlite("run", f"{program}:scaled", "ones(2)", "3.0")[:2] == (0, "tensor([9., 9.])\n")
+    assert jitlite("run", f"{program}:scaled", "tensor([1.5])", "times=1", "factor=2.0")[:2] == (0, "tensor([3.])\n")
+
+
+def test_run_takes_strings_without_quotes(jitlite, program):
+    assert jitlite("run", f"{program}:greet", "Ann", "2")[1] == "'hello Ann, hello Ann'\n"
+    assert jitlite("run", f"{program}:greet", "'A'", "1")[1] == "'hello A'\n"
+
+
+def test_run_check_compares_with_eager(jitlite, program):
+    status, _, err = jitlite("run", f"{program}:random", "3", "--check")
+    assert status == 0
+    assert "the same" in err
+
+
+def test_run_json(jitlite, program):
+    status, out, _ = jitlite("run", f"{program}:greet", "A", "1", "--json")
+    assert (status, json.loads(out)["result"]) == (0, "'hello A'")
+
+
+def test_a_program_that_raises_exits_1_without_a_python_traceback(jitlite, program):
+    status, out, err = jitlite("run", f"{program}:fails", "0")
+    assert (status, out) == (1, "")
+    assert err.startswith("ZeroDivisionError")
+    assert "return 10 // n" in err
+    assert "site-packages" not in err and "vm.py" not in err
+    assert len(err.splitlines()) <= 15
+
+
+def test_a_program_that_does_not_compile_exits_1_and_names_the_line(jitlite, program):
+    status, _, err = jitlite("show", f"{program}:wrong")
+    assert status == 1
+    assert "program.py:21:" in err
+    assert "relu" in err
+    status, out, _ = jitlite("show", f"{program}:wrong", "--json")
+    assert json.loads(out)["error"]["location"].startswith(program + ":21:")
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["show", "nowhere.py:f"], "no such file"),
+        (["show", "{}:scalled"], "scaled"),
+        (["show", "{}"], "FILE:FN"),
+        (["show", "{}:number"], "not a function"),
+        (["run", "{}:greet", "A", "__import__('os')"], "cannot be called"),
+        (["opt", "{}:scaled", "-p", "inlin"], "inline"),
+        (["show", "{}:scaled", "--stage", "grph"], "invalid choice"),
+        ([], "COMMAND"),
+    ],
+)
+def test_wrong_usage_exits_2(jitlite, program, words, message):
+    status, _, err = jitlite(*(word.format(program) for word in words))
+    assert status == 2
+    assert message in err
+
+
+def test_opt_on_graph_text(jitlite, tmp_path):
+    path = tmp_path / "g.ir"
+    path.write_text("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%x)\n")
+    status, out, err = jitlite("opt", str(path), "-p", "dce", "--time")
+    assert (status, out.strip()) == (0, "graph(%x : Tensor):\n  return (%x)")
+    assert "dce" in err and "yes" in err
+    _, out, _ = jitlite("opt", str(path), "-p", "dce,cse", "--print-changed")
+    assert "-  %y : Tensor = aten::relu(%x)" in out
+    _, out, _ = jitlite("opt", str(path), "-p", "dce,cse", "--json")
+    assert [p["changed"] for p in json.loads(out)["passes"]] == [True, False]
+
+
+def test_opt_on_a_function_leaves_others_alone(jitlite, program):
+    assert jitlite("opt", f"{program}:scaled", "-p", "inline,cse,dce")[0] == 0
+
+
+def test_dis(jitlite, program):
+    status, out, _ = jitlite("dis", f"{program}:scaled")
+    assert status == 0
+    assert "LOOP" in out and "RET" in out
+
+
+def test_doctor(jitlite):
+    status, out, _ = jitlite("doctor", "--json")
+    report = json.loads(out)
+    assert status == 0, report["checks"]
+    assert set(report["checks"].values()) == {""}
+    assert jitlite("doctor")[0] == 0
+
+
+def test_demo(jitlite):
+    status, out, _ = jitlite("demo")
+    assert status == 0
+    assert "she had your dark suit" in out
+
+
+def test_no_color(jitlite, program, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\033[" in jitlite("show", f"{program}:scaled", "--stage", "all")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033[" not in jitlite("show", f"{program}:scaled", "--stage", "all")[1]

@@ -1,0 +1,68 @@
+"""The documentation is true: its Python runs, generated pages are what their generators write, links lead somewhere."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+
+import pytest
+
+from jitlite.interpreter import instructions
+from jitlite.ir import operator_docs, ops
+from jitlite.passes import registry
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+GENERATED = {
+    "operators.md": operator_docs.operators_markdown,
+    "instructions.md": instructions.reference,
+    "passes.md": registry.passes_markdown,
+}
+_BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+
+
+def python_of(page: Path) -> str:
+    """The Python of a page with everything else blanked, so that line numbers are the page's."""
+    text = page.read_text()
+    kept, end = "", 0
+    for block in _BLOCK.finditer(text):
+        kept += "\n" * text.count("\n", end, block.start(1)) + block.group(1)
+        end = block.end(1)
+    return kept
+
+
+WITH_CODE = [page for page in PAGES if page.name not in GENERATED and python_of(page).strip()]
+
+
+@pytest.fixture
+def declarations_restored(monkeypatch):
+    """What a page declares as an example is gone afterwards."""
+    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
+    monkeypatch.setattr(ops, "_declared", {name: dict(found) for name, found in ops._declared.items()})
+    monkeypatch.setattr(ops, "_found", dict(ops._found))
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=[page.stem for page in WITH_CODE])
+def test_code_of_a_page_runs(page, declarations_restored, capsys):
+    text, name = python_of(page), f"<{page.name}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    exec(compile(text, name, "exec", dont_inherit=True), {"__name__": page.stem})
+
+
+@pytest.mark.parametrize("name", GENERATED)
+def test_generated_page_is_what_its_generator_writes(name, request):
+    path, text = ROOT / "docs" / name, GENERATED[name]()
+    assert path.read_text() == text, f"docs/{name} is out of date; its first lines say how to write it anew"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+def test_links_lead_somewhere(page):
+    for target in _LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_readme_opens_with_the_two_commands():
+    commands = re.findall(r"^make \w+", (ROOT / "README.md").read_text(), re.M)
+    assert commands[:2] == ["make demo", "make test"]
