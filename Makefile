@@ -4,6 +4,7 @@
 #   make test      the tests
 #   make lint      ruff and mypy
 #   make bench     compile time and run time beside torch.jit and eager
+#   make docs      write the generated pages of docs/ anew
 #   make explore   random programs until you press Ctrl-C (or BUDGET=600 seconds)
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ READY := $(VENV)/.ready
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench explore setup clean
+.PHONY: help demo test lint bench docs explore setup clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -36,6 +37,9 @@ lint: setup
 bench: setup
 	$(PY) benchmarks/compile_time.py
 	$(PY) benchmarks/run_time.py
+
+docs: setup
+	$(PY) tests/tools/write_docs.py
 
 explore: setup
 	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py -k explore -s $(ARGS)

@@ -28,8 +28,8 @@ def main() -> int:
     print(graph)
     kinds = Counter(node.kind for node in graph.all_nodes())
     print("most frequent:", kinds.most_common(4))
-    text = str(graph)
-    print("reads back:", str(jitlite.ir.parse(text)) == text)
+    text = graph.to_text(ranges=False)
+    print("reads back:", jitlite.ir.parse(text).to_text(ranges=False) == text)
     flow = to_networkx(graph)
     print("data flow:", flow.number_of_nodes(), "nodes,", flow.number_of_edges(), "edges,",
           nx.number_weakly_connected_components(flow), "component(s)")  # fmt: skip

@@ -30,6 +30,7 @@ from jitlite.equality import difference
 from jitlite.ir.analysis import to_dot
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
+from jitlite.ir.schema import Argument
 from jitlite.literals import parse_value
 from jitlite.passes import registry
 from jitlite.source import CompileError, did_you_mean
@@ -268,7 +269,8 @@ def _arguments(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[list
         match = _KEYWORD.fullmatch(text)
         named = match is not None and match.group(1) in names
         if match is not None and named:
-            argument, text = names[match.group(1)], match.group(2)
+            argument: Argument | None = names[match.group(1)]
+            text = match.group(2)
         else:
             argument = declared[len(args)] if len(args) < len(declared) else None
         value: Any = text

@@ -30,6 +30,7 @@ class Program:
         self.unit = CompilationUnit()
         self._functions: dict[tuple[Any, Any], Function] = {}
         self._definitions: dict[Function, Definition] = {}
+        self._compiling: list[str] = []
 
     def function_for(
         self,
@@ -61,7 +62,7 @@ class Program:
         except CompileError as error:
             self._functions.pop(key, None)
             if range is not None and error.range is not range:
-                error.add_caller(getattr(python_function, "__name__", "?"), range)
+                error.add_caller(self._compiling[-1] if self._compiling else "?", range)
             raise
         return function
 
@@ -96,7 +97,11 @@ class Program:
         return self.unit.add(function)
 
     def _define(self, function: Function) -> None:
-        function.graph, function.schema = self.compile(self._definitions[function])
+        self._compiling.append(function.name)
+        try:
+            function.graph, function.schema = self.compile(self._definitions[function])
+        finally:
+            self._compiling.pop()
 
     def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
         """All the steps from tree to cleaned graph; gives the graph and the function's schema."""

@@ -143,7 +143,7 @@ class CompileError(RuntimeError):
         self.called_from: list[tuple[str, SourceRange]] = []
 
     def add_caller(self, name: str, range: SourceRange) -> None:
-        """Record that the failing code was being compiled because function `name` was called at `range`."""
+        """Record that the failing code was being compiled because function `name` calls it at `range`."""
         self.called_from.append((name, range))
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ class CompileError(RuntimeError):
             tail.append(f"found: {self.found}")
         if self.hint:
             tail.append(f"hint: {self.hint}")
-        tail += [f"'{name}' is compiled because it is called here: {r.location()}: {r.excerpt().splitlines()[0].strip()}"
+        tail += [f"called from '{name}' at {r.location()}: {r.excerpt().splitlines()[0].strip()}"
                  for name, r in self.called_from]
         room = max(1, _LONGEST_MESSAGE - len(lines) - len(tail))
         notes = [line for note in self.notes for line in note.splitlines()]

@@ -533,7 +533,7 @@ _NAMESPACE = {
 
 def compile_source(text: str) -> dict[str, Any]:
     """Execute source text so that `inspect.getsource` finds the text of its functions; gives its names."""
-    name = f"<generated {next(_files)}>"
+    name = f"<generated_{next(_files)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     _kept.append(name)
     if len(_kept) > 64:  # the last few suffice: a session writes thousands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_show_diff_is_between_stages(jitlite, program):
     status, out, _ = jitlite("show", f"{program}:scaled", "--diff")
     assert status == 0
     assert "+++ ssa" in out
-    assert "-  = prim::Store" in out
+    assert re.search(r"^-.*prim::Store", out, re.M)
 
 
 def test_show_json_and_dot(jitlite, program):
@@ -151,12 +152,12 @@ def test_wrong_usage_exits_2(jitlite, program, words, message):
 
 def test_opt_on_graph_text(jitlite, tmp_path):
     path = tmp_path / "g.ir"
-    path.write_text("graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%x)\n")
+    path.write_text("graph(%x : Tensor):\n  %y : int[] = prim::ListConstruct()\n  return (%x)\n")
     status, out, err = jitlite("opt", str(path), "-p", "dce", "--time")
     assert (status, out.strip()) == (0, "graph(%x : Tensor):\n  return (%x)")
     assert "dce" in err and "yes" in err
     _, out, _ = jitlite("opt", str(path), "-p", "dce,cse", "--print-changed")
-    assert "-  %y : Tensor = aten::relu(%x)" in out
+    assert "-  %y : int[] = prim::ListConstruct()" in out
     _, out, _ = jitlite("opt", str(path), "-p", "dce,cse", "--json")
     assert [p["changed"] for p in json.loads(out)["passes"]] == [True, False]
 

@@ -372,8 +372,8 @@ def test_inlined_calls_are_shown_like_calls():
     with pytest.raises(ZeroDivisionError) as caught:
         run(lower(graph, "f"), [0])
     (note,) = caught.value.__notes__
-    assert 'line 12, in f\n' in note
-    assert note.index('line 12, in f\n') < note.index('line 15, in g\n')
+    assert "line 12, in f\n" in note
+    assert note.index("line 12, in f\n") < note.index("line 15, in g\n")
 
 
 def test_the_traceback_is_attached_once():
@@ -400,7 +400,8 @@ def test_a_raised_exception_is_the_very_object():
 
 
 @pytest.mark.parametrize(
-    ("message", "name", "cls"), [("bad", "builtins.ValueError", ValueError), ("AssertionError: no", None, AssertionError)]
+    ("message", "name", "cls"),
+    [("bad", "builtins.ValueError", ValueError), ("AssertionError: no", None, AssertionError)],
 )
 def test_raise(message, name, cls):
     graph = Graph()

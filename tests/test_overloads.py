@@ -175,8 +175,8 @@ def test_conversions(actual, wanted, kind):
 
 @pytest.mark.parametrize(
     "actual, wanted",
-    [("int", "float"), ("float", "int"), ("int", "Tensor"), ("int[]", "float[]"), ("(int, float)", "int[]"), ("int?", "int"),
-     ("(int, int)", "(int, int, int)"), ("NoneType", "int")],
+    [("int", "float"), ("float", "int"), ("int", "Tensor"), ("int[]", "float[]"), ("(int, float)", "int[]"),
+     ("int?", "int"), ("(int, int)", "(int, int, int)"), ("NoneType", "int")],
 )  # fmt: skip
 def test_no_conversion(actual, wanted):
     found = conversion(parse_type(wanted), parse_type(actual), True)

@@ -160,7 +160,8 @@ class Broken:
         (len, Kind.FORM, "len"), (int, Kind.FORM, "int"), (isinstance, Kind.FORM, "isinstance"),
         (dict, Kind.FORM, "dict"), (collections.OrderedDict, Kind.FORM, "dict"), (torch.device, Kind.FORM, "device"),
         (torch.jit.annotate, Kind.FORM, "annotate"), (torch.jit.isinstance, Kind.FORM, "isinstance"),
-        (torch.jit.fork, Kind.FORM, "fork"), (torch.jit.wait, Kind.FORM, "wait"),
+        (torch.jit.fork, Kind.FORM, "fork"), (typing.cast, Kind.FORM, "unchecked_cast"),
+        (torch.jit._unwrap_optional, Kind.OPERATOR, "aten::_unwrap_optional"), (torch.jit.wait, Kind.FORM, "wait"),
         (torch.jit.is_scripting, Kind.FORM, "is_scripting"), (torch.jit.is_tracing, Kind.FORM, "is_tracing"),
         (torch.overrides.has_torch_function_unary, Kind.FORM, "has_torch_function"),
         (torch.no_grad, Kind.CONTEXT, "no_grad"), (torch.autocast, Kind.CONTEXT, "autocast"),
@@ -179,8 +180,8 @@ def test_kinds(found, kind, name):
 
 
 @pytest.mark.parametrize(
-    "found", [1, 2.5, True, "a", None, 1j, torch.float32, torch.strided, torch.channels_last, torch.device("cpu"), Color.RED,
-              (1, ("a", None)), Point(3)],
+    "found", [1, 2.5, True, "a", None, 1j, torch.float32, torch.strided, torch.channels_last, torch.device("cpu"),
+              Color.RED, (1, ("a", None)), Point(3)],
 )  # fmt: skip
 def test_literals_are_constants(found):
     meaning = meaning_of(found)
@@ -221,7 +222,7 @@ def test_legacy_constructors():
 
 
 def test_compiled_functions_are_recognised():
-    function = Function("f", "__torch__.f", lambda f: None)
+    function = Function("f")
     holder = types.SimpleNamespace(__jitlite_function__=function)
     assert meaning_of(function).object is function
     assert meaning_of(holder).object is function

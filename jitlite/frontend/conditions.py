@@ -79,18 +79,14 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
         return value
     if T.is_subtype(value.type, T.TENSOR) or value.type in (T.INT, T.FLOAT):
         return em.op("aten::Bool", [value], range=range)
+    if isinstance(value.type, T.ListType | T.DictType) or value.type is T.STRING:
+        length = em.op("aten::len", [value], range=range)
+        return em.op("aten::gt", [length, em.constant(0, range)], range=range)
     raise CompileError(
         f"Could not cast value of type {value.type.annotation} to bool", range,
-        expected="bool, int, float or Tensor", found=value.type.annotation, hint=_truth_hint(value.type),
+        expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,
+        hint="write `x is not None`" if isinstance(value.type, T.OptionalType) else None,
     )  # fmt: skip
-
-
-def _truth_hint(t: Type) -> str | None:
-    if isinstance(t, T.OptionalType):
-        return "write `x is not None`"
-    if isinstance(t, T.ListType | T.DictType) or t is T.STRING:
-        return "write `len(x) > 0`"
-    return None
 
 
 def insert_refinements(em: Emitter, refinements: RefinementSet, range: SourceRange) -> None:

@@ -162,7 +162,7 @@ _PYTHON_FORM_NAMES = (
 _PYTHON_FORMS: dict[Any, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
 _TORCH_FORMS: dict[Any, str] = {
-    torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "cast",
+    torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
@@ -173,10 +173,13 @@ _TORCH_FORMS: dict[Any, str] = {
 _JIT_FORMS: dict[str, str] = {
     "annotate": "annotate", "isinstance": "isinstance", "fork": "fork", "_fork": "fork", "wait": "wait",
     "_wait": "wait", "is_scripting": "is_scripting", "is_tracing": "is_tracing", "_awaitable": "awaitable",
-    "_awaitable_wait": "awaitable_wait", "_awaitable_nowait": "awaitable_nowait", "_unwrap_optional": "unwrap_optional",
+    "_awaitable_wait": "awaitable_wait",
     "Attribute": "Attribute", "rpc_async": "rpc_async", "rpc_sync": "rpc_sync", "remote": "rpc_remote",
 }  # fmt: skip
 """Functions of `torch.jit`, and of jitlite under the same names, and what each is called here."""
+
+_JIT_OPERATORS = {"_awaitable_nowait": "prim::awaitable_nowait", "_unwrap_optional": "aten::_unwrap_optional"}
+"""Functions of `torch.jit` that are operators."""
 
 _FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "jitlite")
 
@@ -281,11 +284,17 @@ def _form(found: object) -> Meaning | None:
         if _is_in(table, found):
             return Meaning(Kind.FORM, found, table[found])
     name = getattr(found, "__name__", None)
-    if name in _JIT_FORMS and callable(found) and _lives_in(found, _FORM_HOMES):
+    return _jit_form(found, name) if isinstance(name, str) and callable(found) else None
+
+
+def _jit_form(found: object, name: str) -> Meaning | None:
+    if not _lives_in(found, _FORM_HOMES):
+        return None
+    if name in _JIT_FORMS:
         return Meaning(Kind.FORM, found, _JIT_FORMS[name])
-    if name == "strict_fusion" and _lives_in(found, _FORM_HOMES):
-        return Meaning(Kind.CONTEXT, found, "strict_fusion")
-    return None
+    if name in _JIT_OPERATORS:
+        return Meaning(Kind.OPERATOR, found, _JIT_OPERATORS[name])
+    return Meaning(Kind.CONTEXT, found, name) if name == "strict_fusion" else None
 
 
 def _lives_in(found: object, homes: tuple[str, ...]) -> bool:

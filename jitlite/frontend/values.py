@@ -496,11 +496,22 @@ class ExceptionClass(SugaredValue):
         if kwargs:
             raise CompileError("an exception takes no keyword arguments here", range)
         values = [a.in_graph(b.graph) for a in args]
+        if self.qualified is None:
+            return ExceptionInstance(self, self._message_with_class(b, range, values))
         if not values:
             message = b.constant("", range)
         else:
             message = values[0] if len(values) == 1 else b.make_tuple(values)
         return ExceptionInstance(self, message)
+
+
+    def _message_with_class(self, b: Builder, range: SourceRange, values: Sequence[Value]) -> Value:
+        """The message of an exception whose class has no name in the graph: `AssertionError: message`."""
+        message = b.constant(f"{self.cls.__name__}: ", range)
+        for value in values:
+            text = value if value.type is T.STRING else b.op("aten::str", [value], range=range)
+            message = b.op("aten::add", [message, text], range=range)
+        return message
 
 
 class ExceptionInstance(SugaredValue):

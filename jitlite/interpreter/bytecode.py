@@ -108,7 +108,9 @@ def _holder(node: Node, block: Block | None) -> Node:
     return node
 
 
-_NEVER_INLINED = frozenset({"prim::Param", "prim::FusionGroup", "prim::TensorExprGroup", "prim::StaticSubgraph"})
+# A loop runs the last use of a value from outside more than once: inlined between two operands, it would clear the
+# register of the first. (torch.jit does inline it.)
+_NEVER_INLINED = frozenset({"prim::Loop", "prim::Param", "prim::FusionGroup", "prim::TensorExprGroup", "prim::StaticSubgraph"})
 
 
 def find_inlined(graph: Graph) -> set[Node]:

@@ -372,7 +372,8 @@ def _resolve(node: Node, current: ops.Op | None) -> ops.Op | None:
     for candidate in candidates:
         if _fits(candidate, node):
             return candidate
-    return None
+    # whoever chose the operator may have known better, e.g. that a bool stands for a number here
+    return current if current is not None and current.name == node.kind else None
 
 
 def _fits(candidate: ops.Op, node: Node) -> bool:

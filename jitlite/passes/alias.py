@@ -94,6 +94,8 @@ class AliasDb:
 
     def reachable(self, value: Value) -> Locations:
         """Its locations, and those of all it may hold, however deep."""
+        if value not in self._points:
+            return self._everything if reachable_kinds(value.type) else 0
         found = self.locations(value)
         holders = found & self._mask(LIST | DICT | OBJECT)
         private = holders & self._private_mask
@@ -364,8 +366,9 @@ class AliasDb:
         self._make(node.output)
         container = node.output
         if container in self._own and all(self._keeps_nothing(use) for use in container.uses):
-            self._private[container] = node.inputs
-            self._private_locations[self._own[container]] = node.inputs
+            elements = tuple(node.inputs)  # as they are now: passes replace inputs
+            self._private[container] = elements
+            self._private_locations[self._own[container]] = elements
             self._private_mask |= self._own[container]
         else:
             self._escape(node.inputs)

@@ -74,9 +74,9 @@ def _condition_again(node: Node, context: Context) -> bool:
         if not output.has_uses:
             continue
         first, second = (constant_of(block.outputs[position], None) for block in node.blocks)
-        if (first, second) == (True, False):
+        if first is True and second is False:  # not 1 and 0, which equal them
             output.replace_all_uses_with(node.input)
-        elif (first, second) == (False, True):
+        elif first is False and second is True:
             output.replace_all_uses_with(_negation(node.input, context))
         else:
             continue

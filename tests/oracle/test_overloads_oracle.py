@@ -28,7 +28,8 @@ GRAPH_TYPES = {
 
 # `name: arguments | arguments ...`; an argument is a type of the table above, `None`, or `keyword=type`
 CALLS = """
-add: T T | T i | T f | T c | T n | i i | i f | f i | f f | c c | c i | n n | s s | I I | F F | X X | T T alpha=i | T i f | b i | b b | b f | T b
+add: T T | T i | T f | T c | T n | i i | i f | f i | f f | c c | c i | n n | s s | I I | F F | X X
+add: T T alpha=i | T i f | b i | b b | b f | T b
 sub: T T | T i | i i | f i | n i | T T alpha=f
 mul: T T | T f | i f | c f | I i | i I | T n | f T | i T
 div: T T | T i | i i | f i | n n | T T rounding_mode=s | T f rounding_mode=s
@@ -278,7 +279,7 @@ def _of_jitlite(name: str, arguments: list[str]) -> list[str] | None:
 
 # where a bool meets a tensor or a Scalar, and for these reflected operators, values follow eager Python instead
 OWN_WAYS = {
-    ("add", "T b"), ("full", "I b"), ("sub", "i T"), ("floor_divide", "i T"), ("__contains__", "s s"),
+    ("add", "T b"), ("full", "I b"), ("sub", "i T"), ("floor_divide", "i T"),
 }  # fmt: skip
 
 
