@@ -144,6 +144,35 @@ def test_operators_are_entered_once():
     ]  # fmt: skip
 
 
+LOOP_AS_OPERAND = """  %s : int = prim::Loop(%n, %t, %zero)
+    block0(%i : int, %c : int):
+      %d : int = aten::add(%c, %n)
+      -> (%t, %d)
+"""
+LOOP_IN_BRANCH_AS_OPERAND = """  %s : int = prim::If(%t)
+    block0():
+      %l : int = prim::Loop(%n, %t, %zero)
+        block0(%i : int, %c : int):
+          %d : int = aten::add(%c, %n)
+          -> (%t, %d)
+      -> (%l)
+    block1():
+      -> (%zero)
+"""
+
+
+@pytest.mark.parametrize("operand", [LOOP_AS_OPERAND, LOOP_IN_BRANCH_AS_OPERAND])
+def test_a_loop_inside_an_expression_does_not_use_up_what_it_reads(operand):
+    text = """graph(%n : int):
+  %t : bool = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+"""
+    text += operand + "  %r : int = aten::add(%n, %s)\n  return (%r)\n"
+    code = lower(parse(text))
+    check_code(code)
+    assert run(code, [3]) == 12
+
+
 def test_deep_expressions_need_no_recursion():
     graph = Graph()
     value = graph.add_input(T.INT)

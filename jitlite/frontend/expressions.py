@@ -134,8 +134,17 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
     return em.op(BINARY[expr.op], operands, range=expr.range)
 
 
+_LISTS_COMPARE = (T.INT, T.FLOAT, T.BOOL, T.STRING)
+"""Element types for which a comparison of lists is one operator."""
+
+
 def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
     """Equality of tuples, element by element; of different lengths they are unequal."""
+    assert isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
+    elements = [*left.type.elements, *right.type.elements]
+    if len(left.type.elements) == len(right.type.elements) and len(set(elements)) == 1 and elements[0] in _LISTS_COMPARE:
+        lists = [em.make_list(elements[0], em.unpack_tuple(side)) for side in (left, right)]
+        return em.op(BINARY[expr.op], lists, range=expr.range)
     lefts, rights = em.unpack_tuple(left), em.unpack_tuple(right)
     if len(lefts) != len(rights):
         return em.constant(expr.op == "ne", expr.range)

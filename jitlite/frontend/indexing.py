@@ -103,12 +103,8 @@ def _emit_tuple_slice(em: Emitter, range: SourceRange, value: Value, index: Slic
         if bound is not None and not (is_constant(bound) and type(constant_of(bound)) is int):
             raise CompileError("tuple slice indices must be integer constants", range)
         bounds.append(None if bound is None else constant_of(bound))
-    start, stop, step = slice(*bounds).indices(len(t.elements))
-    chosen = t.elements[start:stop:step] if step > 0 else t.elements[slice(*bounds)]
-    if step == 1:
-        node = em.node("prim::TupleSlice", [value], [T.TupleType.of(chosen)], range)
-        node.attributes.update(beg=start, end=max(start, stop))
-        return node.output
+    if bounds[2] == 0:
+        raise CompileError("slice step cannot be zero", range)
     positions = tuple(_range(len(t.elements)))[slice(*bounds)]
     parts = [em.tuple_index(value, em.constant(p, range), t.elements[p]) for p in positions]
     return em.make_tuple(parts)

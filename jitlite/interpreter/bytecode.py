@@ -108,9 +108,7 @@ def _holder(node: Node, block: Block | None) -> Node:
     return node
 
 
-# A loop runs the last use of a value from outside more than once: inlined between two operands, it would clear the
-# register of the first. (torch.jit does inline it.)
-_NEVER_INLINED = frozenset({"prim::Loop", "prim::Param", "prim::FusionGroup", "prim::TensorExprGroup", "prim::StaticSubgraph"})
+_NEVER_INLINED = frozenset({"prim::Param", "prim::FusionGroup", "prim::TensorExprGroup", "prim::StaticSubgraph"})
 
 
 def find_inlined(graph: Graph) -> set[Node]:
@@ -282,7 +280,10 @@ class _Emitter:
             if value.node.kind == "prim::Constant":
                 opcode = "LOADC"
             else:
-                opcode = "MOVE" if emitted == value.use_count else "LOAD"
+                # A use in a nested block may be emitted last if the node around that block is inlined behind another
+                # operand. The block may run many times, so the value has to stay (torch.jit moves it).
+                last = emitted == value.use_count and user.block is value.node.block
+                opcode = "MOVE" if last else "LOAD"
         self.emit(user, opcode, self.registers[value])
 
     def finish(self, node: Node) -> None:

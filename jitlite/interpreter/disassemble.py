@@ -24,7 +24,7 @@ def disassemble(code: Code) -> str:
         comment = f"; {entry['meaning']}" if entry["meaning"] else ""
         line = f"# {entry['line']}" if entry["line"] and entry["line"] != last else ""
         last = entry["line"] or last
-        lines.append(f"{position:>{width}}  {entry['text']:<24}{comment:<26}{line}".rstrip())
+        lines.append(f"{position:>{width}}  {entry['text']:<24}{comment:<25} {line}".rstrip())
     return "\n".join(lines) + "\n"
 
 
