@@ -147,7 +147,9 @@ graph(%x : Tensor, %l : Tensor[]):
 
 @pytest.mark.parametrize("kind", ["aten::type_as(%a, %x)", "aten::atleast_1d(%a)", "aten::_unsafe_view(%a, %s)"])
 def test_results_that_may_be_the_input_although_the_schema_does_not_say_so(kind):
-    facts = Facts(f"graph(%x : Tensor, %s : int[]):\n  %a : Tensor = aten::neg(%x)\n  %r : Tensor = {kind}\n  return (%r)")
+    facts = Facts(
+        f"graph(%x : Tensor, %s : int[]):\n  %a : Tensor = aten::neg(%x)\n  %r : Tensor = {kind}\n  return (%r)"
+    )
     assert facts.alias("r", "a")
 
 
@@ -217,7 +219,9 @@ def test_a_move_takes_along_what_must_come():
 
 
 def test_errors_swap_only_on_request():
-    facts = Facts("graph(%x : Tensor):\n  %a : Tensor = aten::neg(%x)\n  %b : Tensor = aten::exp(%x)\n  return (%a, %b)")
+    facts = Facts(
+        "graph(%x : Tensor):\n  %a : Tensor = aten::neg(%x)\n  %b : Tensor = aten::exp(%x)\n  return (%a, %b)"
+    )
     assert not facts.db.can_move_before(facts.node("b"), facts.node("a"))
     assert facts.db.can_move_before(facts.node("b"), facts.node("a"), errors_may_swap=True)
 

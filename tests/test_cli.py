@@ -187,6 +187,7 @@ def test_demo(jitlite):
 
 
 def test_no_color(jitlite, program, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert "\033[" in jitlite("show", f"{program}:scaled", "--stage", "all")[1]
     monkeypatch.setenv("NO_COLOR", "1")

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from faults import FAULTS, RARE_FAULTS
 
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
@@ -128,3 +129,17 @@ def test_passes_do_what_the_golden_file_says(path, accept):
 
 def test_every_pass_has_a_golden_file():
     assert {path.stem for path in FILES} == set(registry.names())
+
+
+@pytest.mark.parametrize("name, plant", FAULTS + RARE_FAULTS, ids=[name for name, _ in FAULTS + RARE_FAULTS])
+def test_the_golden_files_find(name, plant):
+    cases = [case for path in FILES for case in read_cases(path)]
+    with plant():
+        assert any(is_noticed_by(case) for case in cases), f"no golden case notices the fault {name!r}"
+
+
+def is_noticed_by(case: Case) -> bool:
+    try:
+        return run_case(case).text() != case.text()
+    except Exception:
+        return True

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from faults import FAULTS
+from faults import FAULTS, RARE_FAULTS
 
 import jitlite
 from jitlite import options
@@ -232,9 +232,9 @@ def test_folding_is_quiet_about_warnings_and_leaves_grad_mode_alone(recwarn):
     assert torch.is_grad_enabled() and not recwarn.list
 
 
-@pytest.mark.parametrize("plant", [plant for _, plant in FAULTS], ids=[name for name, _ in FAULTS])
+@pytest.mark.parametrize("plant", [p for _, p in FAULTS + RARE_FAULTS], ids=[n for n, _ in FAULTS + RARE_FAULTS])
 def test_planted_faults_go_away_again(plant):
-    """That they are found is for `test_faults.py`."""
+    """That they are found is for `test_faults.py` and `test_golden.py`."""
     wanted = str(_cleaned())
     with plant():
         _cleaned()
