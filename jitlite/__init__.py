@@ -1,15 +1,15 @@
 """jitlite: TorchScript without torch.jit.
 
-    import jitlite, torch
+import jitlite, torch
 
-    @jitlite.script
-    def f(x: torch.Tensor, n: int):
-        for i in range(n):
-            x = x + i
-        return x
+@jitlite.script
+def f(x: torch.Tensor, n: int):
+    for i in range(n):
+        x = x + i
+    return x
 
-    f(torch.ones(2), 3)
-    print(f.graph)
+f(torch.ones(2), 3)
+print(f.graph)
 """
 
 from jitlite import ir, passes

@@ -6,6 +6,7 @@ import functools
 import inspect
 import threading
 import types
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -179,8 +180,8 @@ def script(obj: Any) -> Any:
 class CompilationUnit:
     """Functions compiled from source text, as attributes.
 
-        cu = CompilationUnit("def f(x: int):\\n  return x + 1\\n")
-        cu.f(1)
+    cu = CompilationUnit("def f(x: int):\\n  return x + 1\\n")
+    cu.f(1)
     """
 
     def __init__(self, source: str, filename: str | None = None) -> None:
@@ -199,7 +200,7 @@ class CompilationUnit:
 ignore = _jit_internal.ignore
 unused = _jit_internal.unused
 export = _jit_internal.export
-Final = _jit_internal.Final
+Final = typing.Final
 Future = torch.futures.Future
 
 
@@ -235,7 +236,7 @@ def wait(future: Any) -> Any:
 
 def _isinstance(obj: Any, target_type: Any) -> bool:
     """isinstance for container types such as `List[int]`; in scripts it also refines."""
-    return bool(_jit_internal._isinstance(obj, target_type))  # type: ignore[attr-defined,no-untyped-call]
+    return bool(_jit_internal._isinstance(obj, target_type))
 
 
 _isinstance.__name__ = _isinstance.__qualname__ = "isinstance"

@@ -101,7 +101,11 @@ class Program:
         resolver = FunctionResolver(source.function)
         defaults = source.defaults if declared is None else {**source.defaults, **declared.defaults}
         definition = Definition(
-            source.definition.name.name, source.definition, resolver, defaults, declared and declared.definition
+            source.definition.name.name,
+            source.definition,
+            resolver,
+            defaults,
+            None if declared is None else declared.definition,
         )
         return self.declare(definition, source.function)
 

@@ -159,8 +159,10 @@ class CompileError(RuntimeError):
             tail.append(f"found: {self.found}")
         if self.hint:
             tail.append(f"hint: {self.hint}")
-        tail += [f"called from '{name}' at {r.location()}: {r.excerpt().splitlines()[0].strip()}"
-                 for name, r in self.called_from]
+        tail += [
+            f"called from '{name}' at {r.location()}: {r.excerpt().splitlines()[0].strip()}"
+            for name, r in self.called_from
+        ]
         room = max(1, _LONGEST_MESSAGE - len(lines) - len(tail))
         notes = [line for note in self.notes for line in note.splitlines()]
         if len(notes) > room:

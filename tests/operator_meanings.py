@@ -169,4 +169,3 @@ MEANINGS = {
     # any value
     "prim::unchecked_cast": lambda x: x,
 }  # fmt: skip
-

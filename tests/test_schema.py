@@ -42,7 +42,9 @@ def test_reads_back(text):
 
 
 def test_parts():
-    schema = parse_schema("aten::foo.bar(Tensor(a!) self, int[2] size=0, *, ScalarType? dtype=None) -> (Tensor(a!) out, int n)")
+    schema = parse_schema(
+        "aten::foo.bar(Tensor(a!) self, int[2] size=0, *, ScalarType? dtype=None) -> (Tensor(a!) out, int n)"
+    )
     assert (schema.name, schema.overload, schema.qualified) == ("aten::foo", "bar", "aten::foo.bar")
     self, size, dtype = schema.arguments
     assert self.is_write and self.alias.before == {"a"} and schema.is_mutable
@@ -54,7 +56,8 @@ def test_parts():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "aten::foo", "aten::foo(", "aten::foo(int x)", "aten::foo(int x) -> int int x", "aten::foo(1 x) -> int"]
+    "text",
+    ["", "aten::foo", "aten::foo(", "aten::foo(int x)", "aten::foo(int x) -> int int x", "aten::foo(1 x) -> int"],
 )
 def test_no_schema(text):
     with pytest.raises(SchemaError):
@@ -64,7 +67,8 @@ def test_no_schema(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "int", "Tensor", "int[]", "Tensor?[]", "(int, str?)", "Dict(str, Tensor[])", "Union(int, str)", "Future[Tensor]",
+        "int", "Tensor", "int[]", "Tensor?[]", "(int, str?)", "Dict(str, Tensor[])", "Union(int, str)",
+        "Future[Tensor]",
         "Float(2, *, strides=[3, 1], requires_grad=0, device=cpu)", "Long()", "()", "t[]",
         "NamedTuple(a : int, b : str)", "__torch__.module.Class",
     ],

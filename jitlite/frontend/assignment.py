@@ -93,9 +93,7 @@ def _assign_value(em: Emitter, target: tree.Expr, value: SugaredValue, range: So
         raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
 
 
-def _assign_starred(
-    em: Emitter, target: tree.Starred, values: Sequence[SugaredValue], start: int, count: int
-) -> int:
+def _assign_starred(em: Emitter, target: tree.Starred, values: Sequence[SugaredValue], start: int, count: int) -> int:
     if not isinstance(target.value, tree.Var):
         raise CompileError("a starred target must be a name", target.range)
     taken = [v.as_value(em, target.range) for v in values[start : start + count]]

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from jitlite.ir import overloads, types as T
+from jitlite.ir import overloads
+from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.types import Type

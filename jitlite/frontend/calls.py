@@ -116,9 +116,7 @@ def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
         dims, element = dims + 1, element.element
     codes: dict[Type, int] = {T.INT: 0, T.FLOAT: 1, T.COMPLEX: 2, T.BOOL: 3}
     if element not in codes:
-        raise CompileError(
-            "tolist() gives lists of int, float, bool or complex", call.range, found=hint.annotation
-        )
+        raise CompileError("tolist() gives lists of int, float, bool or complex", call.range, found=hint.annotation)
     inputs = [tensor, em.constant(dims, call.range), em.constant(codes[element], call.range)]
     return em.node("prim::tolist", inputs, [hint], call.range).output
 

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from jitlite.frontend import annotations, tree
+from jitlite.frontend import tree
+from jitlite.frontend.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.names import BUILTINS, Program, sugared_from_python
 from jitlite.frontend.resolve import Resolver
@@ -27,7 +28,6 @@ from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange, did_you_mean
-
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _statements: dict[type, Callable[[Emitter, Any], None]] = {}
@@ -147,7 +147,7 @@ class Emitter(Builder):
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
-        return annotations.parse_type(expr, self.resolver.resolve_type)
+        return parse_type(expr, self.resolver.resolve_type)
 
     # -- frames
     @contextmanager
@@ -256,12 +256,10 @@ def declared_arguments(definition: tree.Def, resolver: Resolver, defaults: dict[
         size = None
         t: Type = T.TENSOR
         if param.type is not None:
-            parsed = annotations.parse_parameter_type(param.type, resolver.resolve_type)
+            parsed = parse_parameter_type(param.type, resolver.resolve_type)
             t, size = parsed.type, parsed.broadcast
         default: dict[str, Any] = {}
         if name in defaults:
             default = {"default": defaults[name], "default_text": repr(defaults[name])}
-        arguments.append(
-            Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None, **default)
-        )
+        arguments.append(Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None, **default))
     return arguments

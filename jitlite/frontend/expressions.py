@@ -142,7 +142,11 @@ def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) ->
     """Equality of tuples, element by element; of different lengths they are unequal."""
     assert isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
     elements = [*left.type.elements, *right.type.elements]
-    if len(left.type.elements) == len(right.type.elements) and len(set(elements)) == 1 and elements[0] in _LISTS_COMPARE:
+    if (
+        len(left.type.elements) == len(right.type.elements)
+        and len(set(elements)) == 1
+        and elements[0] in _LISTS_COMPARE
+    ):
         lists = [em.make_list(elements[0], em.unpack_tuple(side)) for side in (left, right)]
         return em.op(BINARY[expr.op], lists, range=expr.range)
     lefts, rights = em.unpack_tuple(left), em.unpack_tuple(right)

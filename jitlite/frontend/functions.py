@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 # the modules that register how each kind of tree is emitted
-from jitlite.frontend import assignment, calls, conditions, displays, expressions, indexing, statements, tree
+from jitlite.frontend import assignment, calls, conditions, displays, expressions, indexing, statements
+from jitlite.frontend.annotations import parse_type
 from jitlite.frontend.closures import inline_forked_closures, lift_closures
 from jitlite.frontend.emitter import Emitter, declared_arguments
 from jitlite.frontend.exits import transform_exits
@@ -15,10 +16,11 @@ from jitlite.frontend.names import Program
 from jitlite.frontend.normalize import annotate_warns, normalize_ops
 from jitlite.frontend.resolve import Resolver
 from jitlite.frontend.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
+from jitlite.frontend.tree import Def
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema, function_schema
-from jitlite.frontend import annotations
+from jitlite.ir.types import Type
 
 REGISTERED = (assignment, calls, conditions, displays, expressions, indexing, statements)
 
@@ -50,10 +52,10 @@ class Definition:
     """A function to compile: its tree, what its names mean, and its parameters' defaults."""
 
     name: str
-    tree: tree.Def
+    tree: Def
     resolver: Resolver
     defaults: dict[str, object]
-    signature: tree.Def | None = None
+    signature: Def | None = None
     """The definition whose annotations count, for a function with declared overloads."""
 
     @property
@@ -65,9 +67,9 @@ def declared_schema(definition: Definition) -> Schema:
     """The schema as the annotations give it; without a return annotation the result is None until it is known."""
     source = definition.signature or definition.tree
     arguments = declared_arguments(source, definition.resolver, definition.defaults)
-    result = T.NONE
+    result: Type = T.NONE
     if source.decl.return_type is not None:
-        result = annotations.parse_type(source.decl.return_type, definition.resolver.resolve_type)  # type: ignore[assignment]
+        result = parse_type(source.decl.return_type, definition.resolver.resolve_type)
     return function_schema(definition.name, arguments, [result])
 
 

@@ -141,9 +141,7 @@ def index_tensor(
     return value, [v if v is not None else em.constant(None, range, T.NONE) for v in filled]
 
 
-def _assign_dims(
-    em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]
-) -> tuple[list[int], dict[int, Index]]:
+def _assign_dims(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) -> tuple[list[int], dict[int, Index]]:
     """The dimension that each entry applies to, and the entries that are not slices, already emitted."""
     dots = [i for i, e in enumerate(exprs) if isinstance(e, tree.Dots)]
     if len(dots) > 1:

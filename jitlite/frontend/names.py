@@ -7,9 +7,17 @@ import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from jitlite.frontend import annotations
+from jitlite.frontend.annotations import type_from_python
 from jitlite.frontend.builder import Builder
-from jitlite.frontend.resolve import BooleanDispatch, FunctionResolver, Kind, Meaning, Resolver, meaning_of, module_attribute
+from jitlite.frontend.resolve import (
+    BooleanDispatch,
+    FunctionResolver,
+    Kind,
+    Meaning,
+    Resolver,
+    meaning_of,
+    module_attribute,
+)
 from jitlite.frontend.values import (
     Args,
     BuiltinFunction,
@@ -60,6 +68,13 @@ def _builtin(name: str) -> BuiltinFunction:
     return BuiltinFunction(name)
 
 
+_ATEN_BUILTINS = (
+    "len", "hex", "oct", "round", "hash", "all", "any", "divmod", "sum", "ord", "chr", "bin", "pow", "sorted",
+)  # fmt: skip
+_FORMS = (
+    "tuple", "getattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice",
+)  # fmt: skip
+
 BUILTINS: dict[str, SugaredValue] = {
     "print": PrintValue(),
     "int": Cast(T.INT, "aten::Int"),
@@ -67,9 +82,9 @@ BUILTINS: dict[str, SugaredValue] = {
     "bool": Cast(T.BOOL, "aten::Bool"),
     "str": Cast(T.STRING, "aten::str"),
     "complex": Cast(T.COMPLEX, "aten::Complex"),
-    **{n: _builtin(f"aten::{n}") for n in "len hex oct round hash all any divmod sum ord chr bin pow sorted".split()},
-    **{n: _builtin(f"prim::{n}") for n in "id min max abs rangelist".split()},
-    **{n: SpecialForm(n) for n in "tuple getattr hasattr isinstance list dict range zip enumerate slice".split()},
+    **{n: _builtin(f"aten::{n}") for n in _ATEN_BUILTINS},
+    **{n: _builtin(f"prim::{n}") for n in ("id", "min", "max", "abs", "rangelist")},
+    **{n: SpecialForm(n) for n in _FORMS},
     # only AssertionError is known without Python, so that `assert` works everywhere
     "AssertionError": ExceptionClass(AssertionError, None),
 }
@@ -159,7 +174,10 @@ def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRan
 def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> SugaredValue:
     make = _MAKERS.get(meaning.kind)
     if make is None:
-        reason = meaning.reason or f"'{name}' is {meaning.kind.value.partition(':')[0]}, which a script cannot use as a value"
+        reason = (
+            meaning.reason
+            or f"'{name}' is {meaning.kind.value.partition(':')[0]}, which a script cannot use as a value"
+        )
         raise NotSupportedError(reason, range)
     return make(scope, meaning, range)
 
@@ -176,7 +194,7 @@ def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVa
 
 
 def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    t = annotations.type_from_python(meaning.object, range, scope.resolver.resolve_type)
+    t = type_from_python(meaning.object, range, scope.resolver.resolve_type)
     assert isinstance(t, T.TupleType)
     return NamedTupleConstructor(t, dict(meaning.object._field_defaults))
 
@@ -240,7 +258,7 @@ def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
 def _annotated(annotation: object, empty: object, range: SourceRange, resolver: Resolver) -> Type:
     if annotation is empty:
         return T.TENSOR
-    return annotations.type_from_python(annotation, range, resolver.resolve_type)
+    return type_from_python(annotation, range, resolver.resolve_type)
 
 
 _MAKERS: dict[Kind, _Maker] = {

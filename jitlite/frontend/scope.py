@@ -17,7 +17,6 @@ from jitlite.ir.graph import Block, Value
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange
 
-
 Refinements = dict[str, Type]
 """Types that variables are known to have."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.frontend import tree
-from jitlite.frontend.conditions import emit_condition, insert_refinements, to_bool
+from jitlite.frontend.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.iteration import emit_for, emit_loop
 from jitlite.frontend.scope import Condition, Frame, RefinementSet
@@ -14,6 +14,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Value
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, NotSupportedError, SourceRange
+
 
 # -- simple statements
 @statement(tree.ExprStmt)
@@ -134,9 +135,7 @@ def _emit_branch(
     return frame
 
 
-def _merge_branches(
-    em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame]
-) -> None:
+def _merge_branches(em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame]) -> None:
     """Bring the variables that both branches define, or the only branch that goes on, into the frame around."""
     (true_block, true_frame), (false_block, false_frame) = true, false
     for name in sorted({*true_frame.types, *false_frame.types}):
@@ -245,7 +244,9 @@ def emit_with(em: Emitter, stmt: tree.With) -> None:
 def _emit_context_manager(em: Emitter, item: tree.WithItem) -> Value:
     sugared = em.emit_sugared(item.value)
     if isinstance(sugared, ContextClass):
-        raise CompileError(f"{sugared.kind} is not an object", item.value.range, hint="call it: `with torch.no_grad():`")
+        raise CompileError(
+            f"{sugared.kind} is not an object", item.value.range, hint="call it: `with torch.no_grad():`"
+        )
     value = sugared.as_value(em, item.value.range)
     if not isinstance(value.type, T.ClassType):
         raise CompileError("with needs a context manager", item.value.range, found=value.type.annotation)

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from jitlite.frontend.builder import MAX_INT, Builder
-from jitlite.ir import ops, types as T
+from jitlite.ir import ops
+from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.overloads import NamedValue, match_schema
@@ -145,11 +146,9 @@ class SimpleValue(SugaredValue):
             return [n for n in dir(torch.Tensor) if not n.startswith("_")]
         if isinstance(t, T.TupleType) and t.names:
             return list(t.names)
-        python_type = {T.STRING: str}.get(t)
-        if isinstance(t, T.ListType):
-            python_type = list  # type: ignore[assignment]
-        elif isinstance(t, T.DictType):
-            python_type = dict  # type: ignore[assignment]
+        python_type: type | None = str if t is T.STRING else None
+        if isinstance(t, T.ListType | T.DictType):
+            python_type = list if isinstance(t, T.ListType) else dict
         return [n for n in dir(python_type) if not n.startswith("_")] if python_type else []
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
@@ -341,7 +340,8 @@ class SugaredTuple(SugaredValue):
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         if not is_constant(index):
             raise CompileError("a tuple of several types needs a constant index", range)
-        return self.parts[constant_of(index)]
+        position: int = constant_of(index)
+        return self.parts[position]
 
     @property
     def static_length(self) -> int | None:
@@ -461,7 +461,9 @@ class FunctionValue(SugaredValue):
         constant = b.graph.insert(
             "prim::Constant", (), (T.FUNCTION,), {"name": self.function.name, "value": self.function}, range
         ).output
-        return SimpleValue(b.node("prim::CallFunction", [constant, *matched.inputs], matched.return_types, range).output)
+        return SimpleValue(
+            b.node("prim::CallFunction", [constant, *matched.inputs], matched.return_types, range).output
+        )
 
 
 class NamedTupleConstructor(SugaredValue):
@@ -504,7 +506,6 @@ class ExceptionClass(SugaredValue):
             message = values[0] if len(values) == 1 else b.make_tuple(values)
         return ExceptionInstance(self, message)
 
-
     def _message_with_class(self, b: Builder, range: SourceRange, values: Sequence[Value]) -> Value:
         """The message of an exception whose class has no name in the graph: `AssertionError: message`."""
         message = b.constant(f"{self.cls.__name__}: ", range)
@@ -534,7 +535,9 @@ class EnumClass(SugaredValue):
         members: dict[str, enum.Enum] = self.type.python_class.__members__
         if name not in members:
             raise CompileError(
-                f"enum '{self.type.python_class.__name__}' has no member '{name}'", range, hint=did_you_mean(name, members)
+                f"enum '{self.type.python_class.__name__}' has no member '{name}'",
+                range,
+                hint=did_you_mean(name, members),
             )
         return SimpleValue(b.constant(members[name], range, self.type))
 

@@ -6,5 +6,15 @@ from jitlite.ir import builtin_functions, containers, pass_prims, prims, printer
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
 
-__all__ = ["builtin_functions", "containers", "pass_prims", "prims", "printer", "scalars", "strings", "tensors",
-           "parse", "verify"]  # fmt: skip
+__all__ = [
+           "builtin_functions",
+           "containers",
+           "parse",
+           "pass_prims",
+           "prims",
+           "printer",
+           "scalars",
+           "strings",
+           "tensors",
+           "verify",
+]  # fmt: skip

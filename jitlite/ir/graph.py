@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from jitlite.ir import ops, types as T
+from jitlite.ir import ops
+from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.types import Type
 from jitlite.source import SourceRange
@@ -369,14 +370,15 @@ def _resolve(node: Node, current: ops.Op | None) -> ops.Op | None:
     candidates = ops.lookup(node.kind)
     if current is not None:
         candidates = (current, *candidates)
-    for candidate in candidates:
-        if _fits(candidate, node):
-            return candidate
-    # whoever chose the operator may have known better, e.g. that a bool stands for a number here
-    return current if current is not None and current.name == node.kind else None
+    for bools_are_numbers in (False, True):
+        for candidate in candidates:
+            if _fits(candidate, node, bools_are_numbers):
+                return candidate
+    return None
 
 
-def _fits(candidate: ops.Op, node: Node) -> bool:
+def _fits(candidate: ops.Op, node: Node, bools_are_numbers: bool) -> bool:
+    """Do the node's inputs have the types of the operator's arguments? A bool may stand for a number if need be."""
     arguments = candidate.schema.arguments
     given = node.inputs
     if len(given) != len(arguments) and not (candidate.schema.is_vararg and len(given) >= len(arguments)):
@@ -388,6 +390,8 @@ def _fits(candidate: ops.Op, node: Node) -> bool:
             if T.match_variables(formal, value.type, bindings) is not None:
                 return False
             formal = T.substitute(formal, bindings)
+        if bools_are_numbers and value.type is T.BOOL and formal in (T.INT, T.NUMBER):
+            continue
         if not T.is_subtype(value.type, formal) and not (T.has_variables(formal) and value.type is T.NONE):
             return False
     return True

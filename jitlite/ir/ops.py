@@ -69,9 +69,7 @@ _declared: dict[str, dict[str, Op]] = {}
 _found: dict[str, tuple[Op, ...]] = {}
 
 
-def op(
-    schema: str, effect: Effect | None = None, *, total: bool = False, doc: str | None = None
-) -> Callable[[_F], _F]:
+def op(schema: str, effect: Effect | None = None, *, total: bool = False, doc: str | None = None) -> Callable[[_F], _F]:
     """Declare the decorated function to be the meaning of the operator with this schema.
 
     The function's docstring becomes the operator's documentation, unless `doc` is given. Without an effect it is WRITE

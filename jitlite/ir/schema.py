@@ -20,7 +20,9 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
-_TOKEN = re.compile(r"[A-Za-z_]\w*|-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|->|::|\.\.\.|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\S")
+_TOKEN = re.compile(
+    r"[A-Za-z_]\w*|-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|->|::|\.\.\.|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|\S"
+)
 
 SIMPLE_TYPES: dict[str, Type] = {
     "Tensor": T.TENSOR, "int": T.INT, "float": T.FLOAT, "bool": T.BOOL, "complex": T.COMPLEX, "str": T.STRING,

@@ -163,9 +163,7 @@ class TensorType(Type):
         sizes = None if sizes is None else tuple(sizes)
         strides = None if strides is None else tuple(strides)
         key = (dtype, sizes, strides, device, requires_grad)
-        return cls._intern(
-            key, dtype=dtype, sizes=sizes, strides=strides, device=device, requires_grad=requires_grad
-        )
+        return cls._intern(key, dtype=dtype, sizes=sizes, strides=strides, device=device, requires_grad=requires_grad)
 
     @classmethod
     def from_tensor(cls, tensor: torch.Tensor) -> TensorType:
@@ -358,7 +356,7 @@ class _WrapperType(Type):
         return cls._intern((element,), element=element)
 
     def _spell(self) -> tuple[str, str]:
-        opening, closing = self.brackets
+        opening, closing = self.brackets[0], self.brackets[1]
         return f"{self.kind}{opening}{self.element}{closing}", f"{self.kind}[{self.element.annotation}]"
 
     @property
@@ -567,8 +565,10 @@ def unify(a: Type, b: Type, *, default_to_union: bool = False) -> Type | None:
         if all(p is not None for p in parts):
             same_names = a.names == b.names and a.qualified_name == b.qualified_name
             elements = [p for p in parts if p is not None]
-            return TupleType.of(elements, a.names, a.qualified_name, a.python_class) if same_names else TupleType.of(
-                elements
+            return (
+                TupleType.of(elements, a.names, a.qualified_name, a.python_class)
+                if same_names
+                else TupleType.of(elements)
             )
     if isinstance(a, FutureType) and isinstance(b, FutureType):
         element = unify(a.element, b.element)
@@ -590,9 +590,7 @@ def _merge_tensors(a: TensorType, b: TensorType) -> TensorType:
             return None
         return tuple(p if p == q else None for p, q in zip(x, y, strict=True))
 
-    return TensorType.of(
-        agree("dtype"), agree_each("sizes"), agree("strides"), agree("device"), agree("requires_grad")
-    )
+    return TensorType.of(agree("dtype"), agree_each("sizes"), agree("strides"), agree("device"), agree("requires_grad"))
 
 
 def unify_all(types: Iterable[Type], *, default_to_union: bool = False) -> Type | None:

@@ -28,9 +28,7 @@ DIFFERENCES = {
     "tensors.number_first": "number - tensor is aten::rsub, which is right for unsigned integers too",
 }
 
-NAMED: dict[str, Type] = {
-    t.qualified_name: t for cls in (misc.Color, misc.Mode) if (t := enum_type(cls)) is not None
-}
+NAMED: dict[str, Type] = {t.qualified_name: t for cls in (misc.Color, misc.Mode) if (t := enum_type(cls)) is not None}
 
 
 def _texts(example) -> tuple[str, str]:
