@@ -19,6 +19,7 @@ from jitlite.frontend.resolve import FunctionResolver, Resolver
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
 from jitlite.ir.unit import CompilationUnit, Function
+from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
 from jitlite.source import CompileError, SourceRange
 
@@ -98,7 +99,7 @@ class Program:
     def _declare(self, python_function: Callable[..., Any], signature: Callable[..., Any] | None) -> Function:
         source = function_tree(python_function)
         declared = None if signature is None else function_tree(signature)
-        resolver = FunctionResolver(source.function)
+        resolver = FunctionResolver(source.function, source.ignored_functions)
         defaults = source.defaults if declared is None else {**source.defaults, **declared.defaults}
         definition = Definition(
             source.definition.name.name,
@@ -137,7 +138,7 @@ class Program:
         graph, schema = functions.emit(self, definition, functions.declared_schema(definition))
         if observe:
             observe("emitted", graph)
-        for name, step in (*functions.SSA_STEPS, *functions.NORMAL_FORM_STEPS):
+        for name, step in (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS):
             step(graph)
             if observe:
                 observe(name, graph)

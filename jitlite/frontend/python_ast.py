@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import FunctionType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jitlite.frontend import tree as t
+from jitlite.frontend.ignored_blocks import IgnoredBlock, read_ignored_block
 from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, statement_builder
 from jitlite.frontend.python_source import (
     Positions,
@@ -162,18 +163,18 @@ def _no_else(b: Builder, node: ast.For | ast.While, kind: str) -> None:
 
 @statement_builder(ast.With)
 def _with(b: Builder, node: ast.With) -> t.Stmt:
+    if len(node.items) == 1:
+        value = b.expression(node.items[0].context_expr)
+        if isinstance(value, t.Apply) and value.callee.range.text.endswith("jit._IgnoreContextManager"):
+            block = read_ignored_block(f"$ignored{len(b.ignored)}", value, node.body)
+            b.ignored.append(block)
+            return block.call(value.range)
     items = tuple(_with_item(b, item) for item in node.items)
     return t.With(items, b.body(node.body), range=b.at.first(node, len("with")))
 
 
 def _with_item(b: Builder, node: ast.withitem) -> t.WithItem:
     value, target = b.expression(node.context_expr), b.optional(node.optional_vars)
-    if isinstance(value, t.Apply) and value.callee.range.text.endswith("jit._IgnoreContextManager"):
-        raise NotSupportedError(
-            "torch.jit._IgnoreContextManager is not supported",
-            value.range,
-            hint="move the block to a function marked with @torch.jit.ignore",
-        )
     if target is not None and not isinstance(target, t.Var):
         raise NotSupportedError("the target of a with item must be a plain name", target.range)
     return t.WithItem(value, target, range=value.range)
@@ -283,18 +284,24 @@ class FunctionSource:
     """The tree of a Python function and what compiling it needs besides.
 
     `parameters` are what `inspect.signature` says, for the values of defaults; `function` is the function under any
-    decorators and methods, for its globals and closure.
+    decorators and methods, for its globals and closure; `ignored` are blocks that are left to Python.
     """
 
     definition: t.Def
     source: Source
     function: FunctionType
     parameters: Mapping[str, inspect.Parameter]
+    ignored: Sequence[IgnoredBlock] = ()
 
     @property
     def defaults(self) -> dict[str, object]:
         """Values of the defaults, by parameter."""
         return {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
+
+    @property
+    def ignored_functions(self) -> dict[str, Callable[..., Any]]:
+        """The ignored blocks as functions, under the names that the tree calls them by."""
+        return {block.name: block.function(self.function, self.source.first_line) for block in self.ignored}
 
 
 def function_tree(fn: object, *, name: str | None = None, self_name: str | None = None) -> FunctionSource:
@@ -315,7 +322,7 @@ def function_tree(fn: object, *, name: str | None = None, self_name: str | None 
     node = definition_of(function, parsed)
     builder = Builder(parsed.positions, parsed.comments)
     definition = _guarded(builder, partial(_function, builder, node, name, self_name))
-    return FunctionSource(definition, source, function, inspect.signature(function).parameters)
+    return FunctionSource(definition, source, function, inspect.signature(function).parameters, builder.ignored)
 
 
 def parse_functions(text: str, filename: str | None = None) -> list[t.Def]:

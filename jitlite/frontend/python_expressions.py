@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from jitlite.frontend import tree as t
+from jitlite.frontend.ignored_blocks import IgnoredBlock
 from jitlite.frontend.python_source import Positions, TypeComment, parse_type
 from jitlite.source import CompileError, NotSupportedError, SourceRange
 
@@ -93,6 +94,7 @@ class Builder:
         self.at = positions
         self.comments = list(comments)
         self.fill_defaults = fill_defaults
+        self.ignored: list[IgnoredBlock] = []
         self.function = ""
         self.place: SourceRange | None = None
 

@@ -1,0 +1,104 @@
+"""Loops over what changes meanwhile, and blocks left to Python: results are eager's."""
+
+import copy
+from typing import List
+
+import pytest
+import torch
+
+import jitlite
+
+LIMIT = 5
+
+
+def grows(n: int):
+    xs = [1]
+    total = 0
+    for x in xs:
+        total += x
+        if len(xs) < n:
+            xs.append(x + 1)
+    return xs, total
+
+
+def shrinks(xs: List[int]):
+    out: List[int] = []
+    for x in xs:
+        if x % 2 == 0:
+            xs.pop()
+        out.append(x)
+    return out
+
+
+def grows_under_another_name(xs: List[int]):
+    other = xs
+    seen = 0
+    for x in xs:
+        seen += x
+        if len(other) < 4:
+            other.append(x)
+    return seen
+
+
+def zip_of_growing_lists(xs: List[int], ys: List[int]):
+    out: List[int] = []
+    for i, (x, y) in enumerate(zip(xs, ys)):
+        if len(ys) < 6:
+            ys.append(x)
+        if i > 4:
+            break
+        out.append(x * y + i)
+    return out, ys
+
+
+def _extend(xs: List[int]) -> int:
+    if len(xs) < 4:
+        xs.append(len(xs))
+    return len(xs)
+
+
+def grows_in_a_callee(xs: List[int]):
+    total = 0
+    for x in xs:
+        total += x + _extend(xs)
+    return total
+
+
+@pytest.mark.parametrize(
+    "function, arguments",
+    [
+        (grows, (5,)),
+        (shrinks, ([2, 4, 6, 8, 1],)),
+        (shrinks, ([],)),
+        (grows_under_another_name, ([3, 1],)),
+        (zip_of_growing_lists, ([1, 2, 3, 4, 5, 6, 7, 8], [1, 2])),
+        (grows_in_a_callee, ([1],)),
+    ],
+)
+def test_a_list_may_change_its_length_while_it_is_iterated(function, arguments):
+    expected = copy.deepcopy(arguments)
+    got = copy.deepcopy(arguments)
+    assert jitlite.script(function)(*got) == function(*expected)
+    assert got == expected
+
+
+def test_a_list_of_constant_length_is_measured_once():
+    def doubled(xs: List[int]):
+        for i, x in enumerate(xs):
+            xs[i] = 2 * x
+        return xs
+
+    assert str(jitlite.script(doubled).graph).count("aten::len") == 1
+
+
+def test_a_block_may_be_left_to_python():
+    def mixed(n: int):
+        k = n + 1
+        with torch.jit._IgnoreContextManager(k="inp:int", s="out:str", t="out:int"):
+            try:
+                s = ",".join(str(v) for v in {k} if v > 1)
+            finally:
+                t = LIMIT + k
+        return s, t
+
+    assert jitlite.script(mixed)(3) == ("4", 9)
