@@ -98,7 +98,8 @@ class ScriptFunction:
         """The bytecode that calls run."""
         code = self._code
         if code is None:
-            code = self._code = lower(self.optimized_graph, self.name)
+            with compiler.compiling():
+                code = self._code = lower(self.optimized_graph, self.name)
         return code
 
     @property
@@ -149,7 +150,8 @@ class ScriptFunction:
 def _code_for(function: Function) -> Code:
     """The code of a called function, optimized like the caller's."""
     if function.compiled is None:
-        function.compiled = lower(compiler.optimized(function.graph), function.name)
+        with compiler.compiling():
+            function.compiled = lower(compiler.optimized(function.graph), function.name)
     return code_of(function)
 
 

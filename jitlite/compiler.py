@@ -43,6 +43,8 @@ def compiling() -> Iterator[None]:
     gc.disable()
     try:
         yield
+    except RecursionError as error:
+        raise CompileError("the program is nested too deeply to be compiled", hint="split it into functions") from error
     finally:
         if collecting:
             gc.enable()

@@ -102,3 +102,19 @@ def test_a_block_may_be_left_to_python():
         return s, t
 
     assert jitlite.script(mixed)(3) == ("4", 9)
+
+
+def test_a_block_left_to_python_needs_directions():
+    def wrong(n: int):
+        with torch.jit._IgnoreContextManager(n="int"):
+            pass
+        return n
+
+    with pytest.raises(jitlite.CompileError, match='"inp:T" or "out:T"'):
+        jitlite.script(wrong)
+
+
+def test_nesting_too_deep_is_an_error_of_the_program():
+    chain = "".join(f"    if x == {i}:\n        return {i * 2}\n" for i in range(3000))
+    with pytest.raises(jitlite.CompileError, match="nested too deeply"):
+        jitlite.CompilationUnit(f"def f(x: int) -> int:\n{chain}    return -1\n")

@@ -354,7 +354,6 @@ REJECTED = {  # statement: what is underlined, part of the message
     "raise": ("raise", "raise without an exception"),
     "self.y: int = 1": ("self.y: int", "must be declared in __init__"),
     "with x as (a, b): pass": ("(a, b", "plain name"),
-    "with torch.jit._IgnoreContextManager(a='int'): pass": ("int'", "needs a direction and a type"),
     "match x:\n    case 1: pass": ("match", "match statements aren't supported"),
 }
 
