@@ -64,6 +64,14 @@ def grows_in_a_callee(xs: List[int]):
     return total
 
 
+def range_of_a_growing_list(xs: List[int]):
+    for i in range(len(xs)):
+        xs.append(xs[i])
+    for i, x in zip(range(len(xs)), [1, 2, 3]):
+        xs.append(x)
+    return xs
+
+
 @pytest.mark.parametrize(
     "function, arguments",
     [
@@ -73,6 +81,7 @@ def grows_in_a_callee(xs: List[int]):
         (grows_under_another_name, ([3, 1],)),
         (zip_of_growing_lists, ([1, 2, 3, 4, 5, 6, 7, 8], [1, 2])),
         (grows_in_a_callee, ([1],)),
+        (range_of_a_growing_list, ([1, 2],)),
     ],
 )
 def test_a_list_may_change_its_length_while_it_is_iterated(function, arguments):
@@ -117,4 +126,4 @@ def test_a_block_left_to_python_needs_directions():
 def test_nesting_too_deep_is_an_error_of_the_program():
     chain = "".join(f"    if x == {i}:\n        return {i * 2}\n" for i in range(3000))
     with pytest.raises(jitlite.CompileError, match="nested too deeply"):
-        jitlite.CompilationUnit(f"def f(x: int) -> int:\n{chain}    return -1\n")
+        jitlite.CompilationUnit(f"def f(x: int) -> int:\n{chain}    return -1\n").f(1)

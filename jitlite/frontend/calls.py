@@ -12,6 +12,7 @@ from jitlite.frontend.displays import emit_dict_comprehension, emit_list_compreh
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.values import (
     ConstantSugar,
+    NumericLimits,
     RangeValue,
     SimpleValue,
     SliceValue,
@@ -284,4 +285,4 @@ def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hin
     dtype = value.constant if isinstance(value, ConstantSugar) else None
     if not isinstance(dtype, torch.dtype):
         raise NotSupportedError("torch.finfo and torch.iinfo need a constant dtype", call.range)
-    return ConstantSugar(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))
+    return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.scope import Condition, RefinementSet
-from jitlite.frontend.values import SimpleValue, SpecialForm
+from jitlite.frontend.values import SimpleValue, SpecialForm, container_truth
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
@@ -79,9 +79,9 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
         return value
     if T.is_subtype(value.type, T.TENSOR) or value.type in (T.INT, T.FLOAT):
         return em.op("aten::Bool", [value], range=range)
-    if isinstance(value.type, T.ListType | T.DictType) or value.type is T.STRING:
-        length = em.op("aten::len", [value], range=range)
-        return em.op("aten::gt", [length, em.constant(0, range)], range=range)
+    truth = container_truth(em, value, range)
+    if truth is not None:
+        return truth
     raise CompileError(
         f"Could not cast value of type {value.type.annotation} to bool", range,
         expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,

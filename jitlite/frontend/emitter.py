@@ -27,6 +27,7 @@ from jitlite.ir.graph import Block, Graph, Value
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
+from jitlite.ir.values import value_has_type
 from jitlite.source import CompileError, SourceRange, did_you_mean
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -248,8 +249,16 @@ class Emitter(Builder):
             settled.output.set_name(name)
 
 
-def declared_arguments(definition: tree.Def, resolver: Resolver, defaults: dict[str, object]) -> list[Argument]:
-    """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor."""
+def declared_arguments(
+    definition: tree.Def, resolver: Resolver, defaults: dict[str, object], *, overloaded: bool = False
+) -> list[Argument]:
+    """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor.
+
+    Declared overloads share the defaults of their function: where one does not fit, the argument must be given.
+
+    Raises:
+        CompileError: a default is not of the type of its parameter.
+    """
     arguments = []
     for param in definition.decl.params:
         name = param.ident.name
@@ -260,6 +269,30 @@ def declared_arguments(definition: tree.Def, resolver: Resolver, defaults: dict[
             t, size = parsed.type, parsed.broadcast
         default: dict[str, Any] = {}
         if name in defaults:
-            default = {"default": defaults[name], "default_text": repr(defaults[name])}
+            fits = _default_fits(defaults[name], t, size)
+            if fits:
+                default = {"default": defaults[name], "default_text": repr(defaults[name])}
+            elif not overloaded:
+                raise CompileError(
+                    f'Expected a default value of type {t.annotation} on parameter "{name}"',
+                    param.range,
+                    expected=t.annotation,
+                    found=repr(defaults[name]),
+                )
         arguments.append(Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None, **default))
     return arguments
+
+
+def _default_fits(value: object, declared: Type, size: int | None) -> bool:
+    """Is a default of the declared type? Numbers convert, and one may stand for a list of numbers."""
+    if value_has_type(value, declared):
+        return True
+    if size is not None and isinstance(declared, T.ListType):
+        return _default_fits(value, declared.element, None)
+    if isinstance(declared, T.OptionalType):
+        return _default_fits(value, T.without_none(declared), size)
+    if isinstance(declared, T.ListType) and isinstance(value, list | tuple):
+        return all(_default_fits(v, declared.element, None) for v in value)
+    if isinstance(declared, T.TupleType) and isinstance(value, tuple) and len(value) == len(declared.elements):
+        return all(_default_fits(v, e, None) for v, e in zip(value, declared.elements, strict=True))
+    return isinstance(value, int | float) and declared in (T.FLOAT, T.COMPLEX, T.NUMBER)

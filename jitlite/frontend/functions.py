@@ -66,7 +66,9 @@ class Definition:
 def declared_schema(definition: Definition) -> Schema:
     """The schema as the annotations give it; without a return annotation the result is None until it is known."""
     source = definition.signature or definition.tree
-    arguments = declared_arguments(source, definition.resolver, definition.defaults)
+    arguments = declared_arguments(
+        source, definition.resolver, definition.defaults, overloaded=definition.signature is not None
+    )
     result: Type = T.NONE
     if source.decl.return_type is not None:
         result = parse_type(source.decl.return_type, definition.resolver.resolve_type)

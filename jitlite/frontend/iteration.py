@@ -9,7 +9,7 @@ from jitlite.frontend.assignment import assign_targets
 from jitlite.frontend.builder import MAX_INT
 from jitlite.frontend.conditions import to_bool
 from jitlite.frontend.emitter import Emitter
-from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.frontend.values import SimpleValue, SugaredValue, measured_lists
 from jitlite.ir import types as T
 from jitlite.source import SourceRange
 
@@ -43,6 +43,10 @@ def emit_loop(
     """
     trip_count = em.number(MAX_INT, range) if source is None else source.length(em, range)
     node = em.node("prim::Loop", [trip_count], [], range)
+    measured = [] if source is None else measured_lists(source)
+    if measured:
+        # for the pass that lets lists grow while they are iterated, which removes it again
+        node.attributes["measured_lists"] = measured
     condition_block, body = node.add_block(), node.add_block()
     if condition is None:
         with em.graph.inserting_before(node):

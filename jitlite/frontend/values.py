@@ -249,9 +249,19 @@ class Cast(SugaredValue):
                 return SimpleValue(value)
             if value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value):
                 return SimpleValue(value)
+            if self.type is T.BOOL and (truth := container_truth(b, value, range)) is not None:
+                return SimpleValue(truth)
         if not args and not kwargs and self.type in _ZERO:
             return SimpleValue(b.constant(_ZERO[self.type], range))
         return SimpleValue(b.op(self.operator, list(args), kwargs, range))
+
+
+def container_truth(b: Builder, value: Value, range: SourceRange) -> Value | None:
+    """Has a list, dict or text elements? None for a value of another type."""
+    if not isinstance(value.type, T.ListType | T.DictType) and value.type is not T.STRING:
+        return None
+    length = b.op("aten::len", [value], range=range)
+    return b.op("aten::gt", [length, b.constant(0, range)], range=range)
 
 
 _ZERO: dict[Type, object] = {T.INT: 0, T.FLOAT: 0.0, T.BOOL: False, T.STRING: "", T.COMPLEX: 0j}
@@ -289,6 +299,20 @@ class SpecialForm(SugaredValue):
         self.form = form
         self.subject = subject
         self.kind = f"the function {form}"
+
+
+class NumericLimits(SugaredValue):
+    """What `torch.finfo` or `torch.iinfo` gives: its numbers can be used, itself not."""
+
+    def __init__(self, limits: Any) -> None:
+        self.limits = limits
+        self.kind = f"{type(limits).__name__} of {limits.dtype}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = getattr(self.limits, name, None)
+        if isinstance(found, int | float | str):
+            return SimpleValue(b.constant(found, range))
+        return super().attr(b, range, name)
 
 
 class ConstantSugar(SugaredValue):
@@ -428,6 +452,12 @@ class ZipValue(SugaredValue):
     @property
     def static_length(self) -> int | None:
         return self._static_length
+
+
+def measured_lists(source: SugaredValue) -> list[int]:
+    """Which of the lengths that bound a loop over `source` are those of lists, by position."""
+    leaves = source._leaves() if isinstance(source, ZipValue) else [source]
+    return [i for i, v in enumerate(leaves) if isinstance(v, SimpleValue) and isinstance(v.value.type, T.ListType)]
 
 
 def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:

@@ -302,8 +302,9 @@ class UnionType(Type):
         without_none = [member for member in distinct if member is not NONE]
         if len(without_none) == 1:
             return OptionalType.of(without_none[0])
-        key = (frozenset(distinct),)
-        return cls._intern(key, members=tuple(distinct))
+        # in torch's order, so that one union has one spelling whoever names it first
+        ordered = tuple(sorted(distinct, key=_place_in_union))
+        return cls._intern((ordered,), members=ordered)
 
     def _spell(self) -> tuple[str, str]:
         return (
@@ -317,6 +318,19 @@ class UnionType(Type):
 
     def with_contained(self, types: Sequence[Type]) -> Type:
         return UnionType.of(types)
+
+
+_UNION_ORDER = (
+    "AnyType", "EnumType", "AnyEnumType", "TensorType", "Storage", "TupleType", "ListType", "DictType", "Scalar",
+    "float", "complex", "FutureType", "AwaitType", "RRefType", "int", "NoneType", "str", "Generator", "Quantizer",
+    "bool", "VarType", "Device", "Stream", "Function", "ClassType", "PyObject", "Capsule", "InterfaceType",
+)  # fmt: skip
+"""The order of c10::TypeKind, in which torch lists the members of a union: class names, or names of simple types."""
+
+
+def _place_in_union(member: Type) -> tuple[int, str]:
+    kind = member.name if isinstance(member, SimpleType) else type(member).__name__
+    return (_UNION_ORDER.index(kind) if kind in _UNION_ORDER else len(_UNION_ORDER), str(member))
 
 
 class OptionalType(UnionType):

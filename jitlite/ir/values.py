@@ -201,9 +201,13 @@ _object_classes: dict[Type, type] = {}
 
 def named_tuple_class(t: T.TupleType) -> Callable[..., tuple[object, ...]]:
     """The class of a named tuple type: the program's own, else one made here, once."""
-    if t.python_class is not None:
-        return t.python_class
+    cls: Any = t.python_class
+    if cls is not None and not hasattr(cls, "n_sequence_fields"):
+        return cls  # type: ignore[no-any-return]
     found = _tuple_classes.get(t)
+    if found is None and cls is not None:
+        # torch.return_types.* take one sequence, not a value for each field
+        found = _tuple_classes[t] = lambda *values: cls(values)
     if found is None:
         name = (t.qualified_name or "NamedTuple").rpartition(".")[2]
         found = _tuple_classes[t] = collections.namedtuple(name, t.names or ())

@@ -1,7 +1,7 @@
 """Loops over lists that change their length meanwhile: look at the length in every round, as Python does.
 
     %n : int = aten::len(%l)                        %n : int = aten::len(%l)
-     = prim::Loop(%n, %true)                        %c : bool = aten::gt(%n, %0)
+     = prim::Loop[measured_lists=[0]](%n, %true)    %c : bool = aten::gt(%n, %0)
       block0(%i : int):                              = prim::Loop(%max, %c)
         %x : int = aten::__getitem__(%l, %i)          block0(%i : int):
         %m : int[] = aten::append(%l, %x)     =>        %x : int = aten::__getitem__(%l, %i)
@@ -16,7 +16,8 @@ length before every round, which is what the new condition does. Loops over `zip
 rounds is the least of several lengths, likewise. A condition of the loop's own (from `break`) still has to hold too.
 
 A loop is changed only if a node in its body may change the length of (an alias of) the list: for all others the two
-meanings agree, as the length read before the loop is the length at every round. Runs right after early exits are
+meanings agree, as the length read before the loop is the length at every round. The emitter marks loops over lists with
+an attribute, for `range(len(l))` is evaluated once; the pass removes the marks. It runs right after early exits are
 removed, while the trip count of a loop is still the length itself.
 """
 
@@ -28,6 +29,9 @@ from jitlite.passes.alias import AliasDb
 from jitlite.passes.registry import graph_pass
 
 _NO_BOUND = 2**63 - 1
+_MARK = "measured_lists"
+"""Attribute of a loop over lists: which of the lengths that bound it are those of the lists, by position."""
+
 _SAME_LENGTH = frozenset({"aten::_set_item", "aten::sort", "aten::reverse"})
 """Operators that write a list and leave its length."""
 
@@ -35,24 +39,21 @@ _SAME_LENGTH = frozenset({"aten::_set_item", "aten::sort", "aten::reverse"})
 @graph_pass
 def follow_growing_lists(graph: Graph) -> bool:
     """Let loops over lists that may change their length test it in every round."""
-    candidates = [n for n in graph.all_nodes() if n.kind == "prim::Loop" and _lists(n.inputs[0])]
-    candidates = [n for n in candidates if any(_may_resize(inner) for inner in _inside(n))]
-    if not candidates:
-        return False
-    aliases = AliasDb(graph)
-    changing = [n for n in candidates if _resizes(aliases, n)]
-    for loop in changing:
-        _test_every_round(graph, loop)
-    return bool(changing)
+    marked = [n for n in graph.all_nodes() if n.kind == "prim::Loop" and _MARK in n.attributes]
+    measured = {loop: set(loop.attributes.pop(_MARK)) for loop in marked}
+    candidates = [n for n in marked if any(_may_resize(inner) for inner in _inside(n))]
+    if candidates:
+        aliases = AliasDb(graph)
+        for loop in [n for n in candidates if _resizes(aliases, n, measured[n])]:
+            _test_every_round(graph, loop, measured[loop])
+    return bool(marked)
 
 
-def _lists(trip_count: Value) -> list[Value]:
-    """The lists whose length, or whose least length, is the trip count."""
-    lengths = [trip_count]
-    if trip_count.node.kind == "prim::min" and trip_count.node.inputs[0].node.kind == "prim::ListConstruct":
-        lengths = list(trip_count.node.inputs[0].node.inputs)
-    measured = [v.node.inputs[0] for v in lengths if v.node.kind == "aten::len"]
-    return [v for v in measured if isinstance(v.type, T.ListType)]
+def _lengths(trip_count: Value) -> list[Value]:
+    """The lengths whose least is the trip count."""
+    if trip_count.node.kind == "prim::min":
+        return list(trip_count.node.inputs[0].node.inputs)
+    return [trip_count]
 
 
 def _inside(loop: Node) -> list[Node]:
@@ -77,14 +78,22 @@ def _may_resize(node: Node) -> bool:
     )
 
 
-def _resizes(aliases: AliasDb, loop: Node) -> bool:
-    lists = 0
-    for value in _lists(loop.inputs[0]):
-        lists |= aliases.locations(value)
-    return any(aliases.writes(node) & lists for node in _inside(loop) if _may_resize(node))
+def _resizes(aliases: AliasDb, loop: Node, measured: set[int]) -> bool:
+    lists = [v.node.inputs[0] for i, v in enumerate(_lengths(loop.inputs[0])) if i in measured]
+    locations = 0
+    for value in lists:
+        locations |= aliases.locations(value)
+    types = {T.unshaped(v.type) for v in lists}
+    for node in _inside(loop):
+        # an operator names the list it writes, and lists of other elements are other lists
+        named = [T.unshaped(v.type) for v in node.inputs if isinstance(v.type, T.ListType)]
+        is_call = node.op is None or node.op.fn is None
+        if _may_resize(node) and (is_call or types & set(named)) and aliases.writes(node) & locations:
+            return True
+    return False
 
 
-def _test_every_round(graph: Graph, loop: Node) -> None:
+def _test_every_round(graph: Graph, loop: Node, measured: set[int]) -> None:
     trip_count, condition = loop.inputs[0], loop.inputs[1]
     (body,) = loop.blocks
     with graph.inserting_before(loop):
@@ -95,19 +104,20 @@ def _test_every_round(graph: Graph, loop: Node) -> None:
         loop.replace_input(1, _both(graph, starts, condition))
     with graph.inserting_at_end(body):
         following = graph.insert("aten::add", (body.inputs[0], graph.insert_constant(1)), (T.INT,)).output
-        goes_on = graph.insert("aten::lt", (following, _measure_again(graph, trip_count)), (T.BOOL,)).output
+        goes_on = graph.insert("aten::lt", (following, _measure_again(graph, trip_count, measured)), (T.BOOL,)).output
         body.replace_output(0, _both(graph, goes_on, body.outputs[0]))
         graph.current_range = None
 
 
-def _measure_again(graph: Graph, length: Value) -> Value:
-    if length.node.kind == "aten::len":
-        return graph.insert("aten::len", length.node.inputs, (T.INT,)).output
-    if length.node.kind == "prim::min":
-        lengths = [_measure_again(graph, v) for v in length.node.inputs[0].node.inputs]
-        listed = graph.insert("prim::ListConstruct", lengths, (T.ListType.of(T.INT),)).output
-        return graph.insert("prim::min", (listed,), (T.INT,)).output
-    return length
+def _measure_again(graph: Graph, trip_count: Value, measured: set[int]) -> Value:
+    lengths = [
+        graph.insert("aten::len", v.node.inputs, (T.INT,)).output if i in measured else v
+        for i, v in enumerate(_lengths(trip_count))
+    ]
+    if trip_count.node.kind != "prim::min":
+        return lengths[0]
+    listed = graph.insert("prim::ListConstruct", lengths, (T.ListType.of(T.INT),)).output
+    return graph.insert("prim::min", (listed,), (T.INT,)).output
 
 
 def _both(graph: Graph, first: Value, second: Value) -> Value:
