@@ -143,8 +143,14 @@ class CompileError(RuntimeError):
         self.called_from: list[tuple[str, SourceRange]] = []
 
     def add_caller(self, name: str, range: SourceRange) -> None:
-        """Record that the failing code was being compiled because function `name` calls it at `range`."""
-        self.called_from.append((name, range))
+        """Record that the failing code was being compiled because function `name` calls it at `range`.
+
+        An error without a place of its own, such as of a function without source, is told at the call.
+        """
+        if self.range is None:
+            self.range = range
+        else:
+            self.called_from.append((name, range))
 
     def __str__(self) -> str:
         head = f"{self.range.location()}: {self.message}" if self.range else self.message

@@ -121,10 +121,11 @@ MEANINGS = {
     **{f"aten::{n}": call(n) for n in (
         "capitalize", "lower", "swapcase", "title", "upper", "isalnum", "isalpha", "isdecimal", "isdigit",
         "isidentifier", "islower", "isnumeric", "isprintable", "isspace", "istitle", "isupper", "partition",
-        "rpartition", "rsplit", "split", "splitlines", "replace", "join", "zfill", "expandtabs", "center", "ljust",
+        "rpartition", "rsplit", "splitlines", "replace", "join", "zfill", "expandtabs", "center", "ljust",
         "rjust")},
     **{f"aten::{n}": searching(n) for n in ("find", "rfind", "rindex", "startswith", "endswith")},
     "aten::count": searching("count"),
+    "aten::split.str": call("split"),
     "aten::index.str": searching("index"),
     **{f"aten::{n}": stripping(n) for n in ("strip", "lstrip", "rstrip")},
     "aten::slice": lambda s, start, end, step: s[start:end:step],

@@ -24,6 +24,11 @@ def epsilon():
     return torch.finfo(torch.float32).eps, torch.iinfo(torch.int8).max
 
 
+def dtypes(x: torch.Tensor):
+    promoted = torch.promote_types(torch.int, torch.half)
+    return promoted, torch.result_type(x, 1), x.to(promoted).dtype, promoted == torch.half
+
+
 def limits():
     return torch.iinfo(torch.int8)
 
@@ -34,6 +39,15 @@ def wrong_default(a: int = "x"):  # type: ignore[assignment]
 
 def calls_wrong_default():
     return wrong_default()
+
+
+sourceless_globals: Dict[str, object] = {}
+exec("def sourceless(a: int): return a", sourceless_globals)
+sourceless = sourceless_globals["sourceless"]
+
+
+def calls_sourceless(a: int):
+    return sourceless(a)  # type: ignore[operator]
 
 
 def right_defaults(a: float = 1, b: Optional[List[int]] = None, c: Optional[float] = 2):
@@ -61,6 +75,10 @@ def test_limits_of_a_dtype_give_their_numbers() -> None:
     assert jitlite.script(epsilon)() == epsilon()
 
 
+def test_operators_that_give_dtypes_give_objects_of_torch() -> None:
+    assert jitlite.script(dtypes)(torch.ones(1)) == dtypes(torch.ones(1))
+
+
 def test_defaults_may_be_none_or_numbers_that_convert() -> None:
     assert jitlite.script(right_defaults)() == right_defaults()
 
@@ -70,6 +88,7 @@ def test_defaults_may_be_none_or_numbers_that_convert() -> None:
     [
         (limits, "iinfo of int8 cannot be used as a value"),
         (wrong_default, 'Expected a default value of type int on parameter "a"'),
+        (calls_sourceless, "Can't get source for 'sourceless'"),
         (calls_wrong_default, 'Expected a default value of type int on parameter "a"'),
     ],
 )

@@ -229,7 +229,8 @@ def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
         for i, a in enumerate(schema.arguments)
         if (a.declared_type.element if isinstance(a.declared_type, T.OptionalType) else a.declared_type) in _INT_CODED
     ]
-    if not names and not coded:
+    result = schema.returns[0].declared_type if len(schema.returns) == 1 else T.NONE
+    if not names and not coded and result not in _INT_CODED:
         return overload  # type: ignore[no-any-return]
 
     def call(*args: Any) -> Any:
@@ -238,6 +239,7 @@ def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
             for i, declared_type in coded:
                 listed[i] = int_coded(declared_type, listed[i])
             args = tuple(listed)
-        return overload(*args[:first_keyword], **dict(zip(names, args[first_keyword:], strict=True)))
+        # torch's dispatcher gives the int code of a dtype
+        return int_coded(result, overload(*args[:first_keyword], **dict(zip(names, args[first_keyword:], strict=True))))
 
     return call
