@@ -1,7 +1,7 @@
 """Loops over lists that change their length meanwhile: look at the length in every round, as Python does.
 
     %n : int = aten::len(%l)                        %n : int = aten::len(%l)
-     = prim::Loop[measured_lists=[0]](%n, %true)    %c : bool = aten::gt(%n, %0)
+     = prim::Loop(%n, %true)                        %c : bool = aten::gt(%n, %0)
       block0(%i : int):                              = prim::Loop(%max, %c)
         %x : int = aten::__getitem__(%l, %i)          block0(%i : int):
         %m : int[] = aten::append(%l, %x)     =>        %x : int = aten::__getitem__(%l, %i)
