@@ -35,6 +35,7 @@ WITH_CODE = [page for page in PAGES if page.name not in GENERATED and python_of(
 @pytest.fixture
 def declarations_restored(monkeypatch):
     """What a page declares as an example is gone afterwards."""
+    registry.names()  # import every pass first, or it would be registered in the copy only
     monkeypatch.setattr(registry, "_passes", dict(registry._passes))
     monkeypatch.setattr(ops, "_declared", {name: dict(found) for name, found in ops._declared.items()})
     monkeypatch.setattr(ops, "_found", dict(ops._found))
