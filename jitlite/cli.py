@@ -31,6 +31,7 @@ from jitlite.ir.analysis import to_dot
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
 from jitlite.ir.schema import Argument
+from jitlite.ir.verify import VerifyError, verify
 from jitlite.literals import parse_value
 from jitlite.passes import registry
 from jitlite.source import CompileError, did_you_mean
@@ -163,7 +164,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.path.insert(0, str(path.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except CompileError:
+    except (CompileError, BrokenPipeError):
         raise
     except Exception as error:
         raise ProgramError from error
@@ -182,12 +183,12 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _scripted(target: str) -> tuple[Any, jitlite.ScriptFunction]:
-    """What the target names, and it compiled."""
+    """The Python function that the target names (None if there is only its source), and it compiled."""
     found = load_function(target)
     if isinstance(found, jitlite.ScriptFunction):
-        return found, found
+        return getattr(found, "__wrapped__", None), found
     if not callable(found):
-        raise UsageError(f"'{target}' is a {type(found).__name__}, not a function")
+        raise UsageError(f"'{target}' is not a function: its type is {type(found).__name__}")
     return found, jitlite.script(found)
 
 
@@ -195,6 +196,8 @@ def _scripted(target: str) -> tuple[Any, jitlite.ScriptFunction]:
 
 
 def _show(options: argparse.Namespace) -> int:
+    if options.dot and (options.stage not in ("graph", "opt") or options.diff or options.json):
+        raise UsageError("--dot prints --stage graph or opt, without --diff and --json")
     _, function = _scripted(options.target)
     if options.dot:
         graph = function.optimized_graph if options.stage == "opt" else function.graph
@@ -228,7 +231,9 @@ def _run(options: argparse.Namespace) -> int:
     original, function = _scripted(options.target)
     args, keywords = _arguments(function, options.args)
     expected = None
-    if options.check and original is not function:
+    if options.check:
+        if original is None:
+            raise UsageError(f"--check: '{options.target}' has no Python function to compare with")
         torch.manual_seed(options.seed)
         expected = _outcome(original, *copy.deepcopy((args, keywords)))
     torch.manual_seed(options.seed)
@@ -275,6 +280,9 @@ def _arguments(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[list
             argument = declared[len(args)] if len(args) < len(declared) else None
         value: Any = text
         if argument is None or str(argument.type) != "str" or text[:1] in ("'", '"'):
+            if match is not None and not named:
+                hint = did_you_mean(match.group(1), list(names)) or f"there are: {', '.join(names) or 'none'}"
+                raise UsageError(f"no parameter is called '{match.group(1)}'; {hint}")
             try:
                 value = parse_value(text)
             except CompileError as error:
@@ -318,13 +326,32 @@ def _opt_step(graph: Graph, name: str, show: bool) -> dict[str, Any]:
 def _graph(target: str) -> Graph:
     """A graph from standard input, a file of graph text, or a function."""
     if target == "-":
-        return parse(sys.stdin.read())
+        return _read_graph(sys.stdin.read, "<stdin>")
     if ":" in target:
         return _scripted(target)[1].graph.copy()
     path = Path(target)
     if not path.is_file():
         raise UsageError(f"no such file: {target}")
-    return parse(path.read_text())
+    if path.suffix == ".py":
+        raise UsageError(f"which function of {target}? Expected FILE:FN, or a file with graph text")
+    return _read_graph(lambda: path.read_text(encoding="utf-8"), target)
+
+
+def _read_graph(read: Callable[[], str], name: str) -> Graph:
+    """The graph whose text `read` gives, checked, so that what passes complain about is their own doing."""
+    try:
+        text = read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {name}: {error}") from None
+    try:
+        graph = parse(text)
+        verify(graph)
+    except CompileError:
+        parse(text, filename=name)  # the same error, with the name of the file
+        raise
+    except VerifyError as error:
+        raise ProgramError from error
+    return graph
 
 
 def _dis(options: argparse.Namespace) -> int:

@@ -175,7 +175,8 @@ def test_named_tuple_keeps_class_and_names():
 
 def test_enum_knows_the_type_of_its_values():
     assert read("Color") is EnumType.of(f"__torch__.{__name__}.Color", Color, INT)
-    assert read("Mixed").value_type is ANY
+    with pytest.raises(CompileError, match="values of several types"):
+        read("Mixed")
 
 
 def test_classes_are_asked_for():

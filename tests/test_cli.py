@@ -192,3 +192,17 @@ def test_no_color(jitlite, program, monkeypatch):
     assert "\033[" in jitlite("show", f"{program}:scaled", "--stage", "all")[1]
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\033[" not in jitlite("show", f"{program}:scaled", "--stage", "all")[1]
+
+
+def test_check_compares_a_decorated_function_too(tmp_path, capsys):
+    path = tmp_path / "decorated.py"
+    path.write_text("import jitlite\n\n@jitlite.script\ndef twice(n: int) -> int:\n    return 2 * n\n")
+    assert cli.main(["run", f"{path}:twice", "4", "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"result": "8", "checked": True}
+
+
+def test_graph_text_that_is_not_well_formed_is_no_traceback(tmp_path, capsys):
+    path = tmp_path / "bad.ir"
+    path.write_text("graph(%x : Tensor):\n  %y : Tensor = aten::add(%x)\n  return (%y)\n")
+    assert cli.main(["opt", str(path), "-p", "cse"]) == 1
+    assert "no overload of aten::add" in capsys.readouterr().err

@@ -45,7 +45,7 @@ def declarations_restored(monkeypatch):
 def test_code_of_a_page_runs(page, declarations_restored, capsys):
     text, name = python_of(page), f"<{page.name}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    exec(compile(text, name, "exec", dont_inherit=True), {"__name__": page.stem})
+    exec(compile(text, name, "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("name", GENERATED)

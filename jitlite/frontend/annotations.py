@@ -395,7 +395,15 @@ class _Reader:
         values = {type(member.value): None for member in cls}
         if not values:
             raise CompileError(f"No enum values defined for '{cls.__name__}'", place)
-        value_type = unify_all(_OBJECTS.get(value, ANY) for value in values) or ANY
+        value_type = unify_all(_OBJECTS.get(value, ANY) for value in values)
+        if value_type is None:
+            found = " and ".join(sorted(value.__name__ for value in values))
+            raise CompileError(
+                f"the members of enum '{cls.__name__}' have values of several types",
+                place,
+                found=found,
+                hint="give all members values of one type",
+            )
         return EnumType.of(qualified_name(cls), cls, value_type)
 
     # Both
