@@ -1,5 +1,6 @@
 """Small programs at the edges of the language: results are eager's, and faults are told at their place."""
 
+import math
 from typing import Dict, List, Optional
 
 import pytest
@@ -97,3 +98,12 @@ def test_faults_are_told_at_their_place(function: object, message: str) -> None:
         jitlite.script(function)
     text = str(raised.value)
     assert message in text and text.startswith(f"{__file__}:") and "~" in text
+
+
+def float_powers(a: int, x: float):
+    return math.pow(a, 3), math.pow(x, 2), math.pow(a, x)
+
+
+def test_pow_of_math_gives_floats():
+    expected, got = float_powers(2, 1.5), jitlite.script(float_powers)(2, 1.5)
+    assert got == expected and [type(v) for v in got] == [float, float, float]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -26,6 +27,7 @@ from jitlite.frontend.values import (
     ContextClass,
     EnumClass,
     ExceptionClass,
+    FloatPower,
     FunctionValue,
     NamedTupleConstructor,
     OverloadedFunction,
@@ -264,7 +266,7 @@ def _annotated(annotation: object, empty: object, range: SourceRange, resolver: 
 _MAKERS: dict[Kind, _Maker] = {
     Kind.CONSTANT: lambda scope, m, range: ConstantSugar(m.object),
     Kind.FORM: _form,
-    Kind.OPERATOR: lambda scope, m, range: BuiltinFunction(m.name),
+    Kind.OPERATOR: lambda scope, m, range: FloatPower() if m.object is math.pow else BuiltinFunction(m.name),
     Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
     Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
     Kind.IGNORED: _ignored,

@@ -215,6 +215,18 @@ class BuiltinFunction(SugaredValue):
         return SimpleValue(b.op(self.name, list(args), kwargs, range, self.self_value))
 
 
+class FloatPower(BuiltinFunction):
+    """`math.pow`, which gives a float for ints too, where the operator `**` would give an int."""
+
+    def __init__(self) -> None:
+        super().__init__("aten::pow")
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        power = super().call(b, range, args, kwargs).as_value(b, range)
+        integral = all(a.in_graph(b.graph).type is T.INT for a in args)
+        return SimpleValue(b.op("aten::Float", [power], range=range) if integral else power)
+
+
 class TensorCast(SugaredValue):
     """`x.float` waiting for its call."""
 
