@@ -49,7 +49,6 @@ class ScriptFunction:
         self.__jitlite_function__ = function
         if function.python_function is not None:
             functools.update_wrapper(self, function.python_function)
-            self.__original_fn = function.python_function
 
     @property
     def name(self) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from jitlite.frontend import functions, tree
@@ -31,24 +32,53 @@ _DEEPEST = 10_000
 """Python frames that compiling may nest: a chain of early returns nests its graph as deep as the function is long."""
 
 
+class _Workshop:
+    """What compiling changes in the whole process, changed by the first thread in and put back by the last one out."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._found = (0, False)
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._found = sys.getrecursionlimit(), gc.isenabled()
+                sys.setrecursionlimit(max(self._found[0], _DEEPEST))
+                gc.disable()
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                limit, collecting = self._found
+                if collecting:
+                    gc.enable()
+                with suppress(RecursionError):  # this very thread is deeper than the limit it came with
+                    sys.setrecursionlimit(limit)
+
+
+_workshop = _Workshop()
+
+
 @contextmanager
 def compiling() -> Iterator[None]:
     """Room and peace for the compiler: deep recursion allowed, garbage collection paused.
 
     Trees and graphs are many small objects that live until the end; collecting meanwhile finds nothing and took half
-    of the time of a function with a thousand statements.
+    of the time of a function with a thousand statements. Several threads may be compiling at once.
+
+    Raises:
+        CompileError: where the program is nested too deeply even so.
     """
-    limit, collecting = sys.getrecursionlimit(), gc.isenabled()
-    sys.setrecursionlimit(max(limit, _DEEPEST))
-    gc.disable()
+    _workshop.enter()
     try:
         yield
     except RecursionError as error:
         raise CompileError("the program is nested too deeply to be compiled", hint="split it into functions") from error
     finally:
-        if collecting:
-            gc.enable()
-        sys.setrecursionlimit(limit)
+        _workshop.leave()
 
 
 class Program:

@@ -1,12 +1,16 @@
 """Small programs at the edges of the language: results are eager's, and faults are told at their place."""
 
+import gc
 import math
+import sys
+import threading
 from typing import Dict, List, Optional
 
 import pytest
 import torch
 
 import jitlite
+from jitlite.compiler import compiling
 
 
 def largest(x: torch.Tensor):
@@ -107,3 +111,31 @@ def float_powers(a: int, x: float):
 def test_pow_of_math_gives_floats():
     expected, got = float_powers(2, 1.5), jitlite.script(float_powers)(2, 1.5)
     assert got == expected and [type(v) for v in got] == [float, float, float]
+
+
+def test_threads_that_compile_at_once_leave_the_process_as_it_was():
+    before = sys.getrecursionlimit(), gc.isenabled()
+    branches = "".join(f"    if x == {k}:\n        return {k}\n" for k in range(60))
+    results = []
+
+    def work():
+        unit = jitlite.CompilationUnit(f"def f(x: int) -> int:\n{branches}    return -1\n")
+        results.append((unit.f(50), unit.f(99)))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [(50, -1)] * 8
+    assert (sys.getrecursionlimit(), gc.isenabled()) == before
+
+
+def test_overlapping_compilations_restore_what_the_first_one_found():
+    before = sys.getrecursionlimit(), gc.isenabled()
+    first, second = compiling(), compiling()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert (sys.getrecursionlimit(), gc.isenabled()) == before

@@ -330,7 +330,7 @@ class NumericLimits(SugaredValue):
 class ConstantSugar(SugaredValue):
     """A Python constant that becomes a value when it is used."""
 
-    def __init__(self, constant: Any, attributes: Callable[[str], SugaredValue | None] | None = None) -> None:
+    def __init__(self, constant: Any) -> None:
         self.constant = constant
         self.kind = f"the constant {constant!r}"
 
