@@ -14,26 +14,34 @@ print(f.graph)
 
 from jitlite import ir, passes
 from jitlite.api import (
+    Attribute,
     CompilationUnit,
     Final,
     Future,
-    ScriptFunction,
+    _overload,
+    _overload_method,
     annotate,
     export,
-    fork,
     ignore,
+    interface,
     is_scripting,
     is_tracing,
     script,
+    script_if_tracing,
     unused,
-    wait,
 )
 from jitlite.api import _isinstance as isinstance
+from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
+from jitlite.script_function import ScriptFunction
+from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
 from jitlite.source import CompileError, Error, NotSupportedError
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError", "ScriptFunction", "annotate",
-    "export", "fork", "ignore", "ir", "is_scripting", "is_tracing", "isinstance", "passes", "script", "unused", "wait",
+    "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",
+    "RecursiveScriptModule", "ScriptFunction", "ScriptModule", "_awaitable", "_awaitable_nowait", "_awaitable_wait",
+    "_overload", "_overload_method", "annotate", "export",
+    "fork", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance", "passes", "script",
+    "script_if_tracing", "script_method", "unused", "wait",
 ]  # fmt: skip

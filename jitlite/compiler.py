@@ -6,23 +6,36 @@ live in; nothing is shared between programs.
 
 from __future__ import annotations
 
+import enum
 import gc
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import torch
+
 from jitlite.frontend import functions, tree
-from jitlite.frontend.functions import Definition
+from jitlite.frontend.classes import (
+    INTERFACE_MARK,
+    ScriptClass,
+    set_program_factory,
+    type_of_class,
+    why_no_script_class,
+)
+from jitlite.frontend.definition import Definition
+from jitlite.frontend.module_types import ModuleTypes, declare_hooks, methods_to_compile
+from jitlite.frontend.modules import ModuleDefinition
+from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.python_ast import function_tree, parse_functions
 from jitlite.frontend.resolve import FunctionResolver, Resolver
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
-from jitlite.ir.unit import CompilationUnit, Function
+from jitlite.ir.types import ClassType, Type
+from jitlite.ir.unit import COMPILING, CompilationUnit, Function
 from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
-from jitlite.source import CompileError, SourceRange
+from jitlite.source import CompileError, NotSupportedError, SourceRange
 
 Observer = Callable[[str, Graph], None]
 """Called with the name of a step and the graph after it."""
@@ -33,30 +46,30 @@ _DEEPEST = 10_000
 
 
 class _Workshop:
-    """What compiling changes in the whole process, changed by the first thread in and put back by the last one out."""
+    """What compiling changes in the whole process: changed on entry, put back when the outermost entry is left.
+
+    Only the thread that holds the lock of the compiler enters.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._inside = 0
         self._found = (0, False)
 
     def enter(self) -> None:
-        with self._lock:
-            if self._inside == 0:
-                self._found = sys.getrecursionlimit(), gc.isenabled()
-                sys.setrecursionlimit(max(self._found[0], _DEEPEST))
-                gc.disable()
-            self._inside += 1
+        if self._inside == 0:
+            self._found = sys.getrecursionlimit(), gc.isenabled()
+            sys.setrecursionlimit(max(self._found[0], _DEEPEST))
+            gc.disable()
+        self._inside += 1
 
     def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                limit, collecting = self._found
-                if collecting:
-                    gc.enable()
-                with suppress(RecursionError):  # this very thread is deeper than the limit it came with
-                    sys.setrecursionlimit(limit)
+        self._inside -= 1
+        if self._inside == 0:
+            limit, collecting = self._found
+            if collecting:
+                gc.enable()
+            with suppress(RecursionError):  # this very thread is deeper than the limit it came with
+                sys.setrecursionlimit(limit)
 
 
 _workshop = _Workshop()
@@ -67,18 +80,20 @@ def compiling() -> Iterator[None]:
     """Room and peace for the compiler: deep recursion allowed, garbage collection paused.
 
     Trees and graphs are many small objects that live until the end; collecting meanwhile finds nothing and took half
-    of the time of a function with a thousand statements. Several threads may be compiling at once.
+    of the time of a function with a thousand statements. One thread compiles at a time; others wait.
 
     Raises:
         CompileError: where the program is nested too deeply even so.
     """
-    _workshop.enter()
-    try:
-        yield
-    except RecursionError as error:
-        raise CompileError("the program is nested too deeply to be compiled", hint="split it into functions") from error
-    finally:
-        _workshop.leave()
+    with COMPILING:
+        _workshop.enter()
+        try:
+            yield
+        except RecursionError as error:
+            hint = "split it into functions"
+            raise CompileError("the program is nested too deeply to be compiled", hint=hint) from error
+        finally:
+            _workshop.leave()
 
 
 class Program:
@@ -89,6 +104,8 @@ class Program:
         self._functions: dict[tuple[Any, Any], Function] = {}
         self._definitions: dict[Function, Definition] = {}
         self._compiling: list[str] = []
+        self.module_types = ModuleTypes(self)
+        self._with_hooks: set[ClassType] = set()
 
     def function_for(
         self,
@@ -110,6 +127,25 @@ class Program:
             function = self._functions.get(key)
             if function is None:
                 function = self._functions[key] = self._declare(python_function, signature)
+        except CompileError as error:
+            self._tell_caller(error, range)
+            raise
+        try:
+            return self.ready(function, range)
+        except CompileError:
+            self._functions.pop(key, None)
+            raise
+
+    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
+        """The function, compiled now if it was not yet; while it is being compiled, its schema has to be known.
+
+        Args:
+            range: the call that needs it, for errors.
+
+        Raises:
+            CompileError: where it does not compile; the error says by which calls the function was reached.
+        """
+        try:
             function.ensure_compiled()
             if not function.has_schema:
                 raise CompileError(
@@ -118,11 +154,30 @@ class Program:
                     hint=f"annotate the result: def {function.name}(...) -> T",
                 )
         except CompileError as error:
-            self._functions.pop(key, None)
-            if range is not None and error.range is not range:
-                error.add_caller(self._compiling[-1] if self._compiling else "?", range)
+            self._tell_caller(error, range)
             raise
         return function
+
+    def _tell_caller(self, error: CompileError, range: SourceRange | None) -> None:
+        if range is not None and error.range is not range:
+            error.add_caller(self._compiling[-1] if self._compiling else "?", range)
+
+    def unique_name(self, qualified_name: str) -> str:
+        """The name, mangled where the program has a function or type of that name already."""
+        return self.unit.unique_name(qualified_name)
+
+    def name_type(self, name: str, type: Type) -> None:
+        """Enter a named type, so that no other one gets its name."""
+        self.unit.types[name] = type
+
+    def forget(self, function: Function) -> None:
+        """Take out a function that did not compile."""
+        self.unit.functions.pop(function.qualified_name, None)
+        self._definitions.pop(function, None)
+
+    def fresh(self) -> Program:
+        """Another program, with nothing in it."""
+        return Program()
 
     def definition_of(self, function: Function) -> Definition:
         """What a function of this program was compiled from."""
@@ -142,10 +197,13 @@ class Program:
         )
         return self.declare(definition, source.function)
 
-    def declare(self, definition: Definition, python_function: Callable[..., Any] | None = None) -> Function:
+    def declare(
+        self, definition: Definition, python_function: Callable[..., Any] | None = None, qualified: str | None = None
+    ) -> Function:
         """A function that is compiled when it is first needed."""
         name = definition.name
-        qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
+        if qualified is None:
+            qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
         schema = functions.declared_schema(definition) if definition.has_declared_result else None
         function = Function(
             name,
@@ -181,6 +239,33 @@ class Program:
             observe("graph", graph)
         return graph, schema
 
+    def compile_module(self, module: torch.nn.Module) -> ClassType:
+        """The type of a module. Its methods are compiled when they are reached.
+
+        Raises:
+            CompileError: where scripts cannot see the module.
+        """
+        found = self.module_types.type_of(module)
+        definition = found.definition
+        if not isinstance(definition, ModuleDefinition) or definition.program is not self:
+            return found
+        if found not in self._with_hooks:
+            self._with_hooks.add(found)
+            declare_hooks(definition)
+        return found
+
+    def compile_methods(self, type: ClassType) -> None:
+        """Compile what scripting a module starts from."""
+        definition = type.definition
+        for name in methods_to_compile(definition.module):
+            for method in definition.overloads.get(name, [name]):
+                self.ready(definition.method(method))
+        for hook in (*type.forward_pre_hooks, *type.forward_hooks):
+            self.ready(hook)
+
+
+set_program_factory(Program)
+
 
 def compile_python(python_function: Callable[..., Any]) -> tuple[Program, Function]:
     """Compile a Python function in a program of its own.
@@ -193,24 +278,95 @@ def compile_python(python_function: Callable[..., Any]) -> tuple[Program, Functi
         return program, program.function_for(python_function)
 
 
-def compile_text(text: str, filename: str | None = None, scope: dict[str, object] | None = None) -> Program:
-    """Compile every function definition of a text; they may call each other and what `scope` holds.
+def compile_class(cls: type) -> None:
+    """Compile all methods of a Python class. Enums, named tuples and exceptions need no compiling.
 
     Raises:
-        CompileError: where the text, or a function in it, is not TorchScript.
+        CompileError: where something in it is not TorchScript.
+        NotSupportedError: where scripts cannot use such a class.
     """
-    program = Program()
-    names: dict[str, object] = dict(scope or {})
-    declared = []
+    if issubclass(cls, enum.Enum | BaseException) or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
+        return
     with compiling():
-        for definition in parse_functions(text, filename):
-            resolver = Resolver(names)
-            function = program.declare(Definition(definition.name.name, definition, resolver, _defaults(definition)))
-            names[function.name] = function
-            declared.append(function)
+        found = type_of_class(cls)
+        if found is None:
+            raise NotSupportedError(why_no_script_class(cls) or f"'{cls.__name__}' cannot be scripted")
+        if isinstance(found, ClassType) and isinstance(found.definition, ScriptClass):
+            found.definition.compile_all()
+
+
+def declare_interface(cls: type) -> type:
+    """Make a Python class an interface.
+
+    Raises:
+        CompileError: where one of its methods has no schema.
+    """
+    setattr(cls, INTERFACE_MARK, qualified_name(cls))
+    type_of_class(cls)
+    return cls
+
+
+def define_methods(definition: ObjectDefinition, text: str, names: dict[str, object]) -> None:
+    """Add the methods of a text to a class, and compile them.
+
+    Raises:
+        CompileError: where the text is not TorchScript; then nothing has been added.
+    """
+    before = dict(definition.type.methods)
+    try:
+        with compiling():
+            added = [
+                definition.add(d.name.name, Definition(d.name.name, d, Resolver(names), _defaults(d)))
+                for d in parse_functions(text)
+            ]
+            for function in added:
+                definition.program.ready(function)
+    except BaseException:
+        definition.type.methods.clear()
+        definition.type.methods.update(before)
+        raise
+
+
+def names_of_caller(frames_up: int) -> dict[str, object]:
+    """What names mean in the function `frames_up` calls above the caller of this one."""
+    frame = sys._getframe(frames_up + 1)
+    return {**frame.f_globals, **frame.f_locals}
+
+
+def compile_text(
+    text: str,
+    filename: str | None = None,
+    scope: dict[str, object] | None = None,
+    program: Program | None = None,
+    callback: Callable[[str], Any] | None = None,
+) -> list[Function]:
+    """Compile every function definition of a text; they may call each other and what `scope` holds.
+
+    Args:
+        program: where the functions go; a new one if there is none.
+        callback: gives the meaning of names that `scope` does not hold, None where they have none.
+
+    Raises:
+        CompileError: where the text, or a function in it, is not TorchScript; then the program is as before.
+    """
+    program = program or Program()
+    names: dict[str, object] = dict(scope or {})
+    names.update((f.name, f) for f in program.unit if f.python_function is None)
+    declared: list[Function] = []
+    try:
+        with compiling():
+            for definition in parse_functions(text, filename):
+                made = Definition(definition.name.name, definition, Resolver(names, callback), _defaults(definition))
+                function = program.declare(made)
+                names[function.name] = function
+                declared.append(function)
+            for function in declared:
+                program.ready(function)
+    except BaseException:
         for function in declared:
-            function.ensure_compiled()
-    return program
+            program.forget(function)
+        raise
+    return declared
 
 
 def _defaults(definition: tree.Def) -> dict[str, object]:

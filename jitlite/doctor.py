@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from jitlite import sample
-from jitlite.api import ScriptFunction, script
+from jitlite.api import script
+from jitlite.script_function import ScriptFunction
 from jitlite.equality import difference
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify

@@ -55,6 +55,10 @@ def _nothing_raises() -> Any:
     return patch.object(dce, "raises_itself", lambda node: False)
 
 
+def _bodies_never_raise() -> Any:
+    return patch.object(constant_propagation, "may_raise", lambda node: False)
+
+
 def _forgetful(node: Node) -> Effect:
     found = effect_of(node)
     return Effect.PURE if found is Effect.RANDOM else found
@@ -128,6 +132,7 @@ FAULTS: list[_Fault] = [
     ("the branch that is not taken", _the_other_branch),
     ("lists are never written", _lists_are_never_written),
     ("folded floats are rounded", _results_are_rounded),
+    ("the body of a try never raises", _bodies_never_raise),
 ]
 """Faults that a few hundred random programs find."""
 

@@ -3,7 +3,7 @@
 A program is Python source with a function `f` (and, at times, a function `g` that it calls). Expressions are templates
 with typed holes; variables keep the kind they are defined with; loops are bounded; so every program compiles and ends.
 What it does on the way is up to chance: it mutates lists, dicts and tensors through several names, views and
-arguments, leaves loops and functions early, raises, asserts and prints.
+arguments, leaves loops and functions early, raises, catches, asserts and prints.
 
 `Writer` takes its decisions from a function `pick(n) -> 0..n-1`: Hypothesis' draws (`programs()`), which shrink, or
 `random.Random(seed).randrange` (`random_program(seed)`), which are fast. Simple alternatives stand first, as Hypothesis
@@ -171,6 +171,12 @@ STATEMENTS = {
 }  # fmt: skip
 """Templates of simple statements; `@ints` is a variable of that kind, the same one in all of a template."""
 
+_CAUGHT = (
+    "Exception", "(IndexError, KeyError)", "ValueError", "ZeroDivisionError", "(ValueError, AssertionError)",
+    "RuntimeError", "LookupError",
+)  # fmt: skip
+"""What handlers catch."""
+
 MUTABLE = ("ints", "floats", "words", "rows", "counts", "vec", "mat", "vecs")
 _HOLE = re.compile(r"<([a-z]+)>")
 _TARGET = re.compile(r"@([a-z]+)")
@@ -316,6 +322,7 @@ class Writer:
             self.either,
             self.unpack,
             self.no_grad,
+            self.try_,
         ]
         if scope.depth > 0 and self.chance(14):
             return self.leave(scope, indent)
@@ -401,6 +408,7 @@ class Writer:
         inner = scope.inner(in_loop=True)
         inner.variables.append((name, "int", False))
         self.block(inner, indent + 1)
+        self.loop_else(scope, indent)
 
     def for_each(self, scope: Scope, indent: int) -> None:
         """A loop over something else than a range; what it runs over is not mutated in the body, or is a copy."""
@@ -431,6 +439,7 @@ class Writer:
         # An element may be mutated, never assigned: a loop variable keeps the type of what it runs over.
         inner.variables += [(n, k, k in ("vec", "ints")) for n, k in variables]
         self.block(inner, indent + 1)
+        self.loop_else(scope, indent)
 
     def while_(self, scope: Scope, indent: int) -> None:
         name = self.fresh("k")
@@ -441,6 +450,30 @@ class Writer:
         inner = scope.inner(in_loop=True)
         inner.variables.append((name, "int", False))
         self.block(inner, indent + 1)
+        self.loop_else(scope, indent)
+
+    def loop_else(self, scope: Scope, indent: int) -> None:
+        if self.chance(20):
+            self.write(indent, "else:")
+            self.block(scope.inner(), indent + 1)
+
+    def try_(self, scope: Scope, indent: int) -> None:
+        """A try with handlers, finally or both. What its body defines is known in the else and nowhere else."""
+        way = self.pick(5)
+        self.write(indent, "try:")
+        body = scope.inner()
+        comes_out = self.block(body, indent + 1, at_least=2)
+        for _ in range(0 if way == 4 else 1 + self.pick(2)):
+            self.write(indent, f"except {self.one_of(_CAUGHT)}:")
+            inner = scope.inner()
+            if self.block(inner, indent + 1) and self.chance(15):
+                self.write(indent + 1, "raise")
+        if way != 4 and comes_out and self.chance(30):
+            self.write(indent, "else:")
+            self.block(body.inner(depth=scope.depth + 1), indent + 1)
+        if way >= 3:
+            self.write(indent, "finally:")
+            self.block(scope.inner(in_loop=False), indent + 1)
 
     def refine(self, scope: Scope, indent: int) -> None:
         """Take the int out of an Optional[int], in one of the ways that TorchScript understands."""

@@ -179,13 +179,17 @@ def test_enum_knows_the_type_of_its_values():
         read("Mixed")
 
 
+class Parameterized(dict):
+    pass
+
+
 def test_classes_are_asked_for():
     made = ClassType.of("__torch__.Custom")
     classes = {Custom: made}
     assert read("List[Custom]", class_types=classes.get) is ListType.of(made)
     assert type_from_python(Optional[Custom], PLACE, class_types=classes.get) is OptionalType.of(made)
-    with pytest.raises(CompileError, match="'Custom' is not a TorchScript type"):
-        read("Custom")
+    with pytest.raises(CompileError, match="'Parameterized' is not a TorchScript type"):
+        type_from_python(Parameterized, PLACE, class_types=classes.get)
 
 
 def test_final_is_for_class_level():

@@ -71,7 +71,7 @@ def after_steps(body):
         heading = stage.partition("\n")[0]
         for step in heading.removeprefix("--- ").split(", "):
             STEPS[step](graph)
-            if not any(len(node.blocks) > 1 and node.kind != "prim::If" for node in graph.all_nodes()):
+            if not any(len(n.blocks) > 1 and n.kind not in ("prim::If", "prim::Try") for n in graph.all_nodes()):
                 verify(graph)  # loops with a condition block and wrapped with bodies are forms of the way
         parts.append(f"{heading}\n{canonical_text(graph, keep_names=True)}")
     return "".join(parts).rstrip("\n")

@@ -17,7 +17,11 @@ ALLOWED = {
     **{room: BASE | {"ir", room} for room in ("frontend", "passes", "interpreter")},
     "compiler": BASE | {"ir", "frontend", "passes"},
     "executor": BASE | {"ir", "passes", "interpreter"},
-    "api": BASE | {"ir", "frontend", "compiler", "executor", "passes", "interpreter"},
+    "script_function": BASE | {"ir", "frontend", "compiler", "passes", "interpreter"},
+    "script_module": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
+    "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
+    "api": BASE
+    | {"ir", "frontend", "compiler", "passes", "interpreter", "script_function", "script_module", "concurrency"},
     **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api"}),
     "__init__": BASE | {"ir", "passes", "api"},
     "cli": BASE | TOOLS | {"ir", "passes", "api", "demo", "doctor", "__init__"},

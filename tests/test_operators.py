@@ -415,6 +415,29 @@ def test_distributed(monkeypatch, name, module, function):
         DECLARED[name].fn("to", 1)
 
 
+def test_operators_on_exceptions():
+    made = DECLARED["prim::MakeException"].fn("m", "builtins.KeyError")
+    assert repr(made) == "KeyError('m')"
+    is_exception = DECLARED["prim::IsException"].fn
+    assert is_exception(made, "builtins.LookupError")
+    assert not is_exception(made, f"__torch__.{__name__}.Custom")
+    with pytest.raises(Error, match="no exception class nowhere.Custom"):
+        is_exception(made, "nowhere.Custom")
+    assert DECLARED["prim::Raise"].fn(None) is None
+    with pytest.raises(KeyError) as raised:
+        DECLARED["prim::Raise"].fn(made)
+    assert raised.value is made
+    with pytest.raises(KeyError) as raised:
+        DECLARED["prim::RaiseFrom"].fn(made, ValueError("cause"))
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_cells():
+    cell = [1]
+    assert DECLARED["prim::SetCell"].fn(cell, 2) is None
+    assert DECLARED["prim::GetCell"].fn(cell) == 2
+
+
 @pytest.mark.parametrize("name", MACHINERY)
 def test_kinds_of_other_machinery_say_so(name):
     with pytest.raises(Error, match=name):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.expressions import BINARY
-from jitlite.frontend.indexing import emit_index, emit_subscript_assign, index_tensor
+from jitlite.frontend.indexing import emit_index, emit_subscript_assign, index_tensor, set_item
+from jitlite.frontend.magic import BINARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -53,7 +54,9 @@ def _assign_single(
         emit_subscript_assign(em, range, target, NamedValue(None, em.emit(value), range=value.range))
     elif isinstance(target, tree.Select):
         assigned = em.emit_sugared(value, hint).as_value(em, value.range)
-        em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned)
+        if hint is not None:
+            assigned = _annotated(em, assigned, hint, value.range)
+        em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned, hint)
     else:
         raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
 
@@ -149,6 +152,14 @@ def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
     if old.type is T.STRING and stmt.op == "%":
         return em.node("aten::percentFormat", [old, em.emit(stmt.value)], [T.STRING], stmt.range).output
     value = em.emit(stmt.value)
+    if is_object(old):
+        in_place = f"__i{BINARY_METHODS[stmt.op][2:]}"
+        changed = call_magic(em, stmt.range, old, in_place, value)
+        if changed is not None:
+            return changed
+    computed = binary_magic(em, stmt.range, stmt.op, old, value)
+    if computed is not None:
+        return computed
     if isinstance(old.type, T.TupleType) and isinstance(value.type, T.TupleType) and stmt.op == "+":
         return em.make_tuple([*em.unpack_tuple(old), *em.unpack_tuple(value)])
     return em.op(_operator(stmt.op, old.type), [old, NamedValue(None, value, range=stmt.value.range)], range=stmt.range)
@@ -163,6 +174,11 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
         raise NotSupportedError(
             f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range
         )
+    if is_object(container):
+        index = em.emit(target.indices[0])
+        item = SimpleValue(container).element(em, target.range, index).as_value(em, target.range)
+        set_item(em, stmt.range, container, index, _augment(em, stmt, item))
+        return
     if not isinstance(container.type, T.ListType | T.DictType):
         raise CompileError(f"{container.type.annotation} does not support augmented assignment", target.range)
     index = em.emit(target.indices[0])

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from jitlite.ir import overloads
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.ops import Op
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange
@@ -58,15 +59,19 @@ class Builder:
         kwargs: Sequence[NamedValue] = (),
         range: SourceRange | None = None,
         self_value: NamedValue | None = None,
+        candidates: Sequence[Op] | None = None,
     ) -> Value:
         """Call an operator: choose its overload, convert the arguments, insert the node.
+
+        Args:
+            candidates: choose among these instead of all overloads of the name.
 
         Raises:
             CompileError: where no overload fits.
         """
         where = range or self.graph.current_range
         named = [a if isinstance(a, NamedValue) else NamedValue(None, a, range=where) for a in args]
-        return overloads.emit_builtin_call(self.graph, where, name, named, list(kwargs), self_value)
+        return overloads.emit_builtin_call(self.graph, where, name, named, list(kwargs), self_value, candidates)
 
     def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
         """Insert a node of a kind that has no overloads."""

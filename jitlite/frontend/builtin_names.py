@@ -51,6 +51,14 @@ _COMPILED_FROM_PYTHON = frozenset(
 )
 """Functions of `torch` that are compiled from their Python source."""
 
+PYTHON_METHODS = tuple(
+    sorted(f.__name__ for f in _COMPILED_FROM_PYTHON if inspect.isfunction(getattr(torch.Tensor, f.__name__, None)))
+)
+"""Methods of tensors that call one of these, so that they take other arguments than the operator of their name."""
+
+OTHER_MEANING = frozenset({"stft", "unique_consecutive"})
+"""Operators that give something else than the function and the method of their name."""
+
 _WITHOUT_GRAD: tuple[tuple[Any, str], ...] = (
     (torch.nn.functional, "_no_grad_embedding_renorm_"), (torch.nn.init, "_no_grad_fill_"),
     (torch.nn.init, "_no_grad_normal_"), (torch.nn.init, "_no_grad_uniform_"), (torch.nn.init, "_no_grad_zero_"),

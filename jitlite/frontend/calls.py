@@ -10,6 +10,7 @@ from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.objects import ObjectDefinition, SuperValue
 from jitlite.frontend.values import (
     ConstantSugar,
     NumericLimits,
@@ -61,6 +62,26 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         return special(em, expr, callee, hint)
     args = em.emit_arguments(expr.args)
     return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
+
+
+# -- methods
+@form("super", 0, 2)
+def emit_super(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    params = em.definition.tree.decl.params
+    start = em.definition.defining_class
+    if not params or start is None:
+        raise CompileError("super() works in the methods of classes only", call.range)
+    owner = em.lookup(params[0].ident.name, call.range)
+    if call.args:
+        given = em.resolver.lookup(call.args[0].name.name) if isinstance(call.args[0], tree.Var) else None
+        if not isinstance(given, type) or len(call.args) != 2:
+            raise CompileError("super takes nothing, or a class and self", call.range)
+        start = given
+        owner = em.emit_sugared(call.args[1])
+    value = owner.as_value(em, call.range)
+    if not isinstance(value.type, T.ClassType) or not isinstance(value.type.definition, ObjectDefinition):
+        raise CompileError("super() needs an object", call.range, found=value.type.annotation)
+    return SuperValue(value, value.type.definition, start)
 
 
 # -- types

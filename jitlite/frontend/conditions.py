@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.scope import Condition, RefinementSet
 from jitlite.frontend.values import SimpleValue, SpecialForm, container_truth
 from jitlite.ir import types as T
@@ -80,8 +81,13 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
     if T.is_subtype(value.type, T.TENSOR) or value.type in (T.INT, T.FLOAT):
         return em.op("aten::Bool", [value], range=range)
     truth = container_truth(em, value, range)
+    if truth is None:
+        truth = call_magic(em, range, value, "__bool__")
     if truth is not None:
         return truth
+    if is_object(value):
+        length = call_magic(em, range, value, "__len__")
+        return em.constant(True, range) if length is None else em.op("aten::Bool", [length], range=range)
     raise CompileError(
         f"Could not cast value of type {value.type.annotation} to bool", range,
         expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,

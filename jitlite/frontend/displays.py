@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
-from jitlite.frontend.iteration import emit_for
+from jitlite.frontend.iteration import Body, emit_for
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
@@ -185,4 +185,4 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
 def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
     node = em.node("prim::ComprehensionScope", [], [], expr.range)
     with em.inside(node.add_block()):
-        emit_for(em, expr.range, [expr.target], expr.iterable, emit_body)
+        emit_for(em, expr.range, [expr.target], expr.iterable, Body(emit_body))

@@ -17,11 +17,11 @@ from typing import Any, TypeVar
 from jitlite.frontend import tree
 from jitlite.frontend.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.builder import Builder
-from jitlite.frontend.names import BUILTINS, Program, sugared_from_python
-from jitlite.frontend.resolve import Resolver
+from jitlite.frontend.definition import Definition, Program
+from jitlite.frontend.names import BUILTINS, sugared_from_python
 from jitlite.frontend.scope import Frame
 from jitlite.frontend.ssa import is_meaningful_name
-from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.frontend.values import ConstantSugar, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Value
 from jitlite.ir.overloads import NamedValue
@@ -67,17 +67,24 @@ class ReturnTypes:
 class Emitter(Builder):
     """Compiles one function into a graph with variables."""
 
-    def __init__(self, program: Program, resolver: Resolver, graph: Graph) -> None:
+    def __init__(self, program: Program, definition: Definition, graph: Graph) -> None:
         super().__init__(graph)
         self.program = program
-        self.resolver = resolver
+        self.definition = definition
+        self.resolver = definition.resolver
         self.frame = Frame(graph.block, None, starts_function=True)
         self.leaving: set[Block] = set()
         """Blocks that end in return or raise."""
         self.jumping: set[Block] = set()
         """Blocks that end in break or continue."""
         self.loop = "none"
-        """The innermost loop: `none`, `loop` or `unrolled`."""
+        """The innermost loop: `none`, `loop`, `unrolled`; `finally` in a finally that a jump would leave."""
+        self.on_break: Callable[[], None] | None = None
+        """What a break of the innermost loop does first."""
+        self.leave_try: Callable[[str], None] | None = None
+        """How to get to the innermost `finally` from where a `break` or `continue` leaves it; None if none does."""
+        self.handled: list[Value] = []
+        """The exceptions whose handlers are being compiled, outermost first."""
         self.returns: list[ReturnTypes] = []
         self.empty_lists: list[Value] = []
         self._temporaries = 0
@@ -144,6 +151,8 @@ class Emitter(Builder):
         return f"${prefix}{self._temporaries}"
 
     def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
+        if isinstance(value, ConstantSugar):
+            value = SimpleValue(value.as_value(self, range))
         self.frame.set(self, name, value, range, annotation)
 
     def parse_type(self, expr: tree.Expr) -> Type:
@@ -163,12 +172,22 @@ class Emitter(Builder):
             self.frame = outer
 
     @contextmanager
-    def in_loop(self, kind: str) -> Iterator[None]:
-        saved, self.loop = self.loop, kind
+    def in_loop(self, kind: str, on_break: Callable[[], None] | None = None) -> Iterator[None]:
+        saved = self.loop, self.on_break, self.leave_try
+        self.loop, self.on_break, self.leave_try = kind, on_break, None
         try:
             yield
         finally:
-            self.loop = saved
+            self.loop, self.on_break, self.leave_try = saved
+
+    @contextmanager
+    def in_try(self, leave: Callable[[str], None]) -> Iterator[None]:
+        """Within the `with`, breaks and continues of the loop around go by way of a finally."""
+        saved, self.leave_try = self.leave_try, leave
+        try:
+            yield
+        finally:
+            self.leave_try = saved
 
     # -- functions
     def emit_function(self, definition: tree.Def, schema: Schema) -> Schema:
@@ -249,10 +268,10 @@ class Emitter(Builder):
             settled.output.set_name(name)
 
 
-def declared_arguments(
-    definition: tree.Def, resolver: Resolver, defaults: dict[str, object], *, overloaded: bool = False
-) -> list[Argument]:
+def declared_arguments(source: tree.Def, definition: Definition) -> list[Argument]:
     """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor.
+
+    `source` has the annotations. The first parameter of a method is of the type of the class.
 
     Declared overloads share the defaults of their function: where one does not fit, the argument must be given.
 
@@ -260,12 +279,15 @@ def declared_arguments(
         CompileError: a default is not of the type of its parameter.
     """
     arguments = []
-    for param in definition.decl.params:
+    defaults, overloaded = definition.defaults, definition.signature is not None
+    for position, param in enumerate(source.decl.params):
         name = param.ident.name
         size = None
-        t: Type = T.TENSOR
-        if param.type is not None:
-            parsed = parse_parameter_type(param.type, resolver.resolve_type)
+        t: Type = definition.inferred.get(name, T.TENSOR)
+        if position == 0 and definition.self_type is not None:
+            t = definition.self_type
+        elif param.type is not None:
+            parsed = parse_parameter_type(param.type, definition.resolver.resolve_type)
             t, size = parsed.type, parsed.broadcast
         default: dict[str, Any] = {}
         if name in defaults:
@@ -279,7 +301,7 @@ def declared_arguments(
                     expected=t.annotation,
                     found=repr(defaults[name]),
                 )
-        arguments.append(Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None, **default))
+        arguments.append(Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None and t is T.TENSOR, **default))
     return arguments
 
 

@@ -1,7 +1,8 @@
 """Early exits go: return, break and continue become data flow.
 
-Two kinds of node leave a block before its end: `prim::LoopContinuation(condition, carried...)` leaves the body of the
-innermost loop, `prim::ReturnStmt(value)` the function (or closure). Each is removed by a walk of its own. The walk
+Three kinds of node leave a block before its end: `prim::LeaveTry()` leaves what the innermost `finally` protects,
+`prim::LoopContinuation(condition, carried...)` the body of the innermost loop, `prim::ReturnStmt(value)` the function
+(or closure). Each is removed by a walk of its own. The walk
 knows, for every block, whether an exit has been taken at its end; where that is known at run time only, a bool says
 so, and what follows in the block is put under an `if` on it:
 
@@ -16,6 +17,9 @@ so, and what follows in the block is put under an `if` on it:
                                                  go = i < 5
 
 Values that a path does not have are `prim::Uninitialized`: nothing reads them.
+
+An exit from a `prim::Try` leaves it like an if. What stands in the `finally` behind it is, like the end of a `with`,
+run on the way, so both are put into a `prim::With` meanwhile.
 """
 
 from __future__ import annotations
@@ -30,9 +34,16 @@ from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.types import Type
 
 
+FINALLY = "finally"
+"""Attribute of a `prim::Try` that stands for the protected part of a `finally`, and of the node that ends the
+`finally`, which raises what was caught. Gone after exits are removed."""
+
+
 def transform_exits(graph: Graph) -> None:
-    """Remove `prim::LoopContinuation` and `prim::ReturnStmt` from a graph without variables."""
+    """Remove every kind of exit from a graph without variables."""
     wrap_with_bodies(graph)
+    if any(node.kind == "prim::LeaveTry" for node in graph.all_nodes()):
+        remove_exits(graph, "prim::LeaveTry")
     remove_exits(graph, "prim::LoopContinuation")
     remove_exits(graph, "prim::ReturnStmt")
     merge_consecutive_ifs(graph)
@@ -50,26 +61,41 @@ def wrap_with_bodies(graph: Graph) -> None:
 
     `unwrap_with_bodies` is the inverse. Between the two, nodes after the With may use values of its block 0.
     """
-    open_enters: list[Node] = []
+    starts: list[Node] = []
     pairs: list[tuple[Node, Node]] = []
     for node in graph.all_nodes():
-        if node.kind == "prim::Enter":
-            open_enters.append(node)
-        elif node.kind == "prim::Exit":
-            pairs.append((open_enters.pop(), node))
-    for enter, exit in pairs:  # inner ones come first
-        wrapper = graph.create("prim::With", range=enter.range).insert_before(exit)
-        body, exit_block = wrapper.add_block(), wrapper.add_block()
-        moved = enter.next
-        while moved is not None and moved is not wrapper:
-            following = moved.next
-            moved.move_before(body.return_node)
-            moved = following
-        exit.move_before(exit_block.return_node)
+        if node.kind == "prim::Enter" or (node.kind == "prim::Try" and FINALLY in node.attributes):
+            starts.append(node)
+        elif node.kind == "prim::Exit" or FINALLY in node.attributes:
+            pairs.append((starts.pop(), node))
+    for start, end in pairs:  # inner ones come first
+        wrapper = graph.create("prim::With", range=start.range)
+        body, end_block = wrapper.add_block(), wrapper.add_block()
+        if start.kind == "prim::Try":
+            wrapper.insert_before(start)
+            start.move_before(body.return_node)
+            _move_through(wrapper.next, end, end_block)
+        else:
+            wrapper.insert_before(end)
+            _move_through(start.next, wrapper.prev, body)
+            end.move_before(end_block.return_node)
+
+
+def _move_through(first: Node | None, last: Node | None, block: Block) -> None:
+    """Move the nodes from `first` to `last`, of which `first` may be behind `last`, to the end of `block`."""
+    if first is None or last is None or last.is_before(first):
+        return
+    node: Node | None = first
+    while node is not None:
+        following = None if node is last else node.next
+        node.move_before(block.return_node)
+        node = following
 
 
 def unwrap_with_bodies(graph: Graph) -> None:
-    """Put the nodes of every `prim::With` back between Enter and what followed."""
+    """Put the nodes of every `prim::With` back where they were."""
+    for node in list(graph.all_nodes()):
+        node.attributes.pop(FINALLY, None)
     for node in [n for n in graph.all_nodes() if n.kind == "prim::With"]:
         for block in node.blocks:
             move_nodes_before(block, node)
@@ -77,11 +103,12 @@ def unwrap_with_bodies(graph: Graph) -> None:
 
 
 def _visible_values(node: Node) -> Iterator[Value]:
-    """The values that nodes after `node` may use: its outputs, and those of the nodes in a with body."""
+    """The values that nodes after `node` may use: its outputs, and those of the nodes in a `prim::With`."""
     yield from node.outputs
     if node.kind == "prim::With":
-        for inner in node.blocks[0].nodes:
-            yield from _visible_values(inner)
+        for block in node.blocks:
+            for inner in block.nodes:
+                yield from _visible_values(inner)
 
 
 # -- removing one kind of exit
@@ -184,6 +211,8 @@ class _ExitRemover:
 
     def _is_target(self, block: Block) -> bool:
         owner = block.owner
+        if self.kind == "prim::LeaveTry":
+            return owner is not None and FINALLY in owner.attributes and block is owner.blocks[0]
         if self.kind == "prim::LoopContinuation":
             return owner is not None and owner.kind == "prim::Loop"
         return owner is None or owner.kind == "prim::Closure"
@@ -216,16 +245,20 @@ class _ExitRemover:
             exit = _Exit(self.true, list(node.inputs))
             node.destroy()
             return exit
-        if node.kind == "prim::RaiseException":
+        if _always_raises(node):
             return _Exit(self.throws)
-        if node.kind == "prim::If":
+        if node.kind in ("prim::If", "prim::Try"):
             then_exit = yield node.blocks[0]
             else_exit = yield node.blocks[1]
+            if FINALLY in node.attributes:  # what was caught is raised again
+                else_exit = _Exit(self.throws)
             return self._join(node, then_exit, else_exit)
         if node.kind == "prim::Loop":
             return self._leave_loop(node, (yield node.blocks[0]))
         if node.kind == "prim::With":
-            return (yield node.blocks[0])
+            body_exit = yield node.blocks[0]
+            end_exit = yield node.blocks[1]
+            return self._override(node, body_exit, end_exit)
         if node.kind == "prim::Closure":
             yield node.blocks[0]
         return _Exit(self.false)
@@ -246,6 +279,8 @@ class _ExitRemover:
     def _arrive(self, block: Block, exit: _Exit) -> None:
         """Let the target block return the values of the exit, if that was taken."""
         status = self.status(exit)
+        if not exit.values:  # of a `prim::LeaveTry`: what is read behind it is in cells
+            return
         if status is _Status.MIGHT:
             choice = block.append(self.graph.create("prim::If", (exit.taken,)))
             choice.add_block()
@@ -310,6 +345,19 @@ class _ExitRemover:
             (taken,) = self._add_if_outputs(node, [then_exit.taken], [else_exit.taken])
         return _Exit(taken, self._add_if_outputs(node, then_exit.values, else_exit.values))
 
+    def _override(self, node: Node, body: _Exit, end: _Exit) -> _Exit:
+        """How a `prim::With` ends: an exit that its second block takes is taken instead of that of the first."""
+        status = self.status(end)
+        if status is _Status.WONT:
+            return body
+        if status is not _Status.MIGHT or self.status(body) in (_Status.WONT, _Status.THROWS):
+            return end
+        choice = self.graph.create("prim::If", (end.taken,)).insert_after(node)
+        choice.add_block()
+        choice.add_block()
+        taken, *values = self._add_if_outputs(choice, [self.true, *end.values], [body.taken, *body.values])
+        return _Exit(self.true if self.status(body) is _Status.WILL else taken, values)
+
     def _add_if_outputs(self, node: Node, then_values: Sequence[Value], else_values: Sequence[Value]) -> list[Value]:
         then_block, else_block = node.blocks
         outputs = []
@@ -342,6 +390,12 @@ class _ExitRemover:
 
         taken = carry(self.false, exit.taken)
         return _Exit(taken, [carry(self.uninitialized_value(v.type), v) for v in exit.values])
+
+
+def _always_raises(node: Node) -> bool:
+    if node.kind == "prim::Raise":
+        return node.input.type is T.EXCEPTION
+    return node.kind in ("prim::RaiseException", "prim::RaiseFrom")
 
 
 def _join_statuses(then_status: _Status, else_status: _Status) -> _Status:

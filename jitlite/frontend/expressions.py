@@ -5,6 +5,7 @@ from __future__ import annotations
 from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition
 from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.magic import UNARY_METHODS, binary_magic, call_magic
 from jitlite.frontend.values import SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -78,6 +79,9 @@ def emit_unary(em: Emitter, expr: tree.UnaryOp, hint: Type | None) -> Value:
     if expr.op == "not":
         return emit_condition(em, expr).value
     operand = em.emit(expr.operand)
+    found = call_magic(em, expr.range, operand, UNARY_METHODS[expr.op])
+    if found is not None:
+        return found
     if is_constant(operand) and type(constant_of(operand)) in _FOLDABLE:
         folded = _fold(expr.op, constant_of(operand))
         if folded is not None:
@@ -130,6 +134,9 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         return _compare_tuples(em, expr, left, right)
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
+    found = binary_magic(em, expr.range, expr.op, left, right)
+    if found is not None:
+        return found
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
     return em.op(BINARY[expr.op], operands, range=expr.range)
 
@@ -162,6 +169,9 @@ def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) ->
 
 
 def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:
+    found = call_magic(em, expr.range, container, "__contains__", item)
+    if found is not None:
+        return found
     if isinstance(container.type, T.TupleType):
         elements = em.unpack_tuple(container)
         common = T.unify_all([e.type for e in elements])

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 # the modules that register how each kind of tree is emitted
-from jitlite.frontend import assignment, calls, conditions, displays, expressions, indexing, statements
+from jitlite.frontend import (
+    assignment,
+    calls,
+    conditions,
+    displays,
+    exceptions,
+    expressions,
+    indexing,
+    statements,
+)
 from jitlite.frontend.annotations import parse_type
 from jitlite.frontend.closures import inline_forked_closures, lift_closures
+from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.emitter import Emitter, declared_arguments
 from jitlite.frontend.exits import transform_exits
 from jitlite.frontend.loops import canonicalize_modified_loops, inline_loop_conditions
-from jitlite.frontend.names import Program
 from jitlite.frontend.normalize import annotate_warns, normalize_ops
-from jitlite.frontend.resolve import Resolver
 from jitlite.frontend.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
-from jitlite.frontend.tree import Def
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
 
-REGISTERED = (assignment, calls, conditions, displays, expressions, indexing, statements)
+REGISTERED = (assignment, calls, conditions, displays, exceptions, expressions, indexing, statements)
 
 Step = Callable[[Graph], object]
 
@@ -47,28 +54,10 @@ FINAL_STEPS: tuple[tuple[str, Step], ...] = (("warnings", annotate_warns),)
 """After cleanup."""
 
 
-@dataclass(frozen=True)
-class Definition:
-    """A function to compile: its tree, what its names mean, and its parameters' defaults."""
-
-    name: str
-    tree: Def
-    resolver: Resolver
-    defaults: dict[str, object]
-    signature: Def | None = None
-    """The definition whose annotations count, for a function with declared overloads."""
-
-    @property
-    def has_declared_result(self) -> bool:
-        return (self.signature or self.tree).decl.return_type is not None
-
-
 def declared_schema(definition: Definition) -> Schema:
     """The schema as the annotations give it; without a return annotation the result is None until it is known."""
     source = definition.signature or definition.tree
-    arguments = declared_arguments(
-        source, definition.resolver, definition.defaults, overloaded=definition.signature is not None
-    )
+    arguments = declared_arguments(source, definition)
     result: Type = T.NONE
     if source.decl.return_type is not None:
         result = parse_type(source.decl.return_type, definition.resolver.resolve_type)
@@ -78,7 +67,7 @@ def declared_schema(definition: Definition) -> Schema:
 def emit(program: Program, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
     """The graph with variables and early exits, and the schema with the result type that was found."""
     graph = Graph()
-    emitter = Emitter(program, definition.resolver, graph)
+    emitter = Emitter(program, definition, graph)
     source = definition.tree
     if definition.signature is not None:
         source = replace(source, decl=definition.signature.decl)

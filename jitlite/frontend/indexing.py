@@ -12,6 +12,8 @@ import torch
 
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.magic import call_magic, is_object
+from jitlite.frontend.objects import object_definition
 from jitlite.frontend.values import ConstantSugar, SimpleValue, SliceValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -41,8 +43,12 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     index = _emit_index_expression(em, expr.indices[0])
     if index is None:
         raise CompileError("`...` works on tensors only", expr.indices[0].range, found=value.type.annotation)
+    if isinstance(index, SliceValue) and is_object(value):
+        return object_definition(value).slice(em, expr.range, value, slice(*_constant_bounds(index, expr.range)))
     if isinstance(index, SliceValue):
         return _emit_slice(em, expr.range, value, index)
+    if hint is not None and is_object(value) and isinstance(hint, T.InterfaceType):
+        return object_definition(value).indexed(em, expr.range, value, index, hint)
     if isinstance(value.type, T.TupleType):
         return _emit_tuple_index(em, expr.range, value, index)
     return base.element(em, expr.range, index)
@@ -95,9 +101,7 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
     return em.tuple_index(value, index, t.elements[position])
 
 
-def _emit_tuple_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue) -> Value:
-    t = value.type
-    assert isinstance(t, T.TupleType)
+def _constant_bounds(index: SliceValue, range: SourceRange) -> list[int | None]:
     bounds: list[int | None] = []
     for bound in (index.start, index.stop, index.step):
         if bound is not None and not (is_constant(bound) and type(constant_of(bound)) is int):
@@ -105,7 +109,13 @@ def _emit_tuple_slice(em: Emitter, range: SourceRange, value: Value, index: Slic
         bounds.append(None if bound is None else constant_of(bound))
     if bounds[2] == 0:
         raise CompileError("slice step cannot be zero", range)
-    positions = tuple(_range(len(t.elements)))[slice(*bounds)]
+    return bounds
+
+
+def _emit_tuple_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue) -> Value:
+    t = value.type
+    assert isinstance(t, T.TupleType)
+    positions = tuple(_range(len(t.elements)))[slice(*_constant_bounds(index, range))]
     parts = [em.tuple_index(value, em.constant(p, range), t.elements[p]) for p in positions]
     return em.make_tuple(parts)
 
@@ -204,12 +214,27 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
     if isinstance(container.type, T.TupleType):
         raise CompileError(f"{container.type.annotation} does not support subscripted assignment", target.range)
     index = target.indices[0]
+    if is_object(container):
+        set_item(em, range, container, em.emit(index), value.in_graph(em.graph))
+        return
     arguments = [
         NamedValue("self", container, range=target.value.range),
         NamedValue("idx", em.emit(index), range=index.range),
         value,
     ]
     em.op("aten::_set_item", arguments, range=range)
+
+
+def set_item(em: Emitter, range: SourceRange, owner: Value, index: Value, value: Value) -> None:
+    """`owner[index] = value` for an object.
+
+    Raises:
+        CompileError: where its class has no `__setitem__`.
+    """
+    if call_magic(em, range, owner, "__setitem__", index, value) is None:
+        raise CompileError(
+            f"'{owner.type.annotation}' object does not support item assignment", range, hint="define __setitem__"
+        )
 
 
 def _assign_into_tensor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from jitlite.frontend import tree
 from jitlite.frontend.assignment import assign_targets
@@ -16,23 +17,38 @@ from jitlite.source import SourceRange
 Targets = Sequence[tree.Expr]
 
 
-def emit_for(
-    em: Emitter, range: SourceRange, targets: Targets, iterable: tree.Expr, emit_body: Callable[[], None]
-) -> None:
+@dataclass(frozen=True)
+class Body:
+    """The body of a loop.
+
+    Attributes:
+        emit: emits its statements.
+        jumps: which of `Break` and `Continue` it has for its loop.
+        on_break: what a break does first.
+    """
+
+    emit: Callable[[], None]
+    jumps: frozenset[type[tree.Stmt]] = frozenset()
+    on_break: Callable[[], None] | None = None
+
+
+def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.Expr, body: Body) -> None:
     """A for loop. A loop over a tuple is unrolled, because its elements may have several types."""
     source = em.emit_sugared(iterable)
     with em.at(iterable.range):
         source = source.iterate(em, iterable.range)
     if source.static_length is None:
-        emit_loop(em, range, emit_body, source, targets)
+        emit_loop(em, range, body, source, targets)
+    elif body.jumps:
+        _emit_rounds(em, range, body, source, targets)
     else:
-        _emit_unrolled(em, range, emit_body, source, targets)
+        _emit_unrolled(em, range, body, source, targets)
 
 
 def emit_loop(
     em: Emitter,
     range: SourceRange,
-    emit_body: Callable[[], None],
+    body: Body,
     source: SugaredValue | None = None,
     targets: Targets = (),
     condition: tree.Expr | None = None,
@@ -47,7 +63,7 @@ def emit_loop(
     if measured:
         # for the pass that lets lists grow while they are iterated, which removes it again
         node.attributes["measured_lists"] = measured
-    condition_block, body = node.add_block(), node.add_block()
+    condition_block, block = node.add_block(), node.add_block()
     if condition is None:
         with em.graph.inserting_before(node):
             goes_on = em.constant(True, range)
@@ -55,26 +71,49 @@ def emit_loop(
         with em.inside(condition_block):
             goes_on = to_bool(em, em.emit(condition), condition.range)
     condition_block.add_output(goes_on)
-    trip = body.add_input(T.INT)
-    with em.in_loop("loop"), em.inside(body):
+    trip = block.add_input(T.INT)
+    with em.in_loop("loop", body.on_break), em.inside(block):
         if source is not None:
             current = source.element(em, range, trip).as_value(em, range)
             assign_targets(em, targets, [SimpleValue(current)], range)
-        emit_body()
+        body.emit()
 
 
-def _emit_unrolled(
-    em: Emitter, range: SourceRange, emit_body: Callable[[], None], source: SugaredValue, targets: Targets
-) -> None:
+def _emit_unrolled(em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets) -> None:
     # no frame of its own: each round may give the variables other types
     assert source.static_length is not None
     with em.in_loop("unrolled"):
         for position in _range(source.static_length):
             element = source.element(em, range, em.number(position, range))
             assign_targets(em, targets, [element], range)
-            emit_body()
+            body.emit()
             if em.frame.block in em.leaving:
                 return
+
+
+def _emit_rounds(em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets) -> None:
+    """An unrolled loop with break or continue: each round is a loop that runs once, unless a break came before.
+
+    As in other loops, variables from before keep their types, and those of a round are gone after it.
+    """
+    assert source.static_length is not None
+    going = em.temporary("going")
+    em.assign(going, SimpleValue(em.constant(True, range)), range)
+
+    def on_break() -> None:
+        em.graph.insert("prim::Store", (em.constant(False, range),), (), {"name": going})
+        if body.on_break is not None:
+            body.on_break()
+
+    for position in _range(source.static_length):
+        node = em.node("prim::Loop", [em.number(1, range)], [], range)
+        condition_block, block = node.add_block(), node.add_block()
+        with em.inside(condition_block):
+            condition_block.add_output(em.frame.load(em, going, T.BOOL))
+        block.add_input(T.INT)
+        with em.in_loop("loop", on_break), em.inside(block):
+            assign_targets(em, targets, [source.element(em, range, em.number(position, range))], range)
+            body.emit()
 
 
 _range = range

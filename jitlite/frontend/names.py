@@ -8,8 +8,12 @@ import types
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import torch
+
 from jitlite.frontend.annotations import type_from_python
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.definition import Program
+from jitlite.frontend.magic import MagicFunction
 from jitlite.frontend.resolve import (
     BooleanDispatch,
     FunctionResolver,
@@ -37,12 +41,12 @@ from jitlite.frontend.values import (
     SpecialForm,
     SugaredValue,
 )
+from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import enum_type, qualified_name
 from jitlite.ir.graph import constant_of
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
-from jitlite.ir.unit import Function
 from jitlite.source import CompileError, NotSupportedError, SourceRange
 
 
@@ -56,16 +60,6 @@ class Scope(Protocol):
     def resolver(self) -> Resolver: ...
 
 
-class Program(Protocol):
-    """Who compiles the functions that are called."""
-
-    def function_for(
-        self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
-    ) -> Function:
-        """The script function of a Python function, with the signature of another function if one is given."""
-        ...
-
-
 def _builtin(name: str) -> BuiltinFunction:
     return BuiltinFunction(name)
 
@@ -73,19 +67,22 @@ def _builtin(name: str) -> BuiltinFunction:
 _ATEN_BUILTINS = (
     "len", "hex", "oct", "round", "hash", "all", "any", "divmod", "sum", "ord", "chr", "bin", "pow", "sorted",
 )  # fmt: skip
+_MAGIC_BUILTINS = ("len", "round", "hash", "divmod")
 _FORMS = (
-    "tuple", "getattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice",
+    "tuple", "getattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice", "super",
 )  # fmt: skip
 
 BUILTINS: dict[str, SugaredValue] = {
     "print": PrintValue(),
-    "int": Cast(T.INT, "aten::Int"),
-    "float": Cast(T.FLOAT, "aten::Float"),
-    "bool": Cast(T.BOOL, "aten::Bool"),
-    "str": Cast(T.STRING, "aten::str"),
-    "complex": Cast(T.COMPLEX, "aten::Complex"),
-    **{n: _builtin(f"aten::{n}") for n in _ATEN_BUILTINS},
-    **{n: _builtin(f"prim::{n}") for n in ("id", "min", "max", "abs", "rangelist")},
+    "int": MagicFunction("__int__", Cast(T.INT, "aten::Int")),
+    "float": MagicFunction("__float__", Cast(T.FLOAT, "aten::Float")),
+    "bool": MagicFunction("__bool__", Cast(T.BOOL, "aten::Bool")),
+    "str": MagicFunction("__str__", Cast(T.STRING, "aten::str")),
+    "complex": MagicFunction("__complex__", Cast(T.COMPLEX, "aten::Complex")),
+    **{n: _builtin(f"aten::{n}") for n in _ATEN_BUILTINS if n not in _MAGIC_BUILTINS},
+    **{n: MagicFunction(f"__{n}__", _builtin(f"aten::{n}")) for n in _MAGIC_BUILTINS},
+    **{n: _builtin(f"prim::{n}") for n in ("id", "min", "max", "rangelist")},
+    "abs": MagicFunction("__abs__", _builtin("prim::abs")),
     **{n: SpecialForm(n) for n in _FORMS},
     # only AssertionError is known without Python, so that `assert` works everywhere
     "AssertionError": ExceptionClass(AssertionError, None),
@@ -192,7 +189,38 @@ def _form(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
 
 
 def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    return OverloadedFunction(meaning.name, [PythonFunction(scope, meaning.object, s) for s in meaning.overloads])
+    def candidates(called_at: SourceRange) -> list[FunctionValue]:
+        declare = scope.program.function_for
+        return [FunctionValue(declare(meaning.object, called_at, signature)) for signature in meaning.overloads]
+
+    return OverloadedFunction(meaning.name, candidates)
+
+
+class OperatorPacket(BuiltinFunction):
+    """`torch.ops.aten.add`, whose attributes are its overloads."""
+
+    def __init__(self, scope: Scope, name: str, packet: Any) -> None:
+        super().__init__(name)
+        self.scope = scope
+        self.packet = packet
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        if name in self.packet.overloads():
+            return sugared_from_python(self.scope, getattr(self.packet, name), name, range)
+        known = ", ".join(self.packet.overloads())
+        raise CompileError(f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {known}")
+
+
+def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    if meaning.object is math.pow:
+        return FloatPower()
+    if isinstance(meaning.object, torch._ops.OpOverloadPacket):
+        return OperatorPacket(scope, meaning.name, meaning.object)
+    if isinstance(meaning.object, torch._ops.OpOverload):
+        overload = meaning.object._schema.overload_name
+        only = [found for found in ops.lookup(meaning.name) if found.schema.overload == overload]
+        return BuiltinFunction(meaning.name, candidates=only)
+    return BuiltinFunction(meaning.name)
 
 
 def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
@@ -217,16 +245,26 @@ def _exception(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVal
     return ExceptionClass(cls, name)
 
 
-_CONTEXT_ARGUMENTS: dict[str, list[Argument]] = {
-    "inference_mode": [Argument("mode", T.BOOL, default=True, default_text="True")],
-    "set_grad_enabled": [Argument("mode", T.BOOL)],
-    "autocast": [
+def _amp_arguments(dtype: torch.dtype) -> list[Argument]:
+    return [
+        Argument("enabled", T.BOOL, default=True, default_text="True"),
+        Argument("dtype", T.INT, default=dtype, default_text=str(dtype)),
+        Argument("cache_enabled", T.BOOL, default=True, default_text="True"),
+    ]
+
+
+_CONTEXT_ARGUMENTS: dict[Any, list[Argument]] = {
+    torch.inference_mode: [Argument("mode", T.BOOL, default=True, default_text="True")],
+    torch.set_grad_enabled: [Argument("mode", T.BOOL)],
+    torch.cpu.amp.autocast: _amp_arguments(torch.bfloat16),
+    torch.cuda.amp.autocast: _amp_arguments(torch.float16),
+    torch.autocast: [
         Argument("device_type", T.STRING),
         Argument("dtype", T.OptionalType.of(T.INT), default=None, default_text="None"),
         Argument("enabled", T.BOOL, default=True, default_text="True"),
         Argument("cache_enabled", T.OptionalType.of(T.BOOL), default=None, default_text="None"),
     ],
-    "record_function": [
+    torch.autograd.profiler.record_function: [
         Argument("name", T.STRING),
         Argument("args", T.OptionalType.of(T.STRING), default=None, default_text="None"),
     ],
@@ -235,7 +273,7 @@ _CONTEXT_ARGUMENTS: dict[str, list[Argument]] = {
 
 
 def _context(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    return ContextClass(meaning.object, _CONTEXT_ARGUMENTS.get(meaning.object.__name__, []))
+    return ContextClass(meaning.object, _CONTEXT_ARGUMENTS.get(meaning.object, []))
 
 
 def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
@@ -266,7 +304,7 @@ def _annotated(annotation: object, empty: object, range: SourceRange, resolver: 
 _MAKERS: dict[Kind, _Maker] = {
     Kind.CONSTANT: lambda scope, m, range: ConstantSugar(m.object),
     Kind.FORM: _form,
-    Kind.OPERATOR: lambda scope, m, range: FloatPower() if m.object is math.pow else BuiltinFunction(m.name),
+    Kind.OPERATOR: _operator,
     Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
     Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
     Kind.IGNORED: _ignored,
@@ -281,6 +319,11 @@ _MAKERS: dict[Kind, _Maker] = {
     Kind.EXCEPTION: _exception,
 }
 """How each kind of Python object becomes a sugared value; kinds that are missing cannot be used as values."""
+
+
+def register_kind(kind: Kind, make: _Maker) -> None:
+    """Say how Python objects of a kind become sugared values, where that is known further up only."""
+    _MAKERS[kind] = make
 
 
 def _dispatch(meaning: Meaning) -> BooleanDispatch:

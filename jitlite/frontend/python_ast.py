@@ -19,13 +19,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar
 
 from jitlite.frontend import tree as t
+from jitlite.frontend.decorators import with_contexts
 from jitlite.frontend.ignored_blocks import IgnoredBlock, read_ignored_block
 from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, statement_builder
 from jitlite.frontend.python_source import (
@@ -93,11 +95,28 @@ def _return(b: Builder, node: ast.Return) -> t.Stmt:
 
 @statement_builder(ast.Raise)
 def _raise(b: Builder, node: ast.Raise) -> t.Stmt:
-    """The cause of `raise exception from cause` is left out."""
     place = b.at.first(node, len("raise"))
     if node.exc is None:
-        raise NotSupportedError("raise without an exception is not supported", place, hint="name the exception")
+        return t.RaiseAgain(range=place)
+    if node.cause is not None:
+        return t.RaiseFrom(b.expression(node.exc), b.expression(node.cause), range=place)
     return t.Raise(b.expression(node.exc), range=place)
+
+
+@statement_builder(ast.Try)
+def _try(b: Builder, node: ast.Try) -> t.Stmt:
+    place = b.at.first(node, len("try"))
+    handlers = tuple(_handler(b, handler) for handler in node.handlers)
+    return t.Try(b.body(node.body), handlers, b.body(node.orelse), b.body(node.finalbody), range=place)
+
+
+def _handler(b: Builder, node: ast.ExceptHandler) -> t.Handler:
+    place = b.at.first(node, len("except"))
+    type, name = b.optional(node.type), None
+    if node.name is not None and type is not None:
+        before = re.compile(r"\bas\s+").search(b.at.source.text, type.range.end)
+        name = b.ident(node.name, before.end() if before else place.start)
+    return t.Handler(type, name, b.body(node.body), range=place)
 
 
 @statement_builder(ast.Assert)
@@ -140,25 +159,19 @@ def _if(b: Builder, node: ast.If) -> t.Stmt:
 
 @statement_builder(ast.While)
 def _while(b: Builder, node: ast.While) -> t.Stmt:
-    _no_else(b, node, "while")
-    return t.While(b.expression(node.test), b.body(node.body), range=b.at.first(node, len("while")))
+    loop = t.While(b.expression(node.test), b.body(node.body), range=b.at.first(node, len("while")))
+    return _with_else(b, loop, node)
 
 
 @statement_builder(ast.For)
 def _for(b: Builder, node: ast.For) -> t.Stmt:
-    _no_else(b, node, "for")
     targets, iterables = (b.expression(node.target),), (b.expression(node.iter),)
-    return t.For(targets, iterables, b.body(node.body), range=b.at.first(node, len("for")))
+    loop = t.For(targets, iterables, b.body(node.body), range=b.at.first(node, len("for")))
+    return _with_else(b, loop, node)
 
 
-def _no_else(b: Builder, node: ast.For | ast.While, kind: str) -> None:
-    if node.orelse:
-        start = b.at.source.text.rfind("else", b.at.end(node.body[-1]), b.at.start(node.orelse[0]))
-        raise NotSupportedError(
-            f"else branches of {kind} loops aren't supported",
-            b.at.range(start, start + len("else")),
-            hint="set a flag before break and test it after the loop",
-        )
+def _with_else(b: Builder, loop: t.For | t.While, node: ast.For | ast.While) -> t.Stmt:
+    return t.LoopElse(loop, b.body(node.orelse), range=loop.range) if node.orelse else loop
 
 
 @statement_builder(ast.With)
@@ -284,7 +297,8 @@ class FunctionSource:
     """The tree of a Python function and what compiling it needs besides.
 
     `parameters` are what `inspect.signature` says, for the values of defaults; `function` is the function under any
-    decorators and methods, for its globals and closure; `ignored` are blocks that are left to Python.
+    decorators and methods, for its globals and closure; `ignored` are blocks that are left to Python; `contexts` says
+    what the names denote that stand for its decorators.
     """
 
     definition: t.Def
@@ -292,6 +306,7 @@ class FunctionSource:
     function: FunctionType
     parameters: Mapping[str, inspect.Parameter]
     ignored: Sequence[IgnoredBlock] = ()
+    contexts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def defaults(self) -> dict[str, object]:
@@ -300,8 +315,9 @@ class FunctionSource:
 
     @property
     def ignored_functions(self) -> dict[str, Callable[..., Any]]:
-        """The ignored blocks as functions, under the names that the tree calls them by."""
-        return {block.name: block.function(self.function, self.source.first_line) for block in self.ignored}
+        """The ignored blocks as functions, and the decorators, under the names that the tree calls them by."""
+        blocks = {block.name: block.function(self.function, self.source.first_line) for block in self.ignored}
+        return {**blocks, **self.contexts}
 
 
 def function_tree(fn: object, *, name: str | None = None, self_name: str | None = None) -> FunctionSource:
@@ -322,7 +338,9 @@ def function_tree(fn: object, *, name: str | None = None, self_name: str | None 
     node = definition_of(function, parsed)
     builder = Builder(parsed.positions, parsed.comments)
     definition = _guarded(builder, partial(_function, builder, node, name, self_name))
-    return FunctionSource(definition, source, function, inspect.signature(function).parameters, builder.ignored)
+    definition, contexts = with_contexts(fn, definition)
+    parameters = inspect.signature(function).parameters
+    return FunctionSource(definition, source, function, parameters, builder.ignored, contexts)
 
 
 def parse_functions(text: str, filename: str | None = None) -> list[t.Def]:

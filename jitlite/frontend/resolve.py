@@ -23,6 +23,7 @@ import torch
 from torch import _jit_internal
 
 from jitlite.frontend.builtin_names import builtin_op_name, cuda_op_name
+from jitlite.frontend.decorators import context_of_wrapper
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.unit import Function
 from jitlite.source import did_you_mean
@@ -31,10 +32,13 @@ from jitlite.source import did_you_mean
 
 
 class Resolver:
-    """Looks names up in one mapping; see `FunctionResolver` for a function's own scope."""
+    """Looks names up in one mapping, then asks a callback; see `FunctionResolver` for a function's own scope."""
 
-    def __init__(self, scope: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, scope: Mapping[str, object] | None = None, callback: Callable[[str], object] | None = None
+    ) -> None:
         self.scope = {} if scope is None else scope
+        self.callback = callback
 
     def lookup(self, name: str) -> object:
         """The object that `name` denotes.
@@ -44,6 +48,9 @@ class Resolver:
         """
         if name in self.scope:
             return self.scope[name]
+        found = None if self.callback is None else self.callback(name)
+        if found is not None:
+            return found
         if hasattr(builtins, name):
             return getattr(builtins, name)
         raise LookupError(name)
@@ -157,7 +164,7 @@ class Meaning:
 _PYTHON_FORM_NAMES = (
     "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "int", "float", "bool", "str",
     "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
-    "sorted", "list", "dict", "tuple", "id", "hash", "pow", "reversed", "slice", "set", "frozenset",
+    "sorted", "list", "dict", "tuple", "id", "hash", "pow", "reversed", "slice", "set", "frozenset", "super",
 )  # fmt: skip
 _PYTHON_FORMS: dict[Any, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
@@ -388,7 +395,7 @@ def boolean_dispatch(fn: Callable[..., Any]) -> BooleanDispatch | None:
 def original_function(fn: Any) -> Any:
     """The function that the user wrote, freed of `script_if_tracing`, `torch.jit.script` and `functools.wraps`.
 
-    As in torch.jit, a decorator that wraps a function is not part of what is compiled.
+    As in torch.jit, a decorator that wraps a function is not part of what is compiled, except for contexts of torch.
     """
     seen: set[int] = set()
     while id(fn) not in seen:
@@ -397,7 +404,7 @@ def original_function(fn: Any) -> Any:
             fn = fn.__original_fn
         elif type(fn).__name__ == "ScriptFunction" and hasattr(fn, "_torchdynamo_inline"):
             fn = fn._torchdynamo_inline
-        elif hasattr(fn, "__wrapped__"):
+        elif hasattr(fn, "__wrapped__") and context_of_wrapper(fn) is None:
             fn = fn.__wrapped__
     return fn
 

@@ -7,7 +7,7 @@ The emitter writes and reads variables with nodes, whatever the control flow aro
 
 `to_ssa` runs the steps in order; each leaves a graph that can be printed:
 
-1. `add_control_flow_variables`: ifs and loops get inputs and outputs for the variables their blocks set
+1. `add_control_flow_variables`: ifs, loops and tries get inputs and outputs for the variables their blocks set
 2. `replace_loop_exits`: break and continue become `prim::LoopContinuation(condition, carried...)`
 3. `inline_loop_conditions`: the condition block of a loop moves to where it is evaluated (`loops.py`)
 4. `erase_variables`: every Load is replaced by the value stored last, and Loads and Stores go
@@ -16,10 +16,10 @@ The emitter writes and reads variables with nodes, whatever the control flow aro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from jitlite.frontend.exits import transform_exits
+from jitlite.frontend.exits import FINALLY, transform_exits
 from jitlite.frontend.loops import inline_loop_conditions, move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -101,7 +101,9 @@ class _ControlFlowVariables:
         for node in block.nodes:
             if node.kind == "prim::Store":
                 self.types.set(node.attributes["name"], node.input.type)
-            elif node.kind == "prim::If":
+            elif node.kind in ("prim::If", "prim::Try"):
+                if node.kind == "prim::Try":
+                    self._keep_in_cells(node)
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
@@ -124,6 +126,39 @@ class _ControlFlowVariables:
             _add_block_output(else_block, else_type, name)
             _add_node_output(node, unified, name)
 
+    def _keep_in_cells(self, node: Node) -> None:
+        """Let every variable that the body of a try sets be a cell, from which the handler, or finally, reads it.
+
+        The body may be left anywhere, so no value of it can be a block output then. In the body itself the variable
+        stays a variable; what is stored in it goes to the cell too.
+        """
+        body, handler = node.blocks
+        stores: dict[str, list[Node]] = {}
+        for store in _stores(body):
+            stores.setdefault(store.attributes["name"], []).append(store)
+        for name in sorted(stores):
+            outer_type = self.types.get(name)
+            if outer_type is None:
+                continue
+            stored = [outer_type, *(store.input.type for store in stores[name])]
+            unified = T.unify_all(map(T.unshaped, stored), default_to_union=True)
+            assert unified is not None
+            self._keep_in_cell(node, name, outer_type, unified, stores[name])
+
+    def _keep_in_cell(self, node: Node, name: str, outer: Type, type: Type, stores: list[Node]) -> None:
+        graph = node.graph
+        with graph.inserting_before(node):
+            before = graph.insert("prim::Load", (), (outer,), {"name": name}, node.range).output
+            cell = graph.insert("prim::ListConstruct", (before,), (T.ListType.of(type),), None, node.range).output
+        for store in stores:
+            graph.create("prim::SetCell", (cell, store.input), range=store.range).insert_after(store)
+        handler = node.blocks[1]
+        place = node.next if FINALLY in node.attributes else next(handler.nodes, handler.return_node)
+        assert place is not None
+        with graph.inserting_before(place):
+            found = graph.insert("prim::GetCell", (cell,), (type,), None, node.range).output
+            graph.insert("prim::Store", (found,), (), {"name": name}, node.range)
+
     def _visit_loop(self, node: Node) -> None:
         # The condition block sets no variables of its surroundings: it holds one expression.
         _, body = node.blocks
@@ -145,6 +180,25 @@ class _ControlFlowVariables:
             _add_block_input(body, unified, name)
             _add_block_output(body, body_types[name], name)
             _add_node_output(node, unified, name)
+
+
+def _stores(block: Block) -> Iterator[Node]:
+    """The Stores in the block that set variables of the function and give them another value."""
+    for node in block.nodes:
+        if node.kind == "prim::Store" and not _only_refines(node):
+            yield node
+        elif node.kind not in ("prim::Closure", "prim::ComprehensionScope"):
+            for inner in node.blocks:
+                yield from _stores(inner)
+
+
+def _only_refines(store: Node) -> bool:
+    """Does the Store say no more than that the variable's value is of a narrower type?"""
+    cast = store.input.node
+    if cast.kind != "prim::unchecked_cast":
+        return False
+    load = cast.input.node
+    return load.kind == "prim::Load" and load.attributes["name"] == store.attributes["name"]
 
 
 def _load(graph: Graph, name: str, type: Type) -> Node:
@@ -188,7 +242,7 @@ def _replace_exits_of_function(block: Block) -> None:
 
 def _replace_exits(block: Block, loop: Node | None, false: Value) -> None:
     for node in block.nodes:
-        if node.kind == "prim::If":
+        if node.kind in ("prim::If", "prim::Try"):
             for inner in node.blocks:
                 _replace_exits(inner, loop, false)
         elif node.kind == "prim::Loop":

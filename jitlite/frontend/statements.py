@@ -1,17 +1,19 @@
-"""Statements: control flow, raise, assert, with, del. Assignments are in `assignment.py`."""
+"""Statements: control flow, assert, with, del. Assignments are in `assignment.py`, raise and try in `exceptions.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emitter import Emitter, statement
-from jitlite.frontend.iteration import emit_for, emit_loop
-from jitlite.frontend.scope import Condition, Frame, RefinementSet
+from jitlite.frontend.iteration import Body, emit_for, emit_loop
+from jitlite.frontend.magic import call_magic
+from jitlite.frontend.objects import ObjectDefinition
+from jitlite.frontend.scope import Condition, Frame
 from jitlite.frontend.values import ContextClass, ExceptionClass, ExceptionInstance, SimpleValue
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Value
+from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, NotSupportedError, SourceRange
 
@@ -61,30 +63,10 @@ def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> Non
     if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
         raise NotSupportedError("del deletes one item, not a slice", target.range)
     container = em.emit(target.value)
-    em.op("aten::Delete", [container, em.emit(target.indices[0])], range=range)
-
-
-@statement(tree.Raise)
-def emit_raise(em: Emitter, stmt: tree.Raise) -> None:
-    raised = em.emit_sugared(stmt.exception)
-    if isinstance(raised, ExceptionClass):
-        raised = ExceptionInstance(raised, em.constant("", stmt.range))
-    if not isinstance(raised, ExceptionInstance):
-        raise CompileError(
-            "exceptions must derive from BaseException", stmt.exception.range, found=raised.kind,
-            hint='write `raise RuntimeError("...")`',
-        )  # fmt: skip
-    raise_exception(em, raised, stmt.range)
-
-
-def raise_exception(em: Emitter, raised: ExceptionInstance, range: SourceRange) -> None:
-    """Emit the raising of `raised` and mark the block as left."""
-    message = raised.message
-    if message.type is not T.STRING:
-        message = em.op("aten::str", [message], range=range)
-    qualified = em.constant(raised.cls.qualified, range, None if raised.cls.qualified is None else T.STRING)
-    em.node("prim::RaiseException", [message, qualified], [], range)
-    em.leaving.add(em.frame.block)
+    index = em.emit(target.indices[0])
+    if call_magic(em, range, container, "__delitem__", index) is not None:
+        return
+    em.op("aten::Delete", [container, index], range=range)
 
 
 @statement(tree.Assert)
@@ -116,58 +98,81 @@ def emit_if_else(
         insert_refinements(em, refinements, range)
         em.emit_statements(then if condition.static else orelse)
         return
-    node = em.node("prim::If", [condition.value], [], range)
+    refinements = condition.refinements
+
+    def emit_then() -> None:
+        insert_refinements(em, refinements, range)
+        em.emit_statements(then)
+
+    def emit_orelse() -> None:
+        insert_refinements(em, refinements.negation(), range)
+        em.emit_statements(orelse)
+
+    emit_branches(em, range, condition.value, emit_then, emit_orelse)
+
+
+Sides = tuple[str, str, str]
+"""What two blocks are called in errors, and what the statement is that they belong to."""
+
+IF_SIDES: Sides = ("true branch", "false branch", "if")
+
+
+def emit_branches(
+    em: Emitter,
+    range: SourceRange,
+    condition: Value,
+    then: Callable[[], None],
+    orelse: Callable[[], None],
+    sides: Sides = IF_SIDES,
+) -> None:
+    """Emit an if whose branches are emitted by `then` and `orelse`."""
+    node = em.node("prim::If", [condition], [], range)
     true_block, false_block = node.add_block(), node.add_block()
-    true_frame = _emit_branch(em, true_block, then, condition.refinements, range)
-    false_frame = _emit_branch(em, false_block, orelse, condition.refinements.negation(), range)
+    with em.inside(true_block) as true_frame:
+        then()
+    with em.inside(false_block) as false_frame:
+        orelse()
+    merge_branches(em, range, (true_block, true_frame), (false_block, false_frame), sides)
+
+
+def merge_branches(
+    em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame], sides: Sides
+) -> None:
+    """Bring the variables that both branches define, or the only branch that goes on, into the frame around."""
+    (true_block, true_frame), (false_block, false_frame) = true, false
     if {true_block, false_block} <= em.leaving | em.jumping:
         (em.leaving if {true_block, false_block} <= em.leaving else em.jumping).add(em.frame.block)
         return
-    _merge_branches(em, range, (true_block, true_frame), (false_block, false_frame))
-
-
-def _emit_branch(
-    em: Emitter, block: Block, statements: Sequence[tree.Stmt], refinements: RefinementSet, range: SourceRange
-) -> Frame:
-    with em.inside(block) as frame:
-        insert_refinements(em, refinements, range)
-        em.emit_statements(statements)
-    return frame
-
-
-def _merge_branches(em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame]) -> None:
-    """Bring the variables that both branches define, or the only branch that goes on, into the frame around."""
-    (true_block, true_frame), (false_block, false_frame) = true, false
     for name in sorted({*true_frame.types, *false_frame.types}):
         types = []
-        for (block, frame), side in ((true, "true"), (false, "false")):
+        for (block, frame), side in ((true, sides[0]), (false, sides[1])):
             found = None if block in em.leaving else frame.type_of(name)
             if found is None and block not in em.leaving and block not in em.jumping:
-                em.frame.reasons[name] = f"{name} is not defined in the {side} branch of the if at {range.location()}"
+                em.frame.reasons[name] = f"{name} is not defined in the {side} of the {sides[2]} at {range.location()}"
             types.append(found)
-        merged = _merged_type(em, range, name, types, (true_block, false_block))
+        merged = _merged_type(em, range, name, types, (true_block, false_block), sides)
         if merged is None:
             continue
         for block, own, other in ((true_block, types[0], types[1]), (false_block, types[1], types[0])):
             gone = own is None or (block in em.jumping and not T.is_subtype(own, merged))
             if gone:
-                _store_placeholder(em, block, name, other or merged)
+                store_placeholder(em, block, name, other or merged)
         em.frame.types[name] = merged
         em.frame.sugared.pop(name, None)
         em.frame.reasons.pop(name, None)
 
 
-def _store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
-    """In a branch that leaves, give a variable of the other branch a value that is never read."""
+def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
+    """At the end of a block, give a variable of another block a value that is never read."""
     with em.graph.inserting_at_end(block):
         value = em.uninitialized(type)
         em.graph.insert("prim::Store", (value,), (), {"name": name})
 
 
 def _merged_type(
-    em: Emitter, range: SourceRange, name: str, types: Sequence[Type | None], blocks: tuple[Block, Block]
+    em: Emitter, range: SourceRange, name: str, types: Sequence[Type | None], blocks: tuple[Block, Block], sides: Sides
 ) -> Type | None:
-    """The type of a variable after an if; None where it is not defined afterwards."""
+    """The type of a variable after an if or try; None where it is not defined afterwards."""
     true, false = types
     gone = [block in em.leaving or block in em.jumping for block in blocks]
     if true is None or false is None:
@@ -182,46 +187,126 @@ def _merged_type(
     merged = T.unify(true, false, default_to_union=widen)
     if merged is None:
         message = (
-            f"Type mismatch: {name} is set to type {true.annotation} in the true branch and type "
-            f"{false.annotation} in the false branch"
+            f"Type mismatch: {name} is set to type {true.annotation} in the {sides[0]} and type "
+            f"{false.annotation} in the {sides[1]}"
         )
         if outer is not None:
             raise CompileError(message, range)
-        em.frame.reasons[name] = f"{message} of the if at {range.location()}, and was used here"
+        em.frame.reasons[name] = f"{message} of the {sides[2]} at {range.location()}, and was used here"
     return merged
 
 
 # -- loops
 @statement(tree.While)
-def emit_while(em: Emitter, stmt: tree.While) -> None:
-    emit_loop(em, stmt.range, lambda: em.emit_statements(stmt.body), condition=stmt.cond)
-
-
 @statement(tree.For)
-def emit_for_statement(em: Emitter, stmt: tree.For) -> None:
-    emit_for(em, stmt.range, stmt.targets, stmt.iterables[0], lambda: em.emit_statements(stmt.body))
+def emit_loop_statement(em: Emitter, stmt: tree.While | tree.For) -> None:
+    _emit_loop_statement(em, stmt, None)
+
+
+def _emit_loop_statement(em: Emitter, stmt: tree.While | tree.For, on_break: Callable[[], None] | None) -> None:
+    body = Body(lambda: em.emit_statements(stmt.body), jumps_in(stmt.body), on_break)
+    if isinstance(stmt, tree.While):
+        emit_loop(em, stmt.range, body, condition=stmt.cond)
+    else:
+        emit_for(em, stmt.range, stmt.targets, stmt.iterables[0], body)
+
+
+def jumps_in(statements: Sequence[tree.Tree]) -> frozenset[type[tree.Stmt]]:
+    """Which of `Break` and `Continue` occur in a loop's body and are about that loop."""
+    found: set[type[tree.Stmt]] = set()
+    waiting: list[tree.Tree] = list(statements)
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, tree.Break | tree.Continue):
+            found.add(type(at))
+        elif isinstance(at, tree.LoopElse):
+            waiting.extend(at.orelse)
+        elif not isinstance(at, tree.For | tree.While | tree.Def | tree.Expr):
+            waiting.extend(at.children())
+    return frozenset(found)
+
+
+@statement(tree.LoopElse)
+def emit_loop_else(em: Emitter, stmt: tree.LoopElse) -> None:
+    """A loop with an else, which is run unless a break says otherwise."""
+    if tree.Break not in jumps_in(stmt.loop.body):
+        _emit_loop_statement(em, stmt.loop, None)
+        if em.frame.block not in em.leaving:
+            em.emit_statements(stmt.orelse)
+        return
+    completed = em.temporary("completed")
+    start = em.graph.insert("prim::Store", (em.constant(True, stmt.range),), (), {"name": completed})
+    loop_frame, breaks = em.frame, list[tuple[Node, dict[str, Type]]]()
+
+    def on_break() -> None:
+        store = em.graph.insert("prim::Store", (em.constant(False, stmt.range),), (), {"name": completed})
+        breaks.append((store, _defined_within(em.frame, loop_frame)))
+
+    _emit_loop_statement(em, stmt.loop, on_break)
+    found = _carry_out(em, start, breaks)
+    goes_on = em.frame.load(em, completed, T.BOOL)
+
+    def import_found() -> None:
+        for name, (temporary, type) in found.items():
+            em.frame.store(em, name, em.frame.load(em, temporary, type), type, stmt.range)
+
+    emit_branches(em, stmt.range, goes_on, lambda: em.emit_statements(stmt.orelse), import_found, _LOOP_SIDES)
+
+
+_LOOP_SIDES: Sides = ("else", "body", "loop")
+
+
+def _defined_within(frame: Frame, outer: Frame) -> dict[str, Type]:
+    """The variables that are defined in the frame or those around it, but not in `outer`."""
+    names = {n for n in frame.names() if not n.startswith("$") and not outer.is_defined(n)}
+    return {name: type for name in names if (type := frame.type_of(name)) is not None}
+
+
+def _carry_out(
+    em: Emitter, before: Node, breaks: Sequence[tuple[Node, dict[str, Type]]]
+) -> dict[str, tuple[str, Type]]:
+    """Carry the variables that every break finds defined out of the loop; gives a temporary and the type of each."""
+    carried: dict[str, tuple[str, Type]] = {}
+    for name in sorted(set.intersection(*(set(types) for _, types in breaks))) if breaks else ():
+        type = T.unify_all([types[name] for _, types in breaks])
+        if type is None:
+            continue
+        temporary = em.temporary(name)
+        carried[name] = temporary, type
+        with em.graph.inserting_before(before):
+            em.graph.insert("prim::Store", (em.uninitialized(type),), (), {"name": temporary})
+        for jump, types in breaks:
+            with em.graph.inserting_before(jump):
+                em.graph.insert("prim::Store", (em.frame.load(em, name, types[name]),), (), {"name": temporary})
+    return carried
 
 
 @statement(tree.Break)
 def emit_break(em: Emitter, stmt: tree.Break) -> None:
-    _emit_jump(em, stmt, "break", "prim::BreakStmt")
+    emit_jump(em, "break", stmt.range)
 
 
 @statement(tree.Continue)
 def emit_continue(em: Emitter, stmt: tree.Continue) -> None:
-    _emit_jump(em, stmt, "continue", "prim::ContinueStmt")
+    emit_jump(em, "continue", stmt.range)
 
 
-def _emit_jump(em: Emitter, stmt: tree.Stmt, word: str, kind: str) -> None:
+def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
+    """Emit a `break` or `continue`."""
     if em.loop == "none":
-        raise CompileError(f"'{word}' outside loop", stmt.range)
-    if em.loop == "unrolled":
+        raise CompileError(f"'{word}' outside loop", range)
+    if em.loop == "finally":
         raise NotSupportedError(
-            f"'{word}' inside a loop over a tuple or module container, which is unrolled at compile time",
-            stmt.range,
-            hint="loop over a list",
+            f"'{word}' that leaves a finally, and drops what was raised, isn't supported",
+            range,
+            hint="set a flag in the finally and test it behind",
         )
-    em.node(kind, [], [], stmt.range)
+    if em.leave_try is not None:
+        em.leave_try(word)
+    else:
+        if word == "break" and em.on_break is not None:
+            em.on_break()
+        em.node("prim::BreakStmt" if word == "break" else "prim::ContinueStmt", [], [], range)
     em.jumping.add(em.frame.block)
 
 
@@ -231,7 +316,7 @@ def emit_with(em: Emitter, stmt: tree.With) -> None:
     entered: list[Value] = []
     for item in stmt.items:
         manager = _emit_context_manager(em, item)
-        node = em.node("prim::Enter", [manager], [T.NONE], item.range)
+        node = em.node("prim::Enter", [manager], [_entered_type(em, manager, item.range)], item.range)
         entered.append(manager)
         if item.target is not None:
             em.assign(item.target.name.name, SimpleValue(node.output), item.target.range)
@@ -239,6 +324,24 @@ def emit_with(em: Emitter, stmt: tree.With) -> None:
     # also behind a return: `exits.py` reads off the pair which nodes the manager encloses
     for manager in reversed(entered):
         em.node("prim::Exit", [manager], [T.NONE], stmt.range)
+
+
+def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:
+    """What `__enter__` gives.
+
+    Raises:
+        CompileError: where the class has no `__enter__` and `__exit__`, or they do not compile.
+    """
+    definition = manager.type.definition if isinstance(manager.type, T.ClassType) else None
+    if not isinstance(definition, ObjectDefinition):
+        return T.NONE
+    methods = [definition.method(name) for name in ("__enter__", "__exit__")]
+    results = [definition.program.ready(m, range).schema for m in methods if m is not None]
+    if len(results) < 2:
+        raise CompileError(
+            f"'{manager.type.annotation}' object is no context manager", range, hint="define __enter__ and __exit__"
+        )
+    return results[0].returns[0].type
 
 
 def _emit_context_manager(em: Emitter, item: tree.WithItem) -> Value:

@@ -233,6 +233,36 @@ class While(Stmt):
 
 
 @dataclass(frozen=True, repr=False)
+class LoopElse(Stmt):
+    """`loop` with `else: orelse`, which is run unless the loop is left by break."""
+
+    kind = "loop else"
+    loop: For | While
+    orelse: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Handler(Tree):
+    """`except type as name: body`."""
+
+    kind = "except"
+    type: Expr | None
+    name: Ident | None
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Try(Stmt):
+    """`try: body`, handlers, `else: orelse`, `finally: final`."""
+
+    kind = "try"
+    body: tuple[Stmt, ...]
+    handlers: tuple[Handler, ...]
+    orelse: tuple[Stmt, ...]
+    final: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, repr=False)
 class Global(Stmt):
     """`global names`."""
 
@@ -274,6 +304,22 @@ class Raise(Stmt):
 
     kind = "raise"
     exception: Expr
+
+
+@dataclass(frozen=True, repr=False)
+class RaiseFrom(Stmt):
+    """`raise exception from cause`."""
+
+    kind = "raise from"
+    exception: Expr
+    cause: Expr
+
+
+@dataclass(frozen=True, repr=False)
+class RaiseAgain(Stmt):
+    """`raise` alone, in a handler."""
+
+    kind = "raise again"
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from jitlite.frontend.builder import MAX_INT, Builder
+from jitlite.frontend.builtin_names import PYTHON_METHODS
+from jitlite.frontend.python_arguments import call_operator
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Value, constant_of, is_constant
-from jitlite.ir.overloads import NamedValue, match_schema
-from jitlite.ir.schema import Argument, function_schema
+from jitlite.ir.overloads import MatchedSchema, NamedValue, match_schema, match_schemas
+from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.source import CompileError, SourceRange, did_you_mean
@@ -42,7 +44,10 @@ class SugaredValue:
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         raise CompileError(f"hasattr's first argument must be an object or module, got {self.kind}", range)
 
-    def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value) -> None:
+    def set_attr(
+        self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None
+    ) -> None:
+        """Assign to an attribute; `declared` is the type of an annotation."""
         raise CompileError(f"cannot assign to attribute '{name}' of {self.kind}", range)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
@@ -86,6 +91,9 @@ TENSOR_PROPERTIES: dict[str, str] = {
 }
 """Tensor attributes that are not methods, and the operators that read them."""
 
+_TENSOR_FORMS = frozenset({"tolist", "__getitem__", *PYTHON_METHODS})
+"""Tensor methods that are not simply an operator."""
+
 DEVICE_PROPERTIES = {"type": "prim::type", "index": "prim::index"}
 
 
@@ -110,8 +118,8 @@ class SimpleValue(SugaredValue):
         this = NamedValue("self", self.value, range=range)
         if name == "type" and T.is_subtype(self.value.type, T.TENSOR):
             return BuiltinFunction("aten::to", this)
-        if name == "tolist" and T.is_subtype(self.value.type, T.TENSOR):
-            return SpecialForm("tolist", self)
+        if name in _TENSOR_FORMS and T.is_subtype(self.value.type, T.TENSOR):
+            return SpecialForm(name, self)
         if ops.lookup(f"aten::{name}"):
             return BuiltinFunction(f"aten::{name}", this)
         raise CompileError(
@@ -132,6 +140,8 @@ class SimpleValue(SugaredValue):
         elif isinstance(t, T.TupleType) and t.names and name in t.names:
             position = t.names.index(name)
             return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
+        elif isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
+            return t.definition.find_attr(b, range, self.value, name)  # type: ignore[no-any-return]
         elif isinstance(t, T.EnumType) and name in ("name", "value"):
             kind, output = ("prim::EnumName", T.STRING) if name == "name" else ("prim::EnumValue", t.value_type)
             return SimpleValue(b.node(kind, [self.value], [output], range).output)
@@ -146,6 +156,10 @@ class SimpleValue(SugaredValue):
             return [n for n in dir(torch.Tensor) if not n.startswith("_")]
         if isinstance(t, T.TupleType) and t.names:
             return list(t.names)
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return list(t.definition.attribute_names())
+        if isinstance(t, T.InterfaceType):
+            return list(t.methods)
         python_type: type | None = str if t is T.STRING else None
         if isinstance(t, T.ListType | T.DictType):
             python_type = list if isinstance(t, T.ListType) else dict
@@ -156,8 +170,32 @@ class SimpleValue(SugaredValue):
         if isinstance(t, T.TupleType) and t.names is not None:
             return name in t.names
         if isinstance(t, T.ClassType):
-            return name in t.attributes or name in t.methods
+            return bool(t.definition is not None and t.definition.has_attr(b, range, name))
+        if isinstance(t, T.InterfaceType):
+            return name in t.methods
         return super().has_attr(b, range, name)
+
+    def set_attr(
+        self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None
+    ) -> None:
+        t = self.value.type
+        if not isinstance(t, T.ClassType) or t.definition is None:
+            return super().set_attr(b, range, name, value, declared)
+        t.definition.set_attr(b, range, self.value, name, value, declared)
+        return None
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        t = self.value.type
+        if isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
+            return t.definition.call(b, range, self.value, args, kwargs)  # type: ignore[no-any-return]
+        return super().call(b, range, args, kwargs)
+
+    def magic(self, b: Builder, range: SourceRange, name: str, args: Args = ()) -> SugaredValue | None:
+        """The result of the special method `name` of an object; None where its class has none."""
+        t = self.value.type
+        if not isinstance(t, T.ClassType) or t.definition is None:
+            return None
+        return t.definition.magic(b, range, self.value, name, args)  # type: ignore[no-any-return]
 
     # -- parts
     def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
@@ -169,6 +207,8 @@ class SimpleValue(SugaredValue):
                 raise CompileError("cannot statically infer the expected size of a list in this context", range,
                                    hint="unpack into a fixed number of names, or index the list")  # fmt: skip
             return [SimpleValue(v) for v in b.unpack_list(self.value, size)]
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return t.definition.as_tuple(b, range, self.value)  # type: ignore[no-any-return]
         if t is T.ANY_TUPLE:
             raise CompileError("the tuple's element types are not known here", range,
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
@@ -182,6 +222,8 @@ class SimpleValue(SugaredValue):
             return SimpleValue(b.op("aten::keys", [self.value], range=range))
         if isinstance(t, T.TupleType):
             return SugaredTuple([SimpleValue(v) for v in b.unpack_tuple(self.value)])
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return t.definition.iterate(b, range, self.value)  # type: ignore[no-any-return]
         raise CompileError(f"'{t.annotation}' object is not iterable", range)
 
     def length(self, b: Builder, range: SourceRange) -> Value:
@@ -197,6 +239,8 @@ class SimpleValue(SugaredValue):
             return SimpleValue(b.op("aten::select", [self.value, zero, index], range=range))
         if isinstance(t, T.ListType | T.DictType) or t is T.STRING:
             return SimpleValue(b.op("aten::__getitem__", [self.value, index], range=range))
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return t.definition.element(b, range, self.value, index)  # type: ignore[no-any-return]
         hint = None
         if isinstance(t, T.UnionType):
             hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
@@ -204,15 +248,21 @@ class SimpleValue(SugaredValue):
 
 
 class BuiltinFunction(SugaredValue):
-    """An operator, perhaps with its `self` already given."""
+    """An operator, perhaps with its `self` already given.
 
-    def __init__(self, name: str, self_value: NamedValue | None = None) -> None:
+    `candidates` are the overloads to choose from, None for all.
+    """
+
+    def __init__(
+        self, name: str, self_value: NamedValue | None = None, candidates: Sequence[ops.Op] | None = None
+    ) -> None:
         self.name = name
         self.self_value = self_value
+        self.candidates = candidates
         self.kind = f"the builtin {name}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        return SimpleValue(b.op(self.name, list(args), kwargs, range, self.self_value))
+        return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
 
 
 class FloatPower(BuiltinFunction):
@@ -237,12 +287,14 @@ class TensorCast(SugaredValue):
         self.value = value
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        if args or kwargs:
-            raise CompileError("a conversion method takes no arguments", range, hint="use x.to(dtype, ...)")
+        if args or any(k.name != "memory_format" for k in kwargs):
+            raise CompileError(
+                "a conversion method takes no argument but memory_format", range, hint="use x.to(dtype, ...)"
+            )
         dtype = b.constant(self.dtype, range)
         false = b.constant(False, range)
-        none = b.constant(None, range)
-        return SimpleValue(b.op("aten::to", [self.value, dtype, false, false, none], range=range))
+        memory_format = kwargs[0].in_graph(b.graph) if kwargs else b.constant(None, range)
+        return SimpleValue(b.op("aten::to", [self.value, dtype, false, false, memory_format], range=range))
 
 
 class Cast(SugaredValue):
@@ -490,16 +542,37 @@ class SliceValue(SugaredValue):
         self.step = step
 
 
+class Overload(Protocol):
+    """What can be called once its arguments have been matched with its schema."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def leading(self) -> Args:
+        """Arguments that come before those of the call: the object of a method."""
+        ...
+
+    def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue: ...
+
+
 class FunctionValue(SugaredValue):
     """A script function."""
+
+    leading: Args = ()
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.kind = f"the function {function.name}"
 
+    @property
+    def schema(self) -> Schema:
+        return self.function.schema
+
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        schema = self.function.schema
-        matched = match_schema(schema, b.graph, range, list(args), list(kwargs))
+        return self.emit(b, range, match_schema(self.schema, b.graph, range, list(args), list(kwargs)))
+
+    def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         constant = b.graph.insert(
             "prim::Constant", (), (T.FUNCTION,), {"name": self.function.name, "value": self.function}, range
         ).output
@@ -636,19 +709,19 @@ class PythonCall(SugaredValue):
 
 
 class OverloadedFunction(SugaredValue):
-    """Several functions of one name; the first that takes the arguments is called."""
+    """Several functions of one name; the first that takes the arguments as they are, else with conversions, is called.
 
-    def __init__(self, name: str, candidates: Sequence[SugaredValue]) -> None:
-        self.candidates = list(candidates)
+    Args:
+        candidates: give the schemas and the calls; they are made when the function is called.
+    """
+
+    def __init__(self, name: str, candidates: Callable[[SourceRange], Sequence[Overload]]) -> None:
+        self.candidates = candidates
         self.kind = f"the overloaded function {name}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        reasons: list[str] = []
-        for candidate in self.candidates:
-            try:
-                return candidate.call(b, range, args, kwargs)
-            except CompileError as error:
-                if error.called_from:  # the body is wrong, not the arguments
-                    raise
-                reasons.append(f"{candidate.kind}: {error.message}")
-        raise CompileError(f"no overload of {self.kind} takes these arguments", range, notes=reasons)
+        candidates = self.candidates(range)
+        schemas = [c.schema for c in candidates]
+        given = [*candidates[0].leading, *args]
+        position, matched = match_schemas(schemas, b.graph, range, given, list(kwargs))
+        return candidates[position].emit(b, range, matched)

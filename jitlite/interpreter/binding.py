@@ -65,6 +65,21 @@ def _convert(schema: Schema, position: int, value: Any) -> Any:
         raise RuntimeError(_mismatch_text(schema, position, value, str(mismatch))) from None
 
 
+def bind_value(t: Type, value: Any, what: str) -> Any:
+    """The value in the form that type `t` asks for.
+
+    Raises:
+        RuntimeError: where it is not of the type; `what` says what it was to be.
+    """
+    try:
+        return converter(t)(value)
+    except _Mismatch as mismatch:
+        detail = f": {mismatch}" if str(mismatch) else ""
+        raise RuntimeError(
+            f"Expected a value of type '{t.annotation}' for {what} but instead found type '{type(value).__name__}'{detail}"
+        ) from None
+
+
 def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> str:
     formal = schema.arguments[position]
     inferred = " (inferred)" if formal.inferred else ""

@@ -347,6 +347,14 @@ class _Emitter:
         self.patch(self.emit(node, "JMP"), head)
         self.patch(head, self.here)
 
+    def try_(self, node: Node) -> None:
+        start = self.emit(node, "TRY")
+        self.emit_block(node.blocks[0])
+        end = self.emit(node, "END_TRY")
+        self.patch(start, self.here)
+        self.emit_block(node.blocks[1])
+        self.patch(end, self.here)
+
     def call_function(self, node: Node) -> None:
         callee = called_function(node)
         if callee is None:
@@ -443,6 +451,7 @@ _ALWAYS_SPREAD = frozenset({"prim::TupleUnpack", "prim::ConstantChunk", "prim::M
 _SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
     "prim::If": _Emitter.if_,
     "prim::Loop": _Emitter.loop,
+    "prim::Try": _Emitter.try_,
     "prim::CallFunction": _Emitter.call_function,
     "prim::CallMethod": _Emitter.call_method,
     "prim::PythonOp": _Emitter.python_call,

@@ -1,7 +1,7 @@
 """Is bytecode well formed? Checks what the loop takes for granted.
 
-On every path each instruction finds as many values as it pops, paths that meet agree on the depth of the stack, jumps
-stay in the code, and operands are inside their tables.
+On every path each instruction finds as many values as it pops, paths that meet agree on the depth of the stack and on
+how many protected parts they are in, jumps stay in the code, and operands are inside their tables.
 """
 
 from __future__ import annotations
@@ -60,23 +60,29 @@ def _bounds(code: Code, position: int, spec: InstructionSpec) -> tuple[int | Non
     return bounds.get(spec.x, (None, 0))
 
 
+_State = tuple[int, int]
+"""How many values are on the stack, and in how many protected parts control is."""
+
+
 def _check_stack(code: Code) -> None:
-    depths: dict[int, int] = {0: code.inputs}
+    states: dict[int, _State] = {0: (code.inputs, 0)}
     pending = [0]
     while pending:
         position = pending.pop()
-        for target, depth in _successors(code, position, depths[position]):
+        for target, state in _successors(code, position, *states[position]):
             if target >= len(code.instructions):
                 raise _fail(code, position, "runs off the end of the code")
-            if target not in depths:
-                depths[target] = depth
+            known = states.setdefault(target, state)
+            if known is state:
                 pending.append(target)
-            elif depths[target] != depth:
-                raise _fail(code, target, f"is reached with {depths[target]} and with {depth} values on the stack")
+            elif known[0] != state[0]:
+                raise _fail(code, target, f"is reached with {known[0]} and with {state[0]} values on the stack")
+            elif known != state:
+                raise _fail(code, target, "is reached both in and behind a protected part")
 
 
-def _successors(code: Code, position: int, depth: int) -> list[tuple[int, int]]:
-    """Where control may go from here, and how many values are on the stack then."""
+def _successors(code: Code, position: int, depth: int, protections: int) -> list[tuple[int, _State]]:
+    """Where control may go from here, and how things are then."""
     at = code.instructions[position]
     spec = TABLE[at.opcode]
     pops = spec.pops.of(code, at)
@@ -84,10 +90,14 @@ def _successors(code: Code, position: int, depth: int) -> list[tuple[int, int]]:
         raise _fail(code, position, f"pops {pops} values of {depth}")
     if at.opcode == "RET" and depth != code.outputs:
         raise _fail(code, position, f"leaves {depth} values instead of {code.outputs}")
+    behind = protections + {"TRY": 1, "END_TRY": -1}.get(at.opcode, 0)
+    if behind < 0 or (at.opcode == "RET" and protections):
+        raise _fail(code, position, "ends a protected part that is not begun, or leaves one that is not ended")
     found = []
     if spec.falls_through:
-        found.append((position + 1, depth - pops + spec.pushes.of(code, at)))
+        found.append((position + 1, (depth - pops + spec.pushes.of(code, at), behind)))
     if spec.x is Operand.JUMP:
         pops_taken, pushes_taken = spec.taken or (spec.pops, spec.pushes)
-        found.append((position + at.x, depth - pops_taken.of(code, at) + pushes_taken.of(code, at)))
+        taken = depth - pops_taken.of(code, at) + pushes_taken.of(code, at)
+        found.append((position + at.x, (taken, min(behind, protections))))
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from jitlite.interpreter.code import Code, Place
 from jitlite.ir.unit import Function
+from jitlite.ir.values import special_method
 from jitlite.source import SourceRange
 
 SWITCH = 0
@@ -18,6 +19,16 @@ _HEADING = "Traceback of TorchScript (most recent call last):"
 _CONTEXT_LINES = 3
 _LONGEST_TRACEBACK = 20
 """Calls shown; of a deeper traceback the middle is left out."""
+
+
+class Protection(NamedTuple):
+    """A protected part of a program that is being run: how many frames, values and contexts there were when it began,
+    and where its handler starts in the last of these frames."""
+
+    frames: int
+    handler: int
+    values: int
+    contexts: int
 
 
 class Frame:
@@ -46,18 +57,29 @@ class Machine:
         stack: values, shared by all frames.
         frames: the running calls, outermost first.
         entered: the context managers whose `with` blocks are being run, outermost first.
+        handlers: the protected parts that are being run, outermost first.
+        caught: the exception that was caught last, and where it was raised.
         code_for: gives the code to run for a function.
-        evaluate: runs a function to its end apart from this machine (for `fork`).
+        evaluate: runs a function to its end apart from this machine.
+        fork: gives the future of a computation, for calls that are forked.
     """
 
-    __slots__ = ("code_for", "depth_limit", "entered", "evaluate", "frames", "stack")
+    __slots__ = ("caught", "code_for", "depth_limit", "entered", "evaluate", "fork", "frames", "handlers", "stack")
 
-    def __init__(self, code_for: Callable[[Function], Code], evaluate: Callable[[Function, list[Any]], Any]) -> None:
+    def __init__(
+        self,
+        code_for: Callable[[Function], Code],
+        evaluate: Callable[[Function, list[Any]], Any],
+        fork: Callable[[Callable[[], Any]], Any],
+    ) -> None:
         self.stack: list[Any] = []
         self.frames: list[Frame] = []
         self.entered: list[Any] = []
+        self.handlers: list[Protection] = []
+        self.caught: tuple[BaseException, list[Calling]] | None = None
         self.code_for = code_for
         self.evaluate = evaluate
+        self.fork = fork
         self.depth_limit = sys.getrecursionlimit()
 
     def enter(self, code: Code) -> None:
@@ -70,19 +92,41 @@ class Machine:
             raise RecursionError(f"maximum recursion depth exceeded while calling {code.name}")
         self.frames.append(Frame(self, code))
 
-    def exit_contexts(self) -> None:
-        """Leave all `with` blocks because of an error; as in TorchScript, errors of `__exit__` are dropped."""
-        while self.entered:
+    def catch(self, error: BaseException) -> bool:
+        """Go on at the innermost handler; False where there is none."""
+        if not self.handlers:
+            return False
+        frames, handler, values, contexts = self.handlers.pop()
+        self.caught = error, self.calls(error)
+        self.exit_contexts(contexts)
+        del self.frames[frames:]
+        del self.stack[values:]
+        self.frames[-1].pc = handler
+        self.stack.append(error)
+        return True
+
+    def calls(self, error: BaseException) -> list[Calling]:
+        """The calls that were running when the error was raised first."""
+        if self.caught is not None and self.caught[0] is error:
+            return self.caught[1]
+        return [(frame.code.name, frame.place) for frame in self.frames]
+
+    def exit_contexts(self, down_to: int = 0) -> None:
+        """Leave `with` blocks because of an error; as in TorchScript, errors of `__exit__` are dropped."""
+        while len(self.entered) > down_to:
             manager = self.entered.pop()
             with suppress(Exception):
-                type(manager).__exit__(manager, None, None, None)
+                special_method(manager, "__exit__")(None, None, None)
 
 
-def script_traceback(frames: Iterable[Frame]) -> str:
-    """Where the frames are, in the form of TorchScript's tracebacks; inlined calls are shown like others."""
+Calling = tuple[str, Place]
+"""The name of a function that is running, and where it is."""
+
+
+def script_traceback(calls: Iterable[Calling]) -> str:
+    """Where the calls are, in the form of TorchScript's tracebacks; inlined calls are shown like others."""
     shown: list[str] = []
-    for frame in frames:
-        name, place = frame.code.name, frame.place
+    for name, place in calls:
         for callee, called_at in place.call_stack:
             shown.append(_entry(name, called_at))
             name = callee
@@ -100,11 +144,11 @@ def _entry(name: str, range: SourceRange | None) -> str:
     return f"{head}\n{range.excerpt(_CONTEXT_LINES, ' <--- HERE')}"
 
 
-def add_traceback(error: BaseException, frames: Iterable[Frame]) -> None:
+def add_traceback(error: BaseException, calls: Iterable[Calling]) -> None:
     """Attach the script traceback as a note, unless an inner run has done so."""
     notes: list[str] = getattr(error, "__notes__", [])
     if any(note.startswith(_HEADING) for note in notes):
         return
     # `add_note` is new in Python 3.11 and does just this
     with suppress(AttributeError, TypeError):
-        error.__notes__ = [*notes, script_traceback(frames)]  # type: ignore[attr-defined]
+        error.__notes__ = [*notes, script_traceback(calls)]  # type: ignore[attr-defined]

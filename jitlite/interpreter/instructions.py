@@ -20,11 +20,13 @@ from typing import Any
 import torch
 
 from jitlite.interpreter.code import Code, Instruction, Linked
-from jitlite.interpreter.frames import SWITCH, Frame
-from jitlite.ir.prims import Await, make_exception, tolist
+from jitlite.interpreter.frames import SWITCH, Frame, Protection
+from jitlite.interpreter.futures import wait
+from jitlite.ir.awaits import Await
+from jitlite.ir.prims import make_exception, tolist
 from jitlite.ir.strings import format_string
 from jitlite.ir.tensors import number_to_tensor
-from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class
+from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class, special_method
 
 
 class Operand(enum.Enum):
@@ -290,6 +292,26 @@ def LOOP(frame: Frame, x: int, n: int) -> int | None:
     return x
 
 
+def _link_try(code: Code, position: int) -> Linked:
+    return TRY, position + code.instructions[position].x, 0
+
+
+@instruction(x=Operand.JUMP, taken=(_fixed(0), _fixed(1)), link=_link_try)
+def TRY(frame: Frame, x: int, n: int) -> None:
+    """Begin what is protected. An exception before the END_TRY leaves the frames and contexts entered since, shortens
+    the stack to what it is now, pushes itself and goes on at the handler, by X from here.
+    """
+    machine = frame.machine
+    machine.handlers.append(Protection(len(machine.frames), x, len(frame.stack), len(machine.entered)))
+
+
+@instruction(x=Operand.JUMP, falls_through=False)
+def END_TRY(frame: Frame, x: int, n: int) -> int:
+    """End what is protected; jump by X, behind the handler."""
+    frame.machine.handlers.pop()
+    return x
+
+
 @instruction(pops=CODE_OUTPUTS, falls_through=False)
 def RET(frame: Frame, x: int, n: int) -> int:
     """Leave the function; its results are on the stack."""
@@ -320,13 +342,9 @@ def PY_CALL(frame: Frame, x: Any, n: int) -> None:
 
 @instruction(x=Operand.FUNCTION, n=Operand.NUMBER, pops=N, pushes=1)
 def FORK(frame: Frame, x: Any, n: int) -> None:
-    """Push a future of function X called with N arguments. The call is made at once; WAIT raises its errors."""
-    future: torch.futures.Future[Any] = torch.futures.Future()
-    try:
-        future.set_result(frame.machine.evaluate(x, _pop_several(frame.stack, n)))
-    except Exception as error:
-        future.set_exception(error)
-    frame.stack.append(future)
+    """Push a future of function X called with N arguments, which a thread of a pool runs. WAIT raises its errors."""
+    machine = frame.machine
+    frame.stack.append(machine.fork(partial(machine.evaluate, x, _pop_several(frame.stack, n))))
 
 
 @instruction(x=Operand.FUNCTION, n=Operand.NUMBER, pops=N, pushes=1)
@@ -339,7 +357,7 @@ def AWAITABLE(frame: Frame, x: Any, n: int) -> None:
 def WAIT(frame: Frame, x: int, n: int) -> None:
     """Replace a future by its value."""
     stack = frame.stack
-    stack[-1] = stack[-1].wait()
+    stack[-1] = wait(stack[-1])
 
 
 # -- objects and context managers
@@ -375,7 +393,7 @@ def ENTER(frame: Frame, x: int, n: int) -> None:
     """Enter a context manager: replace it by what its `__enter__` gives."""
     stack = frame.stack
     manager = stack.pop()
-    stack.append(type(manager).__enter__(manager))
+    stack.append(special_method(manager, "__enter__")())
     frame.machine.entered.append(manager)
 
 
@@ -383,7 +401,7 @@ def ENTER(frame: Frame, x: int, n: int) -> None:
 def EXIT(frame: Frame, x: int, n: int) -> None:
     """Leave the context manager entered last; push what its `__exit__` gives for (None, None, None)."""
     manager = frame.machine.entered.pop()
-    frame.stack.append(type(manager).__exit__(manager, None, None, None))
+    frame.stack.append(special_method(manager, "__exit__")(None, None, None))
 
 
 # -- containers

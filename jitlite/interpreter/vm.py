@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from jitlite.interpreter import futures
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.frames import SWITCH, Frame, Machine, add_traceback
@@ -40,6 +41,8 @@ def run(
         step_limit: how many instructions may be executed.
         watch: called with the running frame, whose `pc` is up to date, before each instruction.
 
+    Under a limit or a watch, forked calls are run at once and in this thread.
+
     Raises:
         StepLimit: when `step_limit` is reached.
         Exception: whatever the program raises, with the script traceback as a note.
@@ -47,27 +50,44 @@ def run(
     code = function if isinstance(function, Code) else code_for(function)
     if len(arguments) != code.inputs:
         raise TypeError(f"{code.name} takes {code.inputs} argument(s) but {len(arguments)} were given")
-    machine = Machine(code_for, partial(run, code_for=code_for, step_limit=step_limit, watch=watch))
+    is_watched = step_limit is not None or watch is not None
+    evaluate = partial(run, code_for=code_for, step_limit=step_limit, watch=watch)
+    machine = Machine(code_for, evaluate, futures.at_once if is_watched else futures.fork)
     machine.stack.extend(arguments)
     try:
         machine.enter(code)
-        if step_limit is None and watch is None:
-            _run_frames(machine)
-        else:
+        if is_watched:
             _run_watched(machine, _watches(step_limit, watch))
+        else:
+            _run_frames(machine)
     except BaseException as error:
         machine.exit_contexts()
         if isinstance(error, Exception) and machine.frames:
-            add_traceback(error, machine.frames)
+            add_traceback(error, machine.calls(error))
         raise
+    finally:
+        machine.caught = None  # its traceback holds the Python frames of this run, and these the machine
     results = machine.stack
     return results[0] if len(results) == 1 else tuple(results) or None
 
 
 def _run_frames(machine: Machine) -> None:
-    """Run until no frame is left. The loop of the interpreter; everything in it costs every instruction."""
+    """Run until no frame is left, with handlers for what is caught."""
+    machine.frames[-1].pc = 0
+    while True:
+        try:
+            _run_on(machine)
+        except BaseException as error:
+            if not _catch(machine, error):
+                raise
+        else:
+            return
+
+
+def _run_on(machine: Machine) -> None:
+    """Run from where the last frame is. The loop of the interpreter; everything in it costs every instruction."""
     frame = machine.frames[-1]
-    program, pc = frame.program, 0
+    program, pc = frame.program, frame.pc
     try:
         while True:
             handler, x, n = program[pc]
@@ -87,6 +107,11 @@ def _run_frames(machine: Machine) -> None:
         raise
 
 
+def _catch(machine: Machine, error: BaseException) -> bool:
+    """Let the program handle an exception, if it does and may."""
+    return not isinstance(error, StepLimit) and machine.catch(error)
+
+
 def _run_watched(machine: Machine, watch: Watch) -> None:
     """The same loop with a look at every instruction."""
     frame = machine.frames[-1]
@@ -94,7 +119,13 @@ def _run_watched(machine: Machine, watch: Watch) -> None:
     while True:
         watch(frame)
         handler, x, n = frame.program[frame.pc]
-        jump = handler(frame, x, n)
+        try:
+            jump = handler(frame, x, n)
+        except BaseException as error:
+            if not _catch(machine, error):
+                raise
+            frame = machine.frames[-1]
+            continue
         if jump is None:
             frame.pc += 1
         elif jump != SWITCH:

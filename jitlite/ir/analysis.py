@@ -118,7 +118,10 @@ def _liveness(block: Block, after: frozenset[Value], found: dict[Node, frozenset
         found[node] = live
         live = live - set(node.outputs)
         behind = live | set(captured_values(node)) if node.kind == "prim::Loop" else live
-        for inner in node.blocks:
+        if node.kind == "prim::Try":  # the body may be left for the handler anywhere
+            handler = _liveness(node.blocks[1], behind, found)
+            live = behind = live | handler
+        for inner in node.blocks[:1] if node.kind == "prim::Try" else node.blocks:
             live = live | _liveness(inner, behind, found)
         live = live | set(node.inputs)
     found[block.param_node] = live

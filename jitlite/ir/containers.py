@@ -6,6 +6,7 @@ IndexError, KeyError and ValueError as in Python. Operators that give a list of 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 from jitlite.ir.ops import op, op_family
+from jitlite.ir.values import class_type_of, special_method
 
 KEYS = "str int float bool complex Tensor"
 """The types for which torch has operators on dicts with such keys."""
@@ -86,11 +88,24 @@ def larger_list(l: _List, r: _List) -> _List:  # noqa: E741
     return list(max(l, r))
 
 
+def _sort_key(values: _List) -> Any:
+    """Objects of script classes are compared by their compiled `__lt__`."""
+    if not values or class_type_of(values[0]) is None:
+        return None
+
+    def compare(left: Any, right: Any) -> int:
+        if special_method(left, "__lt__")(right):
+            return -1
+        return 1 if special_method(right, "__lt__")(left) else 0
+
+    return functools.cmp_to_key(compare)
+
+
 @op_family("aten::sorted.{}({}[](a) input) -> {}[]", _COMPARED)
 @op("aten::sorted.any(t[](a) self) -> t[]")
 def sorted_list(input: _List) -> _List:
     """`sorted(input)`: a new list. Elements are compared with `<`."""
-    return sorted(input)
+    return sorted(input, key=_sort_key(input))
 
 
 @op("prim::rangelist(int n) -> int[]")
@@ -162,7 +177,7 @@ op_family("aten::remove.{}({}[](a!) self, {} el) -> ()", _COMPARED,
 @op("aten::sort.any(t[](a!) self, bool reverse=False) -> ()")
 def list_sort(self: _List, reverse: bool) -> None:
     """`self.sort(reverse=reverse)`: in place. Elements are compared with `<`."""
-    self.sort(reverse=reverse)
+    self.sort(reverse=reverse, key=_sort_key(self))
 
 
 # -- dicts, read

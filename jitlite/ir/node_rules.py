@@ -137,15 +137,30 @@ def _if(node: Node) -> str | None:
         return fault
     if node.input.type is not T.BOOL:
         return f"the condition of prim::If is a bool, not {node.input.type}"
+    if any(block.inputs for block in node.blocks):
+        return "the blocks of prim::If have no inputs"
+    return _results(node)
+
+
+def _results(node: Node) -> str | None:
+    """Either block returns what the node gives."""
     for block in node.blocks:
-        if block.inputs:
-            return "the blocks of prim::If have no inputs"
         if len(block.outputs) != len(node.outputs):
-            return f"a block of prim::If returns {len(block.outputs)} values for {len(node.outputs)} outputs"
+            return f"a block of {node.kind} returns {len(block.outputs)} values for {len(node.outputs)} outputs"
         fault = _first(_flow(s, t, "result") for s, t in zip(block.outputs, node.outputs, strict=True))
         if fault:
             return fault
     return None
+
+
+def _try(node: Node) -> str | None:
+    fault = _arity(node, 0, None, 2)
+    if fault:
+        return fault
+    body, handler = node.blocks
+    if body.inputs or [v.type for v in handler.inputs] != [T.EXCEPTION]:
+        return "the first block of prim::Try has no input, the second one of type Exception"
+    return _results(node)
 
 
 def _loop(node: Node) -> str | None:
@@ -349,6 +364,7 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::Constant": _constant,
     "prim::If": _if,
     "prim::Loop": _loop,
+    "prim::Try": _try,
     "prim::TupleConstruct": _tuple_construct,
     "prim::TupleUnpack": _tuple_unpack,
     "prim::TupleIndex": _tuple_index,

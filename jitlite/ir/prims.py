@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from jitlite.ir.awaits import Await
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.ops import Effect, op, structural
 from jitlite.source import Error
@@ -31,6 +32,9 @@ _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
     ("prim::Loop(int max_trip_count, bool condition, ...) -> ...", Effect.PURE, False,
      "Run the block with the trip number and the carried values, as long as the condition holds and the count is not"
      " reached; the block returns the next condition and the next carried values. Its effects are those of its block."),
+    ("prim::Try() -> ...", Effect.PURE, False,
+     "Run the first block; if it raises, run the second, which is given the exception. The outputs are what the block"
+     " that came to its end returns. Its effects are those of its blocks. torch.jit has no such kind."),
     ("prim::TupleConstruct(...) -> Any", Effect.PURE, True, "A tuple of the inputs; named as the output's type is."),
     ("prim::TupleUnpack(Any tup) -> ...", Effect.PURE, True, "The elements of a tuple."),
     ("prim::TupleSlice(Any tup) -> Any", Effect.PURE, True,
@@ -40,7 +44,7 @@ _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
      "The elements of a list. Another number of elements than outputs is a ValueError."),
     ("prim::DictConstruct(...) -> Any", Effect.PURE, True, "A new dict of the inputs: key, value, key, value ..."),
     ("prim::CreateObject() -> Any", Effect.PURE, True, "An instance of the output's class, before `__init__`."),
-    ("prim::GetAttr(Any(a) self) -> Any(*)", Effect.PURE, False, "The object's attribute of the name in `name`."),
+    ("prim::GetAttr(Any(a) self) -> Any(*)", Effect.PURE, True, "The object's attribute of the name in `name`."),
     ("prim::SetAttr(Any(a!) self, Any(b -> *) value) -> ()", Effect.WRITE, False,
      "Set the object's attribute of the name in `name`."),
     ("prim::isinstance(Any value) -> bool", Effect.PURE, True, "Is the value of one of the types in `types`?"),
@@ -62,6 +66,8 @@ _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
     ("prim::ReturnStmt(...) -> ()", Effect.SIDE, False, "A `return` statement. Gone after exits are removed."),
     ("prim::BreakStmt() -> ()", Effect.SIDE, False, "A `break` statement. Gone after exits are removed."),
     ("prim::ContinueStmt() -> ()", Effect.SIDE, False, "A `continue` statement. Gone after exits are removed."),
+    ("prim::LeaveTry() -> ()", Effect.SIDE, False,
+     "Leave what a `finally` protects for a `break` or `continue` behind it. Gone after exits are removed."),
     ("prim::LoopContinuation() -> ()", Effect.SIDE, False,
      "The block that computes the condition of a `while` loop. Gone after exits are removed."),
     ("prim::EmptyListLiteral() -> Any", Effect.PURE, True,
@@ -175,26 +181,50 @@ def raise_exception(msg: str, cls: str | None) -> NoReturn:
     raise make_exception(msg, cls)
 
 
+@op("prim::MakeException(str msg, str? cls=None) -> Exception", Effect.STATE)
+def exception_object(msg: str, cls: str | None) -> BaseException:
+    """`cls(msg)`: a new exception, not raised yet."""
+    return make_exception(msg, cls)
+
+
+@op("prim::IsException(Exception e, str cls) -> bool")
+def is_exception(e: BaseException, cls: str) -> bool:
+    """`isinstance(e, cls)`, for the class of this qualified name; an Error where there is no such class."""
+    wanted = _exception_class(cls)
+    if wanted is None:
+        raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
+    return isinstance(e, wanted)
+
+
+@op("prim::Raise(Exception? e) -> ()", Effect.SIDE)
+def raise_again(e: BaseException | None) -> None:
+    """`raise e`, or nothing for None."""
+    if e is not None:
+        raise e
+
+
+@op("prim::RaiseFrom(Exception e, Exception? cause) -> ()", Effect.SIDE)
+def raise_from(e: BaseException, cause: BaseException | None) -> NoReturn:
+    """`raise e from cause`."""
+    raise e from cause
+
+
+# -- variables that a `try` sets: what its handler finds in them depends on how far the body came
+
+
+@op("prim::GetCell(t[] cell) -> t(*)", total=True)
+def get_cell(cell: list[Any]) -> Any:
+    """The value of a variable: the only element of the list."""
+    return cell[0]
+
+
+@op("prim::SetCell(t[](a!) cell, t(b -> *) value) -> ()", total=True)
+def set_cell(cell: list[Any], value: Any) -> None:
+    """Set a variable: the only element of the list."""
+    cell[0] = value
+
+
 # -- futures
-
-
-class Await:
-    """A result that is computed when it is first waited for.
-
-    Args:
-        compute: called without arguments, once.
-    """
-
-    def __init__(self, compute: Callable[[], Any]) -> None:
-        self._compute: Callable[[], Any] | None = compute
-        self._value: Any = None
-
-    def wait(self) -> Any:
-        """The result."""
-        if self._compute is not None:
-            self._value = self._compute()
-            self._compute = None
-        return self._value
 
 
 @op("aten::wait(Future(t) self) -> t", Effect.SIDE)
@@ -207,7 +237,7 @@ def wait(self: Any) -> Any:
 @op("prim::awaitable_nowait(t self) -> Await(t)", total=True)
 def ready(self: Any) -> Await:
     """A result that is there already."""
-    return Await(lambda: self)
+    return Await.ready(self)
 
 
 # -- tensors and devices

@@ -28,7 +28,7 @@ SIMPLE_TYPES: dict[str, Type] = {
     "Tensor": T.TENSOR, "int": T.INT, "float": T.FLOAT, "bool": T.BOOL, "complex": T.COMPLEX, "str": T.STRING,
     "NoneType": T.NONE, "None": T.NONE, "Scalar": T.NUMBER, "number": T.NUMBER, "Any": T.ANY, "Device": T.DEVICE,
     "Generator": T.GENERATOR, "Stream": T.STREAM, "Storage": T.STORAGE, "Quantizer": T.QUANTIZER,
-    "Capsule": T.CAPSULE, "Function": T.FUNCTION, "PyObject": T.PY_OBJECT, "list": T.ANY_LIST, "tuple": T.ANY_TUPLE,
+    "Capsule": T.CAPSULE, "Function": T.FUNCTION, "PyObject": T.PY_OBJECT, "Exception": T.EXCEPTION, "list": T.ANY_LIST, "tuple": T.ANY_TUPLE,
     "dict": T.ANY_DICT,
     "AnyEnumType": T.ANY_ENUM, "AnyClassType": T.ANY_CLASS, "ScalarType": T.SCALAR_TYPE, "Layout": T.LAYOUT,
     "MemoryFormat": T.MEMORY_FORMAT, "Dimname": T.DIMNAME, "SymInt": T.SYM_INT, "SymFloat": T.SYM_FLOAT,

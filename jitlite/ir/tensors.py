@@ -429,6 +429,31 @@ def grad(
     )
 
 
+_GRAD_OPTIONS = "bool? retain_graph=None, bool create_graph=False, bool allow_unused=False"
+
+
+@op(f"aten::grad.Tensor(Tensor outputs, Tensor inputs, Tensor? grad_outputs=None, {_GRAD_OPTIONS}) -> Tensor?[]",
+    Effect.SIDE)  # fmt: skip
+@op(f"aten::grad.inputs(Tensor outputs, Tensor[] inputs, Tensor? grad_outputs=None, {_GRAD_OPTIONS}) -> Tensor?[]",
+    Effect.SIDE)  # fmt: skip
+@op(f"aten::grad.outputs(Tensor[] outputs, Tensor inputs, Tensor?[]? grad_outputs=None, {_GRAD_OPTIONS}) -> Tensor?[]",
+    Effect.SIDE)  # fmt: skip
+def grad_of_tensor(
+    outputs: Any, inputs: Any, grad_outputs: Any, retain_graph: bool | None, create_graph: bool, allow_unused: bool
+) -> list[_Tensor | None]:
+    """`torch.autograd.grad(...)` with a single tensor for a list, which torch.jit does not take; as a list."""
+    return grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused)
+
+
+@op("aten::backward.Tensor(Tensor tensors, Tensor? grad_tensors=None, bool? retain_graph=None,"
+    " bool create_graph=False) -> ()", Effect.SIDE)  # fmt: skip
+def backward_function(
+    tensors: _Tensor, grad_tensors: _Tensor | None, retain_graph: bool | None, create_graph: bool
+) -> None:
+    """`torch.autograd.backward(tensor, grad_tensors, retain_graph, create_graph)`."""
+    torch.autograd.backward(tensors, grad_tensors, retain_graph, create_graph)
+
+
 @op("aten::_grad_sum_to_size(Tensor(a) self, int[]? size) -> Tensor(a)")
 def grad_sum_to_size(self: _Tensor, size: list[int] | None) -> _Tensor:
     """`self.sum_to_size(size)`; the tensor itself for no size."""
@@ -466,6 +491,24 @@ def set_grad_enabled(val: bool) -> None:
 def is_autocast_enabled() -> bool:
     """`torch.is_autocast_enabled()`: for CUDA."""
     return torch.is_autocast_enabled()
+
+
+@op("aten::is_autocast_enabled.device(str device_type) -> bool", Effect.STATE)
+def is_autocast_enabled_for(device_type: str) -> bool:
+    """`torch.is_autocast_enabled(device_type)`."""
+    return torch.is_autocast_enabled(device_type)
+
+
+@op("aten::is_autocast_cache_enabled() -> bool", Effect.STATE, total=True)
+def is_autocast_cache_enabled() -> bool:
+    """`torch.is_autocast_cache_enabled()`."""
+    return torch.is_autocast_cache_enabled()
+
+
+@op("aten::is_inference_mode_enabled() -> bool", Effect.STATE, total=True)
+def is_inference_mode_enabled() -> bool:
+    """`torch.is_inference_mode_enabled()`."""
+    return torch.is_inference_mode_enabled()
 
 
 @op("aten::is_autocast_cpu_enabled() -> bool", Effect.STATE, total=True)

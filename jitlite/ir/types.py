@@ -12,18 +12,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import torch
 
 _T = TypeVar("_T", bound="Type")
-_interned: dict[tuple[object, ...], Type] = {}
+_interned: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
+"""Types in use by what they are made of; a type that nobody holds is forgotten, and with it the classes it names."""
 _intern_lock = threading.Lock()
 
 
 class Type:
     """A TorchScript type. Never build one with its constructor: use the singletons and the `of` class methods."""
 
-    __slots__ = ("_annotation", "_text")
+    __slots__ = ("__weakref__", "_annotation", "_text")
     _text: str
     _annotation: str
 
@@ -109,6 +111,8 @@ QUANTIZER = SimpleType.of("Quantizer")
 CAPSULE = SimpleType.of("Capsule")
 FUNCTION = SimpleType.of("Function")
 PY_OBJECT = SimpleType.of("PyObject")
+EXCEPTION = SimpleType.of("Exception")
+"""A caught exception, whatever its class. TorchScript has no such type."""
 ANY_LIST = SimpleType.of("list")
 """A list of anything: only in isinstance."""
 ANY_TUPLE = SimpleType.of("tuple")
@@ -432,43 +436,89 @@ class EnumType(Type):
 
 
 class ClassType(Type):
-    """A script class or module, known by its qualified name and the Python class behind it (None for text)."""
+    """A script class or the class of a module.
 
-    __slots__ = ("attributes", "is_module", "methods", "python_class", "qualified_name")
+    Class types are nominal: each `new` one differs from all others, whatever it is called. `of` gives the type of a
+    name that occurs in a text, or of a Python class that is left to Python.
+
+    Attributes:
+        python_class: the Python class behind it, None for a class from text.
+        attributes: types by name, in order of definition; parameters, buffers and submodules are attributes too.
+        parameters, buffers: the names of those attributes that are one.
+        constants: class constants by name; they are no attributes.
+        methods: the compiled functions by name, `self` being the first parameter.
+        properties: names of getter and setter (or None) by the name of the property.
+        forward_hooks, forward_pre_hooks: compiled functions that a call of the module runs.
+        definition: what the front end knows of the class, None for one that it does not compile.
+    """
+
+    __slots__ = ("attributes", "buffers", "constants", "definition", "forward_hooks", "forward_pre_hooks", "is_module",
+                 "methods", "parameters", "properties", "python_class", "qualified_name")  # fmt: skip
     qualified_name: str
     python_class: Any
     is_module: bool
     attributes: dict[str, Type]
+    parameters: set[str]
+    buffers: set[str]
+    constants: dict[str, Any]
     methods: dict[str, Any]
+    properties: dict[str, tuple[str, str | None]]
+    forward_hooks: list[Any]
+    forward_pre_hooks: list[Any]
+    definition: Any
 
     @classmethod
     def of(cls, qualified_name: str, python_class: Any = None, is_module: bool = False) -> ClassType:
-        """The class of this name and Python class; its `attributes` and `methods` are filled by its compiler."""
-        key = (qualified_name, python_class, is_module)
+        """The class that is known by this name and Python class."""
         return cls._intern(
-            key,
-            qualified_name=qualified_name,
-            python_class=python_class,
-            is_module=is_module,
-            attributes={},
-            methods={},
+            (qualified_name, python_class, is_module), **_members(qualified_name, python_class, is_module)
         )
+
+    @classmethod
+    def new(cls, qualified_name: str, python_class: Any = None, is_module: bool = False) -> ClassType:
+        """A class of its own; who compiles it fills in what it has."""
+        made = cls()
+        for name, value in _members(qualified_name, python_class, is_module).items():
+            setattr(made, name, value)
+        made._text, made._annotation = made._spell()
+        return made
 
     def _spell(self) -> tuple[str, str]:
         return self.qualified_name, self.qualified_name
 
 
-class InterfaceType(Type):
-    """A set of method schemas that a class may satisfy."""
+def _members(qualified_name: str, python_class: Any, is_module: bool) -> dict[str, Any]:
+    dicts: dict[str, Any] = {name: {} for name in ("attributes", "constants", "methods", "properties")}
+    lists: dict[str, Any] = {"forward_hooks": [], "forward_pre_hooks": []}
+    sets: dict[str, Any] = {"parameters": set(), "buffers": set(), "definition": None}
+    names = {"qualified_name": qualified_name, "python_class": python_class, "is_module": is_module}
+    return {**names, **dicts, **lists, **sets}
 
-    __slots__ = ("is_module", "methods", "qualified_name")
+
+class InterfaceType(Type):
+    """Methods that a class has to have. `methods` gives their schemas by name, `self` being the first parameter."""
+
+    __slots__ = ("definition", "is_module", "methods", "python_class", "qualified_name")
     qualified_name: str
+    python_class: Any
     is_module: bool
     methods: dict[str, Any]
+    definition: Any
 
     @classmethod
     def of(cls, qualified_name: str, is_module: bool = False) -> InterfaceType:
-        return cls._intern((qualified_name, is_module), qualified_name=qualified_name, is_module=is_module, methods={})
+        """The interface of this name, for one that occurs in a text."""
+        fields: dict[str, Any] = {"python_class": None, "methods": {}, "definition": None}
+        return cls._intern((qualified_name, is_module), qualified_name=qualified_name, is_module=is_module, **fields)
+
+    @classmethod
+    def new(cls, qualified_name: str, python_class: Any = None, is_module: bool = False) -> InterfaceType:
+        """An interface of its own."""
+        made = cls()
+        made.qualified_name, made.python_class, made.is_module = qualified_name, python_class, is_module
+        made.methods, made.definition = {}, None
+        made._text, made._annotation = made._spell()
+        return made
 
     def _spell(self) -> tuple[str, str]:
         return f"InterfaceType<{self.qualified_name.rpartition('.')[2]}>", self.qualified_name
@@ -506,8 +556,34 @@ def _named_is_subtype(sub: Type, sup: Type) -> bool:
     if isinstance(sub, EnumType):
         return sup is ANY_ENUM
     if isinstance(sup, InterfaceType) and isinstance(sub, ClassType | InterfaceType):
-        return all(name in sub.methods for name in sup.methods) and (sub.is_module or not sup.is_module)
+        return why_not_interface(sub, sup) is None
     return isinstance(sub, ClassType) and sup is ANY_CLASS
+
+
+def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str | None:
+    """Why a class is not of the interface `sup`; None where it is."""
+    if sup.is_module and not sub.is_module:
+        return f"'{sub.annotation}' is no module, and '{sup.annotation}' is an interface of modules"
+    for name, wanted in sup.methods.items():
+        method = sub.methods.get(name)
+        if method is None and isinstance(sub, ClassType) and sub.definition is not None:
+            method = sub.definition.method(name)
+        if method is None:
+            return f"'{sub.annotation}' has no compiled method '{name}'"
+        found = getattr(method, "schema", method)
+        if not _may_replace(found, wanted):
+            return f"method '{name}' of '{sub.annotation}' is {found}, and the interface wants {wanted}"
+    return None
+
+
+def _may_replace(found: Any, wanted: Any) -> bool:
+    """May a method of schema `found` be called as one of schema `wanted`? The first parameter, self, does not count."""
+    given, formals = wanted.arguments[1:], found.arguments[1:]
+    if len(formals) < len(given) or not all(extra.has_default for extra in formals[len(given) :]):
+        return False
+    takes = all(f.name == g.name and is_subtype(g.type, f.type) for f, g in zip(formals, given, strict=False))
+    results = zip(found.returns, wanted.returns, strict=True)
+    return takes and len(found.returns) == len(wanted.returns) and all(is_subtype(f.type, w.type) for f, w in results)
 
 
 def _tensor_refines(sub: TensorType, sup: TensorType) -> bool:

@@ -7,6 +7,7 @@ There is no registry besides the units that programs hold.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,8 +18,14 @@ from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange
 
-_compiling = threading.RLock()
-"""One lock for all functions: with one each, two threads that compile two functions calling each other would block."""
+COMPILING = threading.RLock()
+"""Held by the thread that compiles. With a lock for each function, two threads that compile two functions calling each
+other would block; and compiling is Python, so that threads would gain nothing by doing it side by side."""
+
+# a process must not inherit a program half compiled by a thread that it has not inherited
+os.register_at_fork(
+    before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release
+)
 
 
 class Function:
@@ -111,7 +118,7 @@ class Function:
 
     def ensure_compiled(self) -> None:
         """Compile the body unless that is done or under way. A failure is raised anew by each call."""
-        with _compiling:
+        with COMPILING:
             if self._graph is not None or self._in_progress:
                 return
             if self._define is None:
@@ -122,8 +129,20 @@ class Function:
             finally:
                 self._in_progress = False
 
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the function with one value for each parameter, apart from whatever is running."""
+        return _runner[0](self, arguments)
+
     def __repr__(self) -> str:
         return f"<Function {self.qualified_name}>"
+
+
+def run_functions_with(run: Callable[[Function, Sequence[Any]], Any]) -> None:
+    """Say what runs functions that an operator or Python calls: the stages that do so are above this one."""
+    _runner[:] = [run]
+
+
+_runner: list[Callable[[Function, Sequence[Any]], Any]] = []
 
 
 class CompilationUnit:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import collections
 import enum
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.awaits import Await
 from jitlite.ir.constants import enum_type, qualified_name, type_of_constant
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -71,6 +73,7 @@ _SIMPLE_CHECKS: dict[Type, Check] = {
     T.STREAM: _instance_of(torch.Stream),
     T.STORAGE: _instance_of(torch.UntypedStorage, torch.TypedStorage),
     T.FUNCTION: _instance_of(Function),
+    T.EXCEPTION: _instance_of(BaseException),
     T.ANY_LIST: _instance_of(list),
     T.ANY_TUPLE: _instance_of(tuple),
     T.ANY_DICT: _instance_of(dict),
@@ -132,13 +135,21 @@ def _enum_check(t: T.EnumType) -> Check:
 
 
 def _class_check(t: T.ClassType) -> Check:
+    if t.is_module:
+        return lambda value: class_type_of(value) is t
     if t.python_class is not None:
         return _instance_of(t.python_class)
-    return lambda value: qualified_name(type(value)) == t.qualified_name
+    return lambda value: class_type_of(value) is t or qualified_name(type(value)) == t.qualified_name
 
 
 def _interface_check(t: T.InterfaceType) -> Check:
-    return lambda value: all(callable(getattr(value, name, None)) for name in t.methods)
+    def check(value: Any) -> bool:
+        found = class_type_of(value)
+        if found is None:
+            return not t.is_module and all(callable(getattr(value, name, None)) for name in t.methods)
+        return T.is_subtype(found, t)
+
+    return check
 
 
 _CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
@@ -151,6 +162,7 @@ _CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
     (T.ClassType, _class_check),
     (T.InterfaceType, _interface_check),
     (T.FutureType, lambda t: _instance_of(torch._C.Future)),
+    (T.AwaitType, lambda t: _instance_of(Await, torch._C._Await)),
 )
 
 
@@ -183,9 +195,36 @@ def _type_of_object(value: object) -> Type:
             return t
     if isinstance(value, torch._C.Future):
         return T.FutureType.of(T.ANY)
+    if isinstance(value, Await | torch._C._Await):
+        return T.AwaitType.of(T.ANY)
     if type(value).__module__ in ("builtins", "numpy") or (callable(value) and not isinstance(value, torch.nn.Module)):
         return T.PY_OBJECT
-    return T.ClassType.of(qualified_name(type(value)), type(value), isinstance(value, torch.nn.Module))
+    found = class_type_of(value)
+    return found or T.ClassType.of(qualified_name(type(value)), type(value), isinstance(value, torch.nn.Module))
+
+
+CLASS_TYPE = "__jitlite_type__"
+"""The attribute, of a Python class or of a script module, that holds its class type. So a type lives as long as what it
+is the type of, and two classes of one name never meet."""
+
+
+def class_type_of(value: object) -> T.ClassType | None:
+    """The class type of an object whose class, or which itself, has been compiled."""
+    own: Any = getattr(value, "__dict__", None)
+    found = own.get(CLASS_TYPE) if own else None
+    if found is None:
+        found = type(value).__dict__.get(CLASS_TYPE)
+    return found if isinstance(found, T.ClassType) else None
+
+
+def special_method(value: Any, name: str) -> Callable[..., Any]:
+    """The method `name` of an object: the compiled one where its class has been compiled, else Python's."""
+    found = class_type_of(value)
+    if found is not None and found.definition is not None:
+        method = found.definition.method(name)
+        if method is not None:
+            return partial(method, value)
+    return partial(getattr(type(value), name), value)
 
 
 def _common_type(values: Any, if_empty: Type) -> Type:
@@ -207,10 +246,10 @@ def named_tuple_class(t: T.TupleType) -> Callable[..., tuple[object, ...]]:
     found = _tuple_classes.get(t)
     if found is None and cls is not None:
         # torch.return_types.* take one sequence, not a value for each field
-        found = _tuple_classes[t] = lambda *values: cls(values)
+        found = _tuple_classes.setdefault(t, lambda *values: cls(values))
     if found is None:
         name = (t.qualified_name or "NamedTuple").rpartition(".")[2]
-        found = _tuple_classes[t] = collections.namedtuple(name, t.names or ())
+        found = _tuple_classes.setdefault(t, collections.namedtuple(name, t.names or ()))
     return found
 
 
@@ -222,5 +261,5 @@ def object_class(t: T.ClassType) -> type:
     if found is None:
         module, _, name = t.qualified_name.rpartition(".")
         module = module.removeprefix("__torch__").lstrip(".") or "__main__"
-        found = _object_classes[t] = type(name, (), {"__module__": module})
+        found = _object_classes.setdefault(t, type(name, (), {"__module__": module}))
     return found

@@ -251,10 +251,15 @@ class AliasDb:
         if random_a and random_b:
             return True
         raises_a, raises_b = effects.may_raise(a), effects.may_raise(b)
-        if raises_a and raises_b and not errors_may_swap:
+        caught = (raises_a or raises_b) and effects.is_protected(a)
+        if raises_a and raises_b and (caught or not errors_may_swap):
             return True
-        seen_a, seen_b = random_a or self.writes_visibly(a), random_b or self.writes_visibly(b)
+        seen_a, seen_b = random_a or self._is_seen(a, caught), random_b or self._is_seen(b, caught)
         return (raises_a and seen_b) or (raises_b and seen_a)
+
+    def _is_seen(self, node: Node, caught: bool) -> bool:
+        """May somebody see what the node writes when the next one raises? With `caught`, who handles that may."""
+        return bool(self.writes(node)) if caught else self.writes_visibly(node)
 
     # -- locations
 
@@ -502,6 +507,7 @@ _SAME_VALUE = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optiona
 
 _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::If": AliasDb._analyze_if,
+    "prim::Try": AliasDb._analyze_if,
     "prim::Loop": AliasDb._analyze_loop,
     "prim::Constant": AliasDb._analyze_constant,
     "prim::Uninitialized": AliasDb._analyze_nothing,

@@ -1,4 +1,4 @@
-"""Order the outputs of `prim::If` and the values carried by `prim::Loop` by their first use.
+"""Order the outputs of `prim::If` and `prim::Try` and the values carried by `prim::Loop` by their first use.
 
     %a : int, %b : int = prim::If(%c) ...           %b : int, %a : int = prim::If(%c) ...
     %d : int = aten::neg(%b)                  =>    %d : int = aten::neg(%b)
@@ -24,7 +24,7 @@ def canonicalize_outputs(graph: Graph) -> bool:
 def _block(block: Block) -> bool:
     changed = False
     for node in block.reversed_nodes:
-        if node.kind in ("prim::If", "prim::Loop"):
+        if node.kind in ("prim::If", "prim::Loop", "prim::Try"):
             changed = _sort(node) or changed
         for inner in node.blocks:
             changed = _block(inner) or changed

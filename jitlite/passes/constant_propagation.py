@@ -19,8 +19,8 @@ A node is folded by calling its operator. It stays where
 - tensors take part: their values depend on modes, and a tensor that is a constant may be written by its owner;
 - the result is large, or of another type than the graph says (an int where a float is expected).
 
-A `prim::If` with a constant condition gives way to the block that is taken, a `prim::Loop` that never runs to its
-start values. Outputs that are the same value either way, or equal constants, become that value; a carried value that
+A `prim::If` with a constant condition gives way to the block that is taken, a `prim::Try` whose body cannot raise to
+that, a `prim::Loop` that never runs to its start values. Outputs that are the same value either way, or equal constants, become that value; a carried value that
 the body hands on unchanged is the start value. Dead code is eliminated at the end if anything changed.
 """
 
@@ -29,6 +29,7 @@ from __future__ import annotations
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.passes.alias import AliasDb
 from jitlite.passes.dce import eliminate_dead_code, erase_branch_output, erase_carried
+from jitlite.passes.effects import may_raise
 from jitlite.passes.folding import fold
 from jitlite.passes.locations import reachable_kinds
 from jitlite.passes.registry import graph_pass
@@ -68,6 +69,8 @@ class _Propagator:
                 self.branch(node)
             elif node.kind == "prim::Loop":
                 self.loop(node)
+            elif node.kind == "prim::Try":
+                self.attempt(node)
             elif node.blocks:
                 for inner in node.blocks:
                     self.block(inner)
@@ -106,6 +109,20 @@ class _Propagator:
             return
         for block in node.blocks:
             self.block(block)
+        self.join(node)
+
+    def attempt(self, node: Node) -> None:
+        body, handler = node.blocks
+        self.block(body)
+        if not any(may_raise(inner) for inner in body.nodes):
+            _put_in_place(node, body)
+            self.changed = True
+            return
+        self.block(handler)
+        self.join(node)
+
+    def join(self, node: Node) -> None:
+        """Replace outputs that are the same whichever block gives them."""
         for position in reversed(range(len(node.outputs))):
             same = self.same_either_way(node, position)
             if same is not None:

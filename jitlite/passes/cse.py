@@ -90,7 +90,7 @@ def _is_repeated(node: Node, first: Node) -> bool:
     """Is `node` in a loop that `first` is not in?"""
     block = node.block
     while block is not None and block is not first.block and block.owner is not None:
-        if block.owner.kind != "prim::If":
+        if block.owner.kind not in ("prim::If", "prim::Try"):
             return True
         block = block.owner.block
     return False

@@ -14,7 +14,7 @@ A node stays if somebody could miss it:
   a container, a view of either);
 - it is a loop of which it is not certain that it ends.
 
-Outputs of `prim::If` and values carried by `prim::Loop` that nobody reads go as well. A carried value that only feeds
+Outputs of `prim::If` and `prim::Try` and values carried by `prim::Loop` that nobody reads go as well. A carried value that only feeds
 itself stays. Which object is which is not touched.
 """
 
@@ -126,7 +126,7 @@ def _sweep(block: Block, live: set[Node]) -> bool:
 
 def _drop_unused_outputs(node: Node) -> bool:
     unused = [position for position, output in enumerate(node.outputs) if not output.has_uses]
-    if node.kind == "prim::If":
+    if node.kind in ("prim::If", "prim::Try"):
         for position in reversed(unused):
             erase_branch_output(node, position)
     elif node.kind == "prim::Loop":
@@ -139,7 +139,7 @@ def _drop_unused_outputs(node: Node) -> bool:
 
 
 def erase_branch_output(branch: Node, position: int) -> None:
-    """Remove an output that nobody uses from a `prim::If`."""
+    """Remove an output that nobody uses from a `prim::If` or `prim::Try`."""
     branch.erase_output(position)
     for block in branch.blocks:
         block.erase_output(position)

@@ -10,19 +10,20 @@ from jitlite.ir.ops import Effect
 _ENDLESS = 2**63 - 1
 """The trip count of a `while` loop: no bound."""
 
-_MODELESS = frozenset({"prim::Print", "prim::RaiseException", "aten::warn", "prim::AddStatValue"})
+_MODELESS = frozenset({"prim::Print", "prim::RaiseException", "prim::Raise", "prim::RaiseFrom", "aten::warn",
+                       "prim::AddStatValue"})  # fmt: skip
 """Side effects that leave grad mode, default dtype and the like as they are."""
 
 
 def effect_of(node: Node) -> Effect:
     """The effect of the node itself; a node of an unknown operator may do anything.
 
-    `prim::If` and `prim::Loop` are pure themselves: ask `any_inside` about what is in them.
+    `prim::If`, `prim::Loop` and `prim::Try` are pure themselves: ask `any_inside` about what is in them.
     """
     resolved = node.op
     if resolved is not None:
         return resolved.effect
-    return Effect.PURE if node.blocks and node.kind in ("prim::If", "prim::Loop") else Effect.SIDE
+    return Effect.PURE if node.blocks and node.kind in ("prim::If", "prim::Loop", "prim::Try") else Effect.SIDE
 
 
 def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
@@ -47,7 +48,7 @@ def may_raise(node: Node) -> bool:
 
 def raises_itself(node: Node) -> bool:
     """Could the node raise by itself (not what is nested in it), or never end?"""
-    if node.kind == "prim::If":
+    if node.kind in ("prim::If", "prim::Try"):
         return False
     if node.kind == "prim::Loop":
         return not _ends(node)
@@ -63,6 +64,16 @@ def _ends(loop: Node) -> bool:
     """Is it certain that the loop ends? It is for a `for` loop: its condition is True and the trip count a bound."""
     going_on = constant_of(loop.blocks[0].outputs[0], None)
     return going_on is False or (going_on is True and constant_of(loop.inputs[0], None) != _ENDLESS)
+
+
+def is_protected(node: Node) -> bool:
+    """Is the node in the body of a `prim::Try`? What has been written when it raises is then seen in the graph."""
+    block = node.block
+    while block is not None and block.owner is not None:
+        if block.owner.kind == "prim::Try" and block is block.owner.blocks[0]:
+            return True
+        block = block.owner.block
+    return False
 
 
 def must_run(node: Node) -> bool:

@@ -32,7 +32,7 @@ _NO_BOUND = 2**63 - 1
 _MARK = "measured_lists"
 """Attribute of a loop over lists: which of the lengths that bound it are those of the lists, by position."""
 
-_SAME_LENGTH = frozenset({"aten::_set_item", "aten::sort", "aten::reverse"})
+_SAME_LENGTH = frozenset({"aten::_set_item", "aten::sort", "aten::reverse", "prim::SetCell"})
 """Operators that write a list and leave its length."""
 
 

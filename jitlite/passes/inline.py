@@ -11,6 +11,8 @@ left alone, and so is what is no compiled function. The constants of inlined fun
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.unit import Function, called_function
 from jitlite.passes.registry import graph_pass
@@ -53,7 +55,7 @@ def _may_call_itself(function: Function) -> bool:
             caller.ensure_compiled()
         if not caller.is_compiled:  # it is being compiled right now
             return True
-        for node in caller.graph.all_nodes():
+        for node in _nodes_and_subgraphs(caller.graph):
             called = called_function(node)
             if called is function:
                 return True
@@ -61,6 +63,15 @@ def _may_call_itself(function: Function) -> bool:
                 seen.add(called)
                 pending.append(called)
     return False
+
+
+def _nodes_and_subgraphs(graph: Graph) -> Iterator[Node]:
+    """All nodes, also those of forked graphs: a function that forks itself calls itself."""
+    for node in graph.all_nodes():
+        yield node
+        forked = node.attributes.get("Subgraph")
+        if isinstance(forked, Graph):
+            yield from _nodes_and_subgraphs(forked)
 
 
 def _inline(graph: Graph, call: Node, function: Function) -> list[Node]:

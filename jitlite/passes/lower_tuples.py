@@ -22,8 +22,8 @@ from jitlite.passes.registry import graph_pass
 from jitlite.source import CompileError
 
 _FORWARDING = frozenset({
-    "prim::If", "prim::Loop", "prim::Uninitialized", "prim::TupleUnpack", "prim::TupleConstruct", "prim::TupleIndex",
-    "prim::TupleSlice", "prim::Constant",
+    "prim::If", "prim::Loop", "prim::Try", "prim::Uninitialized", "prim::TupleUnpack", "prim::TupleConstruct",
+    "prim::TupleIndex", "prim::TupleSlice", "prim::Constant",
 })  # fmt: skip
 """Kinds that can take and give a tuple's elements in its place."""
 

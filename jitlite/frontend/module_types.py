@@ -1,0 +1,326 @@
+"""nn.Module -> class type: what scripts see of a module, found by looking at it.
+
+Parameters, buffers, submodules and other attributes have the types of their annotations, else of their values; what
+has no type is remembered with the reason, and is an error only where a script asks for it. Modules that look the same
+share a type, and so their compiled methods.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+import warnings
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch import _jit_internal
+
+from jitlite.frontend.attribute_types import NoType, annotated_type, class_annotations, infer_type, is_attribute_object
+from jitlite.frontend.definition import Definition, Program
+from jitlite.frontend.modules import ModuleDefinition
+from jitlite.frontend.python_ast import function_tree
+from jitlite.frontend.resolve import FunctionResolver, Kind, Mark, Resolver, function_mark, meaning_of, plain_constant
+from jitlite.ir import types as T
+from jitlite.ir.constants import qualified_name
+from jitlite.ir.types import ClassType, InterfaceType, Type
+from jitlite.ir.unit import Function
+from jitlite.ir.values import class_type_of
+from jitlite.source import CompileError
+
+_PLUMBING = frozenset(vars(torch.nn.Module())) - {"training"}
+"""Attributes of every nn.Module that are no attributes to scripts."""
+
+
+class ModuleTypes:
+    """The class types of the modules of one program: modules that look the same to scripts share one."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._types: dict[Any, list[tuple[Any, ClassType]]] = {}
+        self._by_module: dict[int, tuple[torch.nn.Module, ClassType]] = {}
+
+    def type_of(self, module: torch.nn.Module) -> ClassType:
+        """The type of a module, made now if no module like it has one.
+
+        Raises:
+            CompileError: where the module cannot be described.
+        """
+        own = class_type_of(module)
+        if own is not None:
+            return own
+        known = self._by_module.get(id(module))
+        if known is None:
+            known = self._by_module[id(module)] = module, self._infer(module)
+        return known[1]
+
+    def _infer(self, module: torch.nn.Module) -> ClassType:
+        check_initialized(module)
+        cls = type(module)
+        made = ClassType.new(self.program.unique_name(qualified_name(cls)), cls, is_module=True)
+        definition = ModuleDefinition(module, made, self.program)
+        _Inspection(self, definition).run()
+        appearance = _appearance(definition)
+        for known, found in self._types.setdefault(cls, []):
+            if known == appearance:
+                return found
+        self._types[cls].append((appearance, made))
+        self.program.name_type(made.qualified_name, made)
+        return made
+
+
+def check_initialized(module: torch.nn.Module) -> None:
+    """Can the module be looked at?
+
+    Raises:
+        CompileError: its `__init__` was not run, or it has parameters that are still to be initialized.
+    """
+    name = torch.typename(type(module))
+    if "_parameters" not in vars(module):
+        raise CompileError(f"'{name}' has not been initialized, did you forget to call 'super()'?")
+    groups: tuple[tuple[str, dict[str, Any]], ...] = (("parameters", module._parameters), ("buffers", module._buffers))
+    for kind, tensors in groups:
+        for attribute, tensor in tensors.items():
+            if tensor is not None and torch.nn.parameter.is_lazy(tensor):
+                raise CompileError(
+                    f"'{name}' has uninitialized {kind} {attribute}. Did you forget to run a forward pass?"
+                )
+
+
+def _appearance(definition: ModuleDefinition) -> Any:
+    """What has to be equal for two modules to share a type."""
+    t, module = definition.type, definition.module
+    constants = {name: (type(value), repr(value)) for name, value in t.constants.items()}
+    replaced = {n: id(f.__func__) for n, f in vars(module).items() if inspect.ismethod(f)}
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    return (
+        list(t.attributes.items()), sorted(t.parameters), sorted(t.buffers), constants, replaced,
+        {name: id(f) for name, f in definition.functions.items()}, definition.overloads, definition.failed,
+        [id(hook) for hook in hooks], sorted(getattr(module, "__jit_ignored_attributes__", ())),
+    )  # fmt: skip
+
+
+class _Inspection:
+    """Looks at a module and writes down what scripts see of it."""
+
+    def __init__(self, types: ModuleTypes, definition: ModuleDefinition) -> None:
+        self.types = types
+        self.definition = definition
+        self.type = definition.type
+        self.module = definition.module
+        self.ignored = set(getattr(self.module, "__jit_ignored_attributes__", ()))
+        self.annotations = self._class_annotations()
+        self.resolver = self._resolver()
+
+    def run(self) -> None:
+        for name, tensor in self.module._parameters.items():
+            self._tensor(name, tensor, self.type.parameters)
+        for name, buffer in self.module._buffers.items():
+            self._tensor(name, buffer, self.type.buffers)
+        for name, submodule in self.module._modules.items():
+            if name not in self.ignored:
+                self.type.attributes[name] = self._submodule(name, submodule)
+        self._constants()
+        self._overloads()
+        for name, value in vars(self.module).items():
+            if not (name in _PLUMBING or name.startswith("__") or name in self.ignored or self._is_known(name)):
+                self._attribute(name, value)
+
+    def _is_known(self, name: str) -> bool:
+        return name in self.type.attributes or name in self.type.constants
+
+    def _class_annotations(self) -> dict[str, object]:
+        found = class_annotations(type(self.module))
+        forward = torch.nn.Module.__annotations__.get("forward")
+        return {name: a for name, a in found.items() if a != forward}
+
+    def _resolver(self) -> Resolver:
+        cls = type(self.module)
+        for base in cls.__mro__:
+            initializer = base.__dict__.get("__init__")
+            if inspect.isfunction(initializer) and base is not torch.nn.Module:
+                return FunctionResolver(initializer, {cls.__name__: cls})
+        return Resolver(vars(inspect.getmodule(cls)) if inspect.getmodule(cls) else {})
+
+    def _tensor(self, name: str, tensor: torch.Tensor | None, kind: set[str]) -> None:
+        if name in self.ignored:
+            return
+        t: Type = T.NONE if tensor is None else T.TENSOR
+        if name in self.annotations:
+            with suppress(NoType):
+                t = annotated_type(self.annotations[name], self.resolver)
+        self.type.attributes[name] = t
+        kind.add(name)
+
+    def _submodule(self, name: str, submodule: torch.nn.Module | None) -> Type:
+        if submodule is None:
+            return T.NONE
+        if name in self.annotations:
+            try:
+                annotated = annotated_type(self.annotations[name], self.resolver)
+            except (NoType, CompileError):
+                annotated = T.NONE
+            if isinstance(annotated, InterfaceType):
+                return self._check_interface(name, submodule, annotated)
+        return self.types.type_of(submodule)
+
+    def _check_interface(self, name: str, submodule: torch.nn.Module, interface: InterfaceType) -> Type:
+        found = self.types.type_of(submodule)
+        reason = T.why_not_interface(found, interface)
+        if reason is not None:
+            raise CompileError(
+                f"submodule '{name}' of '{type(self.module).__name__}' is not of its annotated interface: {reason}"
+            )
+        return interface
+
+    def _constants(self) -> None:
+        names = list(dict.fromkeys(getattr(self.module, "__constants__", ())))
+        names += [name for name, a in self.annotations.items() if _is_final(a) and name not in names]
+        for name in names:
+            if name in self.ignored:
+                continue
+            if self._is_known(name):
+                kind = "submodule" if name in self.module._modules else "buffer or parameter"
+                if name in self.annotations and _is_final(self.annotations[name]):
+                    continue
+                warnings.warn(
+                    f"'{name}' was found in ScriptModule constants,  but it is a non-constant {kind}. Consider "
+                    "removing it.",
+                    stacklevel=2,
+                )
+            elif not hasattr(self.module, name):
+                warnings.warn(
+                    f"'{name}' was found in ScriptModule constants, but was not actually set in __init__. Consider "
+                    "removing it.",
+                    stacklevel=2,
+                )
+            else:
+                self._constant(name, getattr(self.module, name))
+
+    def _constant(self, name: str, value: Any) -> None:
+        self.type.constants[name] = valid_constant(f"{type(self.module).__name__}.{name}", value)
+
+    def _overloads(self) -> None:
+        declared = dict(getattr(self.module, "__overloads__", {}))
+        for name, functions in declared.items():
+            self.definition.overloads[name] = list(functions)
+        for name in dir(type(self.module)):
+            member = inspect.getattr_static(type(self.module), name, None)
+            if inspect.isfunction(member):
+                overloads: Any = _jit_internal._get_overloaded_methods
+                found = overloads(member, type(self.module))
+                if found:
+                    self._overloaded_method(name, member, list(found))
+
+    def _overloaded_method(self, name: str, function: Any, signatures: list[Any]) -> None:
+        if function in signatures:
+            raise CompileError(
+                f"method '{name}' has declared overloads but no implementation after them",
+                hint="write the implementation behind the last declaration, without the decorator",
+            )
+        names = [f"{name}__{position}" for position in range(len(signatures))]
+        self.definition.overloads[name] = names
+        for mangled, signature in zip(names, signatures, strict=True):
+            if not inspect.signature(signature).parameters:
+                raise CompileError(f"Must explicitly add type annotations to overloaded functions: {name}")
+            self.definition.declare(mangled, function, signature)
+
+    def _attribute(self, name: str, value: Any) -> None:
+        """An attribute of any other kind: a function, or data."""
+        if is_attribute_object(value):
+            self.type.attributes[name] = annotated_type(value.type, self.resolver)
+            return
+        if inspect.isfunction(value) or _is_operator(value):
+            self.definition.functions[name] = value
+            return
+        annotated = name in self.annotations
+        try:
+            found = annotated_type(self.annotations[name], self.resolver) if annotated else infer_type(value)
+        except NoType as error:
+            inferred = "" if annotated else " Its type was inferred; try adding a type annotation for the attribute."
+            self.definition.failed[name] = (
+                "(This attribute exists on the Python module, but we failed to convert Python type: "
+                f"'{torch.typename(type(value))}' to a TorchScript type. {error}.{inferred})"
+            )
+            return
+        self.type.attributes[name] = found
+
+
+def _is_operator(value: Any) -> bool:
+    if not callable(value) or isinstance(value, torch.nn.Module) or inspect.isclass(value):
+        return False
+    kind = meaning_of(value).kind
+    return kind in (Kind.OPERATOR, Kind.SCRIPT_FUNCTION, Kind.FORM)
+
+
+def _is_final(annotation: object) -> bool:
+    if isinstance(annotation, str):
+        return annotation.replace("typing.", "").startswith("Final")
+    return bool(_jit_internal.is_final(annotation)) or annotation is typing.Final
+
+
+def valid_constant(where: str, value: Any) -> Any:
+    """The value of a class constant; lists become tuples.
+
+    Raises:
+        TypeError: where it can be no constant.
+    """
+    if isinstance(value, tuple | list):
+        return tuple(valid_constant(where, part) for part in value)
+    is_literal, literal = plain_constant(value)
+    if not is_literal:
+        raise TypeError(
+            f"'{torch.typename(type(value))}' object in attribute '{where}' is not a valid constant. Valid constants "
+            "are: a number, bool, str, None, device, layout or dtype, an enum member, or a list or tuple of these"
+        )
+    return literal
+
+
+# -- what is compiled
+
+
+def methods_to_compile(module: torch.nn.Module) -> list[str]:
+    """The methods that scripting a module starts from: `forward`, unless it is left to Python, and exported ones."""
+    found = []
+    forward = getattr(type(module), "forward", None)
+    own = vars(module).get("forward", forward)
+    defined = forward is not torch.nn.Module.forward or own is not forward
+    if defined and function_mark(own) not in (Mark.IGNORE, Mark.UNUSED):
+        found.append("forward")
+    ignored = getattr(module, "__jit_ignored_attributes__", ())
+    for name in dir(type(module)):
+        member = inspect.getattr_static(type(module), name, None)
+        exported = inspect.isfunction(member) and function_mark(member) is Mark.EXPORT
+        if exported and name not in found and name not in ignored:
+            found.append(name)
+    return found
+
+
+def declare_hooks(definition: ModuleDefinition) -> None:
+    """Compile the hooks of a module, which calls of it from scripts run.
+
+    Raises:
+        CompileError: where two different hooks have one name, or a hook is no function that can be compiled.
+    """
+    module, seen = definition.module, dict[str, Any]()
+    for hooks, into in (
+        (module._forward_pre_hooks, definition.type.forward_pre_hooks),
+        (module._forward_hooks, definition.type.forward_hooks),
+    ):
+        into.clear()
+        for hook in hooks.values():
+            name = getattr(hook, "__name__", type(hook).__name__)
+            if seen.setdefault(name, hook) is not hook:
+                raise CompileError(
+                    f"Hook '{name}' on {type(module).__name__} has at least two different python definitions. Please "
+                    "use unique names for all hooks."
+                )
+            into.append(_declare_hook(definition, name, hook))
+
+
+def _declare_hook(definition: ModuleDefinition, name: str, hook: Any) -> Function:
+    source = function_tree(hook)
+    made = Definition(
+        name, source.definition, FunctionResolver(source.function), source.defaults, self_type=definition.type
+    )
+    return definition.program.declare(made, source.function, f"{definition.type.qualified_name}.{name}")

@@ -1,0 +1,262 @@
+"""Modules in scripts: what attribute access, calls, loops and indices mean for one.
+
+`module_types.py` finds out what scripts see of an nn.Module; the result is a `ModuleDefinition`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitlite.frontend.builder import Builder
+from jitlite.frontend.classes import OnObject
+from jitlite.frontend.containers import SugaredDict, is_module_type, module_items, module_views
+from jitlite.frontend.definition import Program
+from jitlite.frontend.emitter import Emitter
+from jitlite.frontend.names import sugared_from_python
+from jitlite.frontend.objects import ObjectDefinition
+from jitlite.frontend.resolve import (
+    Mark,
+    function_mark,
+    original_function,
+    plain_constant,
+)
+from jitlite.frontend.values import (
+    Args,
+    ConstantSugar,
+    FunctionValue,
+    OverloadedFunction,
+    SimpleValue,
+    SugaredTuple,
+    SugaredValue,
+)
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, is_constant
+from jitlite.ir.overloads import NamedValue
+from jitlite.ir.types import ClassType, InterfaceType, Type
+from jitlite.ir.unit import Function
+from jitlite.source import CompileError, SourceRange
+
+CONTAINERS: tuple[tuple[type, str], ...] = (
+    (torch.nn.ModuleDict, "dict"), (torch.nn.ModuleList, "list"), (torch.nn.Sequential, "list"),
+    (torch.nn.ParameterList, "parameter list"), (torch.nn.ParameterDict, "parameter dict"),
+)  # fmt: skip
+"""Modules that are containers, and what they are like."""
+
+_LIBRARY = (torch.nn.Module, *(cls for cls, _ in CONTAINERS))
+
+_MODULE_VIEWS = frozenset({"named_modules", "modules", "children", "named_children", "named_buffers", "buffers",
+                           "named_parameters", "parameters"})  # fmt: skip
+
+
+class ModuleDefinition(ObjectDefinition):
+    """A kind of module: everything of one that scripts see.
+
+    Attributes:
+        module: the module it was made from; others of the same kind agree in all that is looked up here.
+        failed: attributes that scripts cannot see, and why.
+    """
+
+    def __init__(self, module: torch.nn.Module, type: ClassType, program: Program) -> None:
+        super().__init__(type, program)
+        self.module = module
+        self.container = next((kind for cls, kind in CONTAINERS if isinstance(module, cls)), None)
+        self.failed: dict[str, str] = {}
+        self.functions: dict[str, Any] = {}
+        self.overloads: dict[str, list[str]] = {}
+
+    # -- attributes
+    def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
+        if name in self.type.constants:
+            return ConstantSugar(self.type.constants[name])
+        if self._is_view(name):
+            return ModuleView(self, value, name)
+        if name in self.overloads:
+            return self.overloaded(value, name)
+        found = super().find_attr(b, range, value, name)
+        if found is None and name in self.functions:
+            assert isinstance(b, Emitter)
+            return sugared_from_python(b, self.functions[name], name, range)
+        return found if found is not None else self._class_attr(b, range, value, name)
+
+    def _is_view(self, name: str) -> bool:
+        if name in self.type.attributes:
+            return False
+        if self.container == "dict" and name in ("items", "keys", "values"):
+            return True
+        if self.container == "parameter dict" and name in ("items", "keys", "values"):
+            return True
+        return name in _MODULE_VIEWS and getattr(type(self.module), name) is getattr(torch.nn.Module, name)
+
+    def overloaded(self, value: Value, name: str) -> SugaredValue:
+        return OverloadedFunction(name, lambda range: [self.bound(value, n) for n in self.overloads[name]])
+
+    def _class_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
+        """A member of the Python class: a static method, one that is left to Python, a constant."""
+        member = inspect.getattr_static(self.type.python_class, name, None)
+        assert isinstance(b, Emitter)
+        if isinstance(member, staticmethod):
+            return sugared_from_python(b, member.__func__, name, range)
+        if inspect.isfunction(member) and function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
+            return OnObject(sugared_from_python(b, member, name, range), value, self.type)
+        if name in self.failed or isinstance(member, property) or name.startswith("__"):
+            return None
+        is_literal, literal = plain_constant(member)
+        return ConstantSugar(literal) if is_literal and member is not None else None
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        known = name in self.type.constants or name in self.overloads or name in self.functions
+        return known or super().has_attr(b, range, name) or (name not in self.failed and hasattr(self.module, name))
+
+    def no_attribute(self, name: str) -> str:
+        text = f"Module '{type(self.module).__name__}' has no attribute '{name}'"
+        return f"{text} {self.failed[name]}" if name in self.failed else text
+
+    def attribute_names(self) -> list[str]:
+        return [*self.type.attributes, *self.type.constants, *(n for n in dir(self.module) if not n.startswith("__"))]
+
+    def set_attr(
+        self, b: Builder, range: SourceRange, owner: Value, name: str, value: Value, declared: Type | None = None
+    ) -> None:
+        if name in self.type.constants:
+            raise CompileError(f"cannot assign to '{name}', which is a constant of the module", range)
+        if name in self.failed and name not in self.type.attributes:
+            raise CompileError(self.no_attribute(name), range)
+        super().set_attr(b, range, owner, name, value, declared)
+
+    # -- calls
+    def call(self, b: Builder, range: SourceRange, value: Value, args: Args, kwargs: Args) -> SugaredValue:
+        if "forward" in self.overloads:
+            return self.overloaded(value, "forward").call(b, range, args, kwargs)
+        if self.method("forward") is None:
+            ignored = self._class_attr(b, range, value, "forward")
+            if ignored is not None:
+                return ignored.call(b, range, args, kwargs)
+            raise CompileError(
+                f"Module '{type(self.module).__name__}' has no forward that can be compiled", range,
+                hint="define forward, and do not mark it as ignored",
+            )  # fmt: skip
+        pre_hooks, hooks = self.type.forward_pre_hooks, self.type.forward_hooks
+        if not pre_hooks and not hooks:
+            return self.bound(value, "forward").call(b, range, args, kwargs)
+        return self._call_with_hooks(b, range, value, args, kwargs)
+
+    def _call_with_hooks(self, b: Builder, range: SourceRange, value: Value, args: Args, kwargs: Args) -> SugaredValue:
+        owner = NamedValue(None, value, range=range)
+        given = b.make_tuple([a.in_graph(b.graph) for a in args])
+        for hook in self.type.forward_pre_hooks:
+            result = self._call_hook(b, range, hook, [owner, NamedValue(None, given, range=range)])
+            if result.type is not T.NONE:
+                given = result if isinstance(result.type, T.TupleType) else b.make_tuple([result])
+        if self.type.forward_pre_hooks and args:
+            args = [NamedValue(None, v, range=range) for v in b.unpack_tuple(given)]
+        output = self.bound(value, "forward").call(b, range, args, kwargs).as_value(b, range)
+        for hook in self.type.forward_hooks:
+            arguments = [owner, NamedValue(None, given, range=range), NamedValue(None, output, range=range)]
+            result = self._call_hook(b, range, hook, arguments)
+            if result.type is not T.NONE:
+                output = result
+        return SimpleValue(output)
+
+    def _call_hook(self, b: Builder, range: SourceRange, hook: Function, args: list[NamedValue]) -> Value:
+        return FunctionValue(self.program.ready(hook, range)).call(b, range, args, []).as_value(b, range)
+
+    # -- containers
+    def iterate(self, b: Builder, range: SourceRange, value: Value) -> SugaredValue:
+        if self.container is None or self._overrides("__iter__"):
+            return super().iterate(b, range, value)
+        items = self.items(b, range, value)
+        return items.keys if self.container.endswith("dict") else items.values
+
+    def as_tuple(self, b: Builder, range: SourceRange, value: Value) -> list[SugaredValue]:
+        return self.iterate(b, range, value).as_tuple(b, range)
+
+    def items(self, b: Builder, range: SourceRange, value: Value) -> SugaredDict:
+        """The contents of a container."""
+        return module_items(
+            b, range, self.type, value, "parameters" if "parameter" in str(self.container) else "modules"
+        )
+
+    def element(self, b: Builder, range: SourceRange, value: Value, index: Value) -> SugaredValue:
+        if self.container is None or self._overrides("__getitem__"):
+            return super().element(b, range, value, index)
+        items = self.items(b, range, value)
+        common = {p.value.type for p in items.values.parts if isinstance(p, SimpleValue)}
+        if not is_constant(index) and len(common) == 1:
+            return self.indexed(b, range, value, index, common.pop())
+        return items.element(b, range, index)
+
+    def indexed(self, b: Builder, range: SourceRange, value: Value, index: Value, wanted: Type) -> SugaredValue:
+        """The submodule of an index that is known at run time only; all submodules are of type `wanted`.
+
+        Raises:
+            CompileError: where one is not.
+        """
+        for name, t in self.type.attributes.items():
+            if is_module_type(t) and not T.is_subtype(t, wanted):
+                interface = isinstance(wanted, InterfaceType) and isinstance(t, ClassType | InterfaceType)
+                reason = T.why_not_interface(t, wanted) if interface else None  # type: ignore[arg-type]
+                raise CompileError(
+                    f"Attribute {name} is not of annotated type {wanted.annotation}", range,
+                    notes=[reason] if reason else [],
+                )  # fmt: skip
+        return SimpleValue(b.node("prim::ModuleContainerIndex", [value, index], [wanted], range).output)
+
+    def slice(self, b: Builder, range: SourceRange, value: Value, bounds: slice) -> SugaredValue:
+        """`value[start:stop:step]`, for constant bounds."""
+        if self.container not in ("list", "parameter list"):
+            raise CompileError(f"'{self.type.annotation}' object cannot be sliced", range)
+        return SugaredTuple(self.items(b, range, value).values.parts[bounds])
+
+    def magic(self, b: Builder, range: SourceRange, value: Value, name: str, args: Args = ()) -> SugaredValue | None:
+        if self.container is not None and not self._overrides(name):
+            if name == "__len__":
+                return SimpleValue(b.constant(len(self.items(b, range, value).names), range))
+            if name == "__contains__":
+                return self.items(b, range, value).contains(b, range, args[0].in_graph(b.graph))
+        return super().magic(b, range, value, name, args)
+
+    def _overrides(self, name: str) -> bool:
+        """Does the user's class define a special method that its container has otherwise?"""
+        standard = {getattr(cls, name, None) for cls, _ in CONTAINERS}
+        return getattr(type(self.module), name, None) not in standard
+
+    # -- methods
+    def python_method(self, name: str) -> Callable[..., Any] | None:
+        member = vars(self.module).get(name)
+        if not inspect.ismethod(member):
+            member = inspect.getattr_static(self.type.python_class, name, None)
+        if member is None or isinstance(member, staticmethod | classmethod | property):
+            return None
+        if any(vars(cls).get(name) is member for cls in _LIBRARY) and name != "forward":
+            return None  # made to change modules, not to be compiled
+        function = original_function(getattr(member, "__func__", member))
+        if not inspect.isfunction(function) or function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
+            return None
+        return function
+
+    def python_property(self, name: str) -> property | None:
+        found = super().python_property(name)
+        ignored = getattr(self.module, "__jit_ignored_attributes__", ())
+        return None if name in ignored or found is None or function_mark(found.fget) is not Mark.DEFAULT else found
+
+
+class ModuleView(SugaredValue):
+    """`module.items`, `module.named_parameters` and the like, waiting for their call."""
+
+    def __init__(self, definition: ModuleDefinition, value: Value, name: str) -> None:
+        self.definition = definition
+        self.value = value
+        self.name = name
+        self.kind = f"the method {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if args or kwargs:
+            raise CompileError(f"{self.kind} of a module takes no arguments in scripts", range)
+        if self.name in ("items", "keys", "values"):
+            found = self.definition.items(b, range, self.value)
+            return {"items": found.pairs, "keys": found.keys, "values": found.values}[self.name]
+        return module_views(b, range, self.definition.type, self.value, self.name)

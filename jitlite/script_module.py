@@ -1,0 +1,404 @@
+"""Compiled modules: `nn.Module`s whose methods are scripts.
+
+A `ScriptModule` is an ordinary nn.Module: parameters, buffers and submodules live where they always do, so optimizers,
+`state_dict`, `to`, hooks and the like need no word here. What is special is `forward` and the other compiled methods,
+which are found by the class type that the object carries.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import _jit_internal
+
+from jitlite import compiler
+from jitlite.compiler import Program
+from jitlite.frontend.attribute_types import is_attribute_object
+from jitlite.frontend.modules import CONTAINERS, ModuleDefinition
+from jitlite.frontend.resolve import Mark, function_mark
+from jitlite.interpreter.binding import bind_value
+from jitlite.ir.types import ClassType
+from jitlite.ir.values import CLASS_TYPE
+from jitlite.script_function import OverloadedMethod, ScriptMethod
+
+_METHODS = "__jitlite_methods__"
+"""The attribute that keeps the method objects of one module."""
+_SOURCES = "__jitlite_defined__"
+"""The attribute that keeps the texts given to `define`."""
+_OF_FORWARD = ("code", "graph", "inlined_graph", "optimized_graph", "bytecode", "schema", "tree", "graph_for")
+"""Attributes of a script module that are those of its forward."""
+
+
+class ScriptMeta(type):
+    """Compiles an object of a subclass of ScriptModule when its `__init__` is done."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        if isinstance(made, ScriptModule) and CLASS_TYPE not in vars(made):
+            made._compile_in_place()
+        return made
+
+
+class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
+    """A module with compiled methods.
+
+    Subclass it and mark methods with `script_method`, or give their text to `define`; or let `script` make one of an
+    nn.Module.
+    """
+
+    # -- compiling
+    def _compile_in_place(self) -> None:
+        """Compile the marked methods and given texts of an object that Python has made."""
+        program = Program()
+        with compiler.compiling():
+            for name, submodule in self._modules.items():
+                if submodule is not None:
+                    self._modules[name] = script_recursively(submodule, program, {})
+            found = program.module_types.type_of(self)
+            _settle(self, found)
+            definition = found.definition
+            for name in dir(type(self)):
+                if isinstance(inspect.getattr_static(type(self), name), ScriptMethodMark):
+                    program.ready(definition.method(name))
+            for text, names in vars(self).pop(_SOURCES, ()):
+                self._define(text, names)
+
+    def define(self, src: str, _frames_up: int = 0) -> None:
+        """Add methods from text. Names in it mean what they mean where `define` is called.
+
+        Raises:
+            CompileError: where the text is not TorchScript; then nothing has been added.
+        """
+        names = compiler.names_of_caller(_frames_up + 1)
+        if CLASS_TYPE in vars(self):
+            self._define(src, names)
+        else:  # the object is still being made, and its attributes are not known yet
+            vars(self).setdefault(_SOURCES, []).append((src, names))
+
+    def _define(self, src: str, names: dict[str, object]) -> None:
+        definition = _definition(self)
+        compiler.define_methods(definition, src, names)
+        vars(self).setdefault(_SOURCES, []).append((src, {}))
+        vars(self).pop(_METHODS, None)
+
+    # -- attributes
+    def _script_method(self, name: str) -> Any:
+        """The compiled method `name` of this module, None where it has none."""
+        known = vars(self).setdefault(_METHODS, {})
+        if name not in known:
+            definition = _definition(self)
+            if name in definition.overloads:
+                names = definition.overloads[name]
+                known[name] = OverloadedMethod(name, [self._bound(definition, n) for n in names])
+            elif name in definition.type.methods:
+                known[name] = self._bound(definition, name)
+            else:
+                return None
+        return known[name]
+
+    def _bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
+        method = definition.method(name)
+        assert method is not None
+        return ScriptMethod(definition.program, method, self)
+
+    def __getattr__(self, name: str) -> Any:
+        found = _own_tensor_or_module(self, name)
+        if found is not _NOTHING:
+            return found
+        if CLASS_TYPE in vars(self):
+            found = self._script_attribute(name)
+            if found is not _NOTHING:
+                return found
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{self._why_not(name)}")
+
+    def _script_attribute(self, name: str) -> Any:
+        method = self._script_method(name)
+        if method is not None:
+            return method
+        definition = _definition(self)
+        if name in definition.type.constants:
+            return definition.type.constants[name]
+        accessors = definition.property_accessors(name)
+        if accessors is not None:
+            return self._bound(definition, accessors[0])()
+        member = inspect.getattr_static(definition.type.python_class, name, None)
+        if isinstance(member, property):
+            return _NOTHING if function_mark(member.fget) is Mark.DEFAULT else member.__get__(self)
+        if inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member)):
+            return types.MethodType(member, self)
+        if isinstance(member, staticmethod):
+            return member.__func__
+        if name in _OF_FORWARD and self._script_method("forward") is not None:
+            return getattr(self._script_method("forward"), name)
+        return _NOTHING
+
+    def _why_not(self, name: str) -> str:
+        cls: Any = _definition(self).type.python_class if CLASS_TYPE in vars(self) else None
+        member = inspect.getattr_static(cls, name, None) if cls else None
+        if inspect.isfunction(member):
+            return (
+                f": the method of {cls.__name__} was not compiled, as nothing reaches it; mark it with jitlite.export"
+            )
+        return ""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        found = vars(self).get(CLASS_TYPE)
+        if found is not None:
+            value = self._checked(found, name, value)
+            accessors = found.definition.property_accessors(name) if name not in found.attributes else None
+            if accessors is not None and accessors[1] is not None:
+                self._bound(found.definition, accessors[1])(value)
+                return
+        super().__setattr__(name, value)
+
+    def _checked(self, found: ClassType, name: str, value: Any) -> Any:
+        """The value in the form of the attribute's type.
+
+        Raises:
+            AttributeError: the attribute is a constant.
+            RuntimeError: the value is not of the attribute's type.
+        """
+        if name in found.constants:
+            raise AttributeError(f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'")
+        wanted = found.attributes.get(name)
+        if wanted is None:
+            return value
+        if isinstance(value, torch.nn.Module) and not isinstance(value, ScriptModule):
+            raise RuntimeError(
+                "Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing "
+                f"module '{name}': {value}"
+            )
+        return bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
+
+    # -- copies
+    def __copy__(self) -> Any:
+        made = type(self).__new__(type(self))
+        vars(made).update({k: v for k, v in vars(self).items() if k != _METHODS})
+        for kind in ("_parameters", "_buffers", "_modules"):
+            vars(made)[kind] = copy.copy(vars(self)[kind])
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        state = {k: v for k, v in vars(self).items() if k not in (_METHODS, CLASS_TYPE)}
+        vars(made).update(copy.deepcopy(state, memo))
+        vars(made)[CLASS_TYPE] = vars(self)[CLASS_TYPE]
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The eager module with this one's state; it is compiled anew where it is loaded."""
+        return rebuild, (_definition(self).type.python_class, type(self), _plain_state(self))
+
+    # -- inspection
+    @property
+    def original_name(self) -> str:
+        """The name of the Python class of the module."""
+        cls = _definition(self).type.python_class if CLASS_TYPE in vars(self) else type(self)
+        return str(cls.__name__)
+
+    def extra_repr(self) -> str:
+        return f"original_name={self.original_name}"
+
+
+class _ForwardMethod:
+    """`forward` of a script module: the compiled one, else the one left to Python."""
+
+    def __get__(self, owner: Any, cls: Any = None) -> Any:
+        if owner is None:
+            return self
+        found = owner._script_method("forward")
+        if found is None:
+            python_class = _definition(owner).type.python_class
+            member = getattr(python_class, "forward", torch.nn.Module.forward)
+            found = types.MethodType(member, owner)
+        return found
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What `script` makes of an nn.Module: its state, shared, and its methods, compiled."""
+
+    forward: Any = _ForwardMethod()
+
+    def _get_name(self) -> str:
+        return "RecursiveScriptModule"
+
+    # -- special methods are looked up in the class, so each is here, for modules that have it
+    def _special(self, name: str, *args: Any) -> Any:
+        method = self._script_method(name)
+        if method is None:
+            python_class = _definition(self).type.python_class
+            member = getattr(python_class, name, None)
+            if member is None:
+                raise NotImplementedError(f"'{python_class.__name__}' has no {name}")
+            method = types.MethodType(member, self)
+        return method(*args)
+
+    def __iter__(self) -> Iterator[Any]:
+        found: Iterator[Any] = self._special("__iter__")
+        return found
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice) and self._script_method("__getitem__") is None:
+            return list(self._modules.values())[index]
+        return self._special("__getitem__", index)
+
+    def __len__(self) -> int:
+        return int(self._special("__len__"))
+
+    def __contains__(self, key: Any) -> bool:
+        return bool(self._special("__contains__", key))
+
+    def __bool__(self) -> bool:
+        # a module without __bool__ and __len__ is true
+        definition = _definition(self)
+        if "__bool__" in definition.type.methods:
+            return bool(self._special("__bool__"))
+        return True
+
+    def __dir__(self) -> list[str]:
+        definition = _definition(self)
+        return sorted(
+            {
+                *object.__dir__(self),
+                *self._parameters,
+                *self._buffers,
+                *self._modules,
+                *definition.type.methods,
+                *definition.type.constants,
+            }
+        )
+
+
+class _Nothing:
+    pass
+
+
+_NOTHING = _Nothing()
+
+
+def _own_tensor_or_module(module: torch.nn.Module, name: str) -> Any:
+    for kind in ("_parameters", "_buffers", "_modules"):
+        found = vars(module).get(kind)
+        if found is not None and name in found:
+            return found[name]
+    return _NOTHING
+
+
+def _stays_python(member: Any) -> bool:
+    """Is it a method that is available without being compiled?"""
+    if function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
+        return True
+    kept: Any = _jit_internal.FunctionModifiers.COPY_TO_SCRIPT_WRAPPER
+    return getattr(member, "_torchscript_modifier", None) is kept
+
+
+def _is_of_container(name: str, member: Any) -> bool:
+    """Is it a method that one of torch's containers has, such as what it calls by itself?"""
+    return any(vars(cls).get(name) is member for cls, _ in CONTAINERS)
+
+
+def _definition(module: ScriptModule) -> ModuleDefinition:
+    found = vars(module)[CLASS_TYPE].definition
+    assert isinstance(found, ModuleDefinition)
+    return found
+
+
+# -- making them
+
+
+def script_module(module: torch.nn.Module) -> ScriptModule:
+    """Compile a module: its `forward`, exported methods and hooks, and what they reach.
+
+    The result shares parameters, buffers and other attributes with the module.
+
+    Raises:
+        CompileError: where something is not TorchScript.
+    """
+    if isinstance(module, ScriptModule):
+        return module
+    program = Program()
+    with compiler.compiling():
+        made = script_recursively(module, program, {})
+        program.compile_methods(vars(made)[CLASS_TYPE])
+    return made
+
+
+def script_recursively(module: torch.nn.Module, program: Program, made: dict[int, ScriptModule]) -> ScriptModule:
+    """The script module of a module and its submodules; `made` are those that exist already, by identity."""
+    if isinstance(module, ScriptModule):
+        return module
+    if id(module) in made:
+        return made[id(module)]
+    found = program.compile_module(module)
+    result = made[id(module)] = RecursiveScriptModule.__new__(RecursiveScriptModule)
+    vars(result).update(vars(module))
+    for kind in ("_parameters", "_buffers", "_modules"):
+        vars(result)[kind] = copy.copy(vars(module)[kind])
+    for name, submodule in module._modules.items():
+        if submodule is not None:
+            result._modules[name] = script_recursively(submodule, program, made)
+    _settle(result, found)
+    return result
+
+
+def _settle(module: ScriptModule, found: ClassType) -> None:
+    """Give an object its class type, and its attributes the form that their types ask for.
+
+    Raises:
+        RuntimeError: where a value is not of the type that its annotation says.
+    """
+    state = vars(module)
+    for name in found.methods:
+        state.pop(name, None)
+    for name, wanted in found.attributes.items():
+        if name in state:
+            value = state[name]
+            value = value.value if is_attribute_object(value) else value
+            state[name] = bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
+    state[CLASS_TYPE] = found
+
+
+def rebuild(python_class: type, script_class: type, state: dict[str, Any]) -> Any:
+    """The script module of a pickled one."""
+    sources = state.pop(_SOURCES, ())
+    made: Any = object.__new__(python_class)
+    vars(made).update(state)
+    if not issubclass(script_class, RecursiveScriptModule):
+        vars(made)[_SOURCES] = [(text, {}) for text, _ in sources]
+        made._compile_in_place()
+        return made
+    result = script_module(made)
+    for text, _ in sources:
+        result.define(text)
+    return result
+
+
+def _plain_state(module: ScriptModule) -> dict[str, Any]:
+    return {k: v for k, v in vars(module).items() if k not in (_METHODS, CLASS_TYPE)}
+
+
+class ScriptMethodMark:
+    """A method of a ScriptModule that is to be compiled."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__wrapped__ = function
+        self.__name__ = function.__name__
+        self.__doc__ = function.__doc__
+
+    def __get__(self, owner: Any, cls: Any = None) -> Any:
+        if owner is None:
+            return self
+        if CLASS_TYPE not in vars(owner):
+            raise RuntimeError(f"method '{self.__name__}' cannot be called before __init__ is done")
+        return owner._script_method(self.__name__)
+
+
+def script_method(fn: Callable[..., Any]) -> Any:
+    """Mark a method of a `ScriptModule` to be compiled."""
+    return ScriptMethodMark(fn)
