@@ -14,32 +14,57 @@ from torch import _jit_internal
 
 from jitlite import compiler
 from jitlite.script_function import ScriptFunction, compile_function
-from jitlite.script_module import script_module
+from jitlite.script_module import ScriptModule, prepared, script_module
 from jitlite.source import NotSupportedError
 
 
-def script(obj: Any) -> Any:
-    """Compile a function.
+def script(
+    obj: Any,
+    optimize: object = None,
+    _frames_up: int = 0,
+    _rcb: Callable[[str], Any] | None = None,
+    example_inputs: Any = None,
+) -> Any:
+    """Compile a function, a module with all that it calls, or a class.
 
     Args:
-        obj: a Python function with TorchScript's type annotations.
+        obj: a Python function with TorchScript's type annotations; an nn.Module, of which a `RecursiveScriptModule`
+            is made; a class, which is compiled and returned; an object of such a class, a list or a dict, which
+            scripts take as they are.
+        optimize: not used; kept for callers of torch.jit.script.
+        _rcb: gives the meaning of names that the function's own scope does not know; by default they are looked for
+            where `script` is called, or `_frames_up` calls further up.
+        example_inputs: not supported.
 
     Raises:
-        CompileError: where it is not TorchScript; the error shows the place, what was expected and a way out.
-        NotSupportedError: where it is something else than a function.
+        CompileError: where something is not TorchScript; the error shows the place, what was expected and a way out.
+        NotSupportedError: where it is nothing that can be compiled.
     """
-    if isinstance(obj, ScriptFunction):
+    if isinstance(obj, ScriptFunction | ScriptModule):
         return obj
-    if inspect.isclass(obj):
-        compiler.compile_class(obj)
-        return obj
+    if example_inputs is not None:
+        raise NotSupportedError("example_inputs are not supported", hint="annotate the parameters")
+    obj = prepared(obj)
     if isinstance(obj, torch.nn.Module):
         return script_module(obj)
+    names = _rcb or compiler.CallerNames(_frames_up + 1)
+    if inspect.isclass(obj):
+        compiler.compile_class(obj, names)
+        return obj
     if isinstance(obj, types.MethodType):
-        raise NotSupportedError(f"methods cannot be scripted yet: '{obj.__qualname__}'", hint="script functions")
+        raise NotSupportedError(
+            f"the method '{obj.__qualname__}' cannot be scripted by itself", hint="script the object it belongs to"
+        )
+    if isinstance(obj, list | dict):
+        return obj
+    if inspect.isroutine(obj) or hasattr(obj, "__wrapped__"):
+        return compile_function(obj, names)
+    if not callable(obj) and compiler.is_scriptable_class(type(obj)):
+        compiler.compile_class(type(obj), names)
+        return obj
     if not callable(obj):
-        raise TypeError(f"script takes a function, got {type(obj).__name__}")
-    return compile_function(obj)
+        raise TypeError(f"script takes a function, a module or a class, got {type(obj).__name__}")
+    return compile_function(obj, names)
 
 
 class CompilationUnit:

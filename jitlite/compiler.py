@@ -24,7 +24,8 @@ from jitlite.frontend.classes import (
     why_no_script_class,
 )
 from jitlite.frontend.definition import Definition
-from jitlite.frontend.module_types import ModuleTypes, declare_hooks, methods_to_compile
+from jitlite.frontend.hooks import check_hooks
+from jitlite.frontend.module_types import ModuleTypes
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.python_ast import function_tree, parse_functions
@@ -105,7 +106,9 @@ class Program:
         self._definitions: dict[Function, Definition] = {}
         self._compiling: list[str] = []
         self.module_types = ModuleTypes(self)
-        self._with_hooks: set[ClassType] = set()
+        self.names: Callable[[str], Any] | None = None
+        """The meaning of names that the function to compile does not know by itself, while it is being compiled."""
+        self._checked: set[ClassType] = set()
 
     def function_for(
         self,
@@ -128,7 +131,7 @@ class Program:
             if function is None:
                 function = self._functions[key] = self._declare(python_function, signature)
         except CompileError as error:
-            self._tell_caller(error, range)
+            self._tell_caller(error, getattr(python_function, "__name__", "?"), range)
             raise
         try:
             return self.ready(function, range)
@@ -154,13 +157,13 @@ class Program:
                     hint=f"annotate the result: def {function.name}(...) -> T",
                 )
         except CompileError as error:
-            self._tell_caller(error, range)
+            self._tell_caller(error, function.name, range)
             raise
         return function
 
-    def _tell_caller(self, error: CompileError, range: SourceRange | None) -> None:
+    def _tell_caller(self, error: CompileError, callee: str, range: SourceRange | None) -> None:
         if range is not None and error.range is not range:
-            error.add_caller(self._compiling[-1] if self._compiling else "?", range)
+            error.add_caller(callee, self._compiling[-1] if self._compiling else "?", range)
 
     def unique_name(self, qualified_name: str) -> str:
         """The name, mangled where the program has a function or type of that name already."""
@@ -169,6 +172,10 @@ class Program:
     def name_type(self, name: str, type: Type) -> None:
         """Enter a named type, so that no other one gets its name."""
         self.unit.types[name] = type
+
+    def name(self, name: str) -> object:
+        """What a name means where the program was asked for, None where that is not known."""
+        return None if self.names is None else self.names(name)
 
     def forget(self, function: Function) -> None:
         """Take out a function that did not compile."""
@@ -186,7 +193,7 @@ class Program:
     def _declare(self, python_function: Callable[..., Any], signature: Callable[..., Any] | None) -> Function:
         source = function_tree(python_function)
         declared = None if signature is None else function_tree(signature)
-        resolver = FunctionResolver(source.function, source.ignored_functions)
+        resolver = FunctionResolver(source.function, source.extra_names, self.name)
         defaults = source.defaults if declared is None else {**source.defaults, **declared.defaults}
         definition = Definition(
             source.definition.name.name,
@@ -249,15 +256,15 @@ class Program:
         definition = found.definition
         if not isinstance(definition, ModuleDefinition) or definition.program is not self:
             return found
-        if found not in self._with_hooks:
-            self._with_hooks.add(found)
-            declare_hooks(definition)
+        if found not in self._checked:
+            check_hooks(definition)
+            self._checked.add(found)
         return found
 
     def compile_methods(self, type: ClassType) -> None:
         """Compile what scripting a module starts from."""
         definition = type.definition
-        for name in methods_to_compile(definition.module):
+        for name in definition.entry_points:
             for method in definition.overloads.get(name, [name]):
                 self.ready(definition.method(method))
         for hook in (*type.forward_pre_hooks, *type.forward_hooks):
@@ -267,19 +274,36 @@ class Program:
 set_program_factory(Program)
 
 
-def compile_python(python_function: Callable[..., Any]) -> tuple[Program, Function]:
+def compile_python(
+    python_function: Callable[..., Any], names: Callable[[str], Any] | None = None
+) -> tuple[Program, Function]:
     """Compile a Python function in a program of its own.
+
+    Args:
+        names: gives the meaning of names that the function's own scope does not know. It is used in this call only.
 
     Raises:
         CompileError: where it is not TorchScript.
     """
     program = Program()
-    with compiling():
-        return program, program.function_for(python_function)
+    program.names = names
+    try:
+        with compiling():
+            return program, program.function_for(python_function)
+    finally:
+        program.names = None
 
 
-def compile_class(cls: type) -> None:
+def is_scriptable_class(cls: type) -> bool:
+    """Can scripts have objects of the class?"""
+    return why_no_script_class(cls) is None
+
+
+def compile_class(cls: type, names: Callable[[str], Any] | None = None) -> None:
     """Compile all methods of a Python class. Enums, named tuples and exceptions need no compiling.
+
+    Args:
+        names: gives the meaning of names that the methods' own scopes do not know. It is used in this call only.
 
     Raises:
         CompileError: where something in it is not TorchScript.
@@ -292,7 +316,7 @@ def compile_class(cls: type) -> None:
         if found is None:
             raise NotSupportedError(why_no_script_class(cls) or f"'{cls.__name__}' cannot be scripted")
         if isinstance(found, ClassType) and isinstance(found.definition, ScriptClass):
-            found.definition.compile_all()
+            found.definition.compile_all(names)
 
 
 def declare_interface(cls: type) -> type:
@@ -325,6 +349,22 @@ def define_methods(definition: ObjectDefinition, text: str, names: dict[str, obj
         definition.type.methods.clear()
         definition.type.methods.update(before)
         raise
+
+
+class CallerNames:
+    """What a name means in the function `frames_up` calls above the one that makes this, None where it means nothing.
+
+    It keeps that function's frame, so it must not be kept.
+    """
+
+    def __init__(self, frames_up: int) -> None:
+        self._frame = sys._getframe(frames_up + 1)
+
+    def __call__(self, name: str) -> object:
+        for scope in (self._frame.f_locals, self._frame.f_globals):
+            if name in scope:
+                return scope[name]
+        return None
 
 
 def names_of_caller(frames_up: int) -> dict[str, object]:

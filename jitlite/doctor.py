@@ -13,11 +13,11 @@ import torch
 
 from jitlite import sample
 from jitlite.api import script
-from jitlite.script_function import ScriptFunction
 from jitlite.equality import difference
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
 from jitlite.passes import registry
+from jitlite.script_function import ScriptFunction
 from jitlite.terminal import error_text, heading, paint
 
 _REQUIRED = ("jitlite", "torch", "networkx")

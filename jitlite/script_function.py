@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitlite import compiler
@@ -156,13 +156,16 @@ def _code_for(function: Function) -> Code:
 run_functions_with(lambda function, arguments: vm.run(function, arguments, _code_for))
 
 
-def compile_function(function: Any) -> ScriptFunction:
+def compile_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
     """Compile a Python function in a program of its own.
+
+    Args:
+        names: gives the meaning of names that the function's own scope does not know.
 
     Raises:
         CompileError: where it is not TorchScript.
     """
-    return ScriptFunction(*compiler.compile_python(function))
+    return ScriptFunction(*compiler.compile_python(function, names))
 
 
 class ScriptMethod(ScriptFunction):

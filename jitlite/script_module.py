@@ -19,6 +19,7 @@ from torch import _jit_internal
 from jitlite import compiler
 from jitlite.compiler import Program
 from jitlite.frontend.attribute_types import is_attribute_object
+from jitlite.frontend.module_types import PLUMBING, same_module_type
 from jitlite.frontend.modules import CONTAINERS, ModuleDefinition
 from jitlite.frontend.resolve import Mark, function_mark
 from jitlite.interpreter.binding import bind_value
@@ -95,7 +96,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             if name in definition.overloads:
                 names = definition.overloads[name]
                 known[name] = OverloadedMethod(name, [self._bound(definition, n) for n in names])
-            elif name in definition.type.methods:
+            elif name in definition.type.methods or name in definition.entry_points:
                 known[name] = self._bound(definition, name)
             else:
                 return None
@@ -173,12 +174,15 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
                 "Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing "
                 f"module '{name}': {value}"
             )
+        if isinstance(value, ScriptModule) and isinstance(wanted, ClassType) and same_module_type(_type(value), wanted):
+            _retype(value, wanted)
         return bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
 
     # -- copies
     def __copy__(self) -> Any:
         made = type(self).__new__(type(self))
-        vars(made).update({k: v for k, v in vars(self).items() if k != _METHODS})
+        vars(made).update(_plain_state(self))
+        _settle(made, _type(self))
         for kind in ("_parameters", "_buffers", "_modules"):
             vars(made)[kind] = copy.copy(vars(self)[kind])
         return made
@@ -186,9 +190,8 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        state = {k: v for k, v in vars(self).items() if k not in (_METHODS, CLASS_TYPE)}
-        vars(made).update(copy.deepcopy(state, memo))
-        vars(made)[CLASS_TYPE] = vars(self)[CLASS_TYPE]
+        vars(made).update(copy.deepcopy(_plain_state(self), memo))
+        _settle(made, _type(self))
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -329,6 +332,18 @@ def script_module(module: torch.nn.Module) -> ScriptModule:
     return made
 
 
+def prepared(obj: Any) -> Any:
+    """The object that an object's `__prepare_scriptable__` wants to be scripted in its place, for submodules too."""
+    if hasattr(obj, "__prepare_scriptable__") and not inspect.isclass(obj):
+        obj = obj.__prepare_scriptable__()
+    if isinstance(obj, torch.nn.Module) and not isinstance(obj, ScriptModule) and "_modules" in vars(obj):
+        for name, submodule in list(obj._modules.items()):
+            replacement = prepared(submodule)
+            if replacement is not submodule:
+                obj._modules[name] = replacement
+    return obj
+
+
 def script_recursively(module: torch.nn.Module, program: Program, made: dict[int, ScriptModule]) -> ScriptModule:
     """The script module of a module and its submodules; `made` are those that exist already, by identity."""
     if isinstance(module, ScriptModule):
@@ -338,8 +353,9 @@ def script_recursively(module: torch.nn.Module, program: Program, made: dict[int
     found = program.compile_module(module)
     result = made[id(module)] = RecursiveScriptModule.__new__(RecursiveScriptModule)
     vars(result).update(vars(module))
-    for kind in ("_parameters", "_buffers", "_modules"):
-        vars(result)[kind] = copy.copy(vars(module)[kind])
+    for kind in PLUMBING:  # registering a hook on one must not register it on the other
+        if isinstance(vars(module).get(kind), dict | set):
+            vars(result)[kind] = copy.copy(vars(module)[kind])
     for name, submodule in module._modules.items():
         if submodule is not None:
             result._modules[name] = script_recursively(submodule, program, made)
@@ -362,6 +378,25 @@ def _settle(module: ScriptModule, found: ClassType) -> None:
             value = value.value if is_attribute_object(value) else value
             state[name] = bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
     state[CLASS_TYPE] = found
+    for name in found.definition.entry_points:
+        # a method of nn.Module's own, such as _save_to_state_dict, would be found first
+        if name != "forward" and hasattr(torch.nn.Module, name):
+            state[name] = module._script_method(name)
+
+
+def _retype(module: ScriptModule, wanted: ClassType) -> None:
+    """Let a module, compiled by itself, use the methods that were compiled for another one of the same kind."""
+    vars(module)[CLASS_TYPE] = wanted
+    vars(module).pop(_METHODS, None)
+    for name, submodule in module._modules.items():
+        inner = wanted.attributes.get(name)
+        if isinstance(submodule, ScriptModule) and isinstance(inner, ClassType):
+            _retype(submodule, inner)
+
+
+def _type(module: ScriptModule) -> ClassType:
+    found: ClassType = vars(module)[CLASS_TYPE]
+    return found
 
 
 def rebuild(python_class: type, script_class: type, state: dict[str, Any]) -> Any:
@@ -380,7 +415,8 @@ def rebuild(python_class: type, script_class: type, state: dict[str, Any]) -> An
 
 
 def _plain_state(module: ScriptModule) -> dict[str, Any]:
-    return {k: v for k, v in vars(module).items() if k not in (_METHODS, CLASS_TYPE)}
+    state = vars(module)
+    return {k: v for k, v in state.items() if k not in (_METHODS, CLASS_TYPE) and not isinstance(v, ScriptMethod)}
 
 
 class ScriptMethodMark:

@@ -140,17 +140,17 @@ class CompileError(RuntimeError):
         self.found = found
         self.hint = hint
         self.notes = list(notes)
-        self.called_from: list[tuple[str, SourceRange]] = []
+        self.called_from: list[tuple[str, str, SourceRange]] = []
 
-    def add_caller(self, name: str, range: SourceRange) -> None:
-        """Record that the failing code was being compiled because function `name` calls it at `range`.
+    def add_caller(self, callee: str, name: str, range: SourceRange) -> None:
+        """Record that `callee`, with the failing code, was being compiled because function `name` calls it at `range`.
 
         An error without a place of its own, such as of a function without source, is told at the call.
         """
         if self.range is None:
             self.range = range
         else:
-            self.called_from.append((name, range))
+            self.called_from.append((callee, name, range))
 
     def __str__(self) -> str:
         head = f"{self.range.location()}: {self.message}" if self.range else self.message
@@ -166,8 +166,9 @@ class CompileError(RuntimeError):
         if self.hint:
             tail.append(f"hint: {self.hint}")
         tail += [
-            f"called from '{name}' at {r.location()}: {r.excerpt().splitlines()[0].strip()}"
-            for name, r in self.called_from
+            f"'{callee}' is being compiled since it was called from '{name}' at {r.location()}: "
+            f"{r.excerpt().splitlines()[0].strip()}"
+            for callee, name, r in self.called_from
         ]
         room = max(1, _LONGEST_MESSAGE - len(lines) - len(tail))
         notes = [line for note in self.notes for line in note.splitlines()]

@@ -255,6 +255,9 @@ CASES = [
     Case(["aten::is_grad_enabled"], [()], lambda: True),
     Case(["aten::is_autocast_enabled"], [()], lambda: False),
     Case(["aten::is_autocast_cpu_enabled"], [()], lambda: False),
+    Case(["aten::is_autocast_enabled.device"], [("cpu",)], lambda d: False),
+    Case(["aten::is_autocast_cache_enabled"], [()], lambda: True),
+    Case(["aten::is_inference_mode_enabled"], [()], lambda: False),
     Case(["aten::get_autocast_dtype"], [("cpu",)], lambda d: torch.bfloat16),
     Case(["aten::_get_cpu_capability"], [()], torch.backends.cpu.get_cpu_capability),
 ]  # fmt: skip

@@ -393,12 +393,13 @@ class Writer:
         """A variable that both branches define."""
         kind = self.one_of(self.kinds)
         name = self.fresh(kind + "_v")
+        annotation = f": {ANNOTATIONS[kind]}" if kind == "maybe" else ""  # else it is an int where a literal decides
         self.write(indent, f"if {self.expression(scope, 'bool')}:")
         inner = scope.inner(in_loop=False)  # TorchScript counts return and raise as leaving here, not break
         if self.block(inner, indent + 1):
-            self.write(indent + 1, f"{name} = {self.expression(inner, kind)}")
+            self.write(indent + 1, f"{name}{annotation} = {self.expression(inner, kind)}")
         self.write(indent, "else:")
-        self.write(indent + 1, f"{name} = {self.expression(scope, kind)}")
+        self.write(indent + 1, f"{name}{annotation} = {self.expression(scope, kind)}")
         scope.variables.append((name, kind, True))
 
     def for_range(self, scope: Scope, indent: int) -> None:

@@ -32,11 +32,12 @@ def containers(x: Tensor, w: Tensor):
 
 
 def in_place(x: Tensor, w: Tensor):
-    y = x * 1
-    y.mul_(w)
+    y = x * w
+    y.add_(w)
     y[0] += 2 * w[0]
-    y[1:] = y[1:] * x[1:]
+    y[1:] = w[1:] * x[1:]
     y += x
+    y[0].neg_()
     return y
 
 
@@ -44,9 +45,10 @@ def through_views(x: Tensor, w: Tensor):
     y = x.clone()
     row = y[0]
     column = y.view(-1)
-    row *= w[0]
-    column[2] = column[1] * w[1]
-    return y, row.t() if row.dim() == 2 else row
+    row += w[0]
+    column[2] = x[1] * w[1]
+    column[1:].sub_(w[1:])
+    return y, row * 3, column
 
 
 def partly_without(x: Tensor, w: Tensor):
@@ -83,7 +85,17 @@ def where_and_max(x: Tensor, w: Tensor):
     return torch.where(x > 1, x * w, w / (x + 1)).sum() + values * 2, indices
 
 
-PROGRAMS = [loop, containers, in_place, through_views, partly_without, branches, stops, conditional_freeze, where_and_max]
+PROGRAMS = [
+    loop,
+    containers,
+    in_place,
+    through_views,
+    partly_without,
+    branches,
+    stops,
+    conditional_freeze,
+    where_and_max,
+]
 
 
 def tensors_of(value):
@@ -174,7 +186,8 @@ def single_tensors(x: Tensor, rounds: int):
     y = (x * x).sum()
     a = torch.autograd.grad(y, x, retain_graph=True)[0]
     b = torch.autograd.grad(y, [x], torch.tensor(2.0), retain_graph=True)[0]
-    c = torch.autograd.grad(outputs=[y], inputs=x, grad_outputs=[torch.tensor(float(rounds))])[0]
+    seeds: List[Optional[Tensor]] = [torch.tensor(float(rounds))]
+    c = torch.autograd.grad(outputs=[y], inputs=x, grad_outputs=seeds)[0]
     return a, b, c
 
 
@@ -184,7 +197,8 @@ def backward_in_loop(x: Tensor, rounds: int):
         y.backward()
     z = x * x
     z.backward(torch.ones_like(z), retain_graph=True)
-    torch.autograd.backward([z], [torch.ones_like(z)])
+    seeds: List[Optional[Tensor]] = [torch.ones_like(z)]
+    torch.autograd.backward([z], seeds)
     return x.grad
 
 
@@ -204,8 +218,16 @@ def test_using_a_freed_graph_raises_as_in_eager():
         y.backward()
         y.backward()
 
-    with pytest.raises(RuntimeError, match="a second time"):
-        jitlite.script(f)(torch.ones(1, requires_grad=True))
+    def g(x: Tensor):
+        y = x * 2
+        z = y * y
+        y.mul_(3)
+        z.sum().backward()
+
+    for call, message in ((f, "a second time"), (g, "modified by an inplace operation")):
+        for either in (call, jitlite.script(call)):
+            with pytest.raises(RuntimeError, match=message):
+                either(torch.ones(1, requires_grad=True))
 
 
 # -- random draws

@@ -77,6 +77,12 @@ def test_forks_within_forks_never_want_for_a_thread(size):
     assert jitlite.script(countdown)(300) == 300  # far more than there are threads, deeper than Python's stack
 
 
+def test_a_function_that_forks_itself_is_compiled_once():
+    scripted = jitlite.script(tree_size)
+    assert str(scripted.optimized_graph).count("prim::fork") == 2 * 2  # each where it is and where its graph is
+    assert str(scripted.optimized_graph).count("prim::CallFunction") == 2
+
+
 def test_no_more_threads_than_asked_for(size):
     def f(n: int) -> int:
         pending = [jitlite.fork(tree_size, 2) for _ in range(n)]

@@ -59,7 +59,7 @@ def two_in_one(x: Tensor):
 def named(x: Tensor):
     with torch.no_grad() as nothing:
         y = x + 1
-    return y
+    return y, nothing is None
 
 
 def left_by_return(x: Tensor):

@@ -22,9 +22,9 @@ ALLOWED = {
     "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
     "api": BASE
     | {"ir", "frontend", "compiler", "passes", "interpreter", "script_function", "script_module", "concurrency"},
-    **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api"}),
-    "__init__": BASE | {"ir", "passes", "api"},
-    "cli": BASE | TOOLS | {"ir", "passes", "api", "demo", "doctor", "__init__"},
+    **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
+    "__init__": BASE | {"ir", "passes", "api", "script_function", "script_module", "concurrency"},
+    "cli": BASE | TOOLS | {"ir", "passes", "api", "script_function", "demo", "doctor", "__init__"},
     "__main__": {"cli"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -280,6 +280,10 @@ def test_autograd():
     assert DECLARED["prim::grad"].fn(x).tolist() == [3, 3]
     DECLARED["aten::backward.TensorList"].fn([x * 2], [torch.ones(2)], None, False)
     assert x.grad.tolist() == [5, 5]
+    DECLARED["aten::backward.Tensor"].fn((x * 2).sum(), None, None, False)
+    for name, one in (("aten::grad.Tensor", x), ("aten::grad.inputs", [x])):
+        assert DECLARED[name].fn((x * 5).sum(), one, None, None, False, False)[0].tolist() == [5, 5]
+    assert DECLARED["aten::grad.outputs"].fn([x * 6], x, [torch.ones(2)], None, False, False)[0].tolist() == [6, 6]
     grads = DECLARED["aten::grad"].fn([(x * 4).sum()], [x, torch.ones(1, requires_grad=True)], None, None, False, True)
     assert type(grads) is list and grads[0].tolist() == [4, 4] and grads[1] is None
 

@@ -257,8 +257,10 @@ def test_marks():
 def test_wrappers_are_taken_off():
     assert original_function(wrapper) is plain
     assert meaning_of(wrapper).object is plain
-    guarded = torch.no_grad()(plain)
-    assert meaning_of(guarded).object is plain
+    guarded = torch.no_grad()(wrapper)
+    assert meaning_of(guarded).object is guarded  # what it enters is part of what is compiled
+    outer = functools.wraps(guarded)(types.FunctionType(plain.__code__, globals()))
+    assert meaning_of(outer).object is guarded
     traced = types.FunctionType(wrapper.__code__, globals())
     setattr(traced, "__original_fn", plain)
     setattr(traced, "__script_if_tracing_wrapper", True)

@@ -690,8 +690,9 @@ def test_a_caught_exception_does_not_keep_the_run_alive():
         except IndexError:
             return -1
 
+    scripted = jitlite.script(f)
     marked = Marked([1])
     alive = weakref.ref(marked)
-    assert jitlite.script(f)(marked, 3) == -1
+    assert scripted(marked, 3) == -1
     del marked
     assert alive() is None

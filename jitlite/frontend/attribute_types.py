@@ -59,7 +59,10 @@ def _object_type(value: Any) -> Type:
     if own is not None:
         return own
     if isinstance(value, torch.nn.Module):
-        raise NoType("a module can only be an attribute by itself, or in a ModuleList, ModuleDict or Sequential")
+        raise NoType(
+            "Cannot infer concrete type of torch.nn.Module: a module can only be an attribute by itself, or in a "
+            "ModuleList, ModuleDict or Sequential"
+        )
     if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, functools.partial):
         raise NoType(f"a {type(value).__name__} is no value of TorchScript")
     try:
@@ -75,7 +78,10 @@ def _object_type(value: Any) -> Type:
 
 
 def _common(values: Iterable[Any], what: str) -> Type:
-    types = list(dict.fromkeys(infer_type(v) for v in values))
+    try:
+        types = list(dict.fromkeys(infer_type(v) for v in values))
+    except NoType as error:
+        raise NoType(f"Could not infer type of {what} element: {error}") from None
     if not types:
         raise NoType(f"an empty {what} has no type of its own")
     merged = T.unify_all(types)

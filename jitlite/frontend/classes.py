@@ -106,7 +106,7 @@ def _interface_methods(cls: type) -> list[str]:
 
 
 def _interface_schema(interface: InterfaceType, name: str, function: Any) -> Any:
-    source = function_tree(function)
+    source = function_tree(function, is_method=True)
     names = {interface.python_class.__name__: interface.python_class}
     resolver = FunctionResolver(source.function, names)
     definition = Definition(name, source.definition, resolver, source.defaults, self_type=interface)
@@ -133,6 +133,7 @@ class ScriptClass(ObjectDefinition):
         self._state = "declared"
         self._annotations = _annotations(type.python_class)
         self._class_methods: dict[str, Function] = {}
+        self._names: Callable[[str], Any] | None = None
 
     def complete(self) -> None:
         """Find the attributes by compiling `__init__`, unless that is done or under way.
@@ -154,12 +155,25 @@ class ScriptClass(ObjectDefinition):
             self._state = "declared"
             raise
 
-    def compile_all(self) -> None:
+    def compile_all(self, names: Callable[[str], Any] | None = None) -> None:
         """Compile everything the class has, as `script` of a class does.
+
+        Args:
+            names: gives the meaning of names that the methods' own scopes do not know.
 
         Raises:
             CompileError: where something does not compile.
         """
+        self._names = names
+        try:
+            self._compile_all()
+        finally:
+            self._names = None
+
+    def name(self, name: str) -> object:
+        return None if self._names is None else self._names(name)
+
+    def _compile_all(self) -> None:
         self.complete()
         for cls in reversed(self.type.python_class.__mro__):
             for name, member in list(cls.__dict__.items()):
@@ -194,7 +208,7 @@ class ScriptClass(ObjectDefinition):
     ) -> None:
         if b.graph.insert_point.block is not b.graph.block:
             raise CompileError(
-                f"First assignment to self attribute '{name}' cannot be in a control-flow block", range,
+                f"First assignment cannot be in a control-flow block: attribute '{name}' of self", range,
                 hint="assign it at the top level of __init__, perhaps None with the annotation Optional[T], first",
             )  # fmt: skip
         annotation = self._annotations.get(name)
@@ -209,8 +223,8 @@ class ScriptClass(ObjectDefinition):
         initializer = inspect.getattr_static(self.type.python_class, "__init__", None)
         names = self.known_names(self.type.python_class)
         if inspect.isfunction(initializer) and initializer.__module__ == self.type.python_class.__module__:
-            return FunctionResolver(initializer, names)
-        return Resolver({**vars(_module_of(self.type.python_class)), **names})
+            return FunctionResolver(initializer, names, self.name)
+        return Resolver({**vars(_module_of(self.type.python_class)), **names}, self.name)
 
     # -- members of the Python class
     def _static(self, name: str) -> Any:
@@ -261,7 +275,7 @@ class ScriptClass(ObjectDefinition):
         """A class method is a function in which the first parameter's name denotes the class."""
         known = self._class_methods.get(name)
         if known is None:
-            source = function_tree(function)
+            source = function_tree(function, is_method=True)
             first, *others = source.definition.decl.params
             decl = dataclasses.replace(source.definition.decl, params=tuple(others))
             names = {**self.known_names(self.defining_class(function)), first.ident.name: self.type.python_class}
@@ -286,12 +300,13 @@ class OnObject(SugaredValue):
         self.kind = function.kind
         self.owner = owner
         self.function = function
-        for call in (function, getattr(function, "inner", None)):
-            if isinstance(call, PythonCall):
-                # what stands for self has no annotation, and would be a Tensor
-                first, *others = call.schema.arguments
-                typed = dataclasses.replace(first, declared_type=type)
-                call.schema = function_schema(call.schema.name, [typed, *others], [r.type for r in call.schema.returns])
+        if isinstance(function, PythonCall):
+            # what stands for self has no annotation, and would be a Tensor
+            schema = function.schema
+            typed = dataclasses.replace(schema.arguments[0], declared_type=type)
+            function.schema = function_schema(
+                schema.name, [typed, *schema.arguments[1:]], [r.type for r in schema.returns]
+            )
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         return self.function.call(b, range, [NamedValue(None, self.owner, range=range), *args], kwargs)

@@ -84,7 +84,7 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
     if truth is None:
         truth = call_magic(em, range, value, "__bool__")
     if truth is not None:
-        return truth
+        return em.expect(T.BOOL, truth, range, "expected a bool expression for condition")
     if is_object(value):
         length = call_magic(em, range, value, "__len__")
         return em.constant(True, range) if length is None else em.op("aten::Bool", [length], range=range)

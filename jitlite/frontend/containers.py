@@ -119,7 +119,7 @@ def module_views(b: Builder, range: SourceRange, type: ClassType, value: Value, 
 def _walk(b: Builder, range: SourceRange, value: Value, prefix: str) -> Iterator[tuple[str, Value]]:
     yield prefix, value
     if not isinstance(value.type, ClassType):
-        raise CompileError("the submodules of a module that is known by its interface cannot be listed", range)
+        raise CompileError("Could not compile the listing of submodules: one is known by its interface only", range)
     for name, t in value.type.attributes.items():
         if is_module_type(t):
             yield from _walk(b, range, get_attribute(b, range, value, name), f"{prefix}.{name}" if prefix else name)

@@ -127,12 +127,12 @@ def _pairs(fields: list[Any], differ: str) -> list[str]:
         left, right = f"_left_{field.name}", f"_right_{field.name}"
         lines += [f"{left} = self.{field.name}", f"{right} = other.{field.name}"]
         lines += [f"if {left} is None or {right} is None:", f"    if ({left} is None) != ({right} is None):"]
-        lines += [f"        {_raise_or(differ, field)}", f"elif {left} != {right}:"]
+        lines += [f"        {_raise_or(differ)}", f"elif bool({left} != {right}):"]
         lines += [f"    {differ.format(left=left, right=right)}"]
     return lines
 
 
-def _raise_or(differ: str, field: Any) -> str:
+def _raise_or(differ: str) -> str:
     return "raise TypeError('values of which one is None have no order')" if "{left}" in differ else differ
 
 
@@ -143,4 +143,4 @@ def _equality(fields: list[Any]) -> list[str]:
 def _ordering(fields: list[Any], operator: str) -> list[str]:
     """As tuples: the first field that differs decides."""
     strict = operator.rstrip("=")
-    return [*_pairs(fields, f"return {{left}} {strict} {{right}}"), f"return {operator != strict}"]
+    return [*_pairs(fields, f"return bool({{left}} {strict} {{right}})"), f"return {operator != strict}"]

@@ -301,7 +301,11 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
                     expected=t.annotation,
                     found=repr(defaults[name]),
                 )
-        arguments.append(Argument(name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None and t is T.TENSOR, **default))
+        arguments.append(
+            Argument(
+                name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None and t is T.TENSOR, **default
+            )
+        )
     return arguments
 
 

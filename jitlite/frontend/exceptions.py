@@ -1,6 +1,6 @@
 """Exceptions: raise, try, except, else, finally.
 
-torch.jit has no `try`. A `prim::Try` runs its first block and, if that raises, its second, which is given the exception:
+torch.jit has no `try`. A `prim::Try` runs its first block and, if that raises, its second, which gets the exception:
 
     try:                              prim::Try()
         f(x)                            block0():

@@ -33,7 +33,6 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.types import Type
 
-
 FINALLY = "finally"
 """Attribute of a `prim::Try` that stands for the protected part of a `finally`, and of the node that ends the
 `finally`, which raises what was caught. Gone after exits are removed."""

@@ -15,6 +15,7 @@ from jitlite.frontend import (
     expressions,
     indexing,
     statements,
+    tensor_methods,
 )
 from jitlite.frontend.annotations import parse_type
 from jitlite.frontend.closures import inline_forked_closures, lift_closures
@@ -29,7 +30,7 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
 
-REGISTERED = (assignment, calls, conditions, displays, exceptions, expressions, indexing, statements)
+REGISTERED = (assignment, calls, conditions, displays, exceptions, expressions, indexing, statements, tensor_methods)
 
 Step = Callable[[Graph], object]
 

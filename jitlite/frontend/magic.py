@@ -55,7 +55,8 @@ def binary_magic(b: Builder, range: SourceRange, op: str, left: Value, right: Va
         return b.op("aten::__is__", [left, right], range=range)
     if found is None:
         raise CompileError(
-            f"unsupported operand types for {op}: '{left.type.annotation}' and '{right.type.annotation}'",
+            f"'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types for "
+            f"{op}, '{left.type.annotation}' and '{right.type.annotation}'",
             range,
             hint=f"define {method}",
         )

@@ -17,18 +17,17 @@ import torch
 from torch import _jit_internal
 
 from jitlite.frontend.attribute_types import NoType, annotated_type, class_annotations, infer_type, is_attribute_object
-from jitlite.frontend.definition import Definition, Program
+from jitlite.frontend.definition import Program
+from jitlite.frontend.hooks import declare_hooks
 from jitlite.frontend.modules import ModuleDefinition
-from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.resolve import FunctionResolver, Kind, Mark, Resolver, function_mark, meaning_of, plain_constant
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType, InterfaceType, Type
-from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.source import CompileError
 
-_PLUMBING = frozenset(vars(torch.nn.Module())) - {"training"}
+PLUMBING = frozenset(vars(torch.nn.Module())) - {"training"}
 """Attributes of every nn.Module that are no attributes to scripts."""
 
 
@@ -60,12 +59,14 @@ class ModuleTypes:
         made = ClassType.new(self.program.unique_name(qualified_name(cls)), cls, is_module=True)
         definition = ModuleDefinition(module, made, self.program)
         _Inspection(self, definition).run()
+        definition.entry_points = methods_to_compile(module)
         appearance = _appearance(definition)
         for known, found in self._types.setdefault(cls, []):
             if known == appearance:
                 return found
         self._types[cls].append((appearance, made))
         self.program.name_type(made.qualified_name, made)
+        declare_hooks(definition)
         return made
 
 
@@ -87,6 +88,24 @@ def check_initialized(module: torch.nn.Module) -> None:
                 )
 
 
+def same_module_type(a: ClassType, b: ClassType) -> bool:
+    """Do two types, perhaps of two programs, describe modules that look the same to scripts?"""
+    if a is b:
+        return True
+    first, second = a.definition, b.definition
+    if a.python_class is not b.python_class or not isinstance(first, ModuleDefinition):
+        return False
+    if list(a.attributes) != list(b.attributes) or not isinstance(second, ModuleDefinition):
+        return False
+    for one, other in zip(a.attributes.values(), b.attributes.values(), strict=True):
+        if isinstance(one, ClassType) and isinstance(other, ClassType) and one.is_module and other.is_module:
+            if not same_module_type(one, other):
+                return False
+        elif one is not other:
+            return False
+    return bool(_appearance(first)[1:] == _appearance(second)[1:])
+
+
 def _appearance(definition: ModuleDefinition) -> Any:
     """What has to be equal for two modules to share a type."""
     t, module = definition.type, definition.module
@@ -96,7 +115,7 @@ def _appearance(definition: ModuleDefinition) -> Any:
     return (
         list(t.attributes.items()), sorted(t.parameters), sorted(t.buffers), constants, replaced,
         {name: id(f) for name, f in definition.functions.items()}, definition.overloads, definition.failed,
-        [id(hook) for hook in hooks], sorted(getattr(module, "__jit_ignored_attributes__", ())),
+        [id(hook) for hook in hooks], definition.ignored,
     )  # fmt: skip
 
 
@@ -108,7 +127,7 @@ class _Inspection:
         self.definition = definition
         self.type = definition.type
         self.module = definition.module
-        self.ignored = set(getattr(self.module, "__jit_ignored_attributes__", ()))
+        self.ignored = definition.ignored
         self.annotations = self._class_annotations()
         self.resolver = self._resolver()
 
@@ -123,7 +142,7 @@ class _Inspection:
         self._constants()
         self._overloads()
         for name, value in vars(self.module).items():
-            if not (name in _PLUMBING or name.startswith("__") or name in self.ignored or self._is_known(name)):
+            if not (name in PLUMBING or name.startswith("__") or name in self.ignored or self._is_known(name)):
                 self._attribute(name, value)
 
     def _is_known(self, name: str) -> bool:
@@ -294,33 +313,3 @@ def methods_to_compile(module: torch.nn.Module) -> list[str]:
         if exported and name not in found and name not in ignored:
             found.append(name)
     return found
-
-
-def declare_hooks(definition: ModuleDefinition) -> None:
-    """Compile the hooks of a module, which calls of it from scripts run.
-
-    Raises:
-        CompileError: where two different hooks have one name, or a hook is no function that can be compiled.
-    """
-    module, seen = definition.module, dict[str, Any]()
-    for hooks, into in (
-        (module._forward_pre_hooks, definition.type.forward_pre_hooks),
-        (module._forward_hooks, definition.type.forward_hooks),
-    ):
-        into.clear()
-        for hook in hooks.values():
-            name = getattr(hook, "__name__", type(hook).__name__)
-            if seen.setdefault(name, hook) is not hook:
-                raise CompileError(
-                    f"Hook '{name}' on {type(module).__name__} has at least two different python definitions. Please "
-                    "use unique names for all hooks."
-                )
-            into.append(_declare_hook(definition, name, hook))
-
-
-def _declare_hook(definition: ModuleDefinition, name: str, hook: Any) -> Function:
-    source = function_tree(hook)
-    made = Definition(
-        name, source.definition, FunctionResolver(source.function), source.defaults, self_type=definition.type
-    )
-    return definition.program.declare(made, source.function, f"{definition.type.qualified_name}.{name}")

@@ -58,15 +58,18 @@ class ModuleDefinition(ObjectDefinition):
     Attributes:
         module: the module it was made from; others of the same kind agree in all that is looked up here.
         failed: attributes that scripts cannot see, and why.
+        entry_points: the methods that can be called from Python: forward and exported ones.
     """
 
     def __init__(self, module: torch.nn.Module, type: ClassType, program: Program) -> None:
         super().__init__(type, program)
         self.module = module
         self.container = next((kind for cls, kind in CONTAINERS if isinstance(module, cls)), None)
+        self.ignored = frozenset(getattr(module, "__jit_ignored_attributes__", ()))
         self.failed: dict[str, str] = {}
         self.functions: dict[str, Any] = {}
         self.overloads: dict[str, list[str]] = {}
+        self.entry_points: list[str] = []
 
     # -- attributes
     def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
@@ -79,7 +82,7 @@ class ModuleDefinition(ObjectDefinition):
         found = super().find_attr(b, range, value, name)
         if found is None and name in self.functions:
             assert isinstance(b, Emitter)
-            return sugared_from_python(b, self.functions[name], name, range)
+            return AttributeFunction(name, sugared_from_python(b, self.functions[name], name, range))
         return found if found is not None else self._class_attr(b, range, value, name)
 
     def _is_view(self, name: str) -> bool:
@@ -240,8 +243,27 @@ class ModuleDefinition(ObjectDefinition):
 
     def python_property(self, name: str) -> property | None:
         found = super().python_property(name)
-        ignored = getattr(self.module, "__jit_ignored_attributes__", ())
-        return None if name in ignored or found is None or function_mark(found.fget) is not Mark.DEFAULT else found
+        return None if name in self.ignored or found is None or function_mark(found.fget) is not Mark.DEFAULT else found
+
+
+class AttributeFunction(SugaredValue):
+    """A function that is an attribute of a module."""
+
+    def __init__(self, name: str, function: SugaredValue) -> None:
+        self.name = name
+        self.function = function
+        self.kind = function.kind
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        try:
+            return self.function.call(b, range, args, kwargs)
+        except CompileError as error:
+            if error.called_from:  # it is the function itself that is wrong
+                error.notes.append(
+                    f"'{self.name}' exists as an attribute on the Python module, but we failed to compile it to a "
+                    "TorchScript function."
+                )
+            raise
 
 
 class ModuleView(SugaredValue):

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import torch
 
-from jitlite.frontend.annotations import type_from_python
+from jitlite.frontend.annotations import parse_type, type_from_python
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.definition import Program
 from jitlite.frontend.magic import MagicFunction
+from jitlite.frontend.python_ast import declaration_of
 from jitlite.frontend.resolve import (
     BooleanDispatch,
     FunctionResolver,
@@ -149,8 +150,8 @@ class DispatchedFunction(SugaredValue):
 class UnusedFunction(SugaredValue):
     """A function marked `unused`: a call raises."""
 
-    def __init__(self, function: Callable[..., Any], call: PythonCall) -> None:
-        self.inner = call
+    def __init__(self, function: Callable[..., Any], result: Type) -> None:
+        self.result = result
         self.function = function
         self.kind = f"the unused function {function.__name__}"
 
@@ -158,7 +159,7 @@ class UnusedFunction(SugaredValue):
         message = b.constant(f"the function '{self.function.__name__}' is marked unused and must not be called", range)
         none = b.constant(None, range)
         b.node("prim::RaiseException", [message, none], [], range)
-        return SimpleValue(b.uninitialized(self.inner.schema.returns[0].type))
+        return SimpleValue(b.uninitialized(self.result))
 
 
 def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRange) -> SugaredValue:
@@ -256,8 +257,8 @@ def _amp_arguments(dtype: torch.dtype) -> list[Argument]:
 _CONTEXT_ARGUMENTS: dict[Any, list[Argument]] = {
     torch.inference_mode: [Argument("mode", T.BOOL, default=True, default_text="True")],
     torch.set_grad_enabled: [Argument("mode", T.BOOL)],
-    torch.cpu.amp.autocast: _amp_arguments(torch.bfloat16),
-    torch.cuda.amp.autocast: _amp_arguments(torch.float16),
+    torch.cpu.amp.autocast_mode.autocast: _amp_arguments(torch.bfloat16),
+    torch.cuda.amp.autocast_mode.autocast: _amp_arguments(torch.float16),
     torch.autocast: [
         Argument("device_type", T.STRING),
         Argument("dtype", T.OptionalType.of(T.INT), default=None, default_text="None"),
@@ -280,19 +281,46 @@ def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
     """An ignored function has the signature that its annotations give; what is not annotated is a Tensor."""
     function = meaning.object
     resolver = FunctionResolver(function)
-    arguments = []
     signature = inspect.signature(function)
+    comments, commented_result = _comment_types(function, resolver)
+    arguments = []
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise NotSupportedError(f"an ignored function cannot take '*{parameter.name}'", range)
-        t = _annotated(parameter.annotation, inspect.Parameter.empty, range, resolver)
+        t = comments.get(parameter.name) or _annotated(
+            parameter.annotation, inspect.Parameter.empty, range, resolver
+        )
         default: dict[str, Any] = {}
         if parameter.default is not parameter.empty:
             default = {"default": parameter.default, "default_text": repr(parameter.default)}
         kwarg_only = parameter.kind is parameter.KEYWORD_ONLY
         arguments.append(Argument(parameter.name, t, kwarg_only=kwarg_only, **default))
-    result = _annotated(signature.return_annotation, inspect.Signature.empty, range, resolver)
+    result = commented_result or _annotated(signature.return_annotation, inspect.Signature.empty, range, resolver)
     return PythonCall(function, arguments, result)
+
+
+def _comment_types(function: Callable[..., Any], resolver: Resolver) -> tuple[dict[str, Type], Type | None]:
+    """The types that comments give to the parameters and the result of a function without annotations."""
+    if getattr(function, "__annotations__", None):
+        return {}, None
+    decl = declaration_of(function, is_method=True)
+    if decl is None:
+        return {}, None
+    types = {p.ident.name: parse_type(p.type, resolver.resolve_type) for p in decl.params if p.type is not None}
+    return types, None if decl.return_type is None else parse_type(decl.return_type, resolver.resolve_type)
+
+
+def _unused(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    """Of an unused function the result's type counts alone, and that only as far as scripts have such a type."""
+    function = meaning.object
+    resolver = FunctionResolver(function)
+    try:
+        _, result = _comment_types(function, resolver)
+        annotation = inspect.signature(function).return_annotation
+        result = result or _annotated(annotation, inspect.Signature.empty, range, resolver)
+    except CompileError:
+        result = T.ANY
+    return UnusedFunction(function, result)
 
 
 def _annotated(annotation: object, empty: object, range: SourceRange, resolver: Resolver) -> Type:
@@ -308,7 +336,7 @@ _MAKERS: dict[Kind, _Maker] = {
     Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
     Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
     Kind.IGNORED: _ignored,
-    Kind.UNUSED: lambda scope, m, range: UnusedFunction(m.object, _ignored(scope, m, range)),
+    Kind.UNUSED: _unused,
     Kind.OVERLOADED: _overloaded,
     Kind.BOOLEAN_DISPATCH: lambda scope, m, range: DispatchedFunction(scope, m.name, _dispatch(m)),
     Kind.LEGACY_TENSOR: lambda scope, m, range: SpecialForm("legacy_tensor", ConstantSugar(m.object)),

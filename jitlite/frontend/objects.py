@@ -213,13 +213,13 @@ class ObjectDefinition:
 
     def declare(self, name: str, function: Any, signature: Any = None) -> Function:
         """Make a Python function the method `name`."""
-        source = function_tree(function)
-        declared = None if signature is None else function_tree(signature)
+        source = function_tree(function, is_method=True)
+        declared = None if signature is None else function_tree(signature, is_method=True)
         owner = self.defining_class(source.function)
         definition = Definition(
             name,
             source.definition,
-            FunctionResolver(source.function, {**source.ignored_functions, **self.known_names(owner)}),
+            FunctionResolver(source.function, {**source.extra_names, **self.known_names(owner)}, self.name),
             source.defaults if declared is None else {**source.defaults, **declared.defaults},
             None if declared is None else declared.definition,
             self_type=self.type,
@@ -236,6 +236,10 @@ class ObjectDefinition:
         made: Function = self.program.declare(definition, python_function, qualified)
         self.type.methods[name] = made
         return made
+
+    def name(self, name: str) -> object:
+        """What a name means that the scope of a method does not know, None where it means nothing."""
+        return None
 
     def known_names(self, owner: type | None) -> Mapping[str, object]:
         """Names that mean something in the bodies of methods, though Python finds them only when they are called."""
@@ -348,6 +352,15 @@ class InterfaceDefinition:
 
     def __init__(self, type: T.InterfaceType) -> None:
         self.type = type
+
+    def attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue:
+        found = self.find_attr(b, range, value, name)
+        if found is None:
+            raise CompileError(
+                f"'{self.type.annotation}' object has no attribute or method '{name}'", range,
+                hint=did_you_mean(name, self.type.methods) or "a value of an interface type has its methods only",
+            )  # fmt: skip
+        return found
 
     def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
         schema = self.type.methods.get(name)

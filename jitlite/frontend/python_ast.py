@@ -196,12 +196,18 @@ def _with_item(b: Builder, node: ast.withitem) -> t.WithItem:
 # Functions
 
 
-def _function(b: Builder, node: ast.FunctionDef, name: str | None = None, self_name: str | None = None) -> t.Def:
+def _function(
+    b: Builder,
+    node: ast.FunctionDef,
+    name: str | None = None,
+    self_name: str | None = None,
+    is_method: bool = False,
+) -> t.Def:
     keyword = b.at.first(node, len("def"))
     b.place, b.function = keyword, node.name
     params = _parameters(b, node.args, self_name)
     decl = t.Decl(params, b.optional(node.returns), range=keyword)
-    decl = _apply_comments(b, node, decl, is_method=self_name is not None)
+    decl = _apply_comments(b, node, decl, is_method=is_method or self_name is not None)
     body = b.body(node.body)
     if b.comments:
         comment = b.comments[0]
@@ -248,6 +254,9 @@ def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_metho
     """The declaration with the types of comments in place of annotations."""
     signature = next((c for c in b.comments if c.text.startswith("(") and "->" in c.text), None)
     header = b.at.start(node.body[0])
+    if signature is None and len(b.comments) == 1 and b.comments[0].text.startswith("("):
+        # types of the parameters alone
+        signature = b.comments[0] if b.comments[0].start < header else None
     single = [c for c in b.comments if c is not signature and c.start < header]
     for comment in single:
         b.comments.remove(comment)
@@ -265,7 +274,8 @@ def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_metho
         k = _commented_parameter(b, params, comment)
         params[k] = replace(params[k], type=comment_type(b, comment))
     inner = Builder(Positions(b.at.source, signature.text, signature.start))
-    parsed = parse_signature(signature.text, inner.at)
+    has_result = "->" in signature.text
+    parsed = parse_signature(signature.text if has_result else f"{signature.text} -> None", inner.at)
     if not any(isinstance(a, ast.Constant) and a.value is ... for a in parsed.argtypes):
         skipped = 1 if is_method else 0
         types = inner.expressions(parsed.argtypes)
@@ -276,7 +286,22 @@ def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_metho
                 b.at.range(signature.start, signature.start + len(signature.text)),
             )
         params[skipped:] = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
-    return replace(decl, params=tuple(params), return_type=inner.expression(parsed.returns))
+    result = inner.expression(parsed.returns) if has_result else decl.return_type
+    return replace(decl, params=tuple(params), return_type=result)
+
+
+def declaration_of(fn: object, *, is_method: bool = False) -> t.Decl | None:
+    """The declaration of a function whose body is not to be compiled; None where its source cannot be read."""
+    try:
+        function = plain_function(fn)
+        parsed = parse_statements(source_of(function))
+        node = definition_of(function, parsed)
+        builder = Builder(parsed.positions, parsed.comments)
+        keyword = builder.at.first(node, len("def"))
+        decl = t.Decl(_parameters(builder, node.args, None), builder.optional(node.returns), range=keyword)
+        return _apply_comments(builder, node, decl, is_method=is_method)
+    except CompileError:
+        return None
 
 
 def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment) -> int:
@@ -319,14 +344,32 @@ class FunctionSource:
         blocks = {block.name: block.function(self.function, self.source.first_line) for block in self.ignored}
         return {**blocks, **self.contexts}
 
+    @property
+    def extra_names(self) -> dict[str, object]:
+        """Names that the function's own scope may not know: `ignored_functions`, and those that stand as annotations.
 
-def function_tree(fn: object, *, name: str | None = None, self_name: str | None = None) -> FunctionSource:
+        An annotation was evaluated when the function was defined, where names may have meant what no later look finds.
+        """
+        found: dict[str, object] = dict(self.ignored_functions)
+        annotations = getattr(self.function, "__annotations__", {})
+        decl = self.definition.decl
+        written = [*((p.ident.name, p.type) for p in decl.params), ("return", decl.return_type)]
+        for name, expr in written:
+            if isinstance(expr, t.Var) and not isinstance(annotations.get(name), str | None):
+                found[expr.name.name] = annotations[name]
+        return found
+
+
+def function_tree(
+    fn: object, *, name: str | None = None, self_name: str | None = None, is_method: bool = False
+) -> FunctionSource:
     """The tree of a Python function.
 
     Args:
         fn: a function or method.
         name: the name to give it, when not its own.
         self_name: for a method, the class that an unannotated `self` belongs to.
+        is_method: a type comment may leave out the first parameter.
 
     Raises:
         CompileError: there is no source, or it is no definition.
@@ -337,7 +380,7 @@ def function_tree(fn: object, *, name: str | None = None, self_name: str | None 
     parsed = parse_statements(source)
     node = definition_of(function, parsed)
     builder = Builder(parsed.positions, parsed.comments)
-    definition = _guarded(builder, partial(_function, builder, node, name, self_name))
+    definition = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
     definition, contexts = with_contexts(fn, definition)
     parameters = inspect.signature(function).parameters
     return FunctionSource(definition, source, function, parameters, builder.ignored, contexts)

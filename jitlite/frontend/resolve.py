@@ -16,6 +16,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,22 +87,26 @@ class FunctionResolver(Resolver):
     Args:
         fn: the function; of a decorated one, the innermost is meant.
         extra: what names denote that the function itself does not know, e.g. the class it is a method of.
+        callback: asked for names that are found nowhere else.
     """
 
-    def __init__(self, fn: Callable[..., Any], extra: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        extra: Mapping[str, object] | None = None,
+        callback: Callable[[str], object] | None = None,
+    ) -> None:
         inner = inspect.unwrap(fn)
         self.function: Any = getattr(inner, "__func__", inner)
         self.extra = {} if extra is None else extra
         code: types.CodeType = self.function.__code__
         self.cells = dict(zip(code.co_freevars, self.function.__closure__ or (), strict=True))
-        super().__init__(self.function.__globals__)
+        super().__init__(self.function.__globals__, callback)
 
     def lookup(self, name: str) -> object:
         if name in self.cells:
-            try:
+            with suppress(ValueError):  # not assigned yet
                 return self.cells[name].cell_contents
-            except ValueError:
-                raise LookupError(name) from None
         if name not in self.scope and name in self.extra:
             return self.extra[name]
         return super().lookup(name)

@@ -132,7 +132,7 @@ class _ControlFlowVariables:
         The body may be left anywhere, so no value of it can be a block output then. In the body itself the variable
         stays a variable; what is stored in it goes to the cell too.
         """
-        body, handler = node.blocks
+        body = node.blocks[0]
         stores: dict[str, list[Node]] = {}
         for store in _stores(body):
             stores.setdefault(store.attributes["name"], []).append(store)

@@ -8,10 +8,10 @@ from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.iteration import Body, emit_for, emit_loop
-from jitlite.frontend.magic import call_magic
+from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.scope import Condition, Frame
-from jitlite.frontend.values import ContextClass, ExceptionClass, ExceptionInstance, SimpleValue
+from jitlite.frontend.values import ContextClass, SimpleValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.types import Type
@@ -66,6 +66,8 @@ def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> Non
     index = em.emit(target.indices[0])
     if call_magic(em, range, container, "__delitem__", index) is not None:
         return
+    if is_object(container):
+        raise CompileError(f"Class does not define __delitem__: '{container.type.annotation}'", range)
     em.op("aten::Delete", [container, index], range=range)
 
 
@@ -339,7 +341,8 @@ def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:
     results = [definition.program.ready(m, range).schema for m in methods if m is not None]
     if len(results) < 2:
         raise CompileError(
-            f"'{manager.type.annotation}' object is no context manager", range, hint="define __enter__ and __exit__"
+            f"'{manager.type.annotation}' object does not define __enter__ and __exit__ methods", range,
+            hint="a context manager needs both",
         )
     return results[0].returns[0].type
 

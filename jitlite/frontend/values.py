@@ -112,6 +112,9 @@ class SimpleValue(SugaredValue):
 
     # -- attributes
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        t = self.value.type
+        if isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
+            return t.definition.attr(b, range, self.value, name)  # type: ignore[no-any-return]
         found = self._property(b, range, name)
         if found is not None:
             return found
@@ -140,8 +143,6 @@ class SimpleValue(SugaredValue):
         elif isinstance(t, T.TupleType) and t.names and name in t.names:
             position = t.names.index(name)
             return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
-        elif isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
-            return t.definition.find_attr(b, range, self.value, name)  # type: ignore[no-any-return]
         elif isinstance(t, T.EnumType) and name in ("name", "value"):
             kind, output = ("prim::EnumName", T.STRING) if name == "name" else ("prim::EnumValue", t.value_type)
             return SimpleValue(b.node(kind, [self.value], [output], range).output)
@@ -247,6 +248,22 @@ class SimpleValue(SugaredValue):
         raise CompileError(f"'{t.annotation}' object is not subscriptable", range, hint=hint)
 
 
+def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
+    """Objects that are sorted are compared by `__lt__`."""
+    t = subject.type.element if isinstance(subject.type, T.ListType) else None
+    if not isinstance(t, T.ClassType) or t.definition is None:
+        return
+    definition = t.definition
+    method = definition.method("__lt__")
+    schema = None if method is None else definition.program.ready(method, range).schema
+    if schema is None or len(schema.arguments) != 2 or schema.returns[0].type is not T.BOOL:
+        raise CompileError(
+            f"To sort a list of {t.annotation}, it must define a __lt__ method with two inputs of type "
+            f"{t.annotation} that returns a bool",
+            range,
+        )
+
+
 class BuiltinFunction(SugaredValue):
     """An operator, perhaps with its `self` already given.
 
@@ -262,6 +279,10 @@ class BuiltinFunction(SugaredValue):
         self.kind = f"the builtin {name}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if self.name in ("aten::sort", "aten::sorted"):
+            subject = self.self_value or next(iter(args), None)
+            if subject is not None and subject.value is not None:
+                _needs_order(b, range, subject.value)
         return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
 
 

@@ -16,7 +16,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import INT_OBJECTS, checker
+from jitlite.ir.values import INT_OBJECTS, checker, class_type_of
 from jitlite.source import did_you_mean
 
 Converter = Callable[[Any], Any]
@@ -76,7 +76,8 @@ def bind_value(t: Type, value: Any, what: str) -> Any:
     except _Mismatch as mismatch:
         detail = f": {mismatch}" if str(mismatch) else ""
         raise RuntimeError(
-            f"Expected a value of type '{t.annotation}' for {what} but instead found type '{type(value).__name__}'{detail}"
+            f"Expected a value of type '{t.annotation}' for {what} but instead found type "
+            f"'{type(value).__name__}'{detail}"
         ) from None
 
 
@@ -332,7 +333,47 @@ def _to_union(t: T.UnionType) -> Converter:
     return convert
 
 
+def _to_object(t: T.ClassType) -> Converter:
+    """An object whose attributes are of the types that the class was compiled with."""
+    has_type = checker(t)
+
+    def convert(value: Any) -> Any:
+        if not has_type(value):
+            raise _Mismatch
+        if t.is_module or t.definition is None:
+            return value
+        for name, wanted in t.attributes.items():
+            found = getattr(value, name, _missing)
+            if found is _missing:
+                raise _Mismatch(f"missing attribute {name}: an object of {t.annotation} has one")
+            if not isinstance(wanted, T.ClassType):
+                try:
+                    converter(wanted)(found)
+                except _Mismatch:
+                    raise _Mismatch(f"Could not cast attribute '{name}' to type {wanted.annotation}") from None
+        return value
+
+    return convert
+
+
+_missing = object()
+
+
+def _to_interface(t: T.InterfaceType) -> Converter:
+    has_type = checker(t)
+
+    def convert(value: Any) -> Any:
+        if has_type(value):
+            return value
+        found = class_type_of(value)
+        raise _Mismatch("" if found is None else T.why_not_interface(found, t) or "")
+
+    return convert
+
+
 _MAKERS: tuple[tuple[Any, Callable[[Any], Converter]], ...] = (
+    (T.ClassType, _to_object),
+    (T.InterfaceType, _to_interface),
     (T.UnionType, _to_union),
     (T.ListType, _to_list),
     (T.DictType, _to_dict),

@@ -16,6 +16,7 @@ Threads are made when they are needed and are daemons. A process that forks find
 from __future__ import annotations
 
 import atexit
+import copy
 import os
 import threading
 import time
@@ -166,10 +167,17 @@ class Future(torch.futures.Future[Any]):
         if error is None:
             return
         if self._raiser is not None:
-            self._raiser.error = error
+            self._raiser.error = _copy_of(error)
         if not self._seen:  # reported as Python reports what nobody can catch
             raise error.with_traceback(self._trace)
-        error.__traceback__ = None
+
+
+def _copy_of(error: BaseException) -> BaseException:
+    """The exception without its traceback; the original keeps its own, for somebody may have it still."""
+    try:
+        return copy.copy(error)
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _Raiser:
@@ -322,7 +330,8 @@ def _after_fork_in_child() -> None:
     _pool = Pool()  # the threads of the old one, and perhaps its lock, stayed with the parent
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(lambda: _pool.close())
 
 

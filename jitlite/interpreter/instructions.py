@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import torch
-
 from jitlite.interpreter.code import Code, Instruction, Linked
 from jitlite.interpreter.frames import SWITCH, Frame, Protection
 from jitlite.interpreter.futures import wait

@@ -16,7 +16,18 @@ import torch
 
 _AUTOCAST_DEVICES = tuple(
     device
-    for device in ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "maia", "xla", "ipu", torch._C._get_privateuse1_backend_name())
+    for device in (
+        "cpu",
+        "cuda",
+        "xpu",
+        "mps",
+        "hpu",
+        "mtia",
+        "maia",
+        "xla",
+        "ipu",
+        torch._C._get_privateuse1_backend_name(),
+    )
     if torch.amp.is_autocast_available(device)
 )
 
@@ -32,7 +43,7 @@ class Modes:
         self._inference = torch.is_inference_mode_enabled()
         self._autocast = _autocast_state()
         self._autocast_cache = torch.is_autocast_cache_enabled()
-        self._cuda = torch.cuda.current_stream() if torch.cuda.is_initialized() else None
+        self._cuda = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
         self._context = contextvars.copy_context()
 
     def call(self, compute: Callable[[], Any]) -> Any:

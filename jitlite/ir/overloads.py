@@ -334,6 +334,8 @@ class _Matching:
 
 def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
     """A way out of a wrong argument type."""
+    if isinstance(formal, T.InterfaceType) and isinstance(actual, T.ClassType | T.InterfaceType):
+        return T.why_not_interface(actual, formal)
     if argument.inferred:
         return f"'{argument.name}' is a Tensor because it has no annotation; annotate it"
     if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):

@@ -563,16 +563,22 @@ def _named_is_subtype(sub: Type, sup: Type) -> bool:
 def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str | None:
     """Why a class is not of the interface `sup`; None where it is."""
     if sup.is_module and not sub.is_module:
-        return f"'{sub.annotation}' is no module, and '{sup.annotation}' is an interface of modules"
+        return (
+            f"'{sub.annotation}' is no module: only a ScriptModule class can be subtype of module interface "
+            f"'{sup.annotation}'"
+        )
     for name, wanted in sup.methods.items():
         method = sub.methods.get(name)
         if method is None and isinstance(sub, ClassType) and sub.definition is not None:
             method = sub.definition.method(name)
         if method is None:
-            return f"'{sub.annotation}' has no compiled method '{name}'"
+            return f"Class '{sub.annotation}' does not have method '{name}' but interface '{sup.annotation}' does"
         found = getattr(method, "schema", method)
         if not _may_replace(found, wanted):
-            return f"method '{name}' of '{sub.annotation}' is {found}, and the interface wants {wanted}"
+            return (
+                f"Method '{name}' on class '{sub.annotation}' is not compatible with interface '{sup.annotation}': it "
+                f"is {found}, and {wanted} is wanted"
+            )
     return None
 
 

@@ -22,10 +22,9 @@ COMPILING = threading.RLock()
 """Held by the thread that compiles. With a lock for each function, two threads that compile two functions calling each
 other would block; and compiling is Python, so that threads would gain nothing by doing it side by side."""
 
-# a process must not inherit a program half compiled by a thread that it has not inherited
-os.register_at_fork(
-    before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release
-)
+if hasattr(os, "register_at_fork"):
+    # a process must not inherit a program half compiled by a thread that it has not inherited
+    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release)
 
 
 class Function:

@@ -137,6 +137,9 @@ def _enum_check(t: T.EnumType) -> Check:
 def _class_check(t: T.ClassType) -> Check:
     if t.is_module:
         return lambda value: class_type_of(value) is t
+    if t.python_class is not None and t.definition is not None:
+        # methods are bound by the class, so an object of a class that inherits from it does not count
+        return lambda value: type(value) is t.python_class
     if t.python_class is not None:
         return _instance_of(t.python_class)
     return lambda value: class_type_of(value) is t or qualified_name(type(value)) == t.qualified_name
@@ -243,7 +246,7 @@ def named_tuple_class(t: T.TupleType) -> Callable[..., tuple[object, ...]]:
     cls: Any = t.python_class
     if cls is not None and not hasattr(cls, "n_sequence_fields"):
         return cls  # type: ignore[no-any-return]
-    found = _tuple_classes.get(t)
+    found: Callable[..., tuple[object, ...]] | None = _tuple_classes.get(t)
     if found is None and cls is not None:
         # torch.return_types.* take one sequence, not a value for each field
         found = _tuple_classes.setdefault(t, lambda *values: cls(values))

@@ -20,8 +20,9 @@ A node is folded by calling its operator. It stays where
 - the result is large, or of another type than the graph says (an int where a float is expected).
 
 A `prim::If` with a constant condition gives way to the block that is taken, a `prim::Try` whose body cannot raise to
-that, a `prim::Loop` that never runs to its start values. Outputs that are the same value either way, or equal constants, become that value; a carried value that
-the body hands on unchanged is the start value. Dead code is eliminated at the end if anything changed.
+that, a `prim::Loop` that never runs to its start values. Outputs that are the same value either way, or equal
+constants, become that value; a carried value that the body hands on unchanged is the start value. Dead code is
+eliminated at the end if anything changed.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ A node stays if somebody could miss it:
   a container, a view of either);
 - it is a loop of which it is not certain that it ends.
 
-Outputs of `prim::If` and `prim::Try` and values carried by `prim::Loop` that nobody reads go as well. A carried value that only feeds
-itself stays. Which object is which is not touched.
+Outputs of `prim::If` and `prim::Try` and values carried by `prim::Loop` that nobody reads go as well. A carried value
+that only feeds itself stays. Which object is which is not touched.
 """
 
 from __future__ import annotations

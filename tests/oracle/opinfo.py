@@ -3,8 +3,8 @@
     python tests/oracle/opinfo.py [--op NAME] [--samples N] [--jobs N]
 
 prints a table: for every operator, how many calls torch.jit handles (compiles, runs, agrees with eager), how many of
-them jitlite gives as eager does, and the first one where it does not. Results count with type, dtype, shape, values,
-gradients.
+them jitlite gives as eager does, and the first one where it does not. Results count with type, dtype, shape, values
+and gradients, errors with type and message.
 """
 
 from __future__ import annotations
