@@ -10,7 +10,9 @@ def by_kind(real, complex_):
 
 def power(a, b):
     result = a**b
-    return math.nan if type(result) is complex and complex not in (type(a), type(b)) else result
+    if type(result) is complex and complex not in (type(a), type(b)):
+        raise ValueError(f"{a} ** {b} is a complex number, and the result is typed float: write complex({a}) ** {b}")
+    return result
 
 
 def truncated(a, b):

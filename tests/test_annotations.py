@@ -227,7 +227,7 @@ def test_parameters_that_broadcast(text, annotation, broadcast):
 ERRORS = {  # text: what is underlined, a part of the message
     "List": ("List", "Attempted to use List without a contained type"),
     "typing.List": ("typing.List", "Attempted to use typing.List without a contained type"),
-    "list": ("list", "the element type is required"),
+    "list": ("list", "Please add a contained type, e.g. list[int]"),
     "Dict": ("Dict", "Attempted to use Dict without contained types"),
     "Tuple": ("Tuple", "Attempted to use Tuple without a contained type"),
     "Optional": ("Optional", "Attempted to use Optional without a contained type"),

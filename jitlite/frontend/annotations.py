@@ -427,10 +427,10 @@ class _Reader:
         if constructor == "Await":
             return AwaitType.of(ANY)
         if constructor == "Dict":
-            what, example = "contained types: the types of keys and values are", f"{spelled}[str, int]"
+            what, example = "contained types. Please add contained type", f"{spelled}[int, int]"
         else:
-            what, example = "a contained type: the element type is", f"{spelled}[int]"
-        raise CompileError(f"Attempted to use {spelled} without {what} required", place, hint=f"write {example}")
+            what, example = "a contained type. Please add a contained type", f"{spelled}[int]"
+        raise CompileError(f"Attempted to use {spelled} without {what}, e.g. {example}", place)
 
     def construct(
         self, name: str, arguments: Sequence[T], read: Callable[[T], Type], place: SourceRange | None

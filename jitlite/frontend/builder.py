@@ -36,6 +36,10 @@ class Builder:
         finally:
             self.graph.current_range = saved
 
+    def unannotated(self, value: Value) -> str | None:
+        """The name of the parameter that `value` is, if it is a Tensor because it has no annotation."""
+        return None
+
     # -- constants
     def constant(self, value: object, range: SourceRange | None = None, type: Type | None = None) -> Value:
         """A constant at the insertion point."""

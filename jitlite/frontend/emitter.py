@@ -89,6 +89,13 @@ class Emitter(Builder):
         self.empty_lists: list[Value] = []
         self._temporaries = 0
 
+    def unannotated(self, value: Value) -> str | None:
+        name = value.node.attributes.get("name") if value.node.kind == "prim::Load" else None
+        for param in (self.definition.signature or self.definition.tree).decl.params:
+            if param.ident.name == name and param.type is None and value.type is T.TENSOR:
+                return param.ident.name
+        return None
+
     # -- statements
     def emit_statements(self, statements: Sequence[tree.Stmt]) -> None:
         """Emit statements up to the first that leaves the block; what follows it can never run."""

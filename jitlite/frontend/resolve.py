@@ -49,11 +49,11 @@ class Resolver:
         """
         if name in self.scope:
             return self.scope[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
         found = None if self.callback is None else self.callback(name)
         if found is not None:
             return found
-        if hasattr(builtins, name):
-            return getattr(builtins, name)
         raise LookupError(name)
 
     def resolve_type(self, name: str) -> object:

@@ -2,11 +2,14 @@
 
 First-class values live in the graph as `prim::Store` and `prim::Load` of a named variable until `ssa.py` removes
 them; what is no value (modules, functions, iterables) is kept in the frame's table. Each block has a frame.
+
+What a condition says of a variable is stored in the variable. What it says of an attribute (`self.x is not None`) is a
+*fact* of the frame, and is dropped as soon as something might make it wrong; see `refinement.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from jitlite.frontend.builder import Builder
@@ -17,13 +20,17 @@ from jitlite.ir.graph import Block, Value
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange
 
-Refinements = dict[str, Type]
-"""Types that variables are known to have."""
+Path = tuple[str, ...]
+"""A variable, or what is reached from it: `("self", ".x", "[0]")` is element 0 of the tuple `self.x`. Attributes start
+with a dot and may be assigned; elements of tuples cannot change."""
+
+Refinements = dict[Path, Type]
+"""Types that variables, and what is reached from them, are known to have."""
 
 
 @dataclass(frozen=True)
 class RefinementSet:
-    """What is known about variables when a condition holds, and when it does not."""
+    """What is known about variables and attributes when a condition holds, and when it does not."""
 
     when_true: Refinements = field(default_factory=dict)
     when_false: Refinements = field(default_factory=dict)
@@ -39,20 +46,34 @@ class RefinementSet:
     def negation(self) -> RefinementSet:
         return RefinementSet(self.when_false, self.when_true)
 
+    def where(self, still_holds: Callable[[Path], bool]) -> RefinementSet:
+        """What remains of it where something may have changed since."""
+        return RefinementSet(
+            *({path: t for path, t in side.items() if still_holds(path)} for side in (self.when_true, self.when_false))
+        )
+
 
 def _both(a: Refinements, b: Refinements) -> Refinements:
-    """Refinements of either; of a variable refined differently by the two, the narrower where one is."""
+    """Refinements of either; of a path refined differently by the two, the narrower where one is."""
     result = dict(a)
-    for name, t in b.items():
-        if name not in result or T.is_subtype(t, result[name]):
-            result[name] = t
-        elif not T.is_subtype(result[name], t):
-            del result[name]
+    for path, t in b.items():
+        if path not in result or T.is_subtype(t, result[path]):
+            result[path] = t
+        elif not T.is_subtype(result[path], t):
+            del result[path]
     return result
 
 
 def _common(a: Refinements, b: Refinements) -> Refinements:
-    return {name: t for name, t in a.items() if b.get(name) is t}
+    return {path: t for path, t in a.items() if b.get(path) is t}
+
+
+def common_facts(all_facts: list[Refinements]) -> Refinements:
+    """What all of them say."""
+    result = dict(all_facts[0]) if all_facts else {}
+    for facts in all_facts[1:]:
+        result = _common(result, facts)
+    return result
 
 
 @dataclass(frozen=True)
@@ -73,8 +94,31 @@ class Frame:
         self.starts_function = starts_function
         self.types: dict[str, Type] = {}
         self.sugared: dict[str, SugaredValue] = {}
+        self.places: dict[str, SourceRange] = {}
+        """Where variables were last assigned to, for errors."""
         self.reasons: dict[str, str] = {} if parent is None else parent.reasons
         """Why a variable is not defined, shared by all frames of a function."""
+        self.facts: Refinements = {} if parent is None else dict(parent.facts)
+        """What is known here of the types of attributes and of elements of tuples."""
+        self.dropped: set[Path] = set()
+        """Paths of which facts have been dropped somewhere in the block."""
+
+    def drop(self, concerned: Callable[[Path], bool]) -> None:
+        """Forget the facts of the paths for which `concerned` holds."""
+        gone = [path for path in self.facts if concerned(path)]
+        for path in gone:
+            del self.facts[path]
+        self.dropped.update(gone)
+
+    def leave(self) -> None:
+        """At the end of the block, let the block around forget what may have become wrong anywhere in this one."""
+        if self.parent is not None and self.dropped:
+            self.parent.dropped |= self.dropped
+            self.parent.drop(self.dropped.__contains__)
+
+    def _drop_rooted_at(self, name: str) -> None:
+        if self.facts:
+            self.drop(lambda path: path[0] == name)
 
     def _chain(self) -> Iterator[Frame]:
         frame: Frame | None = self
@@ -116,7 +160,10 @@ class Frame:
 
     def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> None:
         builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
+        self._drop_rooted_at(name)
         self.types[name] = type
+        if range is not None:
+            self.places[name] = range
         self.sugared.pop(name, None)
 
     def set(
@@ -134,6 +181,7 @@ class Frame:
         if self.parent is not None and not self.starts_function and self.parent.is_defined(name):
             simple = self._reassign(builder, name, value, simple, range, annotation)
         if simple is None:
+            self._drop_rooted_at(name)
             self.sugared[name] = value
             self.types.pop(name, None)
             return
@@ -192,6 +240,7 @@ class Frame:
     def remove(self, name: str) -> bool:
         """Forget a variable (`del x`); says whether there was one."""
         removed = False
+        self._drop_rooted_at(name)
         for frame in self._chain():
             removed |= frame.types.pop(name, None) is not None
             removed |= frame.sugared.pop(name, None) is not None

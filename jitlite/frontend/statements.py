@@ -137,6 +137,16 @@ def emit_branches(
     merge_branches(em, range, (true_block, true_frame), (false_block, false_frame), sides)
 
 
+def _where_set(name: str, *frames: Frame) -> str:
+    """Where one of the branches gives a variable its value, for errors."""
+    for frame in frames:
+        place = frame.places.get(name)
+        if place is not None:
+            line = place.source.text.splitlines()[place.source.text.count("\n", 0, place.start)].strip()
+            return f", but in the other one at {place.location()}: {line}"
+    return ""
+
+
 def merge_branches(
     em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame], sides: Sides
 ) -> None:
@@ -150,7 +160,10 @@ def merge_branches(
         for (block, frame), side in ((true, sides[0]), (false, sides[1])):
             found = None if block in em.leaving else frame.type_of(name)
             if found is None and block not in em.leaving and block not in em.jumping:
-                em.frame.reasons[name] = f"{name} is not defined in the {side} of the {sides[2]} at {range.location()}"
+                em.frame.reasons[name] = (
+                    f"{name} is not defined in the {side} of the {sides[2]} at {range.location()}"
+                    f"{_where_set(name, true_frame, false_frame)}"
+                )
             types.append(found)
         merged = _merged_type(em, range, name, types, (true_block, false_block), sides)
         if merged is None:

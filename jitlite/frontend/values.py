@@ -283,7 +283,20 @@ class BuiltinFunction(SugaredValue):
             subject = self.self_value or next(iter(args), None)
             if subject is not None and subject.value is not None:
                 _needs_order(b, range, subject.value)
-        return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
+        try:
+            return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
+        except CompileError as error:
+            error.hint = error.hint or _of_empty_list(b, self.self_value, args)
+            raise
+
+
+def _of_empty_list(b: Builder, subject: NamedValue | None, args: Args) -> str | None:
+    """What to do about `[]`, which is a List[Tensor], when something else is put into it."""
+    if subject is None or subject.value is None or not args or subject.value.type is not T.ListType.of(T.TENSOR):
+        return None
+    element = args[-1].type
+    name = subject.value.node.attributes.get("name", "xs") if subject.value.node.kind == "prim::Load" else "xs"
+    return f"an empty `[]` is a List[Tensor]; annotate it: `{name}: List[{element.annotation}] = []`"
 
 
 class FloatPower(BuiltinFunction):
@@ -465,10 +478,14 @@ class RangeValue(SugaredValue):
     def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
         for position, value in enumerate(inputs):
             if value.type is not T.INT:
+                hint = "convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None
+                parameter = b.unannotated(value)
+                if parameter is not None:
+                    hint = f"'{parameter}' is a Tensor because it has no annotation; annotate it: `{parameter}: int`"
                 raise CompileError(
                     f"all inputs of range must be ints, found {value.type.annotation} in argument {position}",
                     range,
-                    hint="convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None,
+                    hint=hint,
                 )
         if not 1 <= len(inputs) <= 3:
             raise CompileError(f"range takes 1 to 3 arguments, got {len(inputs)}", range)

@@ -16,7 +16,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import INT_OBJECTS, checker, class_type_of
+from jitlite.ir.values import INT_OBJECTS, checker, class_type_of, type_of_value
 from jitlite.source import did_you_mean
 
 Converter = Callable[[Any], Any]
@@ -59,8 +59,11 @@ def bind_arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any
 
 
 def _convert(schema: Schema, position: int, value: Any) -> Any:
+    formal = schema.arguments[position]
     try:
-        return converter(schema.arguments[position].type)(value)
+        if formal.size and isinstance(value, int | float) and not isinstance(formal.type, T.OptionalType):
+            value = [value] * formal.size
+        return converter(formal.type)(value)
     except _Mismatch as mismatch:
         raise RuntimeError(_mismatch_text(schema, position, value, str(mismatch))) from None
 
@@ -77,7 +80,7 @@ def bind_value(t: Type, value: Any, what: str) -> Any:
         detail = f": {mismatch}" if str(mismatch) else ""
         raise RuntimeError(
             f"Expected a value of type '{t.annotation}' for {what} but instead found type "
-            f"'{type(value).__name__}'{detail}"
+            f"'{_class_name(value)}'{detail}"
         ) from None
 
 
@@ -86,7 +89,7 @@ def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> st
     inferred = " (inferred)" if formal.inferred else ""
     lines = [
         f"{schema.name}() Expected a value of type '{formal.type.annotation}{inferred}' for argument '{formal.name}' "
-        f"but instead found type '{type(value).__name__}'."
+        f"but instead found type '{_class_name(value)}'."
     ]
     if formal.inferred:
         lines.append(
@@ -97,6 +100,13 @@ def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> st
     if detail:
         lines.append(f"Cast error details: {detail}")
     return "\n".join(lines)
+
+
+def _class_name(value: Any) -> str:
+    """The name of a value's class; of a named tuple, with its fields."""
+    name = type(value).__name__
+    fields = getattr(value, "_fields", None)
+    return name if fields is None else f"{name} (aka NamedTuple({', '.join(fields)}))"
 
 
 def _shown(value: Any) -> str:
@@ -260,7 +270,7 @@ def _convert_part(value: Any, t: Type, what: str) -> Any:
         return converter(t)(value)
     except _Mismatch as inner:
         reason = str(inner) or f"is a '{type(value).__name__}' and not a '{t.annotation}'"
-        raise _Mismatch(f"{what} {reason}") from None
+        raise _Mismatch(f"{what}: {reason}" if reason[0].isupper() else f"{what} {reason}") from None
 
 
 def _convert_all(values: Iterable[Any], element: Type, what: str) -> list[Any]:
@@ -328,7 +338,9 @@ def _to_union(t: T.UnionType) -> Converter:
             return element(value)
         if is_member(value):
             return value
-        raise _Mismatch(f"is no member of {t.annotation}")
+        raise _Mismatch(
+            f"Expected a member of {t.annotation} but instead found type {type_of_value(value).annotation}"
+        )
 
     return convert
 

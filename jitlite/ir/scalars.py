@@ -141,11 +141,11 @@ def _truncated_division(a: int, b: int) -> int:
 def power(a: _Number, b: _Number) -> _Number:
     """`a ** b`. An int to the power of an int that is not negative is an int.
 
-    The root of a negative number is NaN, not complex: the result is typed float.
+    The root of a negative number, which Python gives as a complex number, is a ValueError: the result is typed float.
     """
     result = a**b
     if isinstance(result, complex) and not isinstance(a, complex) and not isinstance(b, complex):
-        return math.nan
+        raise ValueError(f"{a} ** {b} is a complex number, and the result is typed float: write complex({a}) ** {b}")
     return result
 
 
