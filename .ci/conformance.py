@@ -1,15 +1,14 @@
-"""Run the conformance cases, print the rate of every topic, and fail where one falls below 97 %.
+"""Run the conformance cases, print the rate of every topic, and fail where it is too low.
 
     python .ci/conformance.py ../shared/conformance/run.py
 
-Not counted are the cases that were refused because they need a script class or an nn.Module, and those that expect a
-value of torch.jit's which jitlite changes on purpose (docs/differences.md). Both are shown in columns of their own.
+All cases together have to reach 98 %. A topic has to reach 95 %, not counting the cases that expect a value of
+torch.jit's which jitlite changes on purpose (docs/differences.md); they have a column of their own.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,17 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-REQUIRED = 0.97
-REFUSED_CLASS = re.compile(
-    r"(modules|classes|methods) cannot be scripted yet|is another class, which a script cannot use"
-)
-"""What the refusal of a class or a module says."""
-
-NEED_CLASSES = {"torch_names.interface_of_torch_jit", "classes.an_object_made_inside_comes_out"}
-"""Cases that are refused in other words because the type of an annotation is a class."""
-
-CLASS_TOPICS = {"classes", "containers", "hooks", "interfaces", "modules", "ignore_export", "enums_dataclasses"}
-"""Topics about classes and modules: shown, not yet required."""
+REQUIRED, REQUIRED_OF_ALL = 0.95, 0.98
 
 BY_DESIGN = {
     "control_flow.power_assignment_of_an_int_is_float": "an int stays an int where a float is expected",
@@ -37,21 +26,20 @@ BY_DESIGN = {
     "edges.negation_of_the_smallest_int_wraps": "ints have no largest value",
     "ints.overflow_of_add_wraps": "ints have no largest value",
     "ints.overflow_of_mul_wraps": "ints have no largest value",
+    "modules.OptionalAttributeIsNotRefined": "attributes that were tested for None are refined",
 }
-"""Cases whose expected value is torch.jit's alone, and what jitlite has decided."""
+"""Cases whose expected value, or refusal, is torch.jit's alone, and what jitlite has decided."""
 
 NEVER = {"crash", "hang", "import"}
 """Phases in which no case may fail, whatever its topic."""
 
 
 def verdict(case: dict[str, Any]) -> str:
-    """`pass`, `fail`, `class` (not counted: needs one) or `design` (not counted: decided otherwise)."""
+    """`pass`, `fail` or `design` (decided otherwise)."""
     if case["status"] == "pass":
         return "pass"
     name = f"{case['topic']}.{case['name']}"
-    if name in BY_DESIGN and case["phase"] == "value":
-        return "design"
-    return "class" if name in NEED_CLASSES or REFUSED_CLASS.search(case["detail"]) else "fail"
+    return "design" if name in BY_DESIGN and case["phase"] in ("value", "accepted") else "fail"
 
 
 def judge(cases: list[dict[str, Any]]) -> list[str]:
@@ -62,13 +50,16 @@ def judge(cases: list[dict[str, Any]]) -> list[str]:
         counts.setdefault(case["topic"], Counter())[verdict(case)] += 1
         if case["status"] != "pass" and case["phase"] in NEVER:
             faults.append(f"{case['topic']}.{case['name']}: {case['phase']}")
-    counts["all"] = sum(counts.values(), Counter())
-    print(f"\n{'topic':20} {'passed':>7} {'failed':>7} {'class':>7} {'design':>7} {'rate':>8}")
+    print(f"\n{'topic':20} {'passed':>7} {'failed':>7} {'design':>7} {'rate':>8}")
     for topic, count in counts.items():
         rate = count["pass"] / max(1, count["pass"] + count["fail"])
-        print(f"{topic:20} " + " ".join(f"{count[k]:7}" for k in ("pass", "fail", "class", "design")) + f" {rate:8.1%}")
-        if rate < REQUIRED and topic not in CLASS_TOPICS and topic != "all":
+        print(f"{topic:20} " + " ".join(f"{count[k]:7}" for k in ("pass", "fail", "design")) + f" {rate:8.1%}")
+        if rate < REQUIRED:
             faults.append(f"{topic}: {rate:.1%} of the cases pass, {REQUIRED:.0%} are required")
+    passed = sum(count["pass"] for count in counts.values())
+    print(f"{'all':20} {passed:7} of {len(cases)}: {passed / len(cases):.1%}")
+    if passed < REQUIRED_OF_ALL * len(cases):
+        faults.append(f"{passed / len(cases):.1%} of all cases pass, {REQUIRED_OF_ALL:.0%} are required")
     return faults
 
 

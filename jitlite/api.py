@@ -13,6 +13,8 @@ import torch
 from torch import _jit_internal
 
 from jitlite import compiler
+from jitlite.frontend.example_types import parameter_types, types_seen_in
+from jitlite.script_containers import ScriptDict, ScriptList
 from jitlite.script_function import ScriptFunction, compile_function
 from jitlite.script_module import ScriptModule, prepared, script_module
 from jitlite.source import NotSupportedError
@@ -29,12 +31,14 @@ def script(
 
     Args:
         obj: a Python function with TorchScript's type annotations; an nn.Module, of which a `RecursiveScriptModule`
-            is made; a class, which is compiled and returned; an object of such a class, a list or a dict, which
-            scripts take as they are.
+            is made; a class, which is compiled and returned; an object of such a class, which scripts take as it is; a
+            list or a dict, of which a copy is made that keeps to its type, a `ScriptList` or `ScriptDict`.
         optimize: not used; kept for callers of torch.jit.script.
         _rcb: gives the meaning of names that the function's own scope does not know; by default they are looked for
             where `script` is called, or `_frames_up` calls further up.
-        example_inputs: not supported.
+        example_inputs: arguments to call the function or module with, as Python, before it is compiled: a list of
+            tuples, or a dict of such lists for several functions, modules or methods. Parameters without annotation,
+            also those of functions that are called on the way, are then of the types seen there.
 
     Raises:
         CompileError: where something is not TorchScript; the error shows the place, what was expected and a way out.
@@ -43,7 +47,9 @@ def script(
     if isinstance(obj, ScriptFunction | ScriptModule):
         return obj
     if example_inputs is not None:
-        raise NotSupportedError("example_inputs are not supported", hint="annotate the parameters")
+        names = _rcb or compiler.CallerNames(_frames_up + 1)
+        with parameter_types(types_seen_in(_example_calls(obj, example_inputs))):
+            return script(obj, _rcb=names)
     obj = prepared(obj)
     if isinstance(obj, torch.nn.Module):
         return script_module(obj)
@@ -55,8 +61,10 @@ def script(
         raise NotSupportedError(
             f"the method '{obj.__qualname__}' cannot be scripted by itself", hint="script the object it belongs to"
         )
-    if isinstance(obj, list | dict):
-        return obj
+    if isinstance(obj, list):
+        return ScriptList(obj)
+    if isinstance(obj, dict):
+        return ScriptDict(obj)
     if inspect.isroutine(obj) or hasattr(obj, "__wrapped__"):
         return compile_function(obj, names)
     if not callable(obj) and compiler.is_scriptable_class(type(obj)):
@@ -65,6 +73,17 @@ def script(
     if not callable(obj):
         raise TypeError(f"script takes a function, a module or a class, got {type(obj).__name__}")
     return compile_function(obj, names)
+
+
+def _example_calls(obj: Any, example_inputs: Any) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    given = example_inputs if isinstance(example_inputs, dict) else {obj: example_inputs}
+    for examples in given.values():
+        if not isinstance(examples, list) or not all(isinstance(arguments, tuple) for arguments in examples):
+            raise ValueError(
+                "example_inputs must be a list with a tuple of arguments for each call, such as [(1, 2)], or a dict "
+                "with such a list for each function, module or method"
+            )
+    return [(function, arguments) for function, examples in given.items() for arguments in examples]
 
 
 class CompilationUnit:
@@ -117,6 +136,7 @@ class CompilationUnit:
 ignore = _jit_internal.ignore
 unused = _jit_internal.unused
 export = _jit_internal.export
+_drop = _jit_internal._drop
 _overload = _jit_internal._overload
 _overload_method = _jit_internal._overload_method
 Final = typing.Final
@@ -156,6 +176,32 @@ def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
 def annotate(the_type: Any, the_value: Any) -> Any:
     """The value; in a script, of the given type."""
     return the_value
+
+
+def _unwrap_optional(x: Any) -> Any:
+    """The value, of which it is known that it is not None.
+
+    Raises:
+        AssertionError: it is None.
+    """
+    assert x is not None, "Unwrapping null optional"
+    return x
+
+
+class _IgnoreContextManager:
+    """`with _IgnoreContextManager(a="inp:int", b="out:Tensor"):` in a script, a block that is left to Python.
+
+    Each keyword is a variable that the block takes or gives, with its type.
+    """
+
+    def __init__(self, **variables: str) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
 
 
 def is_scripting() -> bool:

@@ -6,6 +6,7 @@ live in; nothing is shared between programs.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import gc
 import sys
@@ -24,6 +25,7 @@ from jitlite.frontend.classes import (
     why_no_script_class,
 )
 from jitlite.frontend.definition import Definition
+from jitlite.frontend.example_types import known_types
 from jitlite.frontend.hooks import check_hooks
 from jitlite.frontend.module_types import ModuleTypes
 from jitlite.frontend.modules import ModuleDefinition
@@ -209,6 +211,9 @@ class Program:
     ) -> Function:
         """A function that is compiled when it is first needed."""
         name = definition.name
+        shown = known_types(python_function)
+        if shown:
+            definition = dataclasses.replace(definition, inferred={**shown, **definition.inferred})
         if qualified is None:
             qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
         schema = functions.declared_schema(definition) if definition.has_declared_result else None

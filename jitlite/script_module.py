@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -63,11 +63,11 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             found = program.module_types.type_of(self)
             _settle(self, found)
             definition = found.definition
+            for text, names in vars(self).pop(_SOURCES, ()):  # which the other methods may call
+                self._define(text, names)
             for name in dir(type(self)):
                 if isinstance(inspect.getattr_static(type(self), name), ScriptMethodMark):
                     program.ready(definition.method(name))
-            for text, names in vars(self).pop(_SOURCES, ()):
-                self._define(text, names)
 
     def define(self, src: str, _frames_up: int = 0) -> None:
         """Add methods from text. Names in it mean what they mean where `define` is called.
@@ -86,6 +86,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         compiler.define_methods(definition, src, names)
         vars(self).setdefault(_SOURCES, []).append((src, {}))
         vars(self).pop(_METHODS, None)
+        _put_first(self, definition.type.methods)
 
     # -- attributes
     def _script_method(self, name: str) -> Any:
@@ -378,10 +379,15 @@ def _settle(module: ScriptModule, found: ClassType) -> None:
             value = value.value if is_attribute_object(value) else value
             state[name] = bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
     state[CLASS_TYPE] = found
-    for name in found.definition.entry_points:
-        # a method of nn.Module's own, such as _save_to_state_dict, would be found first
-        if name != "forward" and hasattr(torch.nn.Module, name):
-            state[name] = module._script_method(name)
+    _put_first(module, [*found.definition.entry_points, *(["forward"] if "forward" in found.methods else [])])
+
+
+def _put_first(module: ScriptModule, names: Iterable[str]) -> None:
+    """Let an object find its compiled methods where it would find nn.Module's own, such as `forward`, first."""
+    for name in names:
+        inherited = getattr(torch.nn.Module, name, None)
+        if inherited is not None and getattr(type(module), name, None) is inherited:
+            vars(module)[name] = module._script_method(name)
 
 
 def _retype(module: ScriptModule, wanted: ClassType) -> None:

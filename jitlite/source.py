@@ -156,7 +156,7 @@ class CompileError(RuntimeError):
         head = f"{self.range.location()}: {self.message}" if self.range else self.message
         lines = head.splitlines()
         if self.range:
-            excerpt = self.range.excerpt().splitlines()
+            excerpt = self.range.excerpt(marker=" <--- HERE").splitlines()
             lines += excerpt if len(excerpt) <= 4 else [*excerpt[:2], "..."]
         tail = []
         if self.expected is not None:

@@ -234,7 +234,7 @@ ERRORS = {  # text: what is underlined, a part of the message
     "List[Optional]": ("Optional", "Attempted to use Optional"),
     "Tensr": ("Tensr", "Unknown type name 'Tensr'"),
     "List[Tensr]": ("Tensr", "did you mean 'Tensor'"),
-    "Lst[int]": ("Lst", "Unknown type constructor 'Lst'"),
+    "Lst[int]": ("Lst", "Unknown type constructor Lst"),
     "List[int, str]": ("List[int, str]", "expected: 1 type"),
     "Dict[str]": ("Dict[str]", "expected: 2 types"),
     "Dict[List[int], int]": ("Dict[List[int], int]", "Cannot create dict for key type 'List[int]'"),

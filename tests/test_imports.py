@@ -19,11 +19,16 @@ ALLOWED = {
     "executor": BASE | {"ir", "passes", "interpreter"},
     "script_function": BASE | {"ir", "frontend", "compiler", "passes", "interpreter"},
     "script_module": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
+    "script_containers": BASE | {"ir", "interpreter"},
     "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
     "api": BASE
-    | {"ir", "frontend", "compiler", "passes", "interpreter", "script_function", "script_module", "concurrency"},
+    | {"ir", "frontend", "compiler", "passes", "interpreter"}
+    | {"script_function", "script_module", "script_containers", "concurrency"},
+    "drop_in": BASE | {"api", "script_function", "script_module", "concurrency"},
     **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
-    "__init__": BASE | {"ir", "passes", "api", "script_function", "script_module", "concurrency"},
+    "__init__": BASE
+    | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency"},
+    "testing": BASE | {"ir", "passes"},
     "cli": BASE | TOOLS | {"ir", "passes", "api", "script_function", "demo", "doctor", "__init__"},
     "__main__": {"cli"},
 }

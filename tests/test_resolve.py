@@ -237,7 +237,7 @@ def test_attributes_of_modules():
     assert module_attribute(torch, "nn").kind is Kind.MODULE
     assert module_attribute(torch.cuda, "synchronize").name == "cuda::synchronize"
     assert module_attribute(torch.cuda, "current_device").name == "cuda::_current_device"
-    with pytest.raises(LookupError, match=r"module 'torch' has no attribute 'rellu': did you mean 'relu'"):
+    with pytest.raises(LookupError, match=r"module 'torch': object has no attribute rellu, did you mean 'relu'"):
         module_attribute(torch, "rellu")
 
 

@@ -14,6 +14,7 @@ import re
 import sys
 import types
 import typing
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -159,7 +160,7 @@ _INSTEAD = {  # common annotations that are not TorchScript, by name
     "Number": "Union[int, float, complex]",
     "Callable": "the function itself, called by name",
 }
-_BROADCASTING = re.compile(r"BroadcastingList([1-9])$")
+_BROADCASTING = re.compile(r"BroadcastingList(\w*)$")
 _SIZE_ALIAS = re.compile(r"_size_([1-9])_t$")
 
 
@@ -209,6 +210,10 @@ def parse_parameter_type(
         name = (_dotted_name(expr.value) or "").rpartition(".")[2]
         broadcasting = _BROADCASTING.match(name)
         if broadcasting is not None:
+            if re.fullmatch("[1-9][0-9]*", broadcasting.group(1)) is None:
+                raise CompileError(
+                    f"subscript of Broadcasting list must be a positive integer: {name}", expr.value.range
+                )
             element = reader.expression(expr.indices[0])
             if element not in (INT, FLOAT):
                 raise CompileError(
@@ -292,7 +297,10 @@ class _Reader:
                 return self.subscript(expr)
             case t.BinOp(op="|"):
                 return UnionType.of(self.alternatives(expr))
-        raise CompileError("this is not a type", expr.range, hint="write a type like int, Tensor or List[int]")
+        what = f"Expression of type {expr.op} cannot be used in a type expression" if isinstance(expr, t.BinOp) else (
+            "this is not a type"
+        )
+        raise CompileError(what, expr.range, hint="write a type like int, Tensor or List[int]")
 
     def alternatives(self, expr: t.Expr) -> list[Type]:
         """Types joined by `|`, from left to right."""
@@ -325,13 +333,13 @@ class _Reader:
     def subscript(self, expr: t.Subscript) -> Type:
         name = _dotted_name(expr.value)
         if name is None:
-            raise CompileError("only a type's name can take types in brackets", expr.range)
+            raise CompileError("Subscripted type must be a type identifier", expr.range)
         _not_broadcasting(name, expr.range)
         denoted = self.denoted(name)
         constructor = _CONSTRUCTOR_NAMES.get(self.short(name)) if denoted is None else _constructor(denoted)
         if constructor is None:
             hint = _suggest(name) or "only List, Dict, Tuple, Optional, Union, Future, Await and RRef take types"
-            raise CompileError(f"Unknown type constructor '{name}'", expr.value.range, hint=hint)
+            raise CompileError(f"Unknown type constructor {name}", expr.value.range, hint=hint)
         if constructor == "Final":
             raise CompileError("Final is only for attributes of classes", expr.range, hint="leave out Final[...]")
         arguments = expr.indices
@@ -369,6 +377,11 @@ class _Reader:
     def python_class(self, cls: object, place: SourceRange | None) -> Type | None:
         """The type of instances of a class."""
         if isinstance(cls, _LEGACY_TENSOR):
+            warnings.warn(
+                "TorchScript will treat type annotations of Tensor dtype-specific subtypes as if they are normal "
+                "Tensors. dtype constraints are not enforced in compilation either.",
+                stacklevel=2,
+            )
             return TENSOR
         if not isinstance(cls, type):
             return None
@@ -411,7 +424,7 @@ class _Reader:
         if value_type is None:
             found = " and ".join(sorted(value.__name__ for value in values))
             raise CompileError(
-                f"the members of enum '{cls.__name__}' have values of several types",
+                f"Could not unify type list: the members of enum '{cls.__name__}' have values of several types",
                 place,
                 found=found,
                 hint="give all members values of one type",

@@ -9,6 +9,7 @@ from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.expressions import BINARY
 from jitlite.frontend.indexing import emit_index, emit_subscript_assign, index_tensor, set_item
 from jitlite.frontend.magic import BINARY_METHODS, binary_magic, call_magic, is_object
+from jitlite.frontend.refinement import refined
 from jitlite.frontend.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -109,17 +110,21 @@ def _assign_tuple(
 ) -> None:
     starred = sum(isinstance(e, tree.Starred) for e in target.elements)
     if starred > 1:
-        raise CompileError("only one starred expression is allowed on the left-hand side", target.range)
+        raise CompileError("Only one starred expression is allowed on the lhs", target.range)
     if starred and len(target.elements) == 1:
-        raise CompileError("a starred expression needs another target beside it", target.range)
+        raise CompileError(
+            "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
+            target.range,
+        )
     wanted = len(target.elements) - starred
     parts = value.as_tuple(em, range, None if starred else wanted)
     if len(parts) < wanted or (len(parts) > wanted and not starred):
         at_least = "at least " if starred else ""
-        many = "not enough" if len(parts) < wanted else "too many"
-        raise CompileError(
-            f"{many} values to unpack", target.range, expected=f"{at_least}{wanted}", found=str(len(parts))
-        )
+        if len(parts) < wanted:
+            text = f"need {at_least}{wanted} values to unpack, found only {len(parts)}"
+        else:
+            text = f"too many values to unpack: need {wanted} but found {len(parts)}"
+        raise CompileError(text, target.range)
     assign_targets(em, target.elements, parts, range)
 
 
@@ -142,7 +147,7 @@ def emit_augmented(em: Emitter, stmt: tree.AugAssign) -> None:
         _augment_subscript(em, stmt, target)
     elif isinstance(target, tree.Select):
         owner = em.emit_sugared(target.value)
-        old = owner.attr(em, target.range, target.name.name).as_value(em, target.range)
+        old = refined(em, owner.attr(em, target.range, target.name.name).as_value(em, target.range))
         owner.set_attr(em, stmt.range, target.name.name, _augment(em, stmt, old))
     else:
         raise CompileError("unexpected expression on the left-hand side of an augmented assignment", target.range)
@@ -157,7 +162,7 @@ def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
         changed = call_magic(em, stmt.range, old, in_place, value)
         if changed is not None:
             return changed
-    computed = binary_magic(em, stmt.range, stmt.op, old, value)
+    computed = binary_magic(em, stmt.range, stmt.op, old, value, in_place=True)
     if computed is not None:
         return computed
     if isinstance(old.type, T.TupleType) and isinstance(value.type, T.TupleType) and stmt.op == "+":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -10,7 +11,10 @@ from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.facts import is_changeable
+from jitlite.frontend.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.objects import ObjectDefinition, SuperValue
+from jitlite.frontend.refinement import refined_sugar
 from jitlite.frontend.values import (
     ConstantSugar,
     NumericLimits,
@@ -38,9 +42,15 @@ def form(name: str, least: int, most: int | None = None, keywords: Sequence[str]
     def register(fn: _Form) -> _Form:
         def checked(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
             count = len(call.args)
-            if count < least or (most is not None and count > most):
-                wanted = f"{least}" if least == most else f"{least} to {'any number' if most is None else most}"
-                raise CompileError(f"{name} takes {wanted} arguments", call.range, found=str(count))
+            if least == most != count:
+                raise CompileError(f"{name} expected exactly {least} arguments but found {count}", call.range)
+            if count < least:
+                raise CompileError(f"{name} expected at least {least} arguments, got {count}", call.range)
+            if most is not None and count > most:
+                raise CompileError(f"{name} expected at most {most} arguments, got {count}", call.range)
+            if call.keywords and not keywords:
+                who = f"{name[:1].upper()}{name[1:]}"
+                raise CompileError(f"{who} does not accept any keyword arguments", call.keywords[0].range)
             for keyword in call.keywords:
                 if keyword.name.name not in keywords and "*" not in keywords:
                     raise CompileError(f"{name} takes no keyword argument '{keyword.name.name}'", keyword.range)
@@ -60,6 +70,8 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         if special is None:
             raise NotSupportedError(f"{callee.kind} cannot be called in TorchScript", expr.callee.range)
         return special(em, expr, callee, hint)
+    if isinstance(callee, LocalFunction):
+        return emit_local_call(em, expr, callee)
     args = em.emit_arguments(expr.args)
     return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
 
@@ -122,7 +134,7 @@ def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
     subject = em.emit_sugared(call.args[0])
     if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
         return em.emit_sugared(call.args[2])
-    return subject.attr(em, call.range, name.value)
+    return refined_sugar(em, subject.attr(em, call.range, name.value))
 
 
 @form("tolist", 0, 0)
@@ -223,6 +235,8 @@ def emit_dict_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
         values = tuple(k.value for k in call.keywords)
         return em.emit(tree.DictLiteral(keys, values, range=call.range), hint)
     source = em.emit_sugared(call.args[0])
+    if isinstance(source, SimpleValue) and source.value.node.kind == "prim::EmptyListLiteral":
+        return emit_dict_call(em, replace(call, args=()), special, hint)
     if isinstance(source, SimpleValue) and isinstance(source.value.type, T.DictType):
         result = em.op("aten::dict", [source.value], range=call.range)
     else:
@@ -258,7 +272,12 @@ def emit_legacy_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint
         return em.op("aten::tensor", [em.make_list(T.INT, [])], [dtype], call.range)
     if len(values) == 1:
         return em.op("aten::tensor", values, [dtype], call.range)
-    raise CompileError("a legacy tensor class takes sizes, or one list of data", call.range, hint="use torch.tensor")
+    raise CompileError(
+        "a legacy tensor class takes sizes, or one list of data: multiple positional arguments that were not all "
+        "integers are not supported",
+        call.range,
+        hint="use torch.tensor",
+    )
 
 
 # -- fork
@@ -279,7 +298,8 @@ def _emit_deferred(em: Emitter, call: tree.Apply, kind: str, result: Callable[[T
     kwargs = em.emit_keywords(call.keywords)
     closure = em.node("prim::Closure", [], [T.NONE], call.range)
     block = closure.add_block()
-    with em.in_loop("none"), em.inside(block, starts_function=True):
+    with em.in_loop("none"), em.inside(block, starts_function=True) as frame:
+        frame.drop(is_changeable)  # it runs later
         output = callee.call(em, call.range, args, kwargs).as_value(em, call.range)
         block.add_output(output)
     return em.node(kind, [closure.output], [result(output.type)], call.range).output
@@ -295,9 +315,11 @@ def emit_awaitable_wait(em: Emitter, call: tree.Apply, special: SpecialForm, hin
     return em.op("prim::awaitable_wait", [em.emit(call.args[0])], range=call.range)
 
 
-@form("device", 1, 2)
+@form("device", 0, 2, ["device", "type", "index"])
 def emit_device(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
-    return em.op("aten::device", em.emit_arguments(call.args), range=call.range)
+    keywords = {k.name.name: k.value for k in call.keywords}
+    given = [*call.args, *(keywords[name] for name in ("device", "type", "index") if name in keywords)]
+    return em.op("aten::device", em.emit_arguments(given), range=call.range)
 
 
 @form("finfo", 1, 1)

@@ -62,7 +62,10 @@ def type_of_class(cls: type) -> Type | None:
 def why_no_script_class(cls: type) -> str | None:
     """Why the objects of a Python class cannot be used in scripts; None where they can."""
     if issubclass(cls, torch.nn.Module):
-        return f"'{cls.__name__}' is a class of modules: scripts use the modules they are given and make none"
+        return (
+            f"Type '{cls.__name__}' cannot be compiled since it inherits from nn.Module: scripts use the modules they "
+            "are given and make none"
+        )
     if cls.__module__ in ("builtins", "typing") or cls.__module__.partition(".")[0] in ("torch", "numpy"):
         return f"'{cls.__name__}' is a class that TorchScript does not know"
     if type(cls) is not type and type(cls).__name__ != "ABCMeta":
@@ -303,6 +306,8 @@ class OnObject(SugaredValue):
         if isinstance(function, PythonCall):
             # what stands for self has no annotation, and would be a Tensor
             schema = function.schema
+            if not schema.arguments:
+                raise CompileError(f"the ignored method '{schema.name}' does not have a self argument")
             typed = dataclasses.replace(schema.arguments[0], declared_type=type)
             function.schema = function_schema(
                 schema.name, [typed, *schema.arguments[1:]], [r.type for r in schema.returns]
@@ -381,7 +386,7 @@ def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredV
     if isinstance(t, InterfaceType):
         raise NotSupportedError(f"'{cls.__name__}' is an interface, of which no object can be made", range)
     raise NotSupportedError(
-        f"{why_no_script_class(cls)}: '{cls.__name__}' is another class, which a script cannot use as a value", range
+        f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range
     )
 
 

@@ -19,7 +19,9 @@ The emitter leaves a closure as a node with a block, which may use values of the
 
     %2 : Future[Tensor] = prim::fork[Subgraph=graph(%x): ...](%x)
 
-Both need values instead of variables (see `ssa.py`), and treat closures within closures too. Subgraphs are left for
+`inline_local_calls` puts the block of each call of a nested function in the place of the call.
+
+All need values instead of variables (see `ssa.py`), and treat closures within closures too. Subgraphs are left for
 the caller to clean up.
 """
 
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jitlite.frontend.loops import move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.source import CompileError
@@ -86,6 +89,26 @@ def _nodes_and_returns(block: Block) -> Iterator[Node]:
         for inner in node.blocks:
             yield from _nodes_and_returns(inner)
     yield block.return_node
+
+
+def inline_local_calls(graph: Graph) -> None:
+    """Put the body of every `prim::LocalCall` in the place of the call; its nodes remember by which call they came."""
+    for call in [node for node in graph.all_nodes() if node.kind == "prim::LocalCall"]:
+        (body,) = call.blocks
+        path = (*call.call_stack, (call.attributes["name"], call.range))
+        for node in _nodes_below(body):
+            node.call_stack = (*path, *node.call_stack)
+        move_nodes_before(body, call)
+        result = body.outputs[0]
+        call.output.replace_all_uses_with(result)
+        call.destroy()
+
+
+def _nodes_below(block: Block) -> Iterator[Node]:
+    for node in block.nodes:
+        yield node
+        for inner in node.blocks:
+            yield from _nodes_below(inner)
 
 
 def inline_forked_closures(graph: Graph) -> bool:

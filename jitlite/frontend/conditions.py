@@ -10,8 +10,10 @@ from dataclasses import dataclass
 
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
+from jitlite.frontend.facts import path_of
 from jitlite.frontend.magic import call_magic, is_object
-from jitlite.frontend.scope import Condition, RefinementSet
+from jitlite.frontend.refinement import Branches
+from jitlite.frontend.scope import Condition, Path, RefinementSet
 from jitlite.frontend.values import SimpleValue, SpecialForm, container_truth
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -96,11 +98,14 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
 
 
 def insert_refinements(em: Emitter, refinements: RefinementSet, range: SourceRange) -> None:
-    """At the start of a branch, give the refined variables their narrower types."""
-    for name, t in refinements.when_true.items():
-        found = em.frame.find(em, name)
+    """At the start of a branch, give the refined variables their narrower types, and note the other refinements."""
+    facts = dict(em.facts)
+    for (name, *links), t in refinements.when_true.items():
+        found = None if links else em.frame.find(em, name)
         if isinstance(found, SimpleValue):
             em.assign(name, SimpleValue(em.cast(found.value, t)), range)
+    facts.update((path, t) for path, t in refinements.when_true.items() if len(path) > 1)
+    em.frame.facts = facts
 
 
 # -- is, is not
@@ -122,15 +127,23 @@ def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
         return Condition(em.constant(not holds, expr.range), static=not holds)
     value = em.op("aten::__is__" if holds else "aten::__isnot__", [left, right], range=expr.range)
     for subject, subject_value, other in ((expr.left, left, expr.right), (expr.right, right, expr.left)):
-        if isinstance(subject, tree.Var) and isinstance(other, tree.NoneLiteral):
-            return Condition(value, _none_refinements(subject.name.name, subject_value.type, holds))
+        path = _path(subject, subject_value)
+        if path is not None and isinstance(other, tree.NoneLiteral):
+            return Condition(value, _none_refinements(path, subject_value.type, holds))
     return Condition(value)
 
 
-def _none_refinements(name: str, t: Type, is_none: bool) -> RefinementSet:
+def _path(subject: tree.Expr, value: Value) -> Path | None:
+    """What a condition about an expression says something of: a variable, or what is reached from one."""
+    if isinstance(subject, tree.Var):
+        return (subject.name.name,)
+    return path_of(value) if isinstance(subject, tree.Select | tree.Subscript) else None
+
+
+def _none_refinements(path: Path, t: Type, is_none: bool) -> RefinementSet:
     if not isinstance(t, T.UnionType):
         return RefinementSet()
-    present = {name: T.without_none(t)}
+    present = {path: T.without_none(t)}
     return RefinementSet({}, present) if is_none else RefinementSet(present, {})
 
 
@@ -155,21 +168,25 @@ def _emit_logical(em: Emitter, expr: tree.BinOp, is_or: bool) -> Condition:
     """`a and b` is `b if a else False`, `a or b` is `True if a else b`: the second operand is refined by the first."""
     left_expr, right_expr = _evaluate_once(em, expr)
     left = emit_condition(em, left_expr)
+    if left.static is is_or:
+        return left  # the right side is never looked at: `self.bias is not None and self.bias.dtype ...` without a bias
     right: list[Condition] = []
 
     def short() -> Value:
         return em.constant(is_or, expr.range)
 
+    still_holding: list[Path] = []
+
     def go_on() -> Value:
         right.append(emit_condition(em, right_expr))
+        still_holding.extend(em.facts)
         return right[0].value
 
     value = emit_if_expression(em, expr.range, left, *((short, go_on) if is_or else (go_on, short)))
     (second,) = right
-    if is_or:
-        refinements = left.refinements.disjunction(second.refinements)
-    else:
-        refinements = left.refinements.conjunction(second.refinements)
+    # what the left side says of attributes counts only if the right side leaves them alone
+    first = left.refinements.where(lambda path: len(path) == 1 or path in still_holding)
+    refinements = first.disjunction(second.refinements) if is_or else first.conjunction(second.refinements)
     static: bool | None = None
     if is_or in (left.static, second.static):
         static = is_or
@@ -231,10 +248,13 @@ def emit_if_expression(
     node = em.node("prim::If", [condition.value], [], range)
     blocks = [node.add_block(), node.add_block()]
     cases = ((blocks[0], condition.refinements, true), (blocks[1], condition.refinements.negation(), false))
+    branches = Branches(em)
     for block, refinements, emit in cases:
-        with em.inside(block):
+        with em.inside(block) as frame:
             insert_refinements(em, refinements, range)
             block.add_output(emit())
+        branches.add(block, frame)
+    branches.join()
     true_type, false_type = (b.outputs[0].type for b in blocks)
     merged = T.unify(true_type, false_type)
     if merged is None:
@@ -287,7 +307,7 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
         else:
             holding.append(found)
         always = always and found is actual
-    refinements = _isinstance_refinements(subject, holding, failing)
+    refinements = _isinstance_refinements(_path(subject, value), holding, failing)
     if always or not holding:
         return Condition(em.constant(always, subject.range), refinements, always)
     node = em.node("prim::isinstance", [value], [T.BOOL], subject.range)
@@ -330,14 +350,13 @@ def _narrowest(actual: Type, wanted: list[Type]) -> Type | None:
     return found
 
 
-def _isinstance_refinements(subject: tree.Expr, holding: list[Type], failing: list[Type]) -> RefinementSet:
-    if not isinstance(subject, tree.Var):
+def _isinstance_refinements(path: Path | None, holding: list[Type], failing: list[Type]) -> RefinementSet:
+    if path is None:
         return RefinementSet()
-    name = subject.name.name
     both = []
     for types in (holding, failing):
         merged = T.unify_all(types, default_to_union=True)
-        both.append({} if merged is None else {name: merged})
+        both.append({} if merged is None else {path: merged})
     return RefinementSet(*both)
 
 

@@ -10,7 +10,7 @@ a condition block; `ssa.py`, `exits.py` and `loops.py` remove those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -18,12 +18,14 @@ from jitlite.frontend import tree
 from jitlite.frontend.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.definition import Definition, Program
+from jitlite.frontend.facts import MAY_ASSIGN, follow_effect
+from jitlite.frontend.local_names import display_name, has_nested_functions, with_own_names
 from jitlite.frontend.names import BUILTINS, sugared_from_python
-from jitlite.frontend.scope import Frame
+from jitlite.frontend.scope import Frame, Refinements
 from jitlite.frontend.ssa import is_meaningful_name
 from jitlite.frontend.values import ConstantSugar, SimpleValue, SugaredValue
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Graph, Value
+from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
@@ -87,6 +89,10 @@ class Emitter(Builder):
         """The exceptions whose handlers are being compiled, outermost first."""
         self.returns: list[ReturnTypes] = []
         self.empty_lists: list[Value] = []
+        self.effects: list[Node] = []
+        """Nodes just emitted that may assign attributes; see `facts`."""
+        self.active: list[Any] = []
+        """The nested functions whose calls are being emitted, outermost first."""
         self._temporaries = 0
 
     def unannotated(self, value: Value) -> str | None:
@@ -148,8 +154,9 @@ class Emitter(Builder):
         try:
             python_object = self.resolver.lookup(name)
         except LookupError:
-            candidates = [*self.frame.names(), *BUILTINS, *self.resolver.names()]
-            raise CompileError(f"undefined value {name}", range, hint=did_you_mean(name, candidates)) from None
+            candidates = [*map(display_name, self.frame.names()), *BUILTINS, *self.resolver.names()]
+            shown = display_name(name)
+            raise CompileError(f"undefined value {shown}", range, hint=did_you_mean(shown, candidates)) from None
         return sugared_from_python(self, python_object, name, range)
 
     def temporary(self, prefix: str) -> str:
@@ -160,22 +167,41 @@ class Emitter(Builder):
     def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
         if isinstance(value, ConstantSugar):
             value = SimpleValue(value.as_value(self, range))
+        _ = self.facts
         self.frame.set(self, name, value, range, annotation)
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
         return parse_type(expr, self.resolver.resolve_type)
 
+    # -- facts about attributes
+    def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
+        node = super().node(kind, inputs, types, range)
+        if kind in MAY_ASSIGN:
+            self.effects.append(node)
+        return node
+
+    @property
+    def facts(self) -> Refinements:
+        """What is known here about attributes and elements of tuples, after all that has been emitted."""
+        if self.effects:
+            effects, self.effects = self.effects, []
+            for node in effects:
+                follow_effect(self.frame, node)
+        return self.frame.facts
+
     # -- frames
     @contextmanager
     def inside(self, block: Block, starts_function: bool = False) -> Iterator[Frame]:
         """Within the `with`, nodes go to the end of `block` and assignments to a frame of its own."""
-        outer = self.frame
+        outer, _ = self.frame, self.facts
         self.frame = frame = Frame(block, outer, starts_function)
         try:
             with self.graph.inserting_at_end(block):
                 yield frame
+                _ = self.facts
         finally:
+            frame.leave()
             self.frame = outer
 
     @contextmanager
@@ -199,6 +225,8 @@ class Emitter(Builder):
     # -- functions
     def emit_function(self, definition: tree.Def, schema: Schema) -> Schema:
         """Emit a whole function; gives its schema with the return type that was found."""
+        if has_nested_functions(definition):
+            definition = with_own_names(definition)
         declared = schema.returns[0].type if definition.decl.return_type is not None else None
         self.returns.append(ReturnTypes(declared))
         for param, argument in zip(definition.decl.params, schema.arguments, strict=True):
@@ -207,12 +235,12 @@ class Emitter(Builder):
                 value.set_name(argument.name)
             self.assign(argument.name, SimpleValue(value), param.ident.range)
         self.emit_statements(definition.body)
-        result = self._finish(definition)
+        result = self.finish(definition)
         self.graph.add_output(self.uninitialized(result))
         self._settle_empty_lists()
         return function_schema(schema.name, schema.arguments, [result])
 
-    def _finish(self, definition: tree.Def) -> Type:
+    def finish(self, definition: tree.Def) -> Type:
         """Return None at the end if control gets there; gives the function's return type."""
         types = self.returns[-1]
         if self.frame.block not in self.leaving:

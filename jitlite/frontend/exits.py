@@ -33,6 +33,9 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.types import Type
 
+FUNCTION_SCOPES = frozenset({"prim::Closure", "prim::LocalCall"})
+"""Nodes whose block is the body of a function: a return in it leads to its end."""
+
 FINALLY = "finally"
 """Attribute of a `prim::Try` that stands for the protected part of a `finally`, and of the node that ends the
 `finally`, which raises what was caught. Gone after exits are removed."""
@@ -214,7 +217,7 @@ class _ExitRemover:
             return owner is not None and FINALLY in owner.attributes and block is owner.blocks[0]
         if self.kind == "prim::LoopContinuation":
             return owner is not None and owner.kind == "prim::Loop"
-        return owner is None or owner.kind == "prim::Closure"
+        return owner is None or owner.kind in FUNCTION_SCOPES
 
     def _visit_nodes(self, block: Block) -> _Visit:
         """Remove exits and what cannot be reached, and put what may not be reached under ifs.
@@ -258,7 +261,7 @@ class _ExitRemover:
             body_exit = yield node.blocks[0]
             end_exit = yield node.blocks[1]
             return self._override(node, body_exit, end_exit)
-        if node.kind == "prim::Closure":
+        if node.kind in FUNCTION_SCOPES:
             yield node.blocks[0]
         return _Exit(self.false)
 

@@ -6,6 +6,7 @@ from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.magic import UNARY_METHODS, binary_magic, call_magic
+from jitlite.frontend.refinement import refined_sugar
 from jitlite.frontend.values import SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -34,7 +35,7 @@ def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValu
 
 @expression(tree.Select)
 def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
-    return em.emit_sugared(expr.value).attr(em, expr.range, expr.name.name)
+    return refined_sugar(em, em.emit_sugared(expr.value).attr(em, expr.range, expr.name.name))
 
 
 # -- literals

@@ -57,6 +57,10 @@ _UNKNOWN = frozenset({
 """Nodes that run what cannot be followed from here, now or while others run."""
 
 
+MAY_ASSIGN = _CALLS | _CONTEXTS.keys() | _UNKNOWN | {"prim::SetAttr"}
+"""Kinds of nodes that may assign attributes."""
+
+
 def assigned_attributes(node: Node) -> frozenset[str] | None:
     """The names of the attributes that running a node may assign; None where it may be any."""
     return _assigned([node], set())

@@ -18,7 +18,7 @@ from jitlite.frontend import (
     tensor_methods,
 )
 from jitlite.frontend.annotations import parse_type
-from jitlite.frontend.closures import inline_forked_closures, lift_closures
+from jitlite.frontend.closures import inline_forked_closures, inline_local_calls, lift_closures
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.emitter import Emitter, declared_arguments
 from jitlite.frontend.exits import transform_exits
@@ -40,6 +40,7 @@ SSA_STEPS: tuple[tuple[str, Step], ...] = (
     ("loop conditions", inline_loop_conditions),
     ("ssa", erase_variables),
     ("exits", transform_exits),
+    ("local calls", inline_local_calls),
 )
 """From named variables to values; what `ssa.to_ssa` runs."""
 

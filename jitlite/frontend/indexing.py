@@ -6,7 +6,7 @@ Tensor indexing becomes select, slice and unsqueeze from left to right (from rig
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -14,6 +14,7 @@ from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import object_definition
+from jitlite.frontend.refinement import Branches, refined
 from jitlite.frontend.values import ConstantSugar, SimpleValue, SliceValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -50,7 +51,9 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     if hint is not None and is_object(value) and isinstance(hint, T.InterfaceType):
         return object_definition(value).indexed(em, expr.range, value, index, hint)
     if isinstance(value.type, T.TupleType):
-        return _emit_tuple_index(em, expr.range, value, index)
+        return refined(em, _emit_tuple_index(em, expr.range, value, index))
+    if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
+        return _emit_union_index(em, expr.range, value, index, list(value.type.members))
     return base.element(em, expr.range, index)
 
 
@@ -87,8 +90,8 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
         common = T.unify_all(t.elements)
         if common is None or any(T.unshaped(e) is not T.unshaped(common) for e in t.elements):
             raise CompileError(
-                f"Cannot index into a {t.annotation} with a non-constant index, because the type of the result would "
-                "depend on it",
+                f"Cannot index into a {t.annotation} with a non-constant index because we cannot resolve the output "
+                "type",
                 range,
                 hint="use a constant index, or a list",
             )
@@ -99,6 +102,32 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
             f"Tuple index out of range. Tuple is length {len(t.elements)} and index is {position}", range
         )
     return em.tuple_index(value, index, t.elements[position])
+
+
+def _emit_union_index(em: Emitter, range: SourceRange, value: Value, index: Value, members: list[Type]) -> Value:
+    """The element of a value of one of several types: of each that it may be, what an index gives there."""
+    first, *others = members
+    if isinstance(first, T.TupleType):
+        element: Callable[[Value], Value] = lambda v: _emit_tuple_index(em, range, v, index)
+    else:
+        element = lambda v: SimpleValue(v).element(em, range, index).as_value(em, range)
+    if not others:
+        return element(em.cast(value, first))
+    test = em.node("prim::isinstance", [value], [T.BOOL], range)
+    test.attributes["types"] = [first]
+    node = em.node("prim::If", [test.output], [], range)
+    branches, blocks = Branches(em), [node.add_block(), node.add_block()]
+    with em.inside(blocks[0]) as frame:
+        blocks[0].add_output(element(em.cast(value, first)))
+    branches.add(blocks[0], frame)
+    with em.inside(blocks[1]) as frame:
+        blocks[1].add_output(_emit_union_index(em, range, value, index, others))
+    branches.add(blocks[1], frame)
+    branches.join()
+    types = [block.outputs[0].type for block in blocks]
+    common = T.unify(types[0], types[1], default_to_union=True)
+    assert common is not None
+    return node.add_output(common)
 
 
 def _constant_bounds(index: SliceValue, range: SourceRange) -> list[int | None]:

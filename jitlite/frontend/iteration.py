@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jitlite.frontend import tree
 from jitlite.frontend.assignment import assign_targets
 from jitlite.frontend.builder import MAX_INT
 from jitlite.frontend.conditions import to_bool
 from jitlite.frontend.emitter import Emitter
+from jitlite.frontend.refinement import emit_repeated
 from jitlite.frontend.values import SimpleValue, SugaredValue, measured_lists
 from jitlite.ir import types as T
-from jitlite.source import SourceRange
+from jitlite.source import CompileError, SourceRange
 
 Targets = Sequence[tree.Expr]
 
@@ -34,6 +35,12 @@ class Body:
 
 def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.Expr, body: Body) -> None:
     """A for loop. A loop over a tuple is unrolled, because its elements may have several types."""
+    for target in targets:
+        if isinstance(target, tree.Starred):
+            raise CompileError(
+                "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
+                target.range,
+            )
     source = em.emit_sugared(iterable)
     with em.at(iterable.range):
         source = source.iterate(em, iterable.range)
@@ -57,6 +64,21 @@ def emit_loop(
 
     `frontend/loops.py` moves the condition to the places where the loop starts and goes on.
     """
+
+    def emit(on_trial: bool) -> None:
+        _emit_loop(em, range, replace(body, on_break=None) if on_trial else body, source, targets, condition)
+
+    emit_repeated(em, emit)
+
+
+def _emit_loop(
+    em: Emitter,
+    range: SourceRange,
+    body: Body,
+    source: SugaredValue | None,
+    targets: Targets,
+    condition: tree.Expr | None,
+) -> None:
     trip_count = em.number(MAX_INT, range) if source is None else source.length(em, range)
     node = em.node("prim::Loop", [trip_count], [], range)
     measured = [] if source is None else measured_lists(source)

@@ -36,8 +36,10 @@ def call_magic(b: Builder, range: SourceRange, value: Value, name: str, *args: V
     return None if found is None else found.as_value(b, range)
 
 
-def binary_magic(b: Builder, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:
-    """`left op right` where one of them is an object, as Python decides it; None where neither is.
+def binary_magic(
+    b: Builder, range: SourceRange, op: str, left: Value, right: Value, *, in_place: bool = False
+) -> Value | None:
+    """`left op right`, or `left op= right`, where one is an object, as Python decides it; None where neither is.
 
     Raises:
         CompileError: where neither has a method for it.
@@ -55,7 +57,7 @@ def binary_magic(b: Builder, range: SourceRange, op: str, left: Value, right: Va
         return b.op("aten::__is__", [left, right], range=range)
     if found is None:
         raise CompileError(
-            f"'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types for "
+            f"{'Cannot emit inplace op: ' if in_place else ''}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types for "
             f"{op}, '{left.type.annotation}' and '{right.type.annotation}'",
             range,
             hint=f"define {method}",

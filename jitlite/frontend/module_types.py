@@ -234,7 +234,7 @@ class _Inspection:
     def _overloaded_method(self, name: str, function: Any, signatures: list[Any]) -> None:
         if function in signatures:
             raise CompileError(
-                f"method '{name}' has declared overloads but no implementation after them",
+                f'Implementation for the method "{name}" is missing. It has to follow the overloads',
                 hint="write the implementation behind the last declaration, without the decorator",
             )
         names = [f"{name}__{position}" for position in range(len(signatures))]

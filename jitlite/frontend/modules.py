@@ -112,7 +112,10 @@ class ModuleDefinition(ObjectDefinition):
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         known = name in self.type.constants or name in self.overloads or name in self.functions
-        return known or super().has_attr(b, range, name) or (name not in self.failed and hasattr(self.module, name))
+        if known or super().has_attr(b, range, name):
+            return True
+        # what the module itself has and nobody found a type for, such as nn.Module's `_forward_hooks`, is not there
+        return name not in self.failed and name not in vars(self.module) and hasattr(self.module, name)
 
     def no_attribute(self, name: str) -> str:
         text = f"Module '{type(self.module).__name__}' has no attribute '{name}'"

@@ -156,7 +156,8 @@ class UnusedFunction(SugaredValue):
         self.kind = f"the unused function {function.__name__}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        message = b.constant(f"the function '{self.function.__name__}' is marked unused and must not be called", range)
+        text = f"the function '{self.function.__name__}' is marked unused: it is annotated to be ignored and cannot be run"
+        message = b.constant(text, range)
         none = b.constant(None, range)
         b.node("prim::RaiseException", [message, none], [], range)
         return SimpleValue(b.uninitialized(self.result))
@@ -234,8 +235,8 @@ def _enum(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
     t = enum_type(meaning.object)
     if not isinstance(t, T.EnumType):
         raise CompileError(
-            f"the members of enum '{meaning.object.__name__}' have values of several types", range,
-            hint="give all members values of one type",
+            f"Could not unify type list: the members of enum '{meaning.object.__name__}' have values of several types",
+            range, hint="give all members values of one type",
         )  # fmt: skip
     return EnumClass(t)
 
@@ -283,20 +284,23 @@ def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
     resolver = FunctionResolver(function)
     signature = inspect.signature(function)
     comments, commented_result = _comment_types(function, resolver)
-    arguments = []
+    arguments, rest = [], None
     for parameter in signature.parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise NotSupportedError(f"an ignored function cannot take '*{parameter.name}'", range)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            raise NotSupportedError(f"an ignored function cannot take '**{parameter.name}'", range)
         t = comments.get(parameter.name) or _annotated(
             parameter.annotation, inspect.Parameter.empty, range, resolver
         )
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = Argument(parameter.name, t)
+            continue
         default: dict[str, Any] = {}
         if parameter.default is not parameter.empty:
             default = {"default": parameter.default, "default_text": repr(parameter.default)}
         kwarg_only = parameter.kind is parameter.KEYWORD_ONLY
         arguments.append(Argument(parameter.name, t, kwarg_only=kwarg_only, **default))
     result = commented_result or _annotated(signature.return_annotation, inspect.Signature.empty, range, resolver)
-    return PythonCall(function, arguments, result)
+    return PythonCall(function, arguments, result, rest)
 
 
 def _comment_types(function: Callable[..., Any], resolver: Resolver) -> tuple[dict[str, Type], Type | None]:

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 from jitlite.frontend import tree as t
 from jitlite.frontend.decorators import with_contexts
 from jitlite.frontend.ignored_blocks import IgnoredBlock, read_ignored_block
-from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, statement_builder
+from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, expression_builder, statement_builder
 from jitlite.frontend.python_source import (
     Positions,
     TypeComment,
@@ -178,7 +178,7 @@ def _with_else(b: Builder, loop: t.For | t.While, node: ast.For | ast.While) -> 
 def _with(b: Builder, node: ast.With) -> t.Stmt:
     if len(node.items) == 1:
         value = b.expression(node.items[0].context_expr)
-        if isinstance(value, t.Apply) and value.callee.range.text.endswith("jit._IgnoreContextManager"):
+        if isinstance(value, t.Apply) and value.callee.range.text.endswith("_IgnoreContextManager"):
             block = read_ignored_block(f"$ignored{len(b.ignored)}", value, node.body)
             b.ignored.append(block)
             return block.call(value.range)
@@ -222,6 +222,32 @@ def _function(
     return t.Def(ident, decl, body, range=keyword)
 
 
+@statement_builder(ast.FunctionDef)
+def _nested_function(b: Builder, node: ast.FunctionDef) -> t.Stmt:
+    if node.decorator_list:
+        first = node.decorator_list[0]
+        raise NotSupportedError(
+            "decorators of nested functions aren't supported", b.at.whole(first), hint="define the function outside"
+        )
+    assert node.end_lineno is not None
+    inside = [c for c in b.comments if node.lineno <= c.line <= node.end_lineno]
+    outside = [c for c in b.comments if c not in inside]
+    saved = b.function, b.fill_defaults
+    b.comments, b.fill_defaults = inside, True
+    built = _function(b, node)
+    b.comments, (b.function, b.fill_defaults) = outside, saved
+    return built
+
+
+@expression_builder(ast.Lambda)
+def _lambda(b: Builder, node: ast.Lambda) -> t.Expr:
+    keyword = b.at.first(node, len("lambda"))
+    saved, b.fill_defaults = b.fill_defaults, True
+    params = _parameters(b, node.args, None)
+    b.fill_defaults = saved
+    return t.Lambda(t.Decl(params, None, range=keyword), b.expression(node.body), range=keyword)
+
+
 def _parameters(b: Builder, node: ast.arguments, self_name: str | None) -> tuple[t.Param, ...]:
     for extra, stars in ((node.vararg, 1), (node.kwarg, 2)):
         if extra is not None:
@@ -252,7 +278,9 @@ def _parameter(b: Builder, node: ast.arg, default: ast.expr | None, self_name: s
 
 def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool) -> t.Decl:
     """The declaration with the types of comments in place of annotations."""
-    signature = next((c for c in b.comments if c.text.startswith("(") and "->" in c.text), None)
+    nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
+    own = [c for c in b.comments if not any(n.lineno <= c.line <= (n.end_lineno or 0) for n in nested)]
+    signature = next((c for c in own if c.text.startswith("(") and "->" in c.text), None)
     header = b.at.start(node.body[0])
     if signature is None and len(b.comments) == 1 and b.comments[0].text.startswith("("):
         # types of the parameters alone
@@ -260,7 +288,9 @@ def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_metho
     single = [c for c in b.comments if c is not signature and c.start < header]
     for comment in single:
         b.comments.remove(comment)
-    if single and signature is None:
+    if signature is not None:  # lines after the signature's belong to nothing
+        single = [c for c in single if c.start < signature.start]
+    if single and (signature is None or not _ELLIPSIS.match(signature.text)):
         raise CompileError(
             "Return type line '# type: (...) -> ...' not found on multiline type annotation",
             b.at.range(single[0].start, single[0].start + len(single[0].text)),
@@ -270,6 +300,8 @@ def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_metho
         return decl
     b.comments.remove(signature)
     params = list(decl.params)
+    if single:
+        _check_all_commented(b, params, single, is_method)
     for comment in single:
         k = _commented_parameter(b, params, comment)
         params[k] = replace(params[k], type=comment_type(b, comment))
@@ -281,8 +313,8 @@ def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_metho
         types = inner.expressions(parsed.argtypes)
         if len(types) != len(params) - skipped:
             raise CompileError(
-                f"Number of type annotations for function parameters ({len(types)}) does not match the number of "
-                f"parameters on the function ({len(params) - skipped})",
+                f"Number of type annotations ({len(types)}) did not match the number of function parameters "
+                f"({len(params) - skipped}): the type comment has {len(types)}",
                 b.at.range(signature.start, signature.start + len(signature.text)),
             )
         params[skipped:] = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
@@ -302,6 +334,21 @@ def declaration_of(fn: object, *, is_method: bool = False) -> t.Decl | None:
         return _apply_comments(builder, node, decl, is_method=is_method)
     except CompileError:
         return None
+
+
+_ELLIPSIS = re.compile(r"\(\s*\.\.\.\s*\)")
+"""The parameters of a signature whose types stand beside them."""
+
+
+def _check_all_commented(b: Builder, params: Sequence[t.Param], comments: Sequence[TypeComment], method: bool) -> None:
+    """Where types stand in comments beside the parameters, each parameter must have one."""
+    wanted = [p for p in params[1 if method else 0 :] if p.type is None]
+    if len(comments) < len(wanted):
+        raise CompileError(
+            f"Number of type annotations ({len(comments)}) did not match the number of function parameters "
+            f"({len(wanted)}): some have no type comment",
+            b.at.range(comments[0].start, comments[0].start + len(comments[0].text)),
+        )
 
 
 def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment) -> int:

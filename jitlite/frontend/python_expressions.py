@@ -56,7 +56,6 @@ _CONSTANTS: dict[object, type[t.TrueLiteral | t.FalseLiteral | t.NoneLiteral | t
     ...: t.Dots,
 }
 _UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its first word, a way out)
-    "FunctionDef": ("function definitions", "def", "move the inner function to module level"),
     "AsyncFunctionDef": ("async function definitions", "async def", "use torch.jit.fork and torch.jit.wait"),
     "AsyncFor": ("async for loops", "async for", None),
     "AsyncWith": ("async with statements", "async with", None),
@@ -69,7 +68,6 @@ _UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its fir
     "TryStar": ("exception groups", "try", "use except"),
     "Match": ("match statements", "match", "use if and elif"),
     "TypeAlias": ("type statements", "type", "define the alias at module level"),
-    "Lambda": ("lambda expressions", "lambda", "define a function with def at module level"),
     "NamedExpr": ("assignment expressions", "", "assign in a statement of its own before"),
     "Set": ("set literals", "", "use a list, or a dict with None or True as values"),
     "SetComp": ("set comprehensions", "", "use a list or dict comprehension"),
@@ -157,7 +155,7 @@ BuildStmt = Callable[[Builder, N], t.Stmt]
 BuildSpine = Callable[[Builder, N, t.Expr], t.Expr]
 
 
-def _expression(node: type[N]) -> Callable[[BuildExpr[N]], BuildExpr[N]]:
+def expression_builder(node: type[N]) -> Callable[[BuildExpr[N]], BuildExpr[N]]:
     """Enter a function as the builder of a class of expressions."""
 
     def register(build: BuildExpr[N]) -> BuildExpr[N]:
@@ -196,7 +194,7 @@ def comment_type(b: Builder, comment: TypeComment) -> t.Expr:
 # Expressions
 
 
-@_expression(ast.Name)
+@expression_builder(ast.Name)
 def _name(b: Builder, node: ast.Name) -> t.Expr:
     place = b.at.whole(node)
     if node.id.startswith("__jit"):
@@ -206,7 +204,7 @@ def _name(b: Builder, node: ast.Name) -> t.Expr:
     return t.Var(t.Ident(node.id, range=place), range=place)
 
 
-@_expression(ast.Constant)
+@expression_builder(ast.Constant)
 def _constant(b: Builder, node: ast.Constant) -> t.Expr:
     value, place = node.value, b.at.whole(node)
     if value is None or value is ... or isinstance(value, bool):
@@ -247,13 +245,13 @@ def _binary(b: Builder, node: ast.BinOp, left: t.Expr) -> t.Expr:
     return t.BinOp(BINARY[type(node.op)], left, b.expression(node.right), range=left.range)
 
 
-@_expression(ast.UnaryOp)
+@expression_builder(ast.UnaryOp)
 def _unary(b: Builder, node: ast.UnaryOp) -> t.Expr:
     op, text = _UNARY[type(node.op)]
     return t.UnaryOp(op, b.expression(node.operand), range=b.at.first(node, len(text)))
 
 
-@_expression(ast.BoolOp)
+@expression_builder(ast.BoolOp)
 def _boolean(b: Builder, node: ast.BoolOp) -> t.Expr:
     op = "and" if isinstance(node.op, ast.And) else "or"
     result, *others = b.expressions(node.values)
@@ -262,7 +260,7 @@ def _boolean(b: Builder, node: ast.BoolOp) -> t.Expr:
     return result
 
 
-@_expression(ast.Compare)
+@expression_builder(ast.Compare)
 def _compare(b: Builder, node: ast.Compare) -> t.Expr:
     """A chain is an `and` of comparisons; the operands in the middle occur twice."""
     operands = b.expressions([node.left, *node.comparators])
@@ -276,7 +274,7 @@ def _compare(b: Builder, node: ast.Compare) -> t.Expr:
     return result
 
 
-@_expression(ast.IfExp)
+@expression_builder(ast.IfExp)
 def _ternary(b: Builder, node: ast.IfExp) -> t.Expr:
     cond = b.expression(node.test)
     return t.TernaryIf(cond, b.expression(node.body), b.expression(node.orelse), range=cond.range)
@@ -296,17 +294,17 @@ def _slice(b: Builder, node: ast.Slice, value: t.Expr) -> t.Expr:
     return t.SliceExpr(b.optional(node.lower), b.optional(node.upper), b.optional(node.step), range=value.range)
 
 
-@_expression(ast.List)
+@expression_builder(ast.List)
 def _list(b: Builder, node: ast.List) -> t.Expr:
     return t.ListLiteral(b.expressions(node.elts), range=b.at.first(node, 1))
 
 
-@_expression(ast.Tuple)
+@expression_builder(ast.Tuple)
 def _tuple(b: Builder, node: ast.Tuple) -> t.Expr:
     return t.TupleLiteral(b.expressions(node.elts), range=b.at.first(node, 1))
 
 
-@_expression(ast.Dict)
+@expression_builder(ast.Dict)
 def _dict(b: Builder, node: ast.Dict) -> t.Expr:
     keys = [key for key in node.keys if key is not None]
     if len(keys) < len(node.values):
@@ -319,12 +317,12 @@ def _dict(b: Builder, node: ast.Dict) -> t.Expr:
     return t.DictLiteral(b.expressions(keys), b.expressions(node.values), range=b.at.first(node, 1))
 
 
-@_expression(ast.ListComp)
+@expression_builder(ast.ListComp)
 def _list_comprehension(b: Builder, node: ast.ListComp) -> t.Expr:
     return _collect(b, node.elt, node.generators, b.at.first(node, 0))
 
 
-@_expression(ast.GeneratorExp)
+@expression_builder(ast.GeneratorExp)
 def _generator_expression(b: Builder, node: ast.GeneratorExp) -> t.Expr:
     return _collect(b, node.elt, node.generators, b.at.first(node, 0))
 
@@ -334,7 +332,7 @@ def _collect(b: Builder, element: ast.expr, generators: list[ast.comprehension],
     return t.ListComp(b.expression(element), b.expression(loop.target), b.expression(loop.iter), range=place)
 
 
-@_expression(ast.DictComp)
+@expression_builder(ast.DictComp)
 def _dict_comprehension(b: Builder, node: ast.DictComp) -> t.Expr:
     loop = _generator(b, node.generators)
     key, value = b.expression(node.key), b.expression(node.value)
@@ -357,12 +355,12 @@ def _generator(b: Builder, generators: list[ast.comprehension]) -> ast.comprehen
     return first
 
 
-@_expression(ast.Starred)
+@expression_builder(ast.Starred)
 def _starred(b: Builder, node: ast.Starred) -> t.Expr:
     return t.Starred(b.expression(node.value), range=b.at.first(node, 1))
 
 
-@_expression(ast.JoinedStr)
+@expression_builder(ast.JoinedStr)
 def _f_string(b: Builder, node: ast.JoinedStr) -> t.Expr:
     place, args = b.at.first(node, 1), list[t.Expr]()
     text = "".join(_f_string_piece(b, value, args, depth=0) for value in node.values)

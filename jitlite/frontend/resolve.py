@@ -245,7 +245,7 @@ def module_attribute(module: types.ModuleType, name: str) -> Meaning:
     except AttributeError:
         hint = did_you_mean(name, dir(module))
         raise LookupError(
-            f"module '{module.__name__}' has no attribute '{name}'" + (f": {hint}" if hint else "")
+            f"module '{module.__name__}': object has no attribute {name}" + (f", {hint}" if hint else "")
         ) from None
     return meaning_of(found)
 
@@ -432,7 +432,7 @@ def _function(found: Any) -> Meaning | None:
             return Meaning(
                 Kind.UNSUPPORTED,
                 found,
-                reason=f"'{found.__name__}' has declared overloads but no implementation after them",
+                reason=f'Implementation for the function "{found.__name__}" is missing. It has to follow the overloads',
             )
         if overloads:
             return Meaning(Kind.OVERLOADED, found, found.__name__, overloads)
@@ -445,7 +445,11 @@ def _function(found: Any) -> Meaning | None:
 # -- everything else
 def _instance(found: object) -> Meaning:
     if isinstance(found, torch.nn.Module):
-        return Meaning(Kind.NN_MODULE, found, type(found).__name__)
+        reason = "Cannot call a ScriptModule that is not a submodule of the caller: make it an attribute of a module"
+        return Meaning(Kind.NN_MODULE, found, type(found).__name__, reason=reason)
+    call = inspect.getattr_static(type(found), "__call__", None)
+    if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:
+        return Meaning(Kind.IGNORED, types.MethodType(call, found), "__call__")
     return Meaning(Kind.UNSUPPORTED, found, reason=_why_not(found))
 
 

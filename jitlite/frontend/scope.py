@@ -85,6 +85,10 @@ class Condition:
     static: bool | None = None
 
 
+def _is_module(t: Type) -> bool:
+    return isinstance(t, T.ClassType) and t.is_module
+
+
 class Frame:
     """The variables that one block sets."""
 
@@ -120,18 +124,18 @@ class Frame:
         if self.facts:
             self.drop(lambda path: path[0] == name)
 
-    def _chain(self) -> Iterator[Frame]:
+    def chain(self) -> Iterator[Frame]:
         frame: Frame | None = self
         while frame is not None:
             yield frame
             frame = frame.parent
 
     def is_defined(self, name: str) -> bool:
-        return any(name in f.types or name in f.sugared for f in self._chain())
+        return any(name in f.types or name in f.sugared for f in self.chain())
 
     def type_of(self, name: str) -> Type | None:
         """The type of a first-class variable, None for others."""
-        for frame in self._chain():
+        for frame in self.chain():
             if name in frame.sugared:
                 return None
             if name in frame.types:
@@ -140,13 +144,13 @@ class Frame:
 
     def names(self) -> Iterator[str]:
         """Every variable that can be seen from here."""
-        for frame in self._chain():
+        for frame in self.chain():
             yield from frame.types
             yield from frame.sugared
 
     def find(self, builder: Builder, name: str) -> SugaredValue | None:
         """The value of a variable; a first-class one is loaded at the insertion point."""
-        for frame in self._chain():
+        for frame in self.chain():
             if name in frame.sugared:
                 return frame.sugared[name]
             if name in frame.types:
@@ -225,6 +229,13 @@ class Frame:
         converted = builder.convert(outer, simple, range)
         if T.is_subtype(converted.type, outer):
             return converted
+        if _is_module(outer) or _is_module(simple.type):
+            why = " because it is of type module" if _is_module(outer) else " to a value of type module"
+            raise CompileError(
+                f"Cannot re-assign '{name}'{why}: in if and loop bodies a variable keeps its type",
+                range,
+                hint="use another name",
+            )
         hint = None
         if isinstance(outer, T.ListType) and isinstance(simple.type, T.ListType):
             hint = "an empty list is a List[Tensor]; annotate it, e.g. `xs: List[int] = []`"
@@ -241,7 +252,7 @@ class Frame:
         """Forget a variable (`del x`); says whether there was one."""
         removed = False
         self._drop_rooted_at(name)
-        for frame in self._chain():
+        for frame in self.chain():
             removed |= frame.types.pop(name, None) is not None
             removed |= frame.sugared.pop(name, None) is not None
         return removed

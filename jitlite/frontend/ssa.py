@@ -19,7 +19,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from jitlite.frontend.exits import FINALLY, transform_exits
+from jitlite.frontend.closures import inline_local_calls
+from jitlite.frontend.exits import FINALLY, FUNCTION_SCOPES, transform_exits
 from jitlite.frontend.loops import inline_loop_conditions, move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -36,6 +37,11 @@ def to_ssa(graph: Graph) -> None:
     inline_loop_conditions(graph)
     erase_variables(graph)
     transform_exits(graph)
+    inline_local_calls(graph)
+
+
+SCOPES = FUNCTION_SCOPES | {"prim::ComprehensionScope"}
+"""Nodes whose block sets no variables of what is around it."""
 
 
 def is_meaningful_name(name: str) -> bool:
@@ -107,7 +113,7 @@ class _ControlFlowVariables:
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
-            elif node.kind in ("prim::Closure", "prim::ComprehensionScope"):
+            elif node.kind in SCOPES:
                 for inner in node.blocks:
                     self.visit(inner)
         return self.types.pop()
@@ -161,7 +167,9 @@ class _ControlFlowVariables:
 
     def _visit_loop(self, node: Node) -> None:
         # The condition block sets no variables of its surroundings: it holds one expression.
-        _, body = node.blocks
+        condition, body = node.blocks
+        for call in _local_calls(condition):
+            self.visit(call.blocks[0])
         body_types = self.visit(body)
         for name in sorted(body_types):
             outer_type = self.types.get(name)
@@ -182,12 +190,22 @@ class _ControlFlowVariables:
             _add_node_output(node, unified, name)
 
 
+def _local_calls(block: Block) -> Iterator[Node]:
+    """The calls of nested functions in a block, but not those in their bodies."""
+    for node in block.nodes:
+        if node.kind == "prim::LocalCall":
+            yield node
+        else:
+            for inner in node.blocks:
+                yield from _local_calls(inner)
+
+
 def _stores(block: Block) -> Iterator[Node]:
     """The Stores in the block that set variables of the function and give them another value."""
     for node in block.nodes:
         if node.kind == "prim::Store" and not _only_refines(node):
             yield node
-        elif node.kind not in ("prim::Closure", "prim::ComprehensionScope"):
+        elif node.kind not in SCOPES:
             for inner in node.blocks:
                 yield from _stores(inner)
 
@@ -242,12 +260,13 @@ def _replace_exits_of_function(block: Block) -> None:
 
 def _replace_exits(block: Block, loop: Node | None, false: Value) -> None:
     for node in block.nodes:
-        if node.kind in ("prim::If", "prim::Try"):
+        if node.kind in ("prim::If", "prim::Try", "prim::ComprehensionScope"):
             for inner in node.blocks:
                 _replace_exits(inner, loop, false)
         elif node.kind == "prim::Loop":
+            _replace_exits(node.blocks[0], None, false)
             _replace_exits(node.blocks[1], node, false)
-        elif node.kind == "prim::Closure":
+        elif node.kind in FUNCTION_SCOPES:
             _replace_exits_of_function(node.blocks[0])
         elif node.kind in ("prim::BreakStmt", "prim::ContinueStmt"):
             if loop is None:

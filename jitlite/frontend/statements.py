@@ -10,6 +10,7 @@ from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.iteration import Body, emit_for, emit_loop
 from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import ObjectDefinition
+from jitlite.frontend.refinement import Branches
 from jitlite.frontend.scope import Condition, Frame
 from jitlite.frontend.values import ContextClass, SimpleValue
 from jitlite.ir import types as T
@@ -33,13 +34,6 @@ def emit_pass(em: Emitter, stmt: tree.Pass) -> None:
 @statement(tree.Global)
 def emit_global(em: Emitter, stmt: tree.Global) -> None:
     raise NotSupportedError("global variables cannot be assigned in TorchScript", stmt.range)
-
-
-@statement(tree.Def)
-def emit_nested_function(em: Emitter, stmt: tree.Def) -> None:
-    raise NotSupportedError(
-        "function definitions aren't supported inside a function", stmt.name.range, hint="define it outside"
-    )
 
 
 @statement(tree.Return)
@@ -130,10 +124,14 @@ def emit_branches(
     """Emit an if whose branches are emitted by `then` and `orelse`."""
     node = em.node("prim::If", [condition], [], range)
     true_block, false_block = node.add_block(), node.add_block()
+    branches = Branches(em)
     with em.inside(true_block) as true_frame:
         then()
+    branches.add(true_block, true_frame)
     with em.inside(false_block) as false_frame:
         orelse()
+    branches.add(false_block, false_frame)
+    branches.join()
     merge_branches(em, range, (true_block, true_frame), (false_block, false_frame), sides)
 
 
@@ -309,7 +307,7 @@ def emit_continue(em: Emitter, stmt: tree.Continue) -> None:
 def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
     """Emit a `break` or `continue`."""
     if em.loop == "none":
-        raise CompileError(f"'{word}' outside loop", range)
+        raise CompileError(f"SyntaxError: '{word}' outside loop", range)
     if em.loop == "finally":
         raise NotSupportedError(
             f"'{word}' that leaves a finally, and drops what was raised, isn't supported",

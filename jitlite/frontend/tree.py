@@ -141,7 +141,7 @@ class Ident(Tree):
 
 @dataclass(frozen=True, repr=False)
 class Param(Tree):
-    """A parameter of a function. `default` is filled only for functions given as text."""
+    """A parameter of a function. `default` is filled only for functions given as text and nested ones."""
 
     kind = "param"
     ident: Ident
@@ -533,6 +533,15 @@ class DictLiteral(Expr):
     kind = "dict-literal"
     keys: tuple[Expr, ...]
     values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Lambda(Expr):
+    """`lambda params: body`."""
+
+    kind = "lambda"
+    decl: Decl
+    body: Expr
 
 
 @dataclass(frozen=True, repr=False)

@@ -123,13 +123,19 @@ class SimpleValue(SugaredValue):
             return BuiltinFunction("aten::to", this)
         if name in _TENSOR_FORMS and T.is_subtype(self.value.type, T.TENSOR):
             return SpecialForm(name, self)
-        if ops.lookup(f"aten::{name}"):
+        if takes_as_self(f"aten::{name}", t):
             return BuiltinFunction(f"aten::{name}", this)
         raise CompileError(
             f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
             range,
-            hint=did_you_mean(name, self._attribute_names()),
+            hint=self._way_to(name),
         )
+
+    def _way_to(self, name: str) -> str | None:
+        t = self.value.type
+        if T.without_none(t) is not t and takes_as_self(f"aten::{name}", T.without_none(t)):
+            return "it may be None here: test `is not None` first, or assert it"
+        return did_you_mean(name, self._attribute_names())
 
     def _property(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
         t = self.value.type
@@ -211,7 +217,7 @@ class SimpleValue(SugaredValue):
         if isinstance(t, T.ClassType) and t.definition is not None:
             return t.definition.as_tuple(b, range, self.value)  # type: ignore[no-any-return]
         if t is T.ANY_TUPLE:
-            raise CompileError("the tuple's element types are not known here", range,
+            raise CompileError("Provided tuple is not fully defined/refined including its element types", range,
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
         return super().as_tuple(b, range, size)
 
@@ -264,6 +270,20 @@ def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
         )
 
 
+def takes_as_self(name: str, t: Type) -> bool:
+    """Has an operator an overload whose `self` may be a value of type `t`?"""
+    for op in ops.lookup(name):
+        arguments = op.schema.arguments
+        position = op.schema.argument_index("self")
+        if position is None:
+            continue
+        bindings: dict[str, Type] = {}
+        formal = arguments[position].type
+        if T.match_variables(formal, t, bindings) is None and T.is_subtype(t, T.substitute(formal, bindings)):
+            return True
+    return False
+
+
 class BuiltinFunction(SugaredValue):
     """An operator, perhaps with its `self` already given.
 
@@ -276,7 +296,10 @@ class BuiltinFunction(SugaredValue):
         self.name = name
         self.self_value = self_value
         self.candidates = candidates
-        self.kind = f"the builtin {name}"
+        self.kind = f"builtin {name}"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        raise CompileError("builtin cannot be used as a value", range, found=self.name, hint="call it")
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if self.name in ("aten::sort", "aten::sorted"):
@@ -306,9 +329,11 @@ class FloatPower(BuiltinFunction):
         super().__init__("aten::pow")
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        power = super().call(b, range, args, kwargs).as_value(b, range)
-        integral = all(a.in_graph(b.graph).type is T.INT for a in args)
-        return SimpleValue(b.op("aten::Float", [power], range=range) if integral else power)
+        numbers = [a.in_graph(b.graph) for a in args]
+        if all(n.type is T.INT for n in numbers):  # whose exact power could be endless
+            floats = [b.op("aten::Float", [n], range=range) for n in numbers]
+            args = [NamedValue(None, f, range=range) for f in floats]
+        return super().call(b, range, args, kwargs)
 
 
 class TensorCast(SugaredValue):
@@ -376,7 +401,7 @@ class PrintValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if kwargs:
-            raise CompileError("print takes no keyword arguments in TorchScript", range, found=str(kwargs[0].name))
+            raise CompileError("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
         b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
         return NoneSugar()
 
@@ -626,10 +651,11 @@ class NamedTupleConstructor(SugaredValue):
         assert type.names is not None
         self.type = type
         self.kind = f"the class {type.annotation}"
+        annotated = getattr(type.python_class, "__annotations__", type.names)
         arguments = [
             Argument(name, t, default_text=repr(defaults[name]), default=defaults[name])
             if name in defaults
-            else Argument(name, t)
+            else Argument(name, t, inferred=name not in annotated)
             for name, t in zip(type.names, type.elements, strict=True)
         ]
         self.schema = function_schema(type.qualified_name or "NamedTuple", arguments, [type])
@@ -688,7 +714,7 @@ class EnumClass(SugaredValue):
         members: dict[str, enum.Enum] = self.type.python_class.__members__
         if name not in members:
             raise CompileError(
-                f"enum '{self.type.python_class.__name__}' has no member '{name}'",
+                f"enum '{self.type.python_class.__name__}' has no attribute '{name}'",
                 range,
                 hint=did_you_mean(name, members),
             )
@@ -720,24 +746,39 @@ class ContextClass(SugaredValue):
 class PythonCall(SugaredValue):
     """A function left to Python (`@ignore`): called as it is when the graph runs."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Sequence[Argument], result: Type) -> None:
+    def __init__(
+        self, function: Callable[..., Any], arguments: Sequence[Argument], result: Type, rest: Argument | None = None
+    ) -> None:
         self.function = function
         self.schema = function_schema(function.__name__, arguments, [result])
+        self.result = result
+        self.rest = rest
+        """What `*args` stands for: further positional arguments, all of one type."""
         self.kind = f"the ignored function {function.__name__}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        matched = match_schema(self.schema, b.graph, range, list(args), list(kwargs))
+        schema = self._schema_for(len(args))
+        matched = match_schema(schema, b.graph, range, list(args), list(kwargs))
         node = b.node("prim::PythonOp", matched.inputs, matched.return_types, range)
         node.attributes["name"] = self.function.__name__
-        node.attributes["callable"] = self._positional()
+        node.attributes["callable"] = self._positional(schema)
         return SimpleValue(node.output)
 
-    def _positional(self) -> Callable[..., Any]:
+    def _schema_for(self, given: int) -> Schema:
+        """The schema with as many parameters as `given` positional arguments need."""
+        ordinary = [a for a in self.schema.arguments if not a.kwarg_only]
+        if self.rest is None or given <= len(ordinary):
+            return self.schema
+        more = [Argument(f"{self.rest.name}_{i}", self.rest.type) for i in range(given - len(ordinary))]
+        keywords = [a for a in self.schema.arguments if a.kwarg_only]
+        return function_schema(self.schema.name, [*ordinary, *more, *keywords], [self.result])
+
+    def _positional(self, schema: Schema) -> Callable[..., Any]:
         """The function with all arguments by position, keyword-only ones included."""
-        names = [a.name for a in self.schema.arguments if a.kwarg_only]
+        names = [a.name for a in schema.arguments if a.kwarg_only]
         if not names:
             return self.function
-        function, first = self.function, len(self.schema.arguments) - len(names)
+        function, first = self.function, len(schema.arguments) - len(names)
 
         def call(*args: Any) -> Any:
             return function(*args[:first], **dict(zip(names, args[first:], strict=True)))

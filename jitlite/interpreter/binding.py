@@ -7,6 +7,7 @@ for a List, a str for a Device, a numpy number or a one-element tensor for a num
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Any
@@ -84,6 +85,30 @@ def bind_value(t: Type, value: Any, what: str) -> Any:
         ) from None
 
 
+def with_checked_result(function: Callable[..., Any], t: Type) -> Callable[..., Any]:
+    """A function of Python whose result is to be of type `t`, converted as an argument would be.
+
+    The function raises RuntimeError where its result is not of the type.
+    """
+    if t in (T.ANY, T.NONE, T.PY_OBJECT):
+        return function
+    convert = converter(t)
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        result = function(*args)
+        try:
+            return convert(result)
+        except _Mismatch as mismatch:
+            detail = f": {mismatch}" if str(mismatch) else ""
+            raise RuntimeError(
+                f"{getattr(function, '__name__', 'the function')}() expected value of type {t.annotation} for return "
+                f"value but instead got value of type {type(result).__name__}{detail}"
+            ) from None
+
+    return call
+
+
 def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> str:
     formal = schema.arguments[position]
     inferred = " (inferred)" if formal.inferred else ""
@@ -147,18 +172,12 @@ def _keyword_hint(schema: Schema, kwargs: Mapping[str, Any]) -> str:
 
 # -- conversion
 
-_converters: dict[Type, Converter] = {}
-
-
 def converter(t: Type) -> Converter:
     """The function that gives a value in the form its type asks for, the value itself if it can.
 
     The function raises `_Mismatch` where the value is not of the type.
     """
-    found = _converters.get(t)
-    if found is None:
-        found = _converters[t] = _make_converter(t)
-    return found
+    return T.kept(t, "conversion", _make_converter)
 
 
 def _make_converter(t: Type) -> Converter:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import Code, Operator, Place
 from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.instructions import TABLE, link
@@ -373,7 +374,10 @@ class _Emitter:
     def python_call(self, node: Node) -> None:
         if "callable" not in node.attributes:
             raise CompileError(f"{node.kind} stands for a Python function that is not at hand", node.range)
-        self.emit(node, "PY_CALL", self.constant(node.attributes["callable"]), len(node.inputs))
+        function = node.attributes["callable"]
+        if len(node.outputs) == 1:
+            function = with_checked_result(function, node.outputs[0].type)
+        self.emit(node, "PY_CALL", self.constant(function), len(node.inputs))
         self.drop_missing_output(node)
         if len(node.outputs) > 1:
             self.emit(node, "LIST_UNPACK", len(node.outputs))

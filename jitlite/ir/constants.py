@@ -11,7 +11,7 @@ from jitlite.ir.types import Type
 
 _SCALARS: dict[type, Type] = {
     bool: T.BOOL, int: T.INT, float: T.FLOAT, complex: T.COMPLEX, str: T.STRING, type(None): T.NONE,
-    torch.dtype: T.INT, torch.layout: T.INT, torch.memory_format: T.INT, torch.device: T.DEVICE,
+    torch.dtype: T.INT, torch.layout: T.INT, torch.memory_format: T.INT, torch.qscheme: T.INT, torch.device: T.DEVICE,
     torch.Stream: T.STREAM, torch.Generator: T.GENERATOR,
 }  # fmt: skip
 """Types of values that have no parts. dtypes, layouts and memory formats are ints to TorchScript."""

@@ -1,4 +1,5 @@
-"""Implicit conversions of arguments: tensors to numbers, tuples to lists, bools to ints, strings to devices.
+"""Implicit conversions of arguments: tensors to numbers, tuples to lists, bools to ints, strings to devices, members of an
+`IntEnum` (or `StrEnum`) to their values.
 
 `conversion` tells from types alone what would be done; `try_convert_to_type` does it.
 """
@@ -35,12 +36,17 @@ _IMPLICIT: dict[tuple[Type, Type], str] = {
 """Operators that convert an argument of the one type where the other one is wanted."""
 
 
-@lru_cache(maxsize=4096)
 def conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool = False) -> Conversion:
     """How a value of type `actual` is brought to `wanted`. It fits only if the new type is a subtype of `wanted`.
 
     Tuples become lists and are converted element by element in any case, the rest only where `allow` says so.
     """
+    if T.is_named(wanted) or T.is_named(actual):  # the table below would keep the classes alive
+        return _conversion(wanted, actual, allow, is_empty_literal)
+    return _known_conversion(wanted, actual, allow, is_empty_literal)
+
+
+def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool) -> Conversion:
     if isinstance(wanted, T.OptionalType) and not isinstance(actual, T.OptionalType) and actual is not T.NONE:
         return conversion(wanted.element, actual, allow, is_empty_literal)
     if is_empty_literal and isinstance(wanted, T.ListType):
@@ -51,7 +57,17 @@ def conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool =
         kind = _IMPLICIT.get((T.unshaped(actual), wanted))
         if kind is not None:
             return Conversion(wanted, _operator(kind, wanted))
+        if isinstance(actual, T.EnumType) and _is_its_value(actual) and T.is_subtype(actual.value_type, wanted):
+            return Conversion(actual.value_type, _operator("prim::EnumValue", actual.value_type))
     return Conversion(actual, None)
+
+
+_known_conversion = lru_cache(maxsize=4096)(_conversion)
+
+
+def _is_its_value(enum: T.EnumType) -> bool:
+    """Are the members of an Enum ints or strings themselves?"""
+    return issubclass(enum.python_class, int if enum.value_type is T.INT else str)
 
 
 def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Conversion:

@@ -457,7 +457,11 @@ def _unknown(name: str, range: SourceRange | None) -> CompileError:
     known |= {declared.name for declared in ops.declared_ops()} | EXPANSIONS.keys()
     namespace = name.partition("::")[0] + "::"
     hint = did_you_mean(name, sorted(k for k in known if k.startswith(namespace)))
-    return CompileError(f"Unknown builtin op: {name}", range, hint=hint)
+    return CompileError(
+        f"Unknown builtin op: {name}. This op may not exist or may not be currently supported in TorchScript.",
+        range,
+        hint=hint,
+    )
 
 
 def match_op(

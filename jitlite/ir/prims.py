@@ -74,6 +74,8 @@ _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
      "`[]`, of which the type of the elements is not known yet. Gone after emission."),
     ("prim::Closure() -> Any", Effect.PURE, True,
      "The block of a call to be deferred. Gone after closures are lifted."),
+    ("prim::LocalCall() -> Any", Effect.SIDE, False,
+     "A call of the nested function `name`, whose body is the block. Gone after exits are removed."),
     ("prim::forkClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::fork`."),
     ("prim::awaitableClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::awaitable`."),
     ("prim::With() -> ()", Effect.SIDE, False,

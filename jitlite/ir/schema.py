@@ -116,11 +116,12 @@ _as_torchscript: dict[Type, Type] = {T.SYM_FLOAT: T.FLOAT, T.SYM_BOOL: T.BOOL, *
 def as_torchscript_type(t: Type) -> Type:
     """The type TorchScript uses for a type of the dispatcher."""
     found = _as_torchscript.get(t)
-    if found is None:
-        parts = t.contained
-        found = t.with_contained([as_torchscript_type(p) for p in parts]) if parts else t
-        _as_torchscript[t] = found
-    return found
+    return T.kept(t, "in TorchScript", _contained_as_torchscript) if found is None else found
+
+
+def _contained_as_torchscript(t: Type) -> Type:
+    parts = t.contained
+    return t.with_contained([as_torchscript_type(p) for p in parts]) if parts else t
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ How to read: simple types first, then containers, tensors, named types, then the
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import torch
 
 _T = TypeVar("_T", bound="Type")
+_V = TypeVar("_V")
 _interned: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
 """Types in use by what they are made of; a type that nobody holds is forgotten, and with it the classes it names."""
 _intern_lock = threading.Lock()
@@ -25,9 +26,10 @@ _intern_lock = threading.Lock()
 class Type:
     """A TorchScript type. Never build one with its constructor: use the singletons and the `of` class methods."""
 
-    __slots__ = ("__weakref__", "_annotation", "_text")
+    __slots__ = ("__weakref__", "_annotation", "_kept", "_text")
     _text: str
     _annotation: str
+    _kept: dict[str, Any]
 
     @classmethod
     def _intern(cls: type[_T], parts: tuple[object, ...], /, **fields: object) -> _T:
@@ -78,6 +80,30 @@ class Type:
     def kind(self) -> str:
         """The class name without `Type`, e.g. `List`."""
         return type(self).__name__.removesuffix("Type")
+
+
+def kept(t: Type, what: str, make: Callable[[Any], _V]) -> _V:
+    """What `make(t)` gave the first time. The type itself keeps it, so it is forgotten together with the type."""
+    try:
+        found: _V = t._kept[what]
+    except AttributeError:
+        t._kept = {}
+    except KeyError:
+        pass
+    else:
+        return found
+    found = make(t)
+    return t._kept.setdefault(what, found)  # type: ignore[no-any-return]
+
+
+def is_named(t: Type) -> bool:
+    """Does the type hold on to a Python class, itself or in a part?"""
+    return kept(t, "is named", _is_named)
+
+
+def _is_named(t: Type) -> bool:
+    own = isinstance(t, ClassType | InterfaceType | EnumType) or getattr(t, "python_class", None) is not None
+    return own or any(map(is_named, t.contained))
 
 
 class SimpleType(Type):
@@ -726,7 +752,10 @@ def match_variables(formal: Type, actual: Type, bindings: dict[str, Type]) -> st
             bindings[formal.name] = actual
             return None
         if unify(bound, actual) is None:
-            return f"type variable {formal.name} is {bound.annotation} but here {actual.annotation} is given"
+            return (
+                f"type variable {formal.name} was previously matched to type {bound.annotation} but here "
+                f"{actual.annotation} is given"
+            )
         return None
     if not has_variables(formal):
         return None

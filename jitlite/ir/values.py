@@ -32,10 +32,9 @@ class _Uninitialized:
 
 UNINITIALIZED: Final = _Uninitialized()
 
-INT_OBJECTS = (torch.dtype, torch.layout, torch.memory_format)
+INT_OBJECTS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
 """Classes of torch objects that are ints to TorchScript."""
 
-_checks: dict[Type, Check] = {}
 
 
 def value_has_type(value: object, type: Type) -> bool:
@@ -45,10 +44,7 @@ def value_has_type(value: object, type: Type) -> bool:
 
 def checker(type: Type) -> Check:
     """The function that tells whether a value is of the type."""
-    found = _checks.get(type)
-    if found is None:
-        found = _checks[type] = _make_check(type)
-    return found
+    return T.kept(type, "check", _make_check)
 
 
 def _is_int(value: object) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
@@ -14,9 +12,12 @@ _ANYTHING = frozenset({T.ANY, T.PY_OBJECT, T.CAPSULE, T.ANY_TUPLE})
 _OBJECTS = frozenset({T.GENERATOR, T.STREAM, T.STORAGE, T.ANY_CLASS})
 
 
-@cache
 def kinds_of(t: Type) -> int:
     """The kinds of objects that a value of the type is, or (a tuple, an Optional) directly consists of."""
+    return T.kept(t, "kinds", _kinds_of)
+
+
+def _kinds_of(t: Type) -> int:
     if isinstance(t, T.TensorType):
         return TENSOR
     if isinstance(t, T.ListType) or t is T.ANY_LIST:
@@ -33,9 +34,12 @@ def kinds_of(t: Type) -> int:
     return found
 
 
-@cache
 def contained_kinds(t: Type) -> int:
     """The kinds of objects that may be inside the objects that a value of the type is, however deep."""
+    return T.kept(t, "contained kinds", _contained_kinds)
+
+
+def _contained_kinds(t: Type) -> int:
     if isinstance(t, T.TensorType | T.EnumType):
         return 0
     if isinstance(t, T.ListType | T.DictType):
