@@ -30,7 +30,7 @@ _OWN = (torch.__name__, _PACKAGE)
 """Packages whose modules keep the objects that they have taken from torch.jit."""
 
 _NEW: dict[str, Any] = {
-    "CompilationUnit": api.CompilationUnit, "interface": api.interface, "script_if_tracing": api.script_if_tracing,
+    "interface": api.interface, "script_if_tracing": api.script_if_tracing,
     "script_method": script_method, "fork": concurrency.fork, "_fork": concurrency.fork, "wait": concurrency.wait,
     "_wait": concurrency.wait, "_awaitable": concurrency._awaitable,
     "_awaitable_wait": concurrency._awaitable_wait, "_awaitable_nowait": concurrency._awaitable_nowait,
@@ -43,7 +43,7 @@ _CLASSES: dict[str, type] = {
 }  # fmt: skip
 
 _TAKES_COMPILED = (
-    "trace_module", "save", "freeze", "optimize_for_inference", "run_frozen_optimizations", "export_opnames",
+    "trace", "trace_module", "save", "freeze", "optimize_for_inference", "run_frozen_optimizations", "export_opnames",
     "save_jit_module_to_flatbuffer",
 )  # fmt: skip
 """Functions of torch.jit whose first argument may be something compiled. jitlite has none of its own yet."""
@@ -52,7 +52,7 @@ _TAKES_COMPILED = (
 # -- what takes the place of torch.jit's
 
 
-class _Both(ScriptMeta):
+class _Both(type):
     """The class of classes that count what torch.jit has made as theirs too.
 
     Only the stand-ins themselves do, not classes that inherit from them.
@@ -71,14 +71,25 @@ class _Both(ScriptMeta):
         raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
 
 
-def _stand_in(ours: type, theirs: type) -> type:
+class _BothModules(_Both, ScriptMeta):
+    """The same, of script modules."""
+
+
+def _stand_in(ours: type, theirs: type, body: dict[str, Any] | None = None) -> type:
     """A class like `ours`, of which objects of `theirs` are instances too."""
-    body = {"_stands_for": (ours, theirs), "__module__": ours.__module__, "__doc__": ours.__doc__}
-    return _Both(ours.__name__, (ours,), body)
+    make = _BothModules if issubclass(ours, ScriptModule) else _Both
+    known = {"_stands_for": (ours, theirs), "__module__": ours.__module__, "__doc__": ours.__doc__}
+    return make(ours.__name__, (ours,), known | (body or {}))
+
+
+def _called_by_torch() -> bool:
+    """Is the caller of the caller one of torch's own modules? They hand what they compile to torch's C++."""
+    package, *within = str(sys._getframe(2).f_globals.get("__name__")).split(".")
+    return package == torch.__name__ and within[:1] != ["testing"]
 
 
 def _script(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`script` for everybody but torch.jit itself, whose own modules need what they call by that name."""
+    """`script` for everybody but torch's own modules."""
 
     @functools.wraps(api.script)
     def script(
@@ -88,11 +99,21 @@ def _script(theirs: Callable[..., Any]) -> Callable[..., Any]:
         _rcb: Callable[[str], Any] | None = None,
         example_inputs: Any = None,
     ) -> Any:
-        caller = str(sys._getframe(1).f_globals.get("__name__"))
-        chosen = theirs if caller == _HOME or caller.startswith(f"{_HOME}.") else api.script
+        chosen = theirs if _called_by_torch() else api.script
         return chosen(obj, optimize, _frames_up + 1, _rcb, example_inputs)
 
     return script
+
+
+def _unit(theirs: Any) -> type:
+    """`CompilationUnit` for everybody but torch's own modules."""
+
+    def new(cls: type, lang: str | None = None, _frames_up: int = 0, **others: Any) -> Any:
+        if _called_by_torch():
+            return theirs(lang, _frames_up=_frames_up + 1)
+        return object.__new__(cls)
+
+    return _stand_in(api.CompilationUnit, theirs, {"__new__": new})
 
 
 def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,7 +129,7 @@ def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
         if any(isinstance(a, ScriptModule | ScriptFunction | OverloadedMethod) for a in given):
             raise NotSupportedError(
                 f"torch.jit.{name} does not know what jitlite has compiled, and jitlite has no '{name}' yet",
-                hint="call it outside of drop_in, with what torch.jit.script makes there",
+                hint="give it the Python function or module",
             )
         return theirs(*args, **kwargs)
 
@@ -165,6 +186,7 @@ class _Exchange:
             known.update((name, _stand_in(cls, home[name])) for name, cls in _CLASSES.items())
             known.update((name, _refusing(name, home[name])) for name in _TAKES_COMPILED if name in home)
             known["script"] = _script(home["script"])
+            known["CompilationUnit"] = _unit(home["CompilationUnit"])
         return known
 
     def _set(self, names: dict[str, Any], name: str, new: Any) -> None:
@@ -181,7 +203,7 @@ class _Exchange:
 _exchange = _Exchange()
 
 
-class drop_in:  # noqa: N801 - it is used like a function
+class drop_in:
     """Let code that calls `torch.jit` use jitlite: as a context manager or a decorator.
 
     with jitlite.drop_in():
@@ -194,8 +216,8 @@ class drop_in:  # noqa: N801 - it is used like a function
     is true of jitlite's modules and of torch.jit's. `except torch.jit.Error` catches every Exception, as
     errors of jitlite's scripts have their own types.
 
-    `trace` and `load` are torch.jit's own, which compile nothing with jitlite; `save`, `freeze` and others that take
-    something compiled refuse what jitlite has made.
+    `trace`, `load`, `save`, `freeze` and others that jitlite does not have stay torch.jit's own, and refuse what
+    jitlite has made. What torch's own modules compile for themselves is left to torch.jit.
 
     Everything is put back at the end, also after an error. The exchange is one for the whole process: other threads see
     it too while anybody is inside, and it ends when the last one leaves. Of a decorated generator or coroutine,

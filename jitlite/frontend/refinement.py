@@ -97,6 +97,7 @@ def _on_trial(em: Emitter) -> Iterator[Frame]:
             f.types, f.sugared, f.facts, f.dropped = types, sugared, facts, dropped
         em.frame.reasons.clear()
         em.frame.reasons.update(reasons)
+        del em.returns[len(merged) :]
         for r, before in zip(em.returns, merged, strict=True):
             r.merged = before
         em.leaving, em.jumping = blocks

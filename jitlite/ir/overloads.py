@@ -393,7 +393,7 @@ _chosen: dict[tuple[str, _Call], _Chosen] = {}
 """Choices made before. They hold as long as the operators of the name are the same."""
 
 _MOST_REMEMBERED = 20_000
-"""Choices kept before starting anew: class types of forgotten programs should not stay forever."""
+"""Choices kept before starting anew. Calls with class types are not kept: the classes would stay forever."""
 
 
 def _choose(name: str, call: _Call, range: SourceRange | None, candidates: Sequence[Op] | None) -> _Chosen:
@@ -412,6 +412,8 @@ def _choose(name: str, call: _Call, range: SourceRange | None, candidates: Seque
         raise _unknown(name, range)
     candidate, plan = _first_fit(name, first, pool, call, range)
     found = _Chosen(operators, candidate, plan)
+    if any(T.is_named(actual.type) for actual in call.actuals):
+        return found
     if len(_chosen) >= _MOST_REMEMBERED:
         _chosen.clear()
     _chosen[name, call] = found
