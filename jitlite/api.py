@@ -18,6 +18,7 @@ from jitlite.script_containers import ScriptDict, ScriptList
 from jitlite.script_function import ScriptFunction, compile_function
 from jitlite.script_module import ScriptModule, prepared, script_module
 from jitlite.source import NotSupportedError
+from jitlite.text import define_text
 
 
 def script(
@@ -87,24 +88,26 @@ def _example_calls(obj: Any, example_inputs: Any) -> list[tuple[Callable[..., An
 
 
 class CompilationUnit:
-    """Functions compiled from source text, as attributes.
+    """Functions and classes compiled from source text, as attributes.
 
     cu = CompilationUnit("def f(x: int):\\n  return x + 1\\n")
     cu.f(1)
 
     Names in the text mean what they mean where the unit is made (with `_frames_up`, that many calls further up).
+    A class in the text may be a plain one, or inherit from `NamedTuple`, `Enum`, `Interface` or `ModuleInterface`.
     """
 
     def __init__(self, lang: str | None = None, _frames_up: int = 0, filename: str | None = None) -> None:
         self._program = compiler.Program()
         self._functions: dict[str, ScriptFunction] = {}
+        self._classes: dict[str, type] = {}
         if lang is not None:
             self.define(lang, _frames_up=_frames_up + 1, filename=filename)
 
     def define(
         self, lang: str, rcb: Callable[[str], Any] | None = None, _frames_up: int = 0, filename: str | None = None
     ) -> None:
-        """Add the functions of a text. A function of a name that is there already takes its place.
+        """Add the functions and classes of a text. One of a name that is there already takes its place.
 
         Args:
             rcb: gives the meaning of a name; by default it is looked for where `define` is called.
@@ -113,8 +116,12 @@ class CompilationUnit:
             CompileError: where the text is not TorchScript; then the unit is as before.
         """
         scope = compiler.names_of_caller(_frames_up + 1) if rcb is None else {}
-        added = compiler.compile_text(lang, filename, scope, self._program, rcb)
-        self._functions.update((f.name, ScriptFunction(self._program, f)) for f in added)
+        added = define_text(self._program, lang, scope, lookup=rcb, filename=filename)
+        for name in (*added.functions, *added.classes):
+            self._functions.pop(name, None)
+            self._classes.pop(name, None)
+        self._functions.update((name, ScriptFunction(self._program, f)) for name, f in added.functions.items())
+        self._classes.update(added.classes)
 
     def get_functions(self) -> list[ScriptFunction]:
         """All functions of the unit."""
@@ -124,12 +131,12 @@ class CompilationUnit:
         """The function of this name."""
         return self._functions.get(name)
 
-    def __getattr__(self, name: str) -> ScriptFunction:
-        functions = self.__dict__.get("_functions", {})
-        if name not in functions:
-            raise AttributeError(f"the unit has no function '{name}'")
-        found: ScriptFunction = functions[name]
-        return found
+    def __getattr__(self, name: str) -> Any:
+        for kind in ("_functions", "_classes"):
+            found = vars(self).get(kind, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"the unit has no function or class '{name}'")
 
 
 # -- marks and helpers that mean something inside scripts, and the obvious thing outside of them

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from jitlite.frontend import functions, tree
+from jitlite.frontend import functions
 from jitlite.frontend.classes import (
     INTERFACE_MARK,
     ScriptClass,
@@ -29,9 +29,8 @@ from jitlite.frontend.example_types import known_types
 from jitlite.frontend.hooks import check_hooks
 from jitlite.frontend.module_types import ModuleTypes
 from jitlite.frontend.modules import ModuleDefinition
-from jitlite.frontend.objects import ObjectDefinition
-from jitlite.frontend.python_ast import function_tree, parse_functions
-from jitlite.frontend.resolve import FunctionResolver, Resolver
+from jitlite.frontend.python_ast import function_tree
+from jitlite.frontend.resolve import FunctionResolver
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
@@ -110,6 +109,8 @@ class Program:
         self.module_types = ModuleTypes(self)
         self.names: Callable[[str], Any] | None = None
         """The meaning of names that the function to compile does not know by itself, while it is being compiled."""
+        self.defined: dict[str, Any] = {}
+        """The functions and classes that texts have defined, by name."""
         self._checked: set[ClassType] = set()
 
     def function_for(
@@ -183,6 +184,13 @@ class Program:
         """Take out a function that did not compile."""
         self.unit.functions.pop(function.qualified_name, None)
         self._definitions.pop(function, None)
+
+    def restore(self, before: CompilationUnit) -> None:
+        """Take out the types, and functions from texts, that a former state of the unit did not have."""
+        for function in [f for f in self.unit if f.qualified_name not in before and f.python_function is None]:
+            self.forget(function)
+        self.unit.types.clear()
+        self.unit.types.update(before.types)
 
     def fresh(self) -> Program:
         """Another program, with nothing in it."""
@@ -335,27 +343,6 @@ def declare_interface(cls: type) -> type:
     return cls
 
 
-def define_methods(definition: ObjectDefinition, text: str, names: dict[str, object]) -> None:
-    """Add the methods of a text to a class, and compile them.
-
-    Raises:
-        CompileError: where the text is not TorchScript; then nothing has been added.
-    """
-    before = dict(definition.type.methods)
-    try:
-        with compiling():
-            added = [
-                definition.add(d.name.name, Definition(d.name.name, d, Resolver(names), _defaults(d)))
-                for d in parse_functions(text)
-            ]
-            for function in added:
-                definition.program.ready(function)
-    except BaseException:
-        definition.type.methods.clear()
-        definition.type.methods.update(before)
-        raise
-
-
 class CallerNames:
     """What a name means in the function `frames_up` calls above the one that makes this, None where it means nothing.
 
@@ -376,67 +363,6 @@ def names_of_caller(frames_up: int) -> dict[str, object]:
     """What names mean in the function `frames_up` calls above the caller of this one."""
     frame = sys._getframe(frames_up + 1)
     return {**frame.f_globals, **frame.f_locals}
-
-
-def compile_text(
-    text: str,
-    filename: str | None = None,
-    scope: dict[str, object] | None = None,
-    program: Program | None = None,
-    callback: Callable[[str], Any] | None = None,
-) -> list[Function]:
-    """Compile every function definition of a text; they may call each other and what `scope` holds.
-
-    Args:
-        program: where the functions go; a new one if there is none.
-        callback: gives the meaning of names that `scope` does not hold, None where they have none.
-
-    Raises:
-        CompileError: where the text, or a function in it, is not TorchScript; then the program is as before.
-    """
-    program = program or Program()
-    names: dict[str, object] = dict(scope or {})
-    names.update((f.name, f) for f in program.unit if f.python_function is None)
-    declared: list[Function] = []
-    try:
-        with compiling():
-            for definition in parse_functions(text, filename):
-                made = Definition(definition.name.name, definition, Resolver(names, callback), _defaults(definition))
-                function = program.declare(made)
-                names[function.name] = function
-                declared.append(function)
-            for function in declared:
-                program.ready(function)
-    except BaseException:
-        for function in declared:
-            program.forget(function)
-        raise
-    return declared
-
-
-def _defaults(definition: tree.Def) -> dict[str, object]:
-    """Values of the defaults that stand in a text, which have to be literals."""
-    found: dict[str, object] = {}
-    for param in definition.decl.params:
-        if param.default is not None:
-            found[param.ident.name] = _literal(param.default)
-    return found
-
-
-def _literal(expr: tree.Expr) -> object:
-    if isinstance(expr, tree.Const | tree.StringLiteral):
-        return expr.value
-    if isinstance(expr, tree.TrueLiteral | tree.FalseLiteral):
-        return isinstance(expr, tree.TrueLiteral)
-    if isinstance(expr, tree.NoneLiteral):
-        return None
-    if isinstance(expr, tree.UnaryOp) and expr.op == "unary minus" and isinstance(expr.operand, tree.Const):
-        return -expr.operand.value
-    if isinstance(expr, tree.TupleLiteral):
-        return tuple(_literal(e) for e in expr.elements)
-    if isinstance(expr, tree.ListLiteral):
-        return [_literal(e) for e in expr.elements]
-    raise CompileError("a default in a text must be a literal", expr.range)
 
 
 def optimized(graph: Graph) -> Graph:

@@ -84,7 +84,7 @@ class ScriptList(list[E]):
         """An element that is asked for, checked; an empty list holds none of any type."""
         return asked if self._element is None else self._fitting(asked)
 
-    def __reduce__(self) -> Any:  # type: ignore[override]
+    def __reduce__(self) -> Any:
         return ScriptList, (list(self),)
 
 
@@ -110,7 +110,7 @@ class ScriptDict(dict[K, E]):
     def __setitem__(self, key: K, value: E) -> None:
         self.update({key: value})
 
-    def update(self, entries: Any = (), **more: Any) -> None:  # type: ignore[override]
+    def update(self, entries: Any = (), **more: Any) -> None:
         new: dict[Any, Any] = dict(entries, **more)
         if self._types is None and new:
             found = type_of_value(new)
@@ -140,5 +140,5 @@ class ScriptDict(dict[K, E]):
         except TypeError:
             raise KeyError(key) from None
 
-    def __reduce__(self) -> Any:  # type: ignore[override]
+    def __reduce__(self) -> Any:
         return ScriptDict, (dict(self),)

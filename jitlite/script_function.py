@@ -76,6 +76,11 @@ class ScriptFunction:
                     self._optimized = compiler.optimized(self.graph)
         return self._optimized
 
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that a call with these arguments runs."""
+        self._bind(args, kwargs)
+        return self.optimized_graph
+
     @property
     def code(self) -> str:
         """The source of the definition, as the user wrote it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.script_function import OverloadedMethod, ScriptMethod
+from jitlite.text import define_methods
 
 _METHODS = "__jitlite_methods__"
 """The attribute that keeps the method objects of one module."""
@@ -38,11 +39,21 @@ _OF_FORWARD = ("code", "graph", "inlined_graph", "optimized_graph", "bytecode", 
 class ScriptMeta(type):
     """Compiles an object of a subclass of ScriptModule when its `__init__` is done."""
 
+    def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
+        super().__init__(name, bases, members)
+        for member_name, member in members.items():
+            if type(member).__name__ == "ScriptMethodStub":  # what torch.jit.script_method leaves
+                setattr(cls, member_name, ScriptMethodMark(member.original_method))
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
         if isinstance(made, ScriptModule) and CLASS_TYPE not in vars(made):
             made._compile_in_place()
         return made
+
+
+class ConstantAttributeError(AttributeError, RuntimeError):
+    """An assignment to a constant of a script module. torch.jit raises the one or the other."""
 
 
 class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
@@ -55,6 +66,8 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
     # -- compiling
     def _compile_in_place(self) -> None:
         """Compile the marked methods and given texts of an object that Python has made."""
+        if "_modules" not in vars(self):
+            raise RuntimeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
         program = Program()
         with compiler.compiling():
             for name, submodule in self._modules.items():
@@ -83,7 +96,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
 
     def _define(self, src: str, names: dict[str, object]) -> None:
         definition = _definition(self)
-        compiler.define_methods(definition, src, names)
+        define_methods(definition, src, names)
         vars(self).setdefault(_SOURCES, []).append((src, {}))
         vars(self).pop(_METHODS, None)
         _put_first(self, definition.type.methods)
@@ -130,7 +143,8 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             return self._bound(definition, accessors[0])()
         member = inspect.getattr_static(definition.type.python_class, name, None)
         if isinstance(member, property):
-            return _NOTHING if function_mark(member.fget) is Mark.DEFAULT else member.__get__(self)
+            left_to_python = function_mark(member.fget) is not Mark.DEFAULT or name in definition.ignored
+            return member.__get__(self) if left_to_python else _NOTHING
         if inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member)):
             return types.MethodType(member, self)
         if isinstance(member, staticmethod):
@@ -138,6 +152,11 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         if name in _OF_FORWARD and self._script_method("forward") is not None:
             return getattr(self._script_method("forward"), name)
         return _NOTHING
+
+    def _keeps(self, name: str) -> bool:
+        """Is it a method of the Python class that this module has without compiling it?"""
+        member = inspect.getattr_static(_definition(self).type.python_class, name, None)
+        return inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member))
 
     def _why_not(self, name: str) -> str:
         cls: Any = _definition(self).type.python_class if CLASS_TYPE in vars(self) else None
@@ -158,6 +177,33 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
                 return
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        found = vars(self).get(CLASS_TYPE)
+        if found is not None and (name in found.attributes or name in found.methods):
+            raise RuntimeError(f"cannot delete methods or parameters of a script module: '{name}'")
+        super().__delattr__(name)
+
+    def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
+        self._has_place("parameter", name, self._parameters)
+        super().register_parameter(name, param)
+
+    def register_buffer(self, name: str, tensor: torch.Tensor | None, persistent: bool = True) -> None:
+        self._has_place("buffer", name, self._buffers)
+        super().register_buffer(name, tensor, persistent)
+
+    def add_module(self, name: str, module: torch.nn.Module | None) -> None:
+        self._has_place("submodule", name, self._modules)
+        super().add_module(name, module)
+
+    def _has_place(self, kind: str, name: str, known: Container[str]) -> None:
+        """See that what is registered was there when the module was compiled, as scripts would not see it otherwise.
+
+        Raises:
+            RuntimeError: where it was not.
+        """
+        if CLASS_TYPE in vars(self) and name not in known:
+            raise RuntimeError(f"Can't add a new {kind} after ScriptModule construction. Tried to add '{name}'")
+
     def _checked(self, found: ClassType, name: str, value: Any) -> Any:
         """The value in the form of the attribute's type.
 
@@ -166,8 +212,10 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             RuntimeError: the value is not of the attribute's type.
         """
         if name in found.constants:
-            raise AttributeError(f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'")
+            raise ConstantAttributeError(f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'")
         wanted = found.attributes.get(name)
+        if isinstance(value, torch.nn.Module):
+            self._has_place("submodule", name, {*found.attributes, *self._modules})
         if wanted is None:
             return value
         if isinstance(value, torch.nn.Module) and not isinstance(value, ScriptModule):
@@ -191,13 +239,17 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
-        vars(made).update(copy.deepcopy(_plain_state(self), memo))
+        python_class, state, _ = _portable(self)
+        vars(made).update(vars(_with_state(python_class, copy.deepcopy(state, memo))))
+        if _SOURCES in vars(self):
+            vars(made)[_SOURCES] = list(vars(self)[_SOURCES])
         _settle(made, _type(self))
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """The eager module with this one's state; it is compiled anew where it is loaded."""
-        return rebuild, (_definition(self).type.python_class, type(self), _plain_state(self))
+        python_class, state, sources = _portable(self)
+        return rebuild, (python_class, type(self), state, sources)
 
     # -- inspection
     @property
@@ -205,9 +257,6 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         """The name of the Python class of the module."""
         cls = _definition(self).type.python_class if CLASS_TYPE in vars(self) else type(self)
         return str(cls.__name__)
-
-    def extra_repr(self) -> str:
-        return f"original_name={self.original_name}"
 
 
 class _ForwardMethod:
@@ -231,6 +280,9 @@ class RecursiveScriptModule(ScriptModule):
 
     def _get_name(self) -> str:
         return "RecursiveScriptModule"
+
+    def extra_repr(self) -> str:
+        return f"original_name={self.original_name}"
 
     # -- special methods are looked up in the class, so each is here, for modules that have it
     def _special(self, name: str, *args: Any) -> Any:
@@ -275,6 +327,7 @@ class RecursiveScriptModule(ScriptModule):
                 *self._modules,
                 *definition.type.methods,
                 *definition.type.constants,
+                *(name for name in dir(definition.type.python_class) if self._keeps(name)),
             }
         )
 
@@ -405,18 +458,36 @@ def _type(module: ScriptModule) -> ClassType:
     return found
 
 
-def rebuild(python_class: type, script_class: type, state: dict[str, Any]) -> Any:
-    """The script module of a pickled one."""
-    sources = state.pop(_SOURCES, ())
+def _portable(module: ScriptModule) -> tuple[type, Any, list[str]]:
+    """What a copy is made of: the Python class, the state as that class's `__getstate__` gives it, defined texts."""
+    python_class: Any = _definition(module).type.python_class
+    state = _plain_state(module)
+    sources = [text for text, _ in state.pop(_SOURCES, ())]
+    if getattr(python_class, "__getstate__", None) is not getattr(object, "__getstate__", None):
+        eager = object.__new__(python_class)
+        vars(eager).update(state)
+        state = eager.__getstate__()
+    return python_class, state, sources
+
+
+def _with_state(python_class: type, state: Any) -> Any:
+    """An object of the Python class with the state, as unpickling makes one."""
     made: Any = object.__new__(python_class)
-    vars(made).update(state)
+    made.__setstate__(state)
+    return made
+
+
+def rebuild(python_class: type, script_class: type, state: Any, sources: list[str]) -> Any:
+    """The script module of a pickled one."""
+    names = dict(getattr(inspect.getmodule(python_class), "__dict__", {}))  # where the texts stood, most likely
+    made = _with_state(python_class, state)
     if not issubclass(script_class, RecursiveScriptModule):
-        vars(made)[_SOURCES] = [(text, {}) for text, _ in sources]
+        vars(made)[_SOURCES] = [(text, names) for text in sources]
         made._compile_in_place()
         return made
     result = script_module(made)
-    for text, _ in sources:
-        result.define(text)
+    for text in sources:
+        result._define(text, names)
     return result
 
 

@@ -181,6 +181,10 @@ class NotSupportedError(CompileError):
     """Python that TorchScript does not have."""
 
 
+class AnnotationError(CompileError, ValueError):
+    """An annotation that is no type of TorchScript, or that stands where it may not. It is a ValueError, too."""
+
+
 class Error(Exception):
     """An error of a running program for which eager Python has no type of its own."""
 

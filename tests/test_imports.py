@@ -18,16 +18,17 @@ ALLOWED = {
     "compiler": BASE | {"ir", "frontend", "passes"},
     "executor": BASE | {"ir", "passes", "interpreter"},
     "script_function": BASE | {"ir", "frontend", "compiler", "passes", "interpreter"},
-    "script_module": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
+    "text": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
+    "script_module": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function", "text"},
     "script_containers": BASE | {"ir", "interpreter"},
     "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
     "api": BASE
     | {"ir", "frontend", "compiler", "passes", "interpreter"}
-    | {"script_function", "script_module", "script_containers", "concurrency"},
+    | {"script_function", "script_module", "script_containers", "concurrency", "text"},
     "drop_in": BASE | {"api", "script_function", "script_module", "concurrency"},
     **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
     "__init__": BASE
-    | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency"},
+    | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"},
     "testing": BASE | {"ir", "passes"},
     "cli": BASE | TOOLS | {"ir", "passes", "api", "script_function", "demo", "doctor", "__init__"},
     "__main__": {"cli"},

@@ -9,7 +9,7 @@ import torch  # noqa: F401
 
 from jitlite.frontend import tree as t
 from jitlite.frontend.python_ast import function_tree, parse_expression, parse_functions
-from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
 
 PLACE = SourceRange(Source("x"), 0, 1)
 
@@ -290,7 +290,7 @@ def comment_per_parameter(
     x,  # type: int
     y=None,  # type: Optional[List[int]]
     *,
-    z,  # type: ignore
+    z,  # type: float
 ):
     # type: (...) -> float
     return 1.0
@@ -309,7 +309,7 @@ def signature(fn, **options):
 
 def test_type_comments_are_annotations():
     assert signature(whole_comment) == (["int", "List[str]", "Optional[int]"], "(variable (ident bool))")
-    assert signature(comment_per_parameter) == (["int", "Optional[List[int]]", None], "(variable (ident float))")
+    assert signature(comment_per_parameter) == (["int", "Optional[List[int]]", "float"], "(variable (ident float))")
     types, returned = signature(CommentedMethod.f, self_name="C")
     assert types[1] == "int" and returned == "(variable (ident int))"
 
@@ -317,7 +317,7 @@ def test_type_comments_are_annotations():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("def f(x, y):\n    # type: (int) -> int\n    return x", "(1) does not match the number of parameters"),
+        ("def f(x, y):\n    # type: (int) -> int\n    return x", "(1) did not match the number of function parameters"),
         ("def f(x):\n    #type: (int) -> int\n    return x", "annotation prefix in line 2"),
         ("def f(x,  # type: int\n    y):\n    return x", "Return type line"),
         ("def f(x):\n    return x  # type: int", "belongs to no parameter"),
@@ -332,17 +332,25 @@ def test_wrong_type_comments(text, message):
     assert "~" in str(error.value)
 
 
+def test_nested_functions_have_defaults_and_types():
+    nested, lambda_ = body_of("def g(a, b: int = 2) -> int: return a\ny = lambda a, *, c=x: a + c")
+    assert [p.default is None for p in nested.decl.params] == [True, False]
+    assert str(nested.decl.return_type) == "(variable (ident int))"
+    assert str(lambda_.value.body.right) == "(variable (ident c))"
+    assert lambda_.value.decl.params[1].kwarg_only
+
+
 # What is not TorchScript
 
 
 REJECTED = {  # statement: what is underlined, part of the message
-    "y = lambda a: a": ("lambda", "lambda expressions aren't supported"),
     "y: int": ("y: int", "without assigned value"),
     "try: pass\nexcept* E: pass": ("try", "exception groups aren't supported"),
     "return [i for i in x if i > 1]": ("i > 1", "Comprehension ifs are not supported"),
     "return [i + j for i in x for j in y]": ("j", "Only a single generator"),
     "return __jit_x": ("__jit_x", "can't start with __jit"),
-    "def g(): pass": ("def", "function definitions aren't supported"),
+    "async def g(): pass": ("async def", "async function definitions aren't supported"),
+    "@f\ndef g(): pass": ("f", "decorators of nested functions aren't supported"),
     "class C: pass": ("class", "class definitions aren't supported"),
     "return b'x'": ("b'x'", "bytes literals"),
     "return {1, x}": ("{1, x}", "set literals aren't supported"),
@@ -364,7 +372,7 @@ REJECTED = {  # statement: what is underlined, part of the message
 @pytest.mark.parametrize("text", REJECTED)
 def test_rejection_names_construct_and_place(text):
     underlined, message = REJECTED[text]
-    with pytest.raises(NotSupportedError) as error:
+    with pytest.raises((NotSupportedError, AnnotationError)) as error:
         body_of(text)
     assert message in error.value.message
     assert error.value.range is not None
@@ -381,16 +389,16 @@ def test_variable_numbers_of_arguments(header, underlined):
 def test_error_shows_file_line_and_caret():
     def fails(x):
         y = 1
-        return y + (lambda: x)()
+        return y + {x}
 
     with pytest.raises(NotSupportedError) as error:
         function_tree(fails)
     line = fails.__code__.co_firstlineno + 2
     first, source, carets, hint = str(error.value).splitlines()
-    assert first == f"{__file__}:{line}:20: lambda expressions aren't supported"
-    assert source == "        return y + (lambda: x)()"
-    assert carets == " " * 20 + "~" * 6
-    assert hint.startswith("hint: define a function")
+    assert first == f"{__file__}:{line}:19: set literals aren't supported"
+    assert source == "        return y + {x}"
+    assert carets.startswith(" " * 19 + "~" * 3)
+    assert hint.startswith("hint: use a list")
 
 
 async def asynchronous(x):

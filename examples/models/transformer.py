@@ -109,6 +109,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.width = width
         self.embedding = nn.Embedding(tokens, width, padding_idx=PADDING)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
         self.position = PositionalEncoding(width)
         self.encoder = nn.ModuleList([EncoderLayer(width, heads, dropout) for _ in range(layers)])
         self.decoder = nn.ModuleList([DecoderLayer(width, heads, dropout) for _ in range(layers)])

@@ -23,6 +23,7 @@ import torch
 
 from jitlite.frontend import tree as t
 from jitlite.frontend.python_ast import parse_expression
+from jitlite.ir.awaits import Await
 from jitlite.ir.types import (
     ANY,
     ANY_DICT,
@@ -54,7 +55,7 @@ from jitlite.ir.types import (
     UnionType,
     unify_all,
 )
-from jitlite.source import CompileError, SourceRange, did_you_mean
+from jitlite.source import AnnotationError, CompileError, SourceRange, did_you_mean
 
 Resolve = Callable[[str], object]
 """The Python object a (dotted) name denotes; None, or an exception, where there is none."""
@@ -87,6 +88,7 @@ _NAMES: dict[str, Type] = {
     "None": NONE,
     "NoneType": NONE,
     "Any": ANY,
+    "object": ANY,
     "Device": DEVICE,
     "device": DEVICE,
     "dtype": INT,
@@ -107,6 +109,7 @@ _OBJECTS: dict[object, Type] = {
     str: STRING,
     complex: COMPLEX,
     Any: ANY,
+    object: ANY,
     torch.device: DEVICE,
     torch.dtype: INT,
     torch.layout: INT,
@@ -131,6 +134,7 @@ _CONSTRUCTORS: dict[object, str] = {
     torch.futures.Future: "Future",
     torch._C.Future: "Future",
     torch._awaits._Await: "Await",
+    Await: "Await",
 }
 _CONSTRUCTOR_NAMES = {
     "list": "List",
@@ -156,7 +160,6 @@ _INSTEAD = {  # common annotations that are not TorchScript, by name
     "frozenset": "List[T], or Dict[T, bool]",
     "bytes": "str, or a tensor of torch.uint8",
     "ndarray": "torch.Tensor",
-    "object": "Any",
     "Number": "Union[int, float, complex]",
     "Callable": "the function itself, called by name",
 }
@@ -323,7 +326,7 @@ class _Reader:
             return _NAMES[short]
         if short in _CONSTRUCTOR_NAMES:
             return self.bare(_CONSTRUCTOR_NAMES[short], short, expr.range)
-        raise CompileError(f"Unknown type name '{name}'", expr.range, hint=_suggest(name))
+        raise AnnotationError(f"Unknown type name '{name}'", expr.range, hint=_suggest(name))
 
     def short(self, name: str) -> str:
         """A name that Python does not know, without the modules that TorchScript knows."""
@@ -506,7 +509,7 @@ def _suggest(name: str) -> str | None:
     return did_you_mean(last, [*_NAMES, *_CONSTRUCTOR_NAMES])
 
 
-def _unknown_object(annotation: object, place: SourceRange | None, name: str | None) -> CompileError:
+def _unknown_object(annotation: object, place: SourceRange | None, name: str | None) -> AnnotationError:
     origin = typing.get_origin(annotation) or annotation
     bare_name = getattr(origin, "__name__", None) or getattr(origin, "_name", None) or ""
     if isinstance(annotation, types.ModuleType):
@@ -515,4 +518,4 @@ def _unknown_object(annotation: object, place: SourceRange | None, name: str | N
         shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
         hint = f"use {_INSTEAD[bare_name]}" if bare_name in _INSTEAD else "TorchScript has no such type"
     called = f"'{name}' is {shown}, which is" if name is not None and name != shown else f"'{shown}' is"
-    return CompileError(f"Unknown type annotation: {called} not a TorchScript type", place, hint=hint)
+    return AnnotationError(f"Unknown type annotation: {called} not a TorchScript type", place, hint=hint)

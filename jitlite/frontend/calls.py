@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 
@@ -141,16 +140,20 @@ def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
 def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
     if hint is None:
         raise CompileError(
-            "the result of tolist() needs a type", call.range, hint="annotate it: `xs: List[float] = x.tolist()`"
+            "Expected type hint for result of tolist()", call.range, hint="annotate it: `xs: List[float] = x.tolist()`"
         )
     assert special.subject is not None
     tensor = special.subject.as_value(em, call.range)
     dims, element = 0, hint
     while isinstance(element, T.ListType):
         dims, element = dims + 1, element.element
-    codes: dict[Type, int] = {T.INT: 0, T.FLOAT: 1, T.COMPLEX: 2, T.BOOL: 3}
+    codes: dict[Type, int] = {T.INT: 0, T.FLOAT: 1, T.BOOL: 2, T.COMPLEX: 3}
     if element not in codes:
-        raise CompileError("tolist() gives lists of int, float, bool or complex", call.range, found=hint.annotation)
+        raise CompileError(
+            f"{element.annotation} is not one of the supported element types for tolist: int, float, bool, complex",
+            call.range,
+            found=hint.annotation,
+        )
     inputs = [tensor, em.constant(dims, call.range), em.constant(codes[element], call.range)]
     return em.node("prim::tolist", inputs, [hint], call.range).output
 
@@ -230,13 +233,11 @@ def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
 
 @form("dict", 0, 1, ["*"])
 def emit_dict_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
-    if not call.args:
+    source = em.emit_sugared(call.args[0]) if call.args else None
+    if source is None or (isinstance(source, SimpleValue) and source.value.node.kind == "prim::EmptyListLiteral"):
         keys = tuple(tree.StringLiteral(k.name.name, range=k.range) for k in call.keywords)
         values = tuple(k.value for k in call.keywords)
         return em.emit(tree.DictLiteral(keys, values, range=call.range), hint)
-    source = em.emit_sugared(call.args[0])
-    if isinstance(source, SimpleValue) and source.value.node.kind == "prim::EmptyListLiteral":
-        return emit_dict_call(em, replace(call, args=()), special, hint)
     if isinstance(source, SimpleValue) and isinstance(source.value.type, T.DictType):
         result = em.op("aten::dict", [source.value], range=call.range)
     else:

@@ -23,13 +23,22 @@ from jitlite.frontend.functions import declared_schema
 from jitlite.frontend.names import Scope, register_kind, sugared_from_python
 from jitlite.frontend.objects import InterfaceDefinition, ObjectDefinition
 from jitlite.frontend.python_ast import function_tree
-from jitlite.frontend.resolve import FunctionResolver, Kind, Mark, Meaning, Resolver, function_mark, original_function
-from jitlite.frontend.values import Args, FunctionValue, PythonCall, SimpleValue, SugaredValue
+from jitlite.frontend.resolve import (
+    FunctionResolver,
+    Kind,
+    Mark,
+    Meaning,
+    Resolver,
+    function_mark,
+    original_function,
+    plain_constant,
+)
+from jitlite.frontend.values import Args, ConstantSugar, PythonCall, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import NamedValue
-from jitlite.ir.schema import function_schema
+from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import ClassType, InterfaceType, Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -112,14 +121,22 @@ def _interface_schema(interface: InterfaceType, name: str, function: Any) -> Any
     source = function_tree(function, is_method=True)
     names = {interface.python_class.__name__: interface.python_class}
     resolver = FunctionResolver(source.function, names)
-    definition = Definition(name, source.definition, resolver, source.defaults, self_type=interface)
-    missing = [p for p in source.definition.decl.params[1:] if p.type is None]
+    return interface_schema(Definition(name, source.definition, resolver, source.defaults, self_type=interface))
+
+
+def interface_schema(method: Definition) -> Schema:
+    """The schema of a method of an interface.
+
+    Raises:
+        CompileError: where a parameter has no type.
+    """
+    missing = [p for p in method.tree.decl.params[1:] if p.type is None]
     if missing:
         raise CompileError(
-            f"interface method '{name}' has a parameter without a type", missing[0].range,
+            f"interface method '{method.name}' has a parameter without a type", missing[0].range,
             hint="annotate all parameters and the result",
         )  # fmt: skip
-    return declared_schema(definition)
+    return declared_schema(method)
 
 
 register_class_types(type_of_class)
@@ -135,7 +152,6 @@ class ScriptClass(ObjectDefinition):
         super().__init__(type, program)
         self._state = "declared"
         self._annotations = _annotations(type.python_class)
-        self._class_methods: dict[str, Function] = {}
         self._names: Callable[[str], Any] | None = None
 
     def complete(self) -> None:
@@ -202,6 +218,9 @@ class ScriptClass(ObjectDefinition):
         self, b: Builder, range: SourceRange, owner: Value, name: str, value: Value, declared: Type | None = None
     ) -> None:
         self.complete()
+        assert isinstance(b, Emitter)
+        if self.type.is_frozen and b.definition.name != "__init__":
+            raise CompileError(f"cannot assign to field '{name}' of the frozen dataclass {self.type.annotation}", range)
         if self._state == "initializing" and name not in self.type.attributes and not self.property_accessors(name):
             self._new_attribute(b, range, owner, name, value, declared)
         super().set_attr(b, range, owner, name, value, declared)
@@ -265,7 +284,7 @@ class ScriptClass(ObjectDefinition):
         if isinstance(member, staticmethod):
             return sugared_from_python(b, member.__func__, name, range)
         if isinstance(member, classmethod):
-            return self._class_method(name, member.__func__)
+            return self.class_method(name, member.__func__)
         if inspect.isfunction(member):
             if function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
                 return self._left_to_python(b, member, value, range)
@@ -273,23 +292,6 @@ class ScriptClass(ObjectDefinition):
         if isinstance(member, property):
             return None
         return sugared_from_python(b, member, name, range)
-
-    def _class_method(self, name: str, function: Any) -> SugaredValue:
-        """A class method is a function in which the first parameter's name denotes the class."""
-        known = self._class_methods.get(name)
-        if known is None:
-            source = function_tree(function, is_method=True)
-            first, *others = source.definition.decl.params
-            decl = dataclasses.replace(source.definition.decl, params=tuple(others))
-            names = {**self.known_names(self.defining_class(function)), first.ident.name: self.type.python_class}
-            definition = Definition(
-                name, dataclasses.replace(source.definition, decl=decl), FunctionResolver(source.function, names),
-                source.defaults,
-            )  # fmt: skip
-            known = self.program.declare(definition, source.function, f"{self.type.qualified_name}.{name}")
-            self._class_methods[name] = known
-        self.program.ready(known)
-        return FunctionValue(known)
 
     def _left_to_python(self, b: Emitter, member: Any, value: Value | None, range: SourceRange) -> SugaredValue:
         sugared = sugared_from_python(b, member, member.__name__, range)
@@ -378,16 +380,50 @@ class ClassValue(SugaredValue):
         return hasattr(self.type.python_class, name)
 
 
+class ModuleClass(SugaredValue):
+    """A class of modules: its static methods and constants can be used, but no module can be made."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        self.kind = f"the class {cls.__name__}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        member = inspect.getattr_static(self.cls, name, None)
+        assert isinstance(b, Emitter)
+        if isinstance(member, staticmethod):
+            return sugared_from_python(b, member.__func__, name, range)
+        is_literal, literal = plain_constant(member)
+        if is_literal and member is not None:
+            return ConstantSugar(literal)
+        raise CompileError(f"{self.kind} has no static method or constant '{name}'", range)
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        return hasattr(self.cls, name)
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        raise self._no_value(range)
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        raise self._no_value(range)
+
+    def _no_value(self, range: SourceRange) -> NotSupportedError:
+        return NotSupportedError(
+            f"python value of type 'type' cannot be used as a value: {why_no_script_class(self.cls)}", range
+        )
+
+
 def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
     cls = meaning.object
+    if function_mark(cls) is Mark.IGNORE:
+        raise NotSupportedError(f"Cannot instantiate class '{cls.__name__}' in a script function: it is ignored", range)
     t = type_of_class(cls)
     if isinstance(t, ClassType):
         return ClassValue(t)
     if isinstance(t, InterfaceType):
         raise NotSupportedError(f"'{cls.__name__}' is an interface, of which no object can be made", range)
-    raise NotSupportedError(
-        f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range
-    )
+    if issubclass(cls, torch.nn.Module):
+        return ModuleClass(cls)
+    raise NotSupportedError(f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range)
 
 
 register_kind(Kind.CLASS, _class_value)

@@ -291,6 +291,9 @@ def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
 def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
     """isinstance with refinement of the subject, decided at compile time where its type allows."""
     value = em.emit(subject)
+    if isinstance(value.type, T.ClassType) and value.type.is_module:
+        is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
+        return Condition(em.constant(is_one, subject.range), static=is_one)
     wanted = _standard_members([t for expr in _class_expressions(classes) for t in [_class_type(em, expr)]])
     holding: list[Type] = []
     failing: list[Type] = []
@@ -311,8 +314,27 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
     if always or not holding:
         return Condition(em.constant(always, subject.range), refinements, always)
     node = em.node("prim::isinstance", [value], [T.BOOL], subject.range)
-    node.attributes["types"] = wanted
+    node.attributes["types"] = [*wanted, *(t for t in holding if t not in wanted)]
     return Condition(node.output, refinements)
+
+
+def _is_python_class(em: Emitter, module: T.ClassType, expr: tree.Expr) -> bool:
+    """Is a module of this type one of the Python class, or one of the tuple of classes, that the expression names?"""
+    wanted = _python_object(em, expr)
+    is_known = isinstance(wanted, type | tuple) and module.python_class is not None
+    return is_known and issubclass(module.python_class, wanted)
+
+
+def _python_object(em: Emitter, expr: tree.Expr) -> object:
+    """What a name, or an attribute of one, is in Python; None for anything else."""
+    if isinstance(expr, tree.Select):
+        return getattr(_python_object(em, expr.value), expr.name.name, None)
+    if not isinstance(expr, tree.Var) or em.frame.is_defined(expr.name.name):
+        return None
+    try:
+        return em.resolver.lookup(expr.name.name)
+    except LookupError:
+        return None
 
 
 def _class_expressions(expr: tree.Expr) -> list[tree.Expr]:
@@ -343,11 +365,17 @@ def _standard_members(types: list[Type]) -> list[Type]:
 def _narrowest(actual: Type, wanted: list[Type]) -> Type | None:
     found: Type | None = None
     for t in wanted:
-        if T.is_subtype(actual, t):
+        if T.is_subtype(actual, t) or _inherits(actual, t):
             found = actual
         elif T.is_subtype(t, actual):
             found = t if found is None else T.unify(found, t, default_to_union=True)
     return found
+
+
+def _inherits(actual: Type, base: Type) -> bool:
+    """Is a script class one that inherits from another?"""
+    classes = [t.python_class for t in (actual, base) if isinstance(t, T.ClassType) and not t.is_module]
+    return len(classes) == 2 and None not in classes and issubclass(*classes)
 
 
 def _isinstance_refinements(path: Path | None, holding: list[Type], failing: list[Type]) -> RefinementSet:

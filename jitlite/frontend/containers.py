@@ -59,11 +59,11 @@ class SugaredDict(SugaredValue):
         if isinstance(found, int):
             if not -len(self.names) <= found < len(self.names):
                 raise CompileError(
-                    f"Provided index {found} is out of range: the container has {len(self.names)} elements", range
+                    f"Index {found} out of range of a container of {len(self.names)} elements", range
                 )
             return self.values.parts[found]
         raise CompileError(
-            "Unable to extract string literal index: a container of modules takes constant indices only"
+            "Unable to extract string literal index. ModuleDict indexing is only supported with string literals."
             if index.type is T.STRING
             else "Expected integer literal for index: a container of modules takes constant indices only",
             range,

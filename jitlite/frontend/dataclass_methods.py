@@ -81,7 +81,7 @@ def _initializer(owner: Any) -> Generated:
         if parameter.kind is parameter.KEYWORD_ONLY and not starred:
             formals.append("*")
             starred = True
-        annotation = field.type.type if isinstance(field.type, dataclasses.InitVar) else field.type
+        annotation = _init_only_type(field.type) if _is_init_only(field) else field.type
         known[f"_type_{field.name}"] = annotation
         formal = f"{field.name}: _type_{field.name}"
         if field.default is not _MISSING:
@@ -90,13 +90,24 @@ def _initializer(owner: Any) -> Generated:
             formal = f"{field.name}: Optional[_type_{field.name}]"
             defaults[field.name] = None
         formals.append(formal)
-        if isinstance(field.type, dataclasses.InitVar):
+        if _is_init_only(field):
             init_only.append(field.name)
     for field in dataclasses.fields(owner):
         lines += _assignment(field, known)
     if hasattr(owner, "__post_init__"):
         lines.append(f"self.__post_init__({', '.join(init_only)})")
     return _parsed(f"__init__({', '.join(formals)})", lines), defaults, known
+
+
+def _is_init_only(field: Any) -> bool:
+    return str(field._field_type) == "_FIELD_INITVAR"
+
+
+def _init_only_type(annotation: Any) -> object:
+    """What is in the brackets of `InitVar[...]`, whether that is an object or text."""
+    if isinstance(annotation, str):
+        return annotation.partition("[")[2].rpartition("]")[0]
+    return annotation.type
 
 
 def _assignment(field: Any, known: dict[str, object]) -> list[str]:

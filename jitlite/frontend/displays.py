@@ -243,5 +243,6 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
 
 def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
     node = em.node("prim::ComprehensionScope", [], [], expr.range)
-    with em.inside(node.add_block()):
+    with em.inside(node.add_block()) as frame:
+        frame.owned = {v.name.name for v in expr.target.walk() if isinstance(v, tree.Var)}
         emit_for(em, expr.range, [expr.target], expr.iterable, Body(emit_body))

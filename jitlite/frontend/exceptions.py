@@ -44,11 +44,11 @@ _CLAUSE_SIDES: Sides = ("clause", "clauses after it", "except")
 # -- raise
 @statement(tree.Raise)
 def emit_raise(em: Emitter, stmt: tree.Raise) -> None:
-    raised = em.emit_sugared(stmt.exception)
+    raised = _made(em, em.emit_sugared(stmt.exception), stmt.exception.range)
     if isinstance(raised, SimpleValue) and raised.value.type is T.EXCEPTION:
         _raise_value(em, raised.value, stmt.range)
     else:
-        _raise_new(em, _instance(em, raised, stmt.exception.range), stmt.range)
+        _raise_new(em, _instance(raised, stmt.exception.range), stmt.range)
 
 
 @statement(tree.RaiseAgain)
@@ -87,9 +87,12 @@ def _parts(em: Emitter, raised: ExceptionInstance, range: SourceRange) -> list[V
     return [message, em.constant(name, range, None if name is None else T.STRING)]
 
 
-def _instance(em: Emitter, raised: SugaredValue, range: SourceRange) -> ExceptionInstance:
-    if isinstance(raised, ExceptionClass):
-        return ExceptionInstance(raised, em.constant("", range))
+def _made(em: Emitter, raised: SugaredValue, range: SourceRange) -> SugaredValue:
+    """What is raised, `X` standing for `X()`."""
+    return raised.call(em, range, [], []) if isinstance(raised, ExceptionClass) else raised
+
+
+def _instance(raised: SugaredValue, range: SourceRange) -> ExceptionInstance:
     if not isinstance(raised, ExceptionInstance):
         raise CompileError(
             "exceptions must derive from BaseException", range, found=raised.kind,
@@ -100,10 +103,10 @@ def _instance(em: Emitter, raised: SugaredValue, range: SourceRange) -> Exceptio
 
 def _exception(em: Emitter, expr: tree.Expr) -> Value:
     """The exception that an expression gives: a caught one, or a new one."""
-    sugared = em.emit_sugared(expr)
+    sugared = _made(em, em.emit_sugared(expr), expr.range)
     if isinstance(sugared, SimpleValue) and sugared.value.type is T.EXCEPTION:
         return sugared.value
-    parts = _parts(em, _instance(em, sugared, expr.range), expr.range)
+    parts = _parts(em, _instance(sugared, expr.range), expr.range)
     return em.node("prim::MakeException", parts, [T.EXCEPTION], expr.range).output
 
 

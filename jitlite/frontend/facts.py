@@ -10,8 +10,8 @@ what the attribute holds:
   - a call of a function that makes such an assignment, directly or through others. The body of a script function says
     which attributes it assigns; of a Python function nothing is known. Operators assign none.
 
-After a branch, what holds at the end of all branches that go on still holds. What the body of a loop may change does not
-hold in it, as it may have been run before; of a protected body, what it may change does not hold in the handlers.
+After a branch, what holds at the end of all branches that go on still holds. What the body of a loop may change does
+not hold in it, as it may have been run before; what a protected body may change does not hold in the handlers.
 
 An assignment is a source of facts too: after `self.x = torch.zeros(2)` the optional attribute `x` is a Tensor.
 This module knows paths and effects; `refinement.py` applies them while a function is emitted.
@@ -128,6 +128,5 @@ def _learn_from_assignment(frame: Frame, node: Node) -> None:
     if path is None or not isinstance(declared, T.UnionType) or T.may_be_none(assigned.type):
         return
     if assigned.type is not T.ANY and T.is_subtype(assigned.type, declared):
-        frame.facts[(*path, f".{name}")] = T.unshaped(assigned.type)
-
-
+        reached: Path = (*path, f".{name}")
+        frame.facts[reached] = T.unshaped(assigned.type)

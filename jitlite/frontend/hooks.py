@@ -98,7 +98,7 @@ class _Check:
         found = arguments[1].type
         if not isinstance(found, TupleType):
             raise self.fail(
-                f"expected the input argument to be typed as a Tuple but found type: '{found.annotation}' instead"
+                f"expected the input argument to be typed as a Tuple but found type: '{found.annotation}' instead."
             )
         received = f"Received type: '{found.annotation}'"
         if not self.taken and found.elements:

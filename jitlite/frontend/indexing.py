@@ -6,7 +6,7 @@ Tensor indexing becomes select, slice and unsqueeze from left to right (from rig
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -31,6 +31,10 @@ _OPTIONAL_TENSOR = T.OptionalType.of(T.TENSOR)
 @expression(tree.Subscript)
 def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> SugaredValue | Value:
     base = em.emit_sugared(expr.value)
+    if isinstance(base, SugaredTuple) and isinstance(expr.indices[0], tree.SliceExpr):
+        index = _emit_index_expression(em, expr.indices[0])
+        assert isinstance(index, SliceValue)
+        return base.sliced(slice(*_constant_bounds(index, expr.range)))
     if isinstance(base, SugaredTuple | ConstantSugar):
         base = SimpleValue(base.as_value(em, expr.value.range))
     if not isinstance(base, SimpleValue):
@@ -107,10 +111,12 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
 def _emit_union_index(em: Emitter, range: SourceRange, value: Value, index: Value, members: list[Type]) -> Value:
     """The element of a value of one of several types: of each that it may be, what an index gives there."""
     first, *others = members
-    if isinstance(first, T.TupleType):
-        element: Callable[[Value], Value] = lambda v: _emit_tuple_index(em, range, v, index)
-    else:
-        element = lambda v: SimpleValue(v).element(em, range, index).as_value(em, range)
+
+    def element(v: Value) -> Value:
+        if isinstance(v.type, T.TupleType):
+            return _emit_tuple_index(em, range, v, index)
+        return SimpleValue(v).element(em, range, index).as_value(em, range)
+
     if not others:
         return element(em.cast(value, first))
     test = em.node("prim::isinstance", [value], [T.BOOL], range)

@@ -86,7 +86,7 @@ def emit_lambda(em: Emitter, expr: tree.Lambda, hint: Type | None) -> SugaredVal
 
 
 def _defaults(em: Emitter, decl: tree.Decl) -> dict[str, SugaredValue]:
-    found = {}
+    found: dict[str, SugaredValue] = {}
     for param in decl.params:
         if param.default is not None:
             hint = None if param.type is None else em.parse_type(param.type)

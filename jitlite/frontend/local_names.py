@@ -41,9 +41,7 @@ def _assigned(statement: tree.Tree) -> Iterator[str]:
     waiting: list[tree.Tree] = [statement]
     while waiting:
         at = waiting.pop()
-        if isinstance(at, tree.Def):
-            yield at.name.name
-        elif isinstance(at, tree.Handler) and at.name is not None:
+        if isinstance(at, tree.Def | tree.Handler) and at.name is not None:
             yield at.name.name
         for target in _targets(at):
             yield from names_in_target(target)

@@ -19,6 +19,7 @@ from torch import _jit_internal
 from jitlite.frontend.attribute_types import NoType, annotated_type, class_annotations, infer_type, is_attribute_object
 from jitlite.frontend.definition import Program
 from jitlite.frontend.hooks import declare_hooks
+from jitlite.frontend.init_annotations import declared_in_init
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.frontend.resolve import FunctionResolver, Kind, Mark, Resolver, function_mark, meaning_of, plain_constant
 from jitlite.ir import types as T
@@ -255,7 +256,13 @@ class _Inspection:
         annotated = name in self.annotations
         try:
             found = annotated_type(self.annotations[name], self.resolver) if annotated else infer_type(value)
+            if found is T.NONE and not annotated:
+                found = declared_in_init(type(self.module), name, value) or found
         except NoType as error:
+            declared = None if annotated else declared_in_init(type(self.module), name, value)
+            if declared is not None:
+                self.type.attributes[name] = declared
+                return
             inferred = "" if annotated else " Its type was inferred; try adding a type annotation for the attribute."
             self.definition.failed[name] = (
                 "(This attribute exists on the Python module, but we failed to convert Python type: "

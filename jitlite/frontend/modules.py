@@ -103,6 +103,8 @@ class ModuleDefinition(ObjectDefinition):
         assert isinstance(b, Emitter)
         if isinstance(member, staticmethod):
             return sugared_from_python(b, member.__func__, name, range)
+        if isinstance(member, classmethod):
+            return self.class_method(name, member.__func__)
         if inspect.isfunction(member) and function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
             return OnObject(sugared_from_python(b, member, name, range), value, self.type)
         if name in self.failed or isinstance(member, property) or name.startswith("__"):
@@ -119,6 +121,8 @@ class ModuleDefinition(ObjectDefinition):
 
     def no_attribute(self, name: str) -> str:
         text = f"Module '{type(self.module).__name__}' has no attribute '{name}'"
+        if name in self.ignored:
+            return f"{text} (this attribute was ignored during compilation: __jit_ignored_attributes__ names it)"
         return f"{text} {self.failed[name]}" if name in self.failed else text
 
     def attribute_names(self) -> list[str]:
@@ -215,7 +219,9 @@ class ModuleDefinition(ObjectDefinition):
         """`value[start:stop:step]`, for constant bounds."""
         if self.container not in ("list", "parameter list"):
             raise CompileError(f"'{self.type.annotation}' object cannot be sliced", range)
-        return SugaredTuple(self.items(b, range, value).values.parts[bounds])
+        parts = self.items(b, range, value).values.parts[bounds]
+        of_sequential = isinstance(self.module, torch.nn.Sequential) and not self._overrides("forward")
+        return SequentialSlice(parts) if of_sequential else SugaredTuple(parts)
 
     def magic(self, b: Builder, range: SourceRange, value: Value, name: str, args: Args = ()) -> SugaredValue | None:
         if self.container is not None and not self._overrides(name):
@@ -267,6 +273,23 @@ class AttributeFunction(SugaredValue):
                     "TorchScript function."
                 )
             raise
+
+
+class SequentialSlice(SugaredTuple):
+    """`sequential[start:stop]`, which can be called like the whole."""
+
+    kind = "a slice of a Sequential"
+
+    def sliced(self, bounds: slice) -> SugaredValue:
+        return SequentialSlice(self.parts[bounds])
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if kwargs or len(args) != 1:
+            raise CompileError(f"{self.kind} takes one argument", range)
+        result: SugaredValue = SimpleValue(args[0].in_graph(b.graph))
+        for part in self.parts:
+            result = part.call(b, range, [NamedValue(None, result.as_value(b, range), range=range)], [])
+        return result
 
 
 class ModuleView(SugaredValue):

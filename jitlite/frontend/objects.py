@@ -15,7 +15,7 @@ from jitlite.frontend.builder import Builder
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.resolve import FunctionResolver
-from jitlite.frontend.values import Args, SimpleValue, SugaredValue
+from jitlite.frontend.values import Args, FunctionValue, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import MatchedSchema, NamedValue, match_schema
@@ -66,6 +66,7 @@ class ObjectDefinition:
         self.type = type
         self.program = program
         self._methods: dict[Any, str] = {}
+        self._class_methods: dict[str, Function] = {}
         type.definition = self
 
     # -- what the front end asks
@@ -244,6 +245,22 @@ class ObjectDefinition:
     def known_names(self, owner: type | None) -> Mapping[str, object]:
         """Names that mean something in the bodies of methods, though Python finds them only when they are called."""
         return {} if owner is None else {owner.__name__: owner}
+
+    def class_method(self, name: str, function: Any) -> SugaredValue:
+        """A class method is a function in which the first parameter's name denotes the class."""
+        known = self._class_methods.get(name)
+        if known is None:
+            source = function_tree(function, is_method=True)
+            first, *others = source.definition.decl.params
+            decl = replace(source.definition.decl, params=tuple(others))
+            names = {**self.known_names(self.defining_class(function)), first.ident.name: self.type.python_class}
+            definition = Definition(
+                name, replace(source.definition, decl=decl), FunctionResolver(source.function, names), source.defaults
+            )
+            known = self.program.declare(definition, source.function, f"{self.type.qualified_name}.{name}")
+            self._class_methods[name] = known
+        self.program.ready(known)
+        return FunctionValue(known)
 
     def defining_class(self, function: Any) -> type | None:
         """The class in whose body a function stands."""

@@ -27,10 +27,12 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from jitlite.frontend import tree as t
+from jitlite.frontend.annotated_names import names_of_annotation
 from jitlite.frontend.decorators import with_contexts
 from jitlite.frontend.ignored_blocks import IgnoredBlock, read_ignored_block
 from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, expression_builder, statement_builder
 from jitlite.frontend.python_source import (
+    Parsed,
     Positions,
     TypeComment,
     definition_of,
@@ -41,7 +43,7 @@ from jitlite.frontend.python_source import (
     source_of,
     too_deep,
 )
-from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
 
 R = TypeVar("R")
 
@@ -72,7 +74,7 @@ def _annotated_assign(b: Builder, node: ast.AnnAssign) -> t.Stmt:
     target = node.target
     on_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
     if on_self and b.function != "__init__":
-        raise NotSupportedError(
+        raise AnnotationError(
             f"Type annotations on instance attributes must be declared in __init__, not '{b.function}'",
             b.at.range(b.at.start(node), b.at.end(node.annotation)),
             hint="annotate the attribute in the class body",
@@ -382,8 +384,22 @@ class FunctionSource:
 
     @property
     def defaults(self) -> dict[str, object]:
-        """Values of the defaults, by parameter."""
-        return {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
+        """Values of the defaults, by parameter.
+
+        Raises:
+            CompileError: one is a list or dict, which all calls would share.
+        """
+        found = {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
+        for param in self.definition.decl.params:
+            if isinstance(found.get(param.ident.name), list | dict | set):
+                raise CompileError(
+                    "Mutable default parameters are not supported because Python binds them to the function and they "
+                    f"persist across function calls. Found {type(found[param.ident.name])} on parameter "
+                    f"{param.ident.name}",
+                    param.range,
+                    hint="make the default None and the list or dict in the body",
+                )
+        return found
 
     @property
     def ignored_functions(self) -> dict[str, Callable[..., Any]]:
@@ -402,8 +418,8 @@ class FunctionSource:
         decl = self.definition.decl
         written = [*((p.ident.name, p.type) for p in decl.params), ("return", decl.return_type)]
         for name, expr in written:
-            if isinstance(expr, t.Var) and not isinstance(annotations.get(name), str | None):
-                found[expr.name.name] = annotations[name]
+            if expr is not None:
+                found.update(names_of_annotation(expr, annotations.get(name)))
         return found
 
 
@@ -433,24 +449,37 @@ def function_tree(
     return FunctionSource(definition, source, function, parameters, builder.ignored, contexts)
 
 
-def parse_functions(text: str, filename: str | None = None) -> list[t.Def]:
+def parse_functions(text: str, filename: str | None = None, *, is_method: bool = False) -> list[t.Def]:
     """The trees of the function definitions that a text consists of; defaults are part of them.
+
+    Args:
+        is_method: the first parameter is `self`, which type comments do not count.
 
     Raises:
         CompileError: the text is not Python.
         NotSupportedError: it holds something else, or Python that TorchScript does not have.
     """
-    source = Source(text.replace("\r\n", "\n").replace("\r", "\n"), filename)
+    source = text_source(text, filename)
     parsed = parse_statements(source)
     definitions = []
-    for node, following in zip(parsed.body, [*parsed.body[1:], None], strict=True):
+    for node, following in zip(parsed.body, [*parsed.body, None][1:], strict=True):
         if not isinstance(node, ast.FunctionDef):
             raise NotSupportedError("expected a function definition", parsed.positions.whole(node))
         last = following.lineno if following else len(source.text)
-        comments = [c for c in parsed.comments if node.lineno <= c.line < last]
-        builder = Builder(parsed.positions, comments, fill_defaults=True)
-        definitions.append(_guarded(builder, partial(_function, builder, node)))
+        definitions.append(function_in_text(parsed, node, last, is_method=is_method))
     return definitions
+
+
+def text_source(text: str, filename: str | None) -> Source:
+    """A text as source, with the line ends that Python's parser counts."""
+    return Source(text.replace("\r\n", "\n").replace("\r", "\n"), filename)
+
+
+def function_in_text(parsed: Parsed, node: ast.FunctionDef, last: int, *, is_method: bool) -> t.Def:
+    """The tree of a function that stands in a text; type comments before line `last` may belong to it."""
+    comments = [c for c in parsed.comments if node.lineno <= c.line < last]
+    builder = Builder(parsed.positions, comments, fill_defaults=True)
+    return _guarded(builder, partial(_function, builder, node, is_method=is_method))
 
 
 def parse_expression(text: str, within: SourceRange | None = None) -> t.Expr:

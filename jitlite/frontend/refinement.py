@@ -59,23 +59,29 @@ def emit_repeated(em: Emitter, emit: Callable[[bool], None]) -> None:
     Args:
         emit: emits the loop; told whether that is on trial.
     """
-    while em.facts:
-        dropped = _dropped_by(em, emit)
+    failure: CompileError | None = None
+    while em.facts and failure is None:
+        try:
+            dropped = _dropped_by(em, emit)
+        except CompileError as error:  # perhaps for a fact that does not hold: without facts it may compile
+            dropped, failure = set(em.facts), error
         if not dropped:
             break
         em.frame.dropped |= dropped
         em.frame.drop(dropped.__contains__)
-    emit(False)
+    try:
+        emit(False)
+    except CompileError:
+        if failure is not None:
+            raise failure from None
+        raise
 
 
 def _dropped_by(em: Emitter, emit: Callable[[bool], None]) -> set[Path]:
-    """Which facts something drops anywhere in it; all of them where it does not compile."""
+    """Which facts a loop drops anywhere in it."""
     before = set(em.facts)
     with _on_trial(em) as frame:
-        try:
-            emit(True)
-        except CompileError:  # told when the loop is emitted in earnest
-            return before
+        emit(True)
         return before & (frame.dropped | before - em.facts.keys())
 
 

@@ -98,6 +98,10 @@ class Frame:
         self.starts_function = starts_function
         self.types: dict[str, Type] = {}
         self.sugared: dict[str, SugaredValue] = {}
+        self.owned: set[str] = set()
+        """Names that mean variables of their own here: those that a comprehension sets."""
+        self.renamed: dict[str, str] = {}
+        """What owned variables are called in the graph, where one outside has the name and another type."""
         self.places: dict[str, SourceRange] = {}
         """Where variables were last assigned to, for errors."""
         self.reasons: dict[str, str] = {} if parent is None else parent.reasons
@@ -130,11 +134,28 @@ class Frame:
             yield frame
             frame = frame.parent
 
+    def graph_name(self, name: str) -> str:
+        """What the variable is called in the graph."""
+        return next((f.renamed[name] for f in self.chain() if name in f.renamed), name)
+
+    def _own_name(self, name: str, value: Value | None) -> str:
+        """The name in the graph for an assignment of a value to the variable."""
+        current = self.graph_name(name)
+        scope = next((f for f in self.chain() if name in f.owned), None)
+        if scope is None or scope.parent is None or name in scope.renamed or not scope.parent.is_defined(name):
+            return current
+        outer = scope.parent.type_of(name)
+        if value is None or outer is None or not T.is_subtype(value.type, T.unshaped(outer)):
+            current = scope.renamed[name] = f"${current}"
+        return current
+
     def is_defined(self, name: str) -> bool:
+        name = self.graph_name(name)
         return any(name in f.types or name in f.sugared for f in self.chain())
 
     def type_of(self, name: str) -> Type | None:
         """The type of a first-class variable, None for others."""
+        name = self.graph_name(name)
         for frame in self.chain():
             if name in frame.sugared:
                 return None
@@ -150,6 +171,7 @@ class Frame:
 
     def find(self, builder: Builder, name: str) -> SugaredValue | None:
         """The value of a variable; a first-class one is loaded at the insertion point."""
+        name = self.graph_name(name)
         for frame in self.chain():
             if name in frame.sugared:
                 return frame.sugared[name]
@@ -180,6 +202,8 @@ class Frame:
                 annotated type, or is no first-class value and the variable is set outside of this block.
         """
         simple = value.value if isinstance(value, SimpleValue) else None
+        self._drop_rooted_at(name)
+        name = self._own_name(name, simple)
         if simple is not None and not simple.has_name and is_meaningful_name(name) and simple.node.block is self.block:
             simple.set_name(name)
         if self.parent is not None and not self.starts_function and self.parent.is_defined(name):

@@ -15,6 +15,7 @@ from jitlite.frontend.scope import Condition, Frame
 from jitlite.frontend.values import ContextClass, SimpleValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value
+from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, NotSupportedError, SourceRange
 
@@ -48,7 +49,7 @@ def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
             if not em.frame.remove(target.name.name):
                 raise CompileError(f"undefined value {target.name.name}", target.range)
         elif isinstance(target, tree.Subscript):
-            _delete_item(em, target, stmt.range)
+            _delete_item(em, target, target.range)
         else:
             raise NotSupportedError("del works on variables and on items of lists and dicts", target.range)
 
@@ -61,7 +62,7 @@ def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> Non
     if call_magic(em, range, container, "__delitem__", index) is not None:
         return
     if is_object(container):
-        raise CompileError(f"Class does not define __delitem__: '{container.type.annotation}'", range)
+        raise CompileError(f"Class does not define __delitem__: '{container.type.annotation}'", target.range)
     em.op("aten::Delete", [container, index], range=range)
 
 
@@ -329,7 +330,7 @@ def emit_with(em: Emitter, stmt: tree.With) -> None:
     entered: list[Value] = []
     for item in stmt.items:
         manager = _emit_context_manager(em, item)
-        node = em.node("prim::Enter", [manager], [_entered_type(em, manager, item.range)], item.range)
+        node = em.node("prim::Enter", [manager], [_entered_type(em, manager, item.value.range)], item.range)
         entered.append(manager)
         if item.target is not None:
             em.assign(item.target.name.name, SimpleValue(node.output), item.target.range)
@@ -355,7 +356,30 @@ def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:
             f"'{manager.type.annotation}' object does not define __enter__ and __exit__ methods", range,
             hint="a context manager needs both",
         )
+    _check_context_methods(results[0], results[1], range)
     return results[0].returns[0].type
+
+
+def _check_context_methods(enter: Schema, leave: Schema, range: SourceRange) -> None:
+    """`__enter__` takes self alone, `__exit__` also the three parts of an exception.
+
+    Raises:
+        CompileError: where they take something else.
+    """
+    if any(not a.has_default for a in enter.arguments[1:]):
+        raise CompileError("__enter__ must have only one argument and one return value", range, found=str(enter))
+    taken = leave.arguments
+    if len(taken) < 4 or any(not a.has_default for a in taken[4:]):
+        raise CompileError(
+            "__exit__ must have four arguments", range, expected="__exit__(self, type, value, traceback)",
+            found=str(leave),
+        )  # fmt: skip
+    for position, argument in enumerate(taken[1:4], 1):
+        if not T.is_subtype(T.NONE, argument.type):
+            raise CompileError(
+                f"argument {position} of __exit__ must have Any type", range, found=argument.type.annotation,
+                hint="it is None where no exception is raised",
+            )  # fmt: skip
 
 
 def _emit_context_manager(em: Emitter, item: tree.WithItem) -> Value:
@@ -366,5 +390,8 @@ def _emit_context_manager(em: Emitter, item: tree.WithItem) -> Value:
         )
     value = sugared.as_value(em, item.value.range)
     if not isinstance(value.type, T.ClassType):
-        raise CompileError("with needs a context manager", item.value.range, found=value.type.annotation)
+        raise CompileError(
+            "With item expression must return an object that is a context manager", item.value.range,
+            found=value.type.annotation,
+        )  # fmt: skip
     return value

@@ -8,6 +8,7 @@ mean for each; asking for more than it can do is a CompileError at the user's pl
 from __future__ import annotations
 
 import enum
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -309,7 +310,7 @@ class BuiltinFunction(SugaredValue):
         try:
             return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
         except CompileError as error:
-            error.hint = error.hint or _of_empty_list(b, self.self_value, args)
+            error.hint = error.hint or _of_empty_list(b, self.self_value, args) or _of_unannotated(b, args, error)
             raise
 
 
@@ -320,6 +321,19 @@ def _of_empty_list(b: Builder, subject: NamedValue | None, args: Args) -> str | 
     element = args[-1].type
     name = subject.value.node.attributes.get("name", "xs") if subject.value.node.kind == "prim::Load" else "xs"
     return f"an empty `[]` is a List[Tensor]; annotate it: `{name}: List[{element.annotation}] = []`"
+
+
+def _of_unannotated(b: Builder, args: Args, error: CompileError) -> str | None:
+    """What to do about a parameter that is a Tensor for want of an annotation, where no overload takes a Tensor."""
+    if not any("but instead found type 'Tensor'" in note for note in error.notes):
+        return None
+    for name in (b.unannotated(a.value) for a in args if a.value is not None):
+        if name is not None:
+            return (
+                f"Inferred the value for argument '{name}' to be of type 'Tensor' because it was not annotated with an "
+                f"explicit type: annotate it, such as `{name}: int`"
+            )
+    return None
 
 
 class FloatPower(BuiltinFunction):
@@ -488,7 +502,13 @@ class SugaredTuple(SugaredValue):
         if not is_constant(index):
             raise CompileError("a tuple of several types needs a constant index", range)
         position: int = constant_of(index)
+        if not -len(self.parts) <= position < len(self.parts):
+            raise CompileError(f"index {position} is out of range: there are {len(self.parts)} elements", range)
         return self.parts[position]
+
+    def sliced(self, bounds: slice) -> SugaredValue:
+        """Some of them."""
+        return SugaredTuple(self.parts[bounds])
 
     @property
     def static_length(self) -> int | None:
@@ -674,16 +694,40 @@ class ExceptionClass(SugaredValue):
         self.kind = f"the exception {cls.__name__}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        if kwargs:
-            raise CompileError("an exception takes no keyword arguments here", range)
-        values = [a.in_graph(b.graph) for a in args]
         if self.qualified is None:
-            return ExceptionInstance(self, self._message_with_class(b, range, values))
-        if not values:
-            message = b.constant("", range)
-        else:
-            message = values[0] if len(values) == 1 else b.make_tuple(values)
-        return ExceptionInstance(self, message)
+            if kwargs:
+                raise CompileError(f"{self.cls.__name__} takes no keyword arguments here", range)
+            message = self._message_with_class(b, range, [a.in_graph(b.graph) for a in args])
+            return ExceptionInstance(self, message)
+        if kwargs:
+            args = self._by_position(range, args, kwargs)
+        values = [a.in_graph(b.graph) for a in args]
+        if not values and not self._has_own_constructor:
+            return ExceptionInstance(self, b.constant("", range))
+        if len(values) == 1 and values[0].type is T.STRING and not self._has_own_constructor:
+            return ExceptionInstance(self, values[0])
+        name = b.constant(self.qualified, range)
+        return SimpleValue(b.node("prim::NewException", [name, *values], [T.EXCEPTION], range).output)
+
+    @property
+    def _has_own_constructor(self) -> bool:
+        """May making one do something else than keep its arguments?"""
+        written = [base for base in self.cls.__mro__ if base.__module__ != "builtins"]
+        return any(name in base.__dict__ for base in written for name in ("__init__", "__new__"))
+
+    def _by_position(self, range: SourceRange, args: Args, kwargs: Args) -> Args:
+        """The arguments in the order of the constructor's parameters.
+
+        Raises:
+            CompileError: where they do not fit them.
+        """
+        try:
+            bound = inspect.signature(self.cls).bind(*args, **{str(k.name): k for k in kwargs})
+        except (TypeError, ValueError) as error:
+            raise CompileError(f"{self.cls.__name__}: {error}", range) from None
+        if bound.kwargs:
+            raise CompileError(f"{self.cls.__name__}: pass '{next(iter(bound.kwargs))}' by position", range)
+        return list(bound.args)
 
     def _message_with_class(self, b: Builder, range: SourceRange, values: Sequence[Value]) -> Value:
         """The message of an exception whose class has no name in the graph: `AssertionError: message`."""

@@ -328,6 +328,8 @@ def _to_dict(t: T.DictType) -> Converter:
 
 def _to_tuple(t: T.TupleType) -> Converter:
     def convert(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.dim() > 0:
+            value = tuple(value)
         if not isinstance(value, tuple | list):
             raise _Mismatch
         if len(value) != len(t.elements):
@@ -370,14 +372,15 @@ def _to_object(t: T.ClassType) -> Converter:
 
     def convert(value: Any) -> Any:
         if not has_type(value):
-            raise _Mismatch
+            missing = next((name for name in t.attributes if not hasattr(value, name)), None)
+            raise _Mismatch("" if missing is None or t.is_module else f"missing attribute {missing}")
         if t.is_module or t.definition is None:
             return value
         for name, wanted in t.attributes.items():
             found = getattr(value, name, _missing)
             if found is _missing:
                 raise _Mismatch(f"missing attribute {name}: an object of {t.annotation} has one")
-            if not isinstance(wanted, T.ClassType):
+            if not T.is_named(wanted):  # objects in it may lead back to this one, and were checked when they were made
                 try:
                     converter(wanted)(found)
                 except _Mismatch:

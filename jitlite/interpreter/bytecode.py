@@ -403,7 +403,9 @@ class _Emitter:
         if index is None:
             index = self.names[name] = len(self.code.names)
             self.code.names.append(name)
-        self.emit(node, "GET_ATTR" if node.kind == "prim::GetAttr" else "SET_ATTR", index)
+        owner: Any = node.inputs[0].type
+        set_it = "INIT_ATTR" if isinstance(owner, T.ClassType) and owner.is_frozen else "SET_ATTR"
+        self.emit(node, "GET_ATTR" if node.kind == "prim::GetAttr" else set_it, index)
 
     def tuple_construct(self, node: Node) -> None:
         made, count = node.output.type, len(node.inputs)

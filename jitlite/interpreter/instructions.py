@@ -375,6 +375,13 @@ def SET_ATTR(frame: Frame, x: str, n: int) -> None:
     setattr(frame.stack.pop(), x, value)
 
 
+@instruction(x=Operand.NAME, pops=2)
+def INIT_ATTR(frame: Frame, x: str, n: int) -> None:
+    """The same for an object of a frozen dataclass, whose attributes only its `__init__` sets."""
+    value = frame.stack.pop()
+    object.__setattr__(frame.stack.pop(), x, value)
+
+
 def _link_class(code: Code, position: int) -> Linked:
     wanted: Any = code.types[code.instructions[position].x]
     return CREATE_OBJECT, object_class(wanted), 0

@@ -24,7 +24,7 @@ class Await:
     @classmethod
     def ready(cls, value: Any) -> Await:
         """A result that is there already."""
-        made = cls(_nothing)
+        made = cls(_nothing, value)
         made._fn, made._value, made._computed = None, value, True
         return made
 
@@ -62,7 +62,7 @@ class Await:
         return self._fn
 
     def args(self) -> tuple[Any, ...]:
-        """What `fn()` is called with."""
+        """What `fn()` is called with; the result itself where it was given."""
         return self._args
 
     def is_nowait(self) -> bool:

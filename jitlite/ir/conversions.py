@@ -1,5 +1,5 @@
-"""Implicit conversions of arguments: tensors to numbers, tuples to lists, bools to ints, strings to devices, members of an
-`IntEnum` (or `StrEnum`) to their values.
+"""Implicit conversions of arguments: tensors to numbers, tuples to lists, bools to ints, strings to devices, members of
+an `IntEnum` or `StrEnum` to their values.
 
 `conversion` tells from types alone what would be done; `try_convert_to_type` does it.
 """

@@ -189,6 +189,15 @@ def exception_object(msg: str, cls: str | None) -> BaseException:
     return make_exception(msg, cls)
 
 
+@op("prim::NewException(...) -> Exception", Effect.SIDE)
+def new_exception(cls: str, *args: Any) -> BaseException:
+    """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet."""
+    found = _exception_class(cls)
+    if found is None:
+        raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
+    return found(*args)
+
+
 @op("prim::IsException(Exception e, str cls) -> bool")
 def is_exception(e: BaseException, cls: str) -> bool:
     """`isinstance(e, cls)`, for the class of this qualified name; an Error where there is no such class."""
@@ -288,10 +297,15 @@ def tolist(tensor: torch.Tensor, dim: int, element_kind: int) -> Any:
     """
     name, fits = _ELEMENT_KINDS[element_kind]
     if not fits(tensor.dtype):
-        raise RuntimeError(f"tolist() is annotated to give elements of type {name}, but the tensor is {tensor.dtype}")
+        raise RuntimeError(
+            "Output annotation element type and runtime tensor element type must match for tolist(): the annotation "
+            f"has {name}, the tensor is {tensor.dtype}"
+        )
     if tensor.dim() != dim:
-        raise RuntimeError(f"tolist() is annotated to give a {dim}-dimensional list, but the tensor has {tensor.dim()}"
-                           " dimensions")  # fmt: skip
+        raise RuntimeError(
+            "Output annotation list dimension and runtime tensor dimension must match for tolist(): the annotation has "
+            f"{dim}, the tensor {tensor.dim()}"
+        )
     return tensor.tolist()
 
 

@@ -509,6 +509,11 @@ class ClassType(Type):
         made._text, made._annotation = made._spell()
         return made
 
+    @property
+    def is_frozen(self) -> bool:
+        """Is it a frozen dataclass?"""
+        return bool(getattr(getattr(self.python_class, "__dataclass_params__", None), "frozen", False))
+
     def _spell(self) -> tuple[str, str]:
         return self.qualified_name, self.qualified_name
 
@@ -598,7 +603,10 @@ def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str
         if method is None and isinstance(sub, ClassType) and sub.definition is not None:
             method = sub.definition.method(name)
         if method is None:
-            return f"Class '{sub.annotation}' does not have method '{name}' but interface '{sup.annotation}' does"
+            return (
+                f"Class '{sub.annotation}' is not compatible with interface '{sup.annotation}': it does not have method "
+                f"'{name}'"
+            )
         found = getattr(method, "schema", method)
         if not _may_replace(found, wanted):
             return (

@@ -161,6 +161,13 @@ class CompilationUnit:
             raise ValueError(f"the unit has a function {function.qualified_name} already")
         return function
 
+    def copy(self) -> CompilationUnit:
+        """Another unit with the same functions and types."""
+        made = CompilationUnit()
+        made.functions.update(self.functions)
+        made.types.update(self.types)
+        return made
+
     def find(self, name: str) -> Function | None:
         """The function of this qualified name, or the only one of this plain name."""
         found = self.functions.get(name)

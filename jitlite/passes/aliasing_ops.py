@@ -38,6 +38,12 @@ _IDENTITY_OBSERVERS = frozenset({
 })  # fmt: skip
 """Operators that tell apart two objects of equal value."""
 
+_ELEMENT_COMPARISONS = frozenset({
+    "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::index", "aten::count",
+    "aten::remove", "aten::__contains__",
+})  # fmt: skip
+"""Operators that compare elements of containers. An element is equal to itself: only others are compared by value."""
+
 
 @cache
 def results_may_be_inputs(op: Op) -> bool:
@@ -84,6 +90,8 @@ def observes_identity(node: Node) -> bool:
     if node.kind in _IDENTITY_OBSERVERS:
         return True
     first = node.inputs[0].type if node.inputs else None
+    if node.kind in _ELEMENT_COMPARISONS and first is not None and not isinstance(first, T.TensorType):
+        return _holds_tensor(first)
     return isinstance(first, T.DictType) and isinstance(first.key, T.TensorType)
 
 

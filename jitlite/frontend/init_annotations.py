@@ -1,0 +1,92 @@
+"""Annotations of attributes in `__init__`: `self.last: Optional[int] = None`.
+
+torch.jit does not read them: the type of an attribute is that of its value. Here one counts where the value alone says
+too little: an empty list or dict, and a None that a method replaces. Whether an attribute is None for good matters, for
+then `if self.downsample is not None:` is decided when the module is compiled, and what it guards is not compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from jitlite.frontend.annotations import type_from_python
+from jitlite.frontend.python_source import parse_statements, source_of
+from jitlite.frontend.resolve import FunctionResolver
+from jitlite.ir.types import Type
+from jitlite.ir.values import value_has_type
+from jitlite.source import CompileError
+
+
+@dataclass
+class _Found:
+    """What the methods of one class say about attributes.
+
+    Attributes:
+        annotations: of the attributes that `__init__` annotates.
+        replaced: names of attributes that other methods assign.
+    """
+
+    annotations: dict[str, str] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+
+
+_found: weakref.WeakKeyDictionary[type, _Found] = weakref.WeakKeyDictionary()
+
+
+def declared_in_init(cls: type, name: str, value: object) -> Type | None:
+    """The type that `__init__` declares for an attribute with this value, None where it does not count."""
+    order = [c for c in cls.__mro__ if c not in (torch.nn.Module, object)]
+    if value is None and not any(name in _look_at(c).replaced for c in order):
+        return None
+    for owner in order:
+        text = _look_at(owner).annotations.get(name)
+        if text is None:
+            continue
+        try:
+            found = type_from_python(text, None, FunctionResolver(owner.__dict__["__init__"]).resolve_type)
+        except CompileError:
+            return None
+        return found if value_has_type(value, found) else None
+    return None
+
+
+def _look_at(cls: type) -> _Found:
+    found = _found.get(cls)
+    if found is None:
+        found = _found[cls] = _Found()
+        for name, member in vars(cls).items():
+            for node in _nodes(member) if inspect.isfunction(member) else ():
+                if name != "__init__":
+                    found.replaced.update(_assigned_attributes(node))
+                elif isinstance(node, ast.AnnAssign) and (attribute := _attribute_of_self(node.target)) is not None:
+                    found.annotations[attribute] = ast.unparse(node.annotation)
+    return found
+
+
+def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:
+    try:
+        body = parse_statements(source_of(function)).body  # type: ignore[arg-type]
+    except CompileError:  # without source, or not valid as it stands: told when it is compiled
+        return
+    for statement in body:
+        yield from ast.walk(statement)
+
+
+def _assigned_attributes(node: ast.AST) -> Iterator[str]:
+    """The attributes of `self` that a target in an assignment, a loop or a `with` sets."""
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        name = _attribute_of_self(node)
+        if name is not None:
+            yield name
+
+
+def _attribute_of_self(target: ast.expr) -> str | None:
+    on_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    return target.attr if on_self and isinstance(target, ast.Attribute) else None

@@ -1,0 +1,126 @@
+"""What errors say about names, annotations and attributes, and what they underline."""
+
+from __future__ import annotations
+
+from typing import Any, List
+
+import pytest
+import torch
+
+import jitlite
+from jitlite import CompileError, NotSupportedError
+
+
+class Shift(torch.nn.Module):
+    AMOUNT = 3
+
+    @staticmethod
+    def shifted(x):
+        return x + 3
+
+    def forward(self, x):
+        return Shift.shifted(x) * Shift.AMOUNT
+
+
+class Hidden(torch.nn.Module):
+    __jit_ignored_attributes__ = ["secret"]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.secret = 1
+
+    def forward(self, x):
+        return x + self.secret
+
+
+def error_of(program: Any) -> CompileError:
+    with pytest.raises(CompileError) as caught:
+        jitlite.script(program)
+    return caught.value
+
+
+def test_static_methods_and_constants_of_module_classes():
+    x = torch.ones(2)
+    assert torch.equal(jitlite.script(Shift())(x), Shift()(x))
+
+
+def test_no_module_is_made_in_a_script():
+    def make(x):
+        return Shift()
+
+    error = error_of(make)
+    assert isinstance(error, NotSupportedError) and "inherits from nn.Module" in str(error)
+
+
+def test_other_members_of_module_classes_are_refused():
+    def call(x):
+        return Shift.forward(x)
+
+    assert "the class Shift has no static method or constant 'forward'" in str(error_of(call))
+
+
+def test_ignored_attributes_are_called_so():
+    assert "attribute was ignored during compilation" in str(error_of(Hidden()))
+
+
+def test_a_parameter_without_annotation_is_named():
+    def narrowed(x, start):
+        return x.narrow(0, start, 1) + x.sum(start)
+
+    error = error_of(narrowed)
+    assert error.hint is not None and "annotate it, such as `start: int`" in error.hint
+
+
+def test_an_annotated_parameter_is_not():
+    def repeated(x, times: torch.Tensor):
+        return x.sum(times)
+
+    assert "Inferred" not in str(error_of(repeated))
+
+
+@pytest.mark.parametrize(
+    "tensor, annotation",
+    [
+        (torch.tensor([True, False]), List[bool]),
+        (torch.tensor([1j, 2j]), List[complex]),
+        (torch.tensor([1, 2]), List[int]),
+        (torch.tensor([1.5]), List[float]),
+    ],
+)
+def test_tolist_gives_each_kind_of_element(tensor, annotation):
+    def listed(x: torch.Tensor):
+        return jitlite.annotate(annotation, x.tolist())
+
+    assert jitlite.script(listed)(tensor) == tensor.tolist()
+
+
+def test_tolist_checks_its_annotation():
+    def wrong_kind(x: torch.Tensor) -> List[int]:
+        return jitlite.annotate(List[int], x.tolist())
+
+    def untyped(x: torch.Tensor):
+        return x.tolist()
+
+    with pytest.raises(RuntimeError, match="element type must match for tolist"):
+        jitlite.script(wrong_kind)(torch.ones(2))
+    with pytest.raises(RuntimeError, match="list dimension and runtime tensor dimension must match"):
+        jitlite.script(wrong_kind)(torch.tensor(1))
+    assert "Expected type hint for result of tolist()" in str(error_of(untyped))
+
+
+def test_the_place_is_underlined_and_marked():
+    def undefined(x):
+        return x + nothing_like_it  # noqa: F821
+
+    lines = str(error_of(undefined)).splitlines()
+    start = lines[1].index("nothing_like_it")
+    assert lines[2] == " " * start + "~" * len("nothing_like_it") + " <--- HERE"
+
+
+def test_an_empty_list_of_pairs_makes_an_empty_dict():
+    def empty() -> dict[str, int]:
+        found: dict[str, int] = dict([])
+        found["a"] = 1
+        return found
+
+    assert jitlite.script(empty)() == {"a": 1}
