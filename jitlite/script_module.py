@@ -221,7 +221,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         if isinstance(value, torch.nn.Module) and not isinstance(value, ScriptModule):
             raise RuntimeError(
                 "Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing "
-                f"module '{name}': {value}"
+                f"module '{name}': modules that are not compiled are not supported on ScriptModules: {value}"
             )
         if isinstance(value, ScriptModule) and isinstance(wanted, ClassType) and same_module_type(_type(value), wanted):
             _retype(value, wanted)
@@ -249,7 +249,8 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
     def __reduce_ex__(self, protocol: Any) -> Any:
         """The eager module with this one's state; it is compiled anew where it is loaded."""
         python_class, state, sources = _portable(self)
-        return rebuild, (python_class, type(self), state, sources)
+        definition = _definition(self)
+        return rebuild, (definition.program, python_class, type(self), state, sources, list(definition.type.methods))
 
     # -- inspection
     @property
@@ -477,17 +478,27 @@ def _with_state(python_class: type, state: Any) -> Any:
     return made
 
 
-def rebuild(python_class: type, script_class: type, state: Any, sources: list[str]) -> Any:
-    """The script module of a pickled one."""
+def rebuild(
+    program: Program, python_class: type, script_class: type, state: Any, sources: list[str], methods: list[str]
+) -> Any:
+    """The script module of a pickled one. Its methods are compiled when they are called.
+
+    Args:
+        program: shared by the modules of one pickle that shared one before.
+        methods: the methods that it had.
+    """
     names = dict(getattr(inspect.getmodule(python_class), "__dict__", {}))  # where the texts stood, most likely
     made = _with_state(python_class, state)
     if not issubclass(script_class, RecursiveScriptModule):
         vars(made)[_SOURCES] = [(text, names) for text in sources]
         made._compile_in_place()
         return made
-    result = script_module(made)
-    for text in sources:
-        result._define(text, names)
+    with compiler.compiling():
+        result = script_recursively(made, program, {})
+        for text in sources:
+            result._define(text, names)
+        for name in methods:
+            _definition(result).method(name)
     return result
 
 

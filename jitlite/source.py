@@ -191,5 +191,5 @@ class Error(Exception):
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the candidates spelled nearly like `name`, or None."""
-    close = difflib.get_close_matches(name, list(candidates), n=3, cutoff=0.7)
+    close = difflib.get_close_matches(name, [c for c in candidates if c != name], n=3, cutoff=0.7)
     return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else None

@@ -206,6 +206,17 @@ def use_truth(a: Vec) -> int:
     return 2 if a and True else 3
 
 
+class NoTruth:
+    def get(self) -> int:
+        return 3
+
+
+def use_truth_without_method(t: Table, x: NoTruth):
+    before = bool(t)
+    t["k"] = [1]
+    return before, bool(t), not t, bool(x), 1 if x else 2
+
+
 def use_formatting(a: Vec):
     return "{}".format(a), f"{a}!"
 
@@ -226,6 +237,7 @@ def test_operators(fn):
 def test_truth_formatting_and_order():
     same(use_truth, Vec(1, 0))
     same(use_truth, Vec(0, 0))
+    same(use_truth_without_method, Table(), NoTruth())
     same(use_formatting, Vec(1, 0))
     same(use_sort, [Vec(3, 1), Vec(1, 1), Vec(2, 2)])
 
@@ -592,6 +604,99 @@ def use_with(log: List[str], n: int):
 @pytest.mark.parametrize("n", range(4))
 def test_context_managers(n):
     same(use_with, [], n)
+
+
+class Swallower:
+    def __init__(self, log: List[str], eats: bool):
+        self.log = log
+        self.eats = eats
+
+    def __enter__(self) -> Swallower:
+        return self
+
+    def __exit__(self, type: Any, value: Any, trace: Any) -> bool:
+        self.log.append("end" if type is None else "error")
+        return self.eats
+
+
+class FailsToLeave:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, type: Any, value: Any, trace: Any):
+        raise KeyError("from exit")
+
+
+class NeverSwallows:
+    def __enter__(self) -> int:
+        return 1
+
+    def __exit__(self, type: Any, value: Any, trace: Any) -> bool:
+        return False
+
+
+def use_swallower(log: List[str], n: int, eats: bool):
+    r = 0
+    with Swallower(log, eats):
+        r = 1
+        if n == 0:
+            raise ValueError("x")
+        if n == 1:
+            return 10
+        r = 2
+    for i in range(3):
+        with Swallower(log, eats) as a, Swallower(a.log, not eats):
+            if i == n - 2:
+                break
+            if i == 1:
+                continue
+            if n == 9:
+                raise KeyError("k")
+            r += 10
+    return r
+
+
+def use_failing_exit(n: int):
+    try:
+        with FailsToLeave():
+            if n:
+                raise ValueError("inner")
+    except KeyError as e:
+        return str(e)
+    return "not reached"
+
+
+def use_failing_exit_uncaught(n: int):
+    with FailsToLeave():
+        if n:
+            raise ValueError("inner")
+
+
+def use_names_of_the_body(n: int):
+    with NeverSwallows() as one:
+        y = one + n
+        if n == 2:
+            raise ValueError("n")
+    return y
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("eats", [True, False])
+def test_managers_that_swallow_exceptions(n, eats):
+    same(use_swallower, [], n, eats)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_exit_is_told_of_exceptions_and_may_raise(n):
+    same(use_failing_exit, n)
+    same(use_failing_exit_uncaught, n)
+    same(use_names_of_the_body, n)
+
+
+def test_error_of_exit_knows_what_it_replaced():
+    with pytest.raises(KeyError) as caught:
+        jitlite.script(use_failing_exit_uncaught)(1)
+    assert isinstance(caught.value.__context__, ValueError)
 
 
 # -- exceptions

@@ -305,6 +305,16 @@ def plain_object(p: Plain):
     return p.depth
 
 
+@jitlite.interface
+class Speaks:
+    def speak(self, x: int) -> int:
+        pass
+
+
+def heard(s: Speaks):
+    return s.speak(1)
+
+
 class Other(NamedTuple):
     width: torch.Tensor
 
@@ -319,6 +329,7 @@ class Other(NamedTuple):
         ),
         (bare_tuple, Other(torch.ones(1)), "found type 'Other (aka NamedTuple(width))'"),
         (plain_object, torch.ones(1), "missing attribute depth"),
+        (heard, 3, "Class 'int' is not compatible with interface __torch__"),
     ],
 )
 def test_refused_arguments(function, value, words):

@@ -29,7 +29,7 @@ ALLOWED = {
     **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
     "__init__": BASE
     | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"},
-    "testing": BASE | {"ir", "passes"},
+    "testing": BASE | {"ir", "compiler", "passes", "script_function"},
     "cli": BASE | TOOLS | {"ir", "passes", "api", "script_function", "demo", "doctor", "__init__"},
     "__main__": {"cli"},
 }

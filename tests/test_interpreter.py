@@ -340,6 +340,7 @@ def test_an_error_keeps_its_type_and_gets_the_script_traceback():
     with pytest.raises(ZeroDivisionError) as caught:
         run(f, [0])
     expected = """\
+The following operation failed in the TorchScript interpreter.
 Traceback of TorchScript (most recent call last):
   File "model.py", line 12, in f
 def f(x):
@@ -464,8 +465,8 @@ class Recorder:
         return self.name
 
     def __exit__(self, *exc):
-        self.log.append(f"exit {self.name} {exc}")
-        raise OSError("ignored while an error is on its way")
+        self.log.append(f"exit {self.name} {exc[0].__name__} {exc[1]} {type(exc[2]).__name__}")
+        raise OSError(self.name)
 
 
 def with_graph(body):
@@ -484,11 +485,13 @@ def test_contexts_are_left_newest_first_when_an_error_passes():
 
     def fail(*names):
         log.append(names)
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("stop")
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(OSError, match="a") as caught:
         run_graph(with_graph(fail), Recorder("a", log), Recorder("b", log))
-    assert log == ["enter a", "enter b", ("a", "b"), "exit b (None, None, None)", "exit a (None, None, None)"]
+    assert log[:3] == ["enter a", "enter b", ("a", "b")]
+    assert log[3:] == ["exit b KeyboardInterrupt stop traceback", "exit a OSError b traceback"]
+    assert isinstance(caught.value.__context__, KeyboardInterrupt | OSError)
 
 
 def test_no_grad_is_real_and_undone():

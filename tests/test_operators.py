@@ -435,6 +435,12 @@ def test_operators_on_exceptions():
     with pytest.raises(KeyError) as raised:
         DECLARED["prim::RaiseFrom"].fn(made, ValueError("cause"))
     assert isinstance(raised.value.__cause__, ValueError)
+    new = DECLARED["prim::NewException"].fn
+    assert new("builtins.KeyError", 1, "a").args == (1, "a")
+    with pytest.raises(Error, match="no exception class nowhere.Custom"):
+        new("nowhere.Custom", 1)
+    info = DECLARED["prim::ExceptionInfo"].fn(raised.value)
+    assert info == (KeyError, made, made.__traceback__) and info[2] is not None
 
 
 def test_cells():

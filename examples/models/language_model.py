@@ -1,6 +1,6 @@
 """An LSTM language model: a list of layers, each with its state, tied embeddings. Trained for three steps.
 
-    python examples/models/language_model.py
+python examples/models/language_model.py
 """
 
 from typing import List, NamedTuple, Optional, Tuple

@@ -1,6 +1,6 @@
 """A mobile network with inverted residuals, trained for three steps.
 
-    python examples/models/mobilenet.py
+python examples/models/mobilenet.py
 """
 
 from typing import List, Optional, Tuple

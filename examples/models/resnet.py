@@ -1,6 +1,6 @@
 """A residual network for images, written as torchvision writes it, and trained for three steps.
 
-    python examples/models/resnet.py
+python examples/models/resnet.py
 """
 
 from typing import Any, Callable, List, Optional, Tuple, Type, Union

@@ -1,6 +1,6 @@
 """A transformer that maps one sequence to another: encoder, decoder, masks and greedy generation. Three steps.
 
-    python examples/models/transformer.py
+python examples/models/transformer.py
 """
 
 import math

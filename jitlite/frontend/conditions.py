@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.facts import path_of
-from jitlite.frontend.magic import call_magic, is_object
+from jitlite.frontend.magic import call_magic, is_object, length_truth
 from jitlite.frontend.refinement import Branches
 from jitlite.frontend.scope import Condition, Path, RefinementSet
 from jitlite.frontend.values import SimpleValue, SpecialForm, container_truth
@@ -88,8 +89,7 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
     if truth is not None:
         return em.expect(T.BOOL, truth, range, "expected a bool expression for condition")
     if is_object(value):
-        length = call_magic(em, range, value, "__len__")
-        return em.constant(True, range) if length is None else em.op("aten::Bool", [length], range=range)
+        return length_truth(em, range, value)
     raise CompileError(
         f"Could not cast value of type {value.type.annotation} to bool", range,
         expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,
@@ -320,7 +320,7 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
 
 def _is_python_class(em: Emitter, module: T.ClassType, expr: tree.Expr) -> bool:
     """Is a module of this type one of the Python class, or one of the tuple of classes, that the expression names?"""
-    wanted = _python_object(em, expr)
+    wanted: Any = _python_object(em, expr)
     is_known = isinstance(wanted, type | tuple) and module.python_class is not None
     return is_known and issubclass(module.python_class, wanted)
 

@@ -6,6 +6,7 @@ def hook(self, input: Tuple[A, B], output: C) -> D        after it; the next hoo
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from jitlite.frontend.definition import Definition
@@ -46,6 +47,11 @@ def _declare_hook(definition: ModuleDefinition, name: str, hook: Any) -> Functio
         raise CompileError(
             f"Can't define hook: {name} on class: {definition.type.annotation} because a method or hook with that name "
             "already exists."
+        )
+    if not inspect.isroutine(hook):
+        raise CompileError(
+            f"Hook '{name}' on {type(definition.module).__name__} is an object, not a function that can be compiled",
+            hint="remove it before scripting, e.g. with torch.nn.utils.remove_weight_norm",
         )
     source = function_tree(hook, is_method=True)
     made = Definition(

@@ -11,8 +11,9 @@ from jitlite.frontend.builder import MAX_INT
 from jitlite.frontend.conditions import to_bool
 from jitlite.frontend.emitter import Emitter
 from jitlite.frontend.refinement import emit_repeated
-from jitlite.frontend.values import SimpleValue, SugaredValue, measured_lists
+from jitlite.frontend.values import SimpleValue, SugaredValue, ZipValue, measured_lists
 from jitlite.ir import types as T
+from jitlite.ir.graph import Value
 from jitlite.source import CompileError, SourceRange
 
 Targets = Sequence[tree.Expr]
@@ -46,8 +47,10 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
         source = source.iterate(em, iterable.range)
     if source.static_length is None:
         emit_loop(em, range, body, source, targets)
-    elif body.jumps:
-        _emit_rounds(em, range, body, source, targets)
+        return
+    limit = source.limit(em, iterable.range) if isinstance(source, ZipValue) else None
+    if body.jumps or limit is not None:
+        _emit_rounds(em, range, body, source, targets, limit)
     else:
         _emit_unrolled(em, range, body, source, targets)
 
@@ -113,10 +116,12 @@ def _emit_unrolled(em: Emitter, range: SourceRange, body: Body, source: SugaredV
                 return
 
 
-def _emit_rounds(em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets) -> None:
-    """An unrolled loop with break or continue: each round is a loop that runs once, unless a break came before.
+def _emit_rounds(
+    em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets, limit: Value | None
+) -> None:
+    """An unrolled loop that may end early: each round is a loop that runs once, unless a break came before.
 
-    As in other loops, variables from before keep their types, and those of a round are gone after it.
+    `limit` is how many rounds there are at most, where that is known only at run time. As in other loops, variables from before keep their types, and those of a round are gone after it.
     """
     assert source.static_length is not None
     going = em.temporary("going")
@@ -131,7 +136,11 @@ def _emit_rounds(em: Emitter, range: SourceRange, body: Body, source: SugaredVal
         node = em.node("prim::Loop", [em.number(1, range)], [], range)
         condition_block, block = node.add_block(), node.add_block()
         with em.inside(condition_block):
-            condition_block.add_output(em.frame.load(em, going, T.BOOL))
+            goes_on = em.frame.load(em, going, T.BOOL)
+            if limit is not None:
+                in_bound = em.op("aten::lt", [em.number(position, range), limit], range=range)
+                goes_on = em.op("aten::__and__", [goes_on, in_bound], range=range)
+            condition_block.add_output(goes_on)
         block.add_input(T.INT)
         with em.in_loop("loop", on_break), em.inside(block):
             assign_targets(em, targets, [source.element(em, range, em.number(position, range))], range)

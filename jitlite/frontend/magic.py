@@ -65,6 +65,12 @@ def binary_magic(
     return found
 
 
+def length_truth(b: Builder, range: SourceRange, value: Value) -> Value:
+    """The truth of an object without `__bool__`: has it a length, and is that not 0?"""
+    length = call_magic(b, range, value, "__len__")
+    return b.constant(True, range) if length is None else b.op("aten::Bool", [length], range=range)
+
+
 class MagicFunction(SugaredValue):
     """A builtin function that asks an object's special method, e.g. `len`."""
 
@@ -81,4 +87,6 @@ class MagicFunction(SugaredValue):
             found = SimpleValue(args[0].value).magic(b, range, self.method, args[1:])
             if found is not None:
                 return found
+            if self.method == "__bool__":
+                return SimpleValue(length_truth(b, range, args[0].value))
         return self.base.call(b, range, args, kwargs)

@@ -366,6 +366,11 @@ def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment
 # Entry points
 
 
+def _is_mutable(default: object) -> bool:
+    """Would calls that change this default, or a part of it, be seen by later ones?"""
+    return isinstance(default, list | dict | set) or (isinstance(default, tuple) and any(map(_is_mutable, default)))
+
+
 @dataclass(frozen=True)
 class FunctionSource:
     """The tree of a Python function and what compiling it needs besides.
@@ -391,7 +396,7 @@ class FunctionSource:
         """
         found = {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
         for param in self.definition.decl.params:
-            if isinstance(found.get(param.ident.name), list | dict | set):
+            if _is_mutable(found.get(param.ident.name)):
                 raise CompileError(
                     "Mutable default parameters are not supported because Python binds them to the function and they "
                     f"persist across function calls. Found {type(found[param.ident.name])} on parameter "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition, insert_refinements
@@ -12,9 +13,9 @@ from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.refinement import Branches
 from jitlite.frontend.scope import Condition, Frame
-from jitlite.frontend.values import ContextClass, SimpleValue
+from jitlite.frontend.values import BuiltinFunction, ContextClass, SimpleValue
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Node, Value
+from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, NotSupportedError, SourceRange
@@ -327,17 +328,59 @@ def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
 # -- with
 @statement(tree.With)
 def emit_with(em: Emitter, stmt: tree.With) -> None:
-    entered: list[Value] = []
-    for item in stmt.items:
-        manager = _emit_context_manager(em, item)
-        node = em.node("prim::Enter", [manager], [_entered_type(em, manager, item.value.range)], item.range)
-        entered.append(manager)
-        if item.target is not None:
-            em.assign(item.target.name.name, SimpleValue(node.output), item.target.range)
-    em.emit_statements(stmt.body)
+    item, *others = stmt.items
+    body = stmt.body if not others else (replace(stmt, items=tuple(others)),)
+    manager = _emit_context_manager(em, item)
+    result = _entered_type(em, manager, item.value.range)
+    if _may_swallow(manager):
+        _emit_swallowing(em, manager, item, body, stmt.range)
+        return
+    node = em.node("prim::Enter", [manager], [result], item.range)
+    if item.target is not None:
+        em.assign(item.target.name.name, SimpleValue(node.output), item.target.range)
+    em.emit_statements(body)
     # also behind a return: `exits.py` reads off the pair which nodes the manager encloses
-    for manager in reversed(entered):
-        em.node("prim::Exit", [manager], [T.NONE], stmt.range)
+    em.node("prim::Exit", [manager], [T.NONE], stmt.range)
+
+
+def _may_swallow(manager: Value) -> bool:
+    """May the `__exit__` of a user's context manager give something true, which ends an exception?"""
+    definition = manager.type.definition if isinstance(manager.type, T.ClassType) else None
+    leave = definition.method("__exit__") if isinstance(definition, ObjectDefinition) else None
+    if leave is None or not leave.is_compiled or leave.schema.returns[0].type is T.NONE:
+        return False
+    result = leave.graph.outputs[0]
+    return not is_constant(result) or bool(constant_of(result))
+
+
+def _emit_swallowing(
+    em: Emitter, manager: Value, item: tree.WithItem, body: tuple[tree.Stmt, ...], range: SourceRange
+) -> None:
+    """The statement in terms of try, as Python's reference has it."""
+
+    def var(name: str) -> tree.Var:
+        return tree.Var(tree.Ident(name, range=range), range=range)
+
+    def leave(*arguments: tree.Expr) -> tree.Expr:
+        method = tree.Select(var(kept), tree.Ident("__exit__", range=range), range=range)
+        return tree.Apply(method, arguments, (), range=range)
+
+    kept, ended, error, info = (em.temporary(name) for name in ("manager", "ended", "error", "info"))
+    em.frame.sugared[info] = BuiltinFunction("prim::ExceptionInfo")
+    em.assign(kept, SimpleValue(manager), range)
+    em.assign(ended, SimpleValue(em.constant(True, range)), range)
+    entered = SimpleValue(manager).attr(em, range, "__enter__").call(em, range, [], [])
+    if item.target is not None:
+        em.assign(item.target.name.name, entered, item.target.range)
+    none = tree.NoneLiteral(range=range)
+    false = tree.Assign((var(ended),), tree.FalseLiteral(range=range), None, range=range)
+    told = tree.Starred(tree.Apply(var(info), (var(error),), (), range=range), range=range)
+    refused = tree.UnaryOp("not", leave(told), range=range)
+    again = tree.If(refused, (tree.RaiseAgain(range=range),), (), range=range)
+    handler = tree.Handler(None, tree.Ident(error, range=range), (false, again), range=range)
+    inner = tree.Try(body, (handler,), (), (), range=range)
+    last = tree.If(var(ended), (tree.ExprStmt(leave(none, none, none), range=range),), (), range=range)
+    em.emit_statements([tree.Try((inner,), (), (), (last,), range=range)])
 
 
 def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:

@@ -45,9 +45,7 @@ class SugaredValue:
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         raise CompileError(f"hasattr's first argument must be an object or module, got {self.kind}", range)
 
-    def set_attr(
-        self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None
-    ) -> None:
+    def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None) -> None:
         """Assign to an attribute; `declared` is the type of an annotation."""
         raise CompileError(f"cannot assign to attribute '{name}' of {self.kind}", range)
 
@@ -183,9 +181,7 @@ class SimpleValue(SugaredValue):
             return name in t.methods
         return super().has_attr(b, range, name)
 
-    def set_attr(
-        self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None
-    ) -> None:
+    def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None) -> None:
         t = self.value.type
         if not isinstance(t, T.ClassType) or t.definition is None:
             return super().set_attr(b, range, name, value, declared)
@@ -258,6 +254,12 @@ class SimpleValue(SugaredValue):
 def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
     """Objects that are sorted are compared by `__lt__`."""
     t = subject.type.element if isinstance(subject.type, T.ListType) else None
+    if t is not None and not _may_have_order(t):
+        raise CompileError(
+            f"values of type {t.annotation} are not sortable: only lists of Tensors, ints, floats, bools, strs, a class "
+            "type that defines a __lt__ method or tuples of these are",
+            range,
+        )
     if not isinstance(t, T.ClassType) or t.definition is None:
         return
     definition = t.definition
@@ -269,6 +271,13 @@ def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
             f"{t.annotation} that returns a bool",
             range,
         )
+
+
+def _may_have_order(t: Type) -> bool:
+    """Can values of the type be compared by `<` at all? Objects are looked at more closely."""
+    if isinstance(t, T.TupleType):
+        return all(map(_may_have_order, t.elements))
+    return not (isinstance(t, T.DictType | T.UnionType | T.FutureType) or t in (T.COMPLEX, T.NONE, T.DEVICE))
 
 
 def takes_as_self(name: str, t: Type) -> bool:
@@ -567,17 +576,8 @@ class ZipValue(SugaredValue):
 
     def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
         self.children = list(children)
-        lengths = {c.static_length for c in children}
-        # whoever has a length at compile time forces unrolling; then all must have it
-        if None in lengths and len(lengths) > 1:
-            unbounded = [c for c in children if c.static_length is None]
-            if not all(isinstance(c, RangeValue) for c in unbounded):
-                raise CompileError(
-                    "cannot iterate over a tuple or module container together with something whose length is only "
-                    "known at run time",
-                    range,
-                )
-        known = [n for n in lengths if n is not None]
+        # whoever has a length at compile time forces unrolling
+        known = [c.static_length for c in children if c.static_length is not None]
         self._static_length = min(known) if known else None
 
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
@@ -592,6 +592,12 @@ class ZipValue(SugaredValue):
     def length(self, b: Builder, range: SourceRange) -> Value:
         lengths = [leaf.length(b, range) for leaf in self._leaves()]
         return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        """How many rounds of an unrolled loop there are at most; None where all of them are run."""
+        lengths = [leaf.length(b, range) for leaf in self._leaves() if leaf.static_length is None]
+        lengths = [n for n in lengths if not is_constant(n) or constant_of(n) < self._static_length]
+        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range) if lengths else None
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         return SugaredTuple([c.element(b, range, index) for c in self.children])

@@ -400,7 +400,13 @@ def _to_interface(t: T.InterfaceType) -> Converter:
         if has_type(value):
             return value
         found = class_type_of(value)
-        raise _Mismatch("" if found is None else T.why_not_interface(found, t) or "")
+        if found is not None:
+            raise _Mismatch(T.why_not_interface(found, t) or "")
+        missing = ", ".join(name for name in t.methods if not callable(getattr(value, name, None)))
+        raise _Mismatch(
+            f"Class '{type(value).__name__}' is not compatible with interface {t.annotation}"
+            + (f": it does not have method {missing}" if missing else "")
+        )
 
     return convert
 

@@ -15,7 +15,7 @@ from jitlite.source import SourceRange
 SWITCH = 0
 """What an instruction returns when another frame is to go on: no jump has this offset."""
 
-_HEADING = "Traceback of TorchScript (most recent call last):"
+_HEADING = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):"
 _CONTEXT_LINES = 3
 _LONGEST_TRACEBACK = 20
 """Calls shown; of a deeper traceback the middle is left out."""
@@ -97,8 +97,9 @@ class Machine:
         if not self.handlers:
             return False
         frames, handler, values, contexts = self.handlers.pop()
-        self.caught = error, self.calls(error)
-        self.exit_contexts(contexts)
+        calls = self.calls(error)
+        error = self.exit_contexts(error, contexts)
+        self.caught = error, calls
         del self.frames[frames:]
         del self.stack[values:]
         self.frames[-1].pc = handler
@@ -111,12 +112,15 @@ class Machine:
             return self.caught[1]
         return [(frame.code.name, frame.place) for frame in self.frames]
 
-    def exit_contexts(self, down_to: int = 0) -> None:
-        """Leave `with` blocks because of an error; as in TorchScript, errors of `__exit__` are dropped."""
+    def exit_contexts(self, error: BaseException, down_to: int = 0) -> BaseException:
+        """Leave `with` blocks because of an error; gives the error to go on with, which an `__exit__` may replace."""
         while len(self.entered) > down_to:
             manager = self.entered.pop()
-            with suppress(Exception):
-                special_method(manager, "__exit__")(None, None, None)
+            try:
+                special_method(manager, "__exit__")(type(error), error, error.__traceback__)
+            except Exception as other:
+                error = other
+        return error
 
 
 Calling = tuple[str, Place]

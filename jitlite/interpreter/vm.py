@@ -61,9 +61,12 @@ def run(
         else:
             _run_frames(machine)
     except BaseException as error:
-        machine.exit_contexts()
-        if isinstance(error, Exception) and machine.frames:
-            add_traceback(error, machine.calls(error))
+        calls = machine.calls(error)
+        left_with = machine.exit_contexts(error)
+        if isinstance(left_with, Exception) and machine.frames:
+            add_traceback(left_with, calls)
+        if left_with is not error:
+            raise left_with  # noqa: B904 - raised while the first was handled, which it knows as its context
         raise
     finally:
         machine.caught = None  # its traceback holds the Python frames of this run, and these the machine

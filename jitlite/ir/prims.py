@@ -198,6 +198,12 @@ def new_exception(cls: str, *args: Any) -> BaseException:
     return found(*args)
 
 
+@op("prim::ExceptionInfo(Exception e) -> (Any, Any, Any)")
+def exception_info(e: BaseException) -> tuple[Any, Any, Any]:
+    """What `__exit__` is told of an exception: its class, the exception and its traceback."""
+    return type(e), e, e.__traceback__
+
+
 @op("prim::IsException(Exception e, str cls) -> bool")
 def is_exception(e: BaseException, cls: str) -> bool:
     """`isinstance(e, cls)`, for the class of this qualified name; an Error where there is no such class."""

@@ -39,9 +39,7 @@ def cases(info: Any, most: int | None = None) -> Iterator[Case]:
     """The modules that an entry of the database describes with the arguments to call them with, in each mode."""
     for training in (True, False) if info.train_and_eval_differ else (True,):
         torch.manual_seed(0)
-        inputs = info.module_inputs_func(
-            info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
-        )
+        inputs = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
         for given in islice((i for i in inputs if i.forward_input is not None), most):
             torch.manual_seed(1)
             built, forward = given.constructor_input, given.forward_input
