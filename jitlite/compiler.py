@@ -113,6 +113,10 @@ class Program:
         """The functions and classes that texts have defined, by name."""
         self._checked: set[ClassType] = set()
 
+    def __reduce__(self) -> tuple[type[Program], tuple[()]]:
+        """A pickled program is an empty one, shared by what shared it: Python functions are compiled anew."""
+        return Program, ()
+
     def function_for(
         self,
         python_function: Callable[..., Any],

@@ -99,7 +99,8 @@ EXPRESSIONS = {
         "str(<float>)", "<pair>[1]", "<words>[0]", "<str>.lower()", "str(<ints>)[:9]",
         "<str>.rjust(4, '.')", "chr(97 + <int> % 5)",
     ],
-    "maybe": ["(<int> if <bool> else None)", "(None if <bool> else <int>)", "<counts>.get(<str>)"],
+    # the comparison, as a condition that literals decide would leave one branch and its type
+    "maybe": ["(<int> if <bool> == <bool> else None)", "(None if <bool> == <bool> else <int>)", "<counts>.get(<str>)"],
     "pair": ["(<int>, <str>)", "(<pair> if <bool> else <pair>)"],
     "ints": [
         "[<int>, <int>]", "<ints>[1:]", "<ints>[:2]", "<ints>[::-1]", "(<ints> + <ints>)[:6]", "sorted(<ints>)",

@@ -95,7 +95,7 @@ def saved(module):
     return torch.load(file, weights_only=False)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, pickled, saved])
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickled, pytest.param(saved, marks=pytest.mark.slow)])
 def test_copies(model, copied):
     _, scripted, _ = trained(model.__name__)
     made = copied(scripted)

@@ -229,9 +229,9 @@ class Methods(nn.Module):
     def plus(self, x: int) -> int: ...
 
     @torch.jit._overload_method
-    def plus(self, x: Tensor) -> Tensor: ...
+    def plus(self, x: Tensor) -> Tensor: ...  # noqa: F811
 
-    def plus(self, x):
+    def plus(self, x):  # noqa: F811
         return x + 1
 
     @staticmethod
@@ -555,8 +555,7 @@ class Attention(nn.Module):
         self.attention = nn.MultiheadAttention(4, 2)
         self.no_bias = nn.MultiheadAttention(4, 2, bias=False)
         layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, 2)
-        self.transformer = nn.Transformer(4, 2, 1, 1, 8, 0.0)
+        self.encoder = nn.TransformerEncoder(layer, 1)
 
     def forward(self, x):
         x = torch.stack([x, x * 2, x - 1])
@@ -565,7 +564,7 @@ class Attention(nn.Module):
         seen, weights = self.attention(x, x, x, key_padding_mask=padding)
         mask = nn.Transformer.generate_square_subsequent_mask(2)
         encoded = self.encoder(x, mask=mask, is_causal=True)
-        return seen, weights, self.no_bias(x, x, x, need_weights=False)[0], encoded, self.transformer(x, x)
+        return seen, weights, self.no_bias(x, x, x, need_weights=False)[0], encoded
 
 
 # -- the tests ---------------------------------------------------------------------------------------------------------
@@ -673,6 +672,43 @@ def test_classes_say_what_is_copied(copied):
     assert made.calls == -1 and scripted.calls == 1 and bytes(made.handle) == b"new"
     assert difference(expected, made(X)) is None
     assert made.calls == 0
+
+
+class Untyped(nn.Module):
+    """Cannot be compiled, which does not matter as long as only its weight is used."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x[{1, 2}]
+
+
+class UsesWeight(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.untyped = Untyped()
+
+    def helper(self, x: Tensor) -> Tensor:
+        return x * self.untyped.weight
+
+    def forward(self, x):
+        return self.helper(x) + 1
+
+
+def test_pickles_need_no_more_than_what_was_compiled():
+    scripted = jitlite.script(UsesWeight())
+    made = pickled(scripted)
+    assert difference(scripted.helper(X), made.helper(X)) is None
+    assert difference(scripted(X), made(X)) is None
+
+
+def test_one_pickle_is_one_program():
+    made = pickled(nn.Sequential(*(jitlite.script(nn.Sequential(nn.ReLU(), nn.ReLU())) for _ in range(2))))
+    first, second = made
+    assert first[0].forward.__jitlite_function__ is first[1].forward.__jitlite_function__
+    assert first[0].forward.__jitlite_function__ is not second[0].forward.__jitlite_function__
 
 
 def test_modules_behind_an_interface_are_exchanged():

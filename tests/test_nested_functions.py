@@ -286,6 +286,204 @@ def test_in_methods():
     torch.testing.assert_close(jitlite.script(model)(x), model(x))
 
 
+def test_functions_in_a_tuple_that_is_unpacked():
+    def f(x: int):
+        double, add, n = lambda a: a * 2, lambda a: a + x, x + 1
+        double, add = add, double
+        return double(add(n)), n
+
+    assert agree(f, 3) == (11, 4)
+
+
+# -- recursion
+def test_recursion():
+    def f(n: int):
+        def factorial(k: int) -> int:
+            return 1 if k < 2 else k * factorial(k - 1)
+
+        def even(k: int) -> bool:
+            return True if k == 0 else odd(k - 1)
+
+        def odd(k: int) -> bool:
+            return False if k == 0 else even(k - 1)
+
+        return [factorial(k) for k in range(n)], even(n), odd(n)
+
+    assert agree(f, 5) == ([1, 1, 2, 6, 24], False, True)
+
+
+def test_recursive_functions_see_the_variables_around():
+    def f(xs: list[int], k: int | None):
+        log: list[int] = []
+
+        def walk(i: int, step: int = len(xs)) -> int:
+            if i >= len(xs):
+                return step if k is None else k
+            log.append(xs[i])
+            result = walk(i + 1)
+            xs[i] = result + i
+            return result
+
+        first = walk(0)
+        k = 7
+        return first, walk(1), walk(5, step=-1), log
+
+    agree(f, [4, 5, 6], None)
+    agree(f, [4, 5, 6], 2)
+
+
+def test_variables_of_the_same_name_in_a_recursion():
+    def f(n: int):
+        x = 10
+
+        def go(n: int, total: int = x) -> int:
+            return total + x if n <= 0 else helper(n)
+
+        def helper(x):
+            def go_on(y=x):
+                total = go(y - 1, n)
+                return total + y
+
+            return go_on()
+
+        x = 20
+        return go(3), go(n, 5), helper(2)
+
+    agree(f, 4)
+
+
+def test_a_recursive_function_within_another():
+    def f(n: int):
+        def outer(m: int) -> int:
+            def outer_again(k: int, step: int = 1) -> int:
+                return m if k <= 0 else outer_again(k - step) + n
+
+            return outer_again(2) if m <= 0 else outer(m - 1) + outer_again(m)
+
+        def shadowing(m: int) -> int:
+            def shadowing(k: int) -> int:
+                return k + m
+
+            return shadowing(n)
+
+        return outer(n), shadowing(5)
+
+    agree(f, 4)
+
+
+def test_a_recursive_function_is_compiled_once_for_each_tuple_of_types():
+    def f(n: int):
+        def size(x, m: int) -> int:
+            return len(x) if m == 0 else size(x, m - 1) + 1
+
+        return size("abc", n), size([1, 2], n), size([3], n + 1), size("", n), n
+
+    assert agree(f, 3) == (6, 5, 5, 3, 3)
+    graph = jitlite.script(f).graph
+    called = {
+        node.inputs[0].node.attributes["value"] for node in graph.all_nodes() if node.kind == "prim::CallFunction"
+    }
+    assert len(called) == 2
+
+
+def test_functions_are_passed_on_in_a_recursion():
+    def f(n: int):
+        k = 3
+
+        def repeat(g, m: int, v: int) -> int:
+            return v if m == 0 else repeat(g, m - 1, g(v))
+
+        return repeat(lambda a: a * 2 + k, n, 1), repeat(abs, 2, -4)
+
+    assert agree(f, 3) == (29, 4)
+
+
+def test_recursion_with_errors_and_fork():
+    def f(n: int, log: list[int]):
+        def down(k: int) -> int:
+            if k == 0:
+                raise ValueError("end")
+            try:
+                return down(k - 1)
+            finally:
+                log.append(k)
+
+        try:
+            jitlite.wait(jitlite.fork(down, n))
+            return str(down(n))
+        except ValueError as e:
+            return str(e)
+
+    assert jitlite.script(f)(3, log := []) == "end"
+    assert log == [1, 2, 3]
+
+
+def test_recursion_in_methods():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(2)])
+            self.visits = 0
+
+        def scaled(self, x):
+            return x * 2
+
+        def forward(self, x):
+            def go(y, n: int) -> Tensor:
+                self.visits += 1
+                if n == 0:
+                    return self.scaled(y)
+                for layer in self.layers:
+                    y = layer(y)
+                return go(y, n - 1)
+
+            return go(x, 3)
+
+    model = Model()
+    x = torch.ones(2)
+    scripted = jitlite.script(model)
+    torch.testing.assert_close(scripted(x), model(x))
+    assert scripted.visits == model.visits == 4
+
+
+def test_what_a_recursive_function_assigns_is_not_refined_after_its_call():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last: int | None = 1
+
+        def forward(self, n: int) -> int:
+            def clear(k: int) -> None:
+                if k > 0:
+                    clear(k - 1)
+                self.last = None
+
+            if self.last is not None:
+                clear(n)
+                return self.last
+            return 0
+
+    with pytest.raises(jitlite.CompileError, match="Return value was annotated as having type int"):
+        jitlite.script(Model())
+
+
+def test_a_bound_method_within_a_recursive_function_is_refused():
+    class Model(torch.nn.Module):
+        def scaled(self, x):
+            return x * 2
+
+        def forward(self, x):
+            scaled = self.scaled
+
+            def go(y, n: int) -> Tensor:
+                return scaled(y) if n == 0 else go(y, n - 1)
+
+            return go(x, 3)
+
+    with pytest.raises(jitlite.NotSupportedError, match="the method scaled cannot be used in the nested function 'go'"):
+        jitlite.script(Model())
+
+
 # -- what is refused
 @pytest.mark.parametrize(
     ("body", "message"),
@@ -294,7 +492,21 @@ def test_in_methods():
         ("return [lambda a: a]", "a lambda cannot be used as a value"),
         ("g = lambda a: a\n    if x > 1:\n        g = lambda a: a + 1\n    return g(x)", "Cannot re-assign 'g'"),
         ("y = 1\n    def g():\n        nonlocal y\n        y = 2\n    g()\n    return y", "nonlocal"),
-        ("def g(n):\n        return g(n)\n    return g(x)", "calls itself"),
+        ("def g(n):\n        return g(n)\n    return g(x)", "g' calls itself, and its result type is not known"),
+        ("g = lambda n: g([n])\n    return g(x)", "a lambda calls itself, and its result type is not known"),
+        ("def g(n):\n        return h(n)\n    def h(n):\n        return g(n)\n    return g(x)", "calls itself"),
+        ("g = lambda h: h(h)\n    return g(g)", "calls itself by way of its arguments"),
+        (
+            "def g(f, n: int) -> int:\n        return g(lambda v: f(v), n)\n    return g(abs, x)",
+            "another function for 'f'",
+        ),
+        ("def g(n: int) -> int:\n        return g(str(n))\n    return g(x)", "for argument 'n'"),
+        ("def g(n) -> int:\n        return g(str(n))\n    return g(x)", "for argument 'n'"),
+        (
+            "if x > 1:\n        def g(a):\n            return a\n    else:\n        def g(a):\n            return x\n"
+            "    return g(x)",
+            "g is the nested function 'g' in a branch of the if",
+        ),
         ("def g(a):\n        return a\n    return g()", r"g() is missing the argument 'a'"),
         ("def g(a):\n        return a\n    return g(1, 2)", r"g() takes 1 positional arguments but 2 were given"),
         ("def g(a):\n        return a\n    return g(1, a=2)", r"g() got multiple values for argument 'a'"),

@@ -299,6 +299,97 @@ def test_handlers_do_not_know_where_the_body_was_left():
     refused(f)
 
 
+class Shown:
+    def __init__(self, size: int):
+        self.size: Optional[int] = size
+
+    def __lt__(self, other: "Shown") -> bool:
+        self.size = None
+        return True
+
+    def __str__(self) -> str:
+        self.size = None
+        return ""
+
+
+def test_operators_that_run_methods():
+    def sorts(a: Shown):
+        assert a.size is not None
+        xs = [a, a]
+        xs.sort()
+        return a.size + 1
+
+    def prints(a: Shown):
+        assert a.size is not None
+        print((1, a))
+        return a.size + 1
+
+    def formats(a: Shown):
+        assert a.size is not None
+        return f"{a}", a.size + 1
+
+    def by_percent(a: Shown):
+        assert a.size is not None
+        return "%s" % a, a.size + 1
+
+    def in_a_function(a: Shown):
+        assert a.size is not None
+        writes(a)
+        return a.size + 1
+
+    def of_numbers(a: Shown):
+        assert a.size is not None
+        xs = sorted([2, 1])
+        return f"{a.size} {xs}", a.size + 1
+
+    for f in (sorts, prints, formats, by_percent, in_a_function):
+        refused(f)
+    agree(of_numbers, Shown(3))
+
+
+def writes(a: Shown):
+    print([a])
+
+
+def test_the_error_names_the_way_out():
+    def operator(a: Item):
+        assert a.size is not None
+        a.forget()
+        return a.size + 1
+
+    def call(a: Item):
+        assert a.size is not None
+        a.forget()
+        return torch.ones(a.size)
+
+    def attribute(h: Holder):
+        if h.item is not None:
+            h.item = Item(1)
+            h.item = None
+            return h.item.peek()
+        return 0
+
+    def iterated(a: Item, n: int):
+        assert a.size is not None
+        for _ in range(n):
+            n += a.size
+            a.forget()
+        return n
+
+    for f, way in ((operator, "size = a.size"), (call, "size = a.size"), (attribute, "item = h.item"),
+                   (iterated, "size = a.size")):  # fmt: skip
+        with pytest.raises(jitlite.CompileError) as info:
+            jitlite.script(f)
+        assert f"`{way}`" in (info.value.hint or "")
+
+    def never_tested(a: Item):
+        return a.size + 1
+
+    with pytest.raises(jitlite.CompileError) as info:
+        jitlite.script(never_tested)
+    assert "may be None here" in (info.value.hint or "")
+
+
 # -- assignments
 def test_an_assigned_attribute_is_what_was_assigned():
     def filled(a: Item):
@@ -358,3 +449,48 @@ def test_an_annotation_in_init_of_a_base_class():
     scripted, module = jitlite.script(Derived(True)), Derived(True)
     for x in (torch.ones(2), torch.ones(2)):
         torch.testing.assert_close(scripted(x), module(x))
+
+
+class Declaring(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.replaced: Union[int, str] = 3
+        self.cleared: Optional[int] = 3
+        self.grown: list[Optional[int]] = [1]
+        self.table: dict[str, Optional[int]] = {}
+        self.kept: Optional[int] = 5
+        self.wrong: str = 7
+        self.unknown: "NoSuchType" = 1  # noqa: F821
+
+    def forward(self, x: int):
+        if isinstance(self.replaced, int):
+            self.replaced = "text"
+        else:
+            self.replaced = x
+        self.cleared = None if self.cleared is not None else x
+        self.grown.append(None)
+        self.table["x"] = self.cleared
+        count = len(self.grown) + len(self.table)
+        return self.replaced, self.cleared, count, self.kept + self.wrong + self.unknown
+
+
+def test_annotations_in_init_count_where_the_value_says_too_little():
+    scripted, module = jitlite.script(Declaring()), Declaring()
+    for x in range(3):
+        assert scripted(x) == module(x)
+
+
+class Overruled(nn.Module):
+    level: Union[int, str]
+
+    def __init__(self):
+        super().__init__()
+        self.level: Optional[int] = 1
+
+    def forward(self):
+        self.level = "a"
+        return self.level
+
+
+def test_an_annotation_of_the_class_comes_first():
+    assert jitlite.script(Overruled())() == "a"

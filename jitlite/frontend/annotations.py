@@ -300,9 +300,9 @@ class _Reader:
                 return self.subscript(expr)
             case t.BinOp(op="|"):
                 return UnionType.of(self.alternatives(expr))
-        what = f"Expression of type {expr.op} cannot be used in a type expression" if isinstance(expr, t.BinOp) else (
-            "this is not a type"
-        )
+        what = "this is not a type"
+        if isinstance(expr, t.BinOp):
+            what = f"Expression of type {expr.op} cannot be used in a type expression"
         raise CompileError(what, expr.range, hint="write a type like int, Tensor or List[int]")
 
     def alternatives(self, expr: t.Expr) -> list[Type]:

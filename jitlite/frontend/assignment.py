@@ -8,9 +8,10 @@ from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.expressions import BINARY
 from jitlite.frontend.indexing import emit_index, emit_subscript_assign, index_tensor, set_item
+from jitlite.frontend.local_functions import LocalFunction
 from jitlite.frontend.magic import BINARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.refinement import refined
-from jitlite.frontend.values import SimpleValue, SugaredValue
+from jitlite.frontend.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import NamedValue
@@ -50,7 +51,7 @@ def _assign_single(
             sugared = SimpleValue(_annotated(em, sugared.as_value(em, value.range), hint, value.range))
         em.assign(target.name.name, sugared, target.range, hint)
     elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
-        _assign_tuple(em, target, em.emit_sugared(value), value.range)
+        _assign_tuple(em, target, _unpackable(em, value), value.range)
     elif isinstance(target, tree.Subscript):
         emit_subscript_assign(em, range, target, NamedValue(None, em.emit(value), range=value.range))
     elif isinstance(target, tree.Select):
@@ -60,6 +61,19 @@ def _assign_single(
         em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned, hint)
     else:
         raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+
+
+def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:
+    """What is assigned to several targets. A tuple that is written out may contain nested functions."""
+    if not isinstance(value, tree.TupleLiteral) or any(isinstance(e, tree.Starred) for e in value.elements):
+        return em.emit_sugared(value)
+    parts: list[SugaredValue] = []
+    for element in value.elements:
+        part = em.emit_sugared(element)
+        parts.append(part if isinstance(part, LocalFunction) else SimpleValue(part.as_value(em, element.range)))
+    whole = SugaredTuple(parts)
+    has_functions = any(isinstance(part, LocalFunction) for part in parts)
+    return whole if has_functions else SimpleValue(whole.as_value(em, value.range))
 
 
 def _annotated(em: Emitter, value: Value, hint: Type, range: SourceRange) -> Value:

@@ -5,11 +5,12 @@ A `Builder` is bound to one graph. It knows nothing of statements, names or Pyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from jitlite.ir import overloads
 from jitlite.ir import types as T
+from jitlite.ir.conversions import enum_value_type
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Op
 from jitlite.ir.overloads import NamedValue
@@ -110,6 +111,27 @@ class Builder:
     def cast(self, value: Value, type: Type) -> Value:
         """The same value seen as the narrower (or wider) `type`."""
         return self.node("prim::unchecked_cast", [value], [type]).output
+
+    def enum_value(self, value: Value, range: SourceRange | None = None) -> Value:
+        """The value of a member of an `IntEnum` or `StrEnum`; other values as they are."""
+        t = enum_value_type(value.type)
+        return value if t is value.type else self.node("prim::EnumValue", [value], [t], range).output
+
+    def by_type(self, value: Value, range: SourceRange, emit: Callable[[Value], Value]) -> Value:
+        """For a value of a Union, what `emit` makes of whichever of its types it is of."""
+        first, *others = T.members_of(value.type)
+        if not others:
+            return emit(value)
+        test = self.node("prim::isinstance", [value], [T.BOOL], range)
+        test.attributes["types"] = [first]
+        choice = self.node("prim::If", [test.output], [], range)
+        for t in (first, T.UnionType.of(others)):
+            block = choice.add_block()
+            with self.graph.inserting_at_end(block):
+                block.add_output(self.by_type(self.cast(value, t), range, emit))
+        common = T.unify(*(block.outputs[0].type for block in choice.blocks), default_to_union=True)
+        assert common is not None
+        return choice.add_output(common)
 
     def uninitialized(self, type: Type) -> Value:
         """A value that is never read."""

@@ -83,6 +83,9 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
         return value
     if T.is_subtype(value.type, T.TENSOR) or value.type in (T.INT, T.FLOAT):
         return em.op("aten::Bool", [value], range=range)
+    value = em.enum_value(value, range)
+    if value.type is T.INT:
+        return em.op("aten::Bool", [value], range=range)
     truth = container_truth(em, value, range)
     if truth is None:
         truth = call_magic(em, range, value, "__bool__")

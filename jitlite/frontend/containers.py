@@ -58,9 +58,7 @@ class SugaredDict(SugaredValue):
             return self.values.parts[self.names.index(found)]
         if isinstance(found, int):
             if not -len(self.names) <= found < len(self.names):
-                raise CompileError(
-                    f"Index {found} out of range of a container of {len(self.names)} elements", range
-                )
+                raise CompileError(f"Index {found} out of range of a container of {len(self.names)} elements", range)
             return self.values.parts[found]
         raise CompileError(
             "Unable to extract string literal index. ModuleDict indexing is only supported with string literals."

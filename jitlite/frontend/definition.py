@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jitlite.frontend.resolve import Resolver
 from jitlite.frontend.tree import Def
+from jitlite.frontend.values import SugaredValue
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -23,6 +24,7 @@ class Definition:
         self_type: of a method, the type of its first parameter.
         defining_class: of a method from Python, the class in whose body it stands: `super()` starts behind it.
         inferred: types of parameters without annotation, where they are not Tensors.
+        variables: of a nested function, what it sees of the functions around that is no value of a graph.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Definition:
     self_type: Type | None = None
     defining_class: type | None = None
     inferred: dict[str, Type] = field(default_factory=dict)
+    variables: Mapping[str, SugaredValue] = field(default_factory=dict)
 
     @property
     def has_declared_result(self) -> bool:

@@ -18,14 +18,15 @@ from jitlite.frontend import tree
 from jitlite.frontend.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.definition import Definition, Program
-from jitlite.frontend.facts import MAY_ASSIGN, follow_effect
+from jitlite.frontend.facts import MAY_ASSIGN, follow_effect, is_changeable, runs_methods, shown_path
 from jitlite.frontend.local_names import display_name, has_nested_functions, with_own_names
 from jitlite.frontend.names import BUILTINS, sugared_from_python
-from jitlite.frontend.scope import Frame, Refinements
+from jitlite.frontend.scope import Frame, Path, Refinements
 from jitlite.frontend.ssa import is_meaningful_name
 from jitlite.frontend.values import ConstantSugar, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.ops import Op
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
@@ -75,6 +76,7 @@ class Emitter(Builder):
         self.definition = definition
         self.resolver = definition.resolver
         self.frame = Frame(graph.block, None, starts_function=True)
+        self.frame.sugared.update(definition.variables)
         self.leaving: set[Block] = set()
         """Blocks that end in return or raise."""
         self.jumping: set[Block] = set()
@@ -91,15 +93,19 @@ class Emitter(Builder):
         self.empty_lists: list[Value] = []
         self.effects: list[Node] = []
         """Nodes just emitted that may assign attributes; see `facts`."""
+        self.outdated: dict[Path, Type] = {}
+        """What the current statement has read of which more was known before; see `refinement.refined`."""
         self.active: list[Any] = []
         """The nested functions whose calls are being emitted, outermost first."""
+        self.separate: dict[Any, Any] = {}
+        """The script functions that recursive nested functions have become, by what their calls have in common."""
         self._temporaries = 0
 
     def unannotated(self, value: Value) -> str | None:
         name = value.node.attributes.get("name") if value.node.kind == "prim::Load" else None
         for param in (self.definition.signature or self.definition.tree).decl.params:
             if param.ident.name == name and param.type is None and value.type is T.TENSOR:
-                return param.ident.name
+                return display_name(name)
         return None
 
     # -- statements
@@ -107,7 +113,13 @@ class Emitter(Builder):
         """Emit statements up to the first that leaves the block; what follows it can never run."""
         for stmt in statements:
             with self.at(stmt.range):
-                _statements[type(stmt)](self, stmt)
+                self.outdated = {}
+                try:
+                    _statements[type(stmt)](self, stmt)
+                except CompileError as error:
+                    self._explain_outdated(error)
+                    self.outdated = {}
+                    raise
             if self.frame.block in self.leaving or self.frame.block in self.jumping:
                 return
 
@@ -150,7 +162,7 @@ class Emitter(Builder):
         if found is not None:
             return found
         if name in self.frame.reasons:
-            raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' on every path")
+            raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
         try:
             python_object = self.resolver.lookup(name)
         except LookupError:
@@ -179,7 +191,38 @@ class Emitter(Builder):
         node = super().node(kind, inputs, types, range)
         if kind in MAY_ASSIGN:
             self.effects.append(node)
+        self._follow_operator(kind, (v.type for v in node.inputs))
         return node
+
+    def op(
+        self,
+        name: str,
+        args: Sequence[Value | NamedValue],
+        kwargs: Sequence[NamedValue] = (),
+        range: SourceRange | None = None,
+        self_value: NamedValue | None = None,
+        candidates: Sequence[Op] | None = None,
+    ) -> Value:
+        result = super().op(name, args, kwargs, range, self_value, candidates)
+        given = [*args, *kwargs] if self_value is None else [self_value, *args, *kwargs]
+        self._follow_operator(name, (v.type for v in given))
+        return result
+
+    def _follow_operator(self, name: str, types: Iterable[Type]) -> None:
+        if runs_methods(name, types) and self.facts:
+            self.frame.drop(is_changeable)
+
+    def _explain_outdated(self, error: CompileError) -> None:
+        """Where an error is about a type that was refined before, say why it no longer is."""
+        if error.called_from:  # an error in a function that is called
+            return
+        for path, t in self.outdated.items():
+            if t.annotation in (error.found or error.message):
+                shown, name = shown_path(path)
+                error.hint = (
+                    f"what was found out about '{shown}' need not hold here any more, for something since then may "
+                    f"have assigned it: put it into a variable before the test, `{name} = {shown}`"
+                )
 
     @property
     def facts(self) -> Refinements:

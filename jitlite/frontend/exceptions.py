@@ -29,7 +29,15 @@ from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.exits import FINALLY
 from jitlite.frontend.scope import Frame
-from jitlite.frontend.statements import Sides, emit_branches, emit_jump, jumps_in, merge_branches, store_placeholder
+from jitlite.frontend.statements import (
+    Guarded,
+    Sides,
+    emit_branches,
+    emit_jump,
+    jumps_in,
+    merge_branches,
+    store_placeholder,
+)
 from jitlite.frontend.values import ExceptionClass, ExceptionInstance, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
@@ -112,6 +120,7 @@ def _exception(em: Emitter, expr: tree.Expr) -> Value:
 
 # -- try
 @statement(tree.Try)
+@statement(Guarded)
 def emit_try(em: Emitter, stmt: tree.Try) -> None:
     if stmt.final:
         _emit_finally(em, stmt)
@@ -136,6 +145,9 @@ def _emit_except(em: Emitter, stmt: tree.Try) -> None:
         return
     with em.inside(handler) as handler_frame:
         _emit_clauses(em, stmt.handlers, caught, stmt.range)
+        if isinstance(stmt, Guarded) and handler not in em.leaving | em.jumping:
+            for name, t in new.items():
+                em.frame.store(em, name, em.uninitialized(t), t, stmt.range)
     merge_branches(em, stmt.range, (body, body_frame), (handler, handler_frame), _TRY_SIDES)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition
 from jitlite.frontend.emitter import Emitter, expression
@@ -87,6 +89,7 @@ def emit_unary(em: Emitter, expr: tree.UnaryOp, hint: Type | None) -> Value:
         folded = _fold(expr.op, constant_of(operand))
         if folded is not None:
             return em.constant(folded, expr.range)
+    operand = em.enum_value(operand, expr.range)
     if expr.op == "unary plus" and operand.type in (T.INT, T.FLOAT, T.COMPLEX):
         return operand
     if expr.op == "~" and operand.type is T.INT:
@@ -138,6 +141,8 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
     found = binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
+    if not (isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType) and expr.op in ("eq", "ne")):
+        left, right = em.enum_value(left, expr.left.range), em.enum_value(right, expr.right.range)
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
     return em.op(BINARY[expr.op], operands, range=expr.range)
 
@@ -175,8 +180,24 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
         return found
     if isinstance(container.type, T.TupleType):
         elements = em.unpack_tuple(container)
+        if any(isinstance(e.type, T.EnumType) for e in elements):
+            return _is_one_of(em, expr, item, elements)
         common = T.unify_all([e.type for e in elements])
         if common is None:
             raise CompileError("`in` needs a tuple of one element type", expr.range, found=container.type.annotation)
         container = em.make_list(common, elements)
+    of_enum = isinstance(container.type, T.ListType) and isinstance(container.type.element, T.EnumType)
+    if of_enum and container.node.kind == "prim::ListConstruct":
+        return _is_one_of(em, expr, item, container.node.inputs)
+    if isinstance(container.type, T.UnionType) and not T.may_be_none(container.type):
+        return em.by_type(container, expr.range, lambda one: _emit_contains(em, expr, item, one))
     return em.op("aten::__contains__", [container, item], range=expr.range)
+
+
+def _is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Value]) -> Value:
+    """Membership in what is written out, for elements that no operator of lists compares."""
+    result = em.constant(False, expr.range)
+    for element in elements:
+        equal = _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
+        result = em.op("aten::__or__", [result, equal], range=expr.range)
+    return result

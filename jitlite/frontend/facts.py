@@ -8,7 +8,8 @@ what the attribute holds:
   - an assignment to the variable that the path starts from;
   - an assignment to an attribute of that name, of whatever object: it may be the same one;
   - a call of a function that makes such an assignment, directly or through others. The body of a script function says
-    which attributes it assigns; of a Python function nothing is known. Operators assign none.
+    which attributes it assigns; of a Python function nothing is known. Operators assign none, but those that sort
+    objects or turn them into text run methods of theirs, of which nothing is known either.
 
 After a branch, what holds at the end of all branches that go on still holds. What the body of a loop may change does
 not hold in it, as it may have been run before; what a protected body may change does not hold in the handlers.
@@ -21,9 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jitlite.frontend.local_names import display_name
 from jitlite.frontend.scope import Frame, Path
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of
+from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
 
 
@@ -47,6 +50,13 @@ def path_of(value: Value) -> Path | None:
     return (node.attributes["name"], *reversed(links))
 
 
+def shown_path(path: Path) -> tuple[str, str]:
+    """A path as programs spell it, and a name for a variable that holds what it leads to."""
+    root, *links = path
+    last = next((link for link in reversed(links) if link.startswith(".")), root)
+    return "".join([display_name(root), *links]), last.lstrip(".")
+
+
 # -- what changes attributes
 _CALLS = frozenset({"prim::CallFunction", "prim::CallMethod"})
 _CONTEXTS = {"prim::Enter": "__enter__", "prim::Exit": "__exit__"}
@@ -59,6 +69,23 @@ _UNKNOWN = frozenset({
 
 MAY_ASSIGN = _CALLS | _CONTEXTS.keys() | _UNKNOWN | {"prim::SetAttr"}
 """Kinds of nodes that may assign attributes."""
+
+
+_RUN_METHODS = frozenset({
+    "aten::sort", "aten::sorted", "aten::format", "aten::percentFormat", "aten::str", "prim::Print",
+})  # fmt: skip
+_MAY_BE_OBJECTS = (T.ANY, T.ANY_LIST, T.ANY_TUPLE, T.ANY_DICT, T.PY_OBJECT)
+
+
+def runs_methods(kind: str, types: Iterable[Type]) -> bool:
+    """May an operator with inputs of these types run methods of objects, as sorting and printing do?"""
+    return kind in _RUN_METHODS and any(map(_may_hold_objects, types))
+
+
+def _may_hold_objects(t: Type) -> bool:
+    return (
+        isinstance(t, T.ClassType | T.InterfaceType) or t in _MAY_BE_OBJECTS or any(map(_may_hold_objects, t.contained))
+    )
 
 
 def assigned_attributes(node: Node) -> frozenset[str] | None:
@@ -79,7 +106,7 @@ def _assigned(nodes: Iterable[Node], seen: set[Function]) -> frozenset[str] | No
 def _assigned_by(node: Node, seen: set[Function]) -> frozenset[str] | None:
     if node.kind == "prim::SetAttr":
         return frozenset({node.attributes["name"]})
-    if node.kind in _UNKNOWN:
+    if node.kind in _UNKNOWN or runs_methods(node.kind, (v.type for v in node.inputs)):
         return None
     if node.kind in _CONTEXTS:
         owner = node.inputs[0].type

@@ -14,7 +14,7 @@ from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import object_definition
-from jitlite.frontend.refinement import Branches, refined
+from jitlite.frontend.refinement import refined
 from jitlite.frontend.values import ConstantSugar, SimpleValue, SliceValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -57,7 +57,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     if isinstance(value.type, T.TupleType):
         return refined(em, _emit_tuple_index(em, expr.range, value, index))
     if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
-        return _emit_union_index(em, expr.range, value, index, list(value.type.members))
+        return em.by_type(value, expr.range, lambda one: _element(em, expr.range, one, index))
     return base.element(em, expr.range, index)
 
 
@@ -75,6 +75,8 @@ def _emit_index_expression(em: Emitter, expr: tree.Expr) -> Index:
 def _emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue, dim: int | None = None) -> Value:
     if isinstance(value.type, T.TupleType):
         return _emit_tuple_slice(em, range, value, index)
+    if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
+        return em.by_type(value, range, lambda one: _emit_slice(em, range, one, index))
     inputs = [NamedValue("self", value, range=range)]
     if dim is not None:
         inputs.append(NamedValue(None, em.constant(dim, range), range=range))
@@ -88,6 +90,9 @@ def _emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue
 def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
     t = value.type
     assert isinstance(t, T.TupleType)
+    if is_constant(index) and isinstance(constant_of(index), int):
+        index = em.constant(int(constant_of(index)), range)  # a member of an IntEnum as well
+    index = em.enum_value(index, range)
     if index.type is not T.INT:
         raise CompileError("tuple index must be an integer", range, found=index.type.annotation)
     if not is_constant(index):
@@ -108,32 +113,10 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
     return em.tuple_index(value, index, t.elements[position])
 
 
-def _emit_union_index(em: Emitter, range: SourceRange, value: Value, index: Value, members: list[Type]) -> Value:
-    """The element of a value of one of several types: of each that it may be, what an index gives there."""
-    first, *others = members
-
-    def element(v: Value) -> Value:
-        if isinstance(v.type, T.TupleType):
-            return _emit_tuple_index(em, range, v, index)
-        return SimpleValue(v).element(em, range, index).as_value(em, range)
-
-    if not others:
-        return element(em.cast(value, first))
-    test = em.node("prim::isinstance", [value], [T.BOOL], range)
-    test.attributes["types"] = [first]
-    node = em.node("prim::If", [test.output], [], range)
-    branches, blocks = Branches(em), [node.add_block(), node.add_block()]
-    with em.inside(blocks[0]) as frame:
-        blocks[0].add_output(element(em.cast(value, first)))
-    branches.add(blocks[0], frame)
-    with em.inside(blocks[1]) as frame:
-        blocks[1].add_output(_emit_union_index(em, range, value, index, others))
-    branches.add(blocks[1], frame)
-    branches.join()
-    types = [block.outputs[0].type for block in blocks]
-    common = T.unify(types[0], types[1], default_to_union=True)
-    assert common is not None
-    return node.add_output(common)
+def _element(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
+    if isinstance(value.type, T.TupleType):
+        return _emit_tuple_index(em, range, value, index)
+    return SimpleValue(value).element(em, range, index).as_value(em, range)
 
 
 def _constant_bounds(index: SliceValue, range: SourceRange) -> list[int | None]:
@@ -217,6 +200,7 @@ def _width(em: Emitter, expr: tree.Expr, indices: dict[int, Index], reverse: boo
         indices[id(expr)] = index
         return 1, False
     assert index is not None
+    index = em.enum_value(index, expr.range)
     if isinstance(index.type, T.ListType):
         dtype = NamedValue("dtype", em.constant(torch.int64, expr.range), range=expr.range)
         index = em.op("aten::tensor", [index], [dtype], expr.range)

@@ -1,8 +1,9 @@
 """Annotations of attributes in `__init__`: `self.last: Optional[int] = None`.
 
-torch.jit does not read them: the type of an attribute is that of its value. Here one counts where the value alone says
-too little: an empty list or dict, and a None that a method replaces. Whether an attribute is None for good matters, for
-then `if self.downsample is not None:` is decided when the module is compiled, and what it guards is not compiled.
+torch.jit does not read them: the type of an attribute is that of its value. Here one counts where the value alone may
+say too little: for a list or dict, to which more may be added, and for what a method replaces. Whether an attribute is
+None for good matters, for then `if self.downsample is not None:` is decided when the module is compiled, and what it
+guards is not compiled; likewise, an Optional[int] that nothing replaces is an int.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from jitlite.frontend.annotations import type_from_python
 from jitlite.frontend.python_source import parse_statements, source_of
 from jitlite.frontend.resolve import FunctionResolver
-from jitlite.ir.types import Type
+from jitlite.ir.types import ANY, Type
 from jitlite.ir.values import value_has_type
 from jitlite.source import CompileError
 
@@ -43,7 +44,7 @@ _found: weakref.WeakKeyDictionary[type, _Found] = weakref.WeakKeyDictionary()
 def declared_in_init(cls: type, name: str, value: object) -> Type | None:
     """The type that `__init__` declares for an attribute with this value, None where it does not count."""
     order = [c for c in cls.__mro__ if c not in (torch.nn.Module, object)]
-    if value is None and not any(name in _look_at(c).replaced for c in order):
+    if not isinstance(value, list | dict) and not any(name in _look_at(c).replaced for c in order):
         return None
     for owner in order:
         text = _look_at(owner).annotations.get(name)
@@ -53,7 +54,7 @@ def declared_in_init(cls: type, name: str, value: object) -> Type | None:
             found = type_from_python(text, None, FunctionResolver(owner.__dict__["__init__"]).resolve_type)
         except CompileError:
             return None
-        return found if value_has_type(value, found) else None
+        return found if found is not ANY and value_has_type(value, found) else None
     return None
 
 
@@ -61,13 +62,19 @@ def _look_at(cls: type) -> _Found:
     found = _found.get(cls)
     if found is None:
         found = _found[cls] = _Found()
-        for name, member in vars(cls).items():
-            for node in _nodes(member) if inspect.isfunction(member) else ():
+        methods = {} if _is_of_torch(cls) else {n: f for n, f in vars(cls).items() if inspect.isfunction(f)}
+        for name, method in methods.items():
+            for node in _nodes(method):
                 if name != "__init__":
                     found.replaced.update(_assigned_attributes(node))
                 elif isinstance(node, ast.AnnAssign) and (attribute := _attribute_of_self(node.target)) is not None:
                     found.annotations[attribute] = ast.unparse(node.annotation)
     return found
+
+
+def _is_of_torch(cls: type) -> bool:
+    """Is it one of torch's own modules, which annotate their classes where it matters?"""
+    return cls.__module__.partition(".")[0] == "torch"
 
 
 def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:

@@ -121,7 +121,8 @@ def _emit_rounds(
 ) -> None:
     """An unrolled loop that may end early: each round is a loop that runs once, unless a break came before.
 
-    `limit` is how many rounds there are at most, where that is known only at run time. As in other loops, variables from before keep their types, and those of a round are gone after it.
+    `limit` is how many rounds there are at most, where that is known only at run time. As in other loops, variables
+    from before keep their types, and those of a round are gone after it.
     """
     assert source.static_length is not None
     going = em.temporary("going")

@@ -72,6 +72,30 @@ def names_in_target(target: tree.Expr) -> Iterator[str]:
             yield from names_in_target(target.value)
 
 
+def free_names(function: tree.Def | tree.Lambda) -> set[str]:
+    """The names in a function's body that are not its own variables. Its defaults and annotations do not count."""
+    body = function.body if isinstance(function, tree.Def) else (function.body,)
+    return {name for part in body for name in _used_names(part)} - bound_names(function)
+
+
+def _used_names(at: tree.Tree) -> set[str]:
+    parts: Sequence[tree.Tree] = list(at.children())
+    found: set[str] = set()
+    match at:
+        case tree.Var():
+            return {at.name.name}
+        case tree.Def() | tree.Lambda():
+            found = free_names(at)
+            parts = [p.default for p in at.decl.params if p.default is not None]
+        case tree.ListComp() | tree.DictComp():
+            own = set(names_in_target(at.target))
+            found = {name for part in parts if part is not at.iterable for name in _used_names(part)} - own
+            parts = [at.iterable]
+        case tree.Assign():
+            parts = [*at.targets, *([] if at.value is None else [at.value])]
+    return found.union(*map(_used_names, parts))
+
+
 def with_own_names(function: tree.Def, prefix: str = "") -> tree.Def:
     """The function with `prefix` before its variables; those of comprehensions get names of their own in any case.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jitlite.frontend.builder import Builder
-from jitlite.frontend.values import Args, SimpleValue, SugaredValue
+from jitlite.frontend.values import Args, BuiltinFunction, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import NamedValue
@@ -56,9 +56,10 @@ def binary_magic(
     if found is None and op == "eq":  # what object.__eq__ does
         return b.op("aten::__is__", [left, right], range=range)
     if found is None:
+        what = "Cannot emit inplace op: " if in_place else ""
         raise CompileError(
-            f"{'Cannot emit inplace op: ' if in_place else ''}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types for "
-            f"{op}, '{left.type.annotation}' and '{right.type.annotation}'",
+            f"{what}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types "
+            f"for {op}, '{left.type.annotation}' and '{right.type.annotation}'",
             range,
             hint=f"define {method}",
         )
@@ -69,6 +70,22 @@ def length_truth(b: Builder, range: SourceRange, value: Value) -> Value:
     """The truth of an object without `__bool__`: has it a length, and is that not 0?"""
     length = call_magic(b, range, value, "__len__")
     return b.constant(True, range) if length is None else b.op("aten::Bool", [length], range=range)
+
+
+class Length(SugaredValue):
+    """`len` of what is no object."""
+
+    kind = "builtin aten::len"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        value = args[0].value if len(args) == 1 and not kwargs else None
+        if value is None or not isinstance(value.type, T.UnionType) or T.may_be_none(value.type):
+            return BuiltinFunction("aten::len").call(b, range, args, kwargs)
+
+        def length(one: Value) -> Value:
+            return MagicFunction("__len__", self).call(b, range, [NamedValue(None, one)], []).as_value(b, range)
+
+        return SimpleValue(b.by_type(value, range, length))
 
 
 class MagicFunction(SugaredValue):

@@ -256,7 +256,7 @@ class _Inspection:
         annotated = name in self.annotations
         try:
             found = annotated_type(self.annotations[name], self.resolver) if annotated else infer_type(value)
-            if found is T.NONE and not annotated:
+            if not annotated:
                 found = declared_in_init(type(self.module), name, value) or found
         except NoType as error:
             declared = None if annotated else declared_in_init(type(self.module), name, value)

@@ -13,7 +13,7 @@ import torch
 from jitlite.frontend.annotations import parse_type, type_from_python
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.definition import Program
-from jitlite.frontend.magic import MagicFunction
+from jitlite.frontend.magic import Length, MagicFunction
 from jitlite.frontend.python_ast import declaration_of
 from jitlite.frontend.resolve import (
     BooleanDispatch,
@@ -66,9 +66,9 @@ def _builtin(name: str) -> BuiltinFunction:
 
 
 _ATEN_BUILTINS = (
-    "len", "hex", "oct", "round", "hash", "all", "any", "divmod", "sum", "ord", "chr", "bin", "pow", "sorted",
+    "hex", "oct", "round", "hash", "all", "any", "divmod", "sum", "ord", "chr", "bin", "pow", "sorted",
 )  # fmt: skip
-_MAGIC_BUILTINS = ("len", "round", "hash", "divmod")
+_MAGIC_BUILTINS = ("round", "hash", "divmod")
 _FORMS = (
     "tuple", "getattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice", "super",
 )  # fmt: skip
@@ -83,6 +83,7 @@ BUILTINS: dict[str, SugaredValue] = {
     **{n: _builtin(f"aten::{n}") for n in _ATEN_BUILTINS if n not in _MAGIC_BUILTINS},
     **{n: MagicFunction(f"__{n}__", _builtin(f"aten::{n}")) for n in _MAGIC_BUILTINS},
     **{n: _builtin(f"prim::{n}") for n in ("id", "min", "max", "rangelist")},
+    "len": MagicFunction("__len__", Length()),
     "abs": MagicFunction("__abs__", _builtin("prim::abs")),
     **{n: SpecialForm(n) for n in _FORMS},
     # only AssertionError is known without Python, so that `assert` works everywhere
@@ -156,7 +157,8 @@ class UnusedFunction(SugaredValue):
         self.kind = f"the unused function {function.__name__}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        text = f"the function '{self.function.__name__}' is marked unused: it is annotated to be ignored and cannot be run"
+        name = self.function.__name__
+        text = f"the function '{name}' is marked unused: it is annotated to be ignored and cannot be run"
         message = b.constant(text, range)
         none = b.constant(None, range)
         b.node("prim::RaiseException", [message, none], [], range)
@@ -288,9 +290,7 @@ def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
             raise NotSupportedError(f"an ignored function cannot take '**{parameter.name}'", range)
-        t = comments.get(parameter.name) or _annotated(
-            parameter.annotation, inspect.Parameter.empty, range, resolver
-        )
+        t = comments.get(parameter.name) or _annotated(parameter.annotation, inspect.Parameter.empty, range, resolver)
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest = Argument(parameter.name, t)
             continue

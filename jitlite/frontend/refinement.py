@@ -16,9 +16,13 @@ from jitlite.source import CompileError
 
 def refined(em: Emitter, value: Value) -> Value:
     """A value that has just been read, with the type that is known of it here."""
-    facts = em.facts
-    path = path_of(value) if facts else None
+    if not isinstance(value.type, T.UnionType) and value.type is not T.ANY:
+        return value
+    facts, dropped = em.facts, em.frame.dropped_here()
+    path = path_of(value) if facts or dropped else None
     known = facts.get(path) if path is not None else None
+    if known is None and path in dropped:
+        em.outdated[path] = value.type
     if known is None or known is value.type or not T.is_subtype(known, value.type):
         return value
     return em.cast(value, known)
@@ -26,7 +30,7 @@ def refined(em: Emitter, value: Value) -> Value:
 
 def refined_sugar(em: Emitter, found: SugaredValue) -> SugaredValue:
     """Likewise for what an expression denotes."""
-    if not isinstance(found, SimpleValue) or not em.facts:
+    if not isinstance(found, SimpleValue):
         return found
     value = refined(em, found.value)
     return found if value is found.value else SimpleValue(value)

@@ -118,6 +118,10 @@ class Frame:
             del self.facts[path]
         self.dropped.update(gone)
 
+    def dropped_here(self) -> set[Path]:
+        """Paths of which facts have been dropped before in the function."""
+        return set().union(*(frame.dropped for frame in self.chain()))
+
     def leave(self) -> None:
         """At the end of the block, let the block around forget what may have become wrong anywhere in this one."""
         if self.parent is not None and self.dropped:
@@ -161,6 +165,14 @@ class Frame:
                 return None
             if name in frame.types:
                 return frame.types[name]
+        return None
+
+    def sugar_of(self, name: str) -> SugaredValue | None:
+        """What a variable is that is no first-class value, None for others."""
+        name = self.graph_name(name)
+        for frame in self.chain():
+            if name in frame.sugared or name in frame.types:
+                return frame.sugared.get(name)
         return None
 
     def names(self) -> Iterator[str]:

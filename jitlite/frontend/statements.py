@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.iteration import Body, emit_for, emit_loop
+from jitlite.frontend.local_functions import LocalFunction
 from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.refinement import Branches
@@ -175,6 +176,12 @@ def merge_branches(
         em.frame.types[name] = merged
         em.frame.sugared.pop(name, None)
         em.frame.reasons.pop(name, None)
+    for name, sugar in (true_frame.sugared | false_frame.sugared).items():
+        if isinstance(sugar, LocalFunction) and not em.frame.is_defined(name):
+            em.frame.reasons[name] = (
+                f"{name} is {sugar.kind} in a branch of the {sides[2]} at {range.location()}, and known there only: "
+                "functions cannot depend on control flow"
+            )
 
 
 def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
@@ -353,6 +360,13 @@ def _may_swallow(manager: Value) -> bool:
     return not is_constant(result) or bool(constant_of(result))
 
 
+@dataclass(frozen=True, repr=False)
+class Guarded(tree.Try):
+    """The body of a `with` whose manager may end exceptions. TorchScript's managers never do, and what the body
+    defines is used behind it, so it counts as defined; after an exception that was ended it has no value.
+    """
+
+
 def _emit_swallowing(
     em: Emitter, manager: Value, item: tree.WithItem, body: tuple[tree.Stmt, ...], range: SourceRange
 ) -> None:
@@ -378,7 +392,7 @@ def _emit_swallowing(
     refused = tree.UnaryOp("not", leave(told), range=range)
     again = tree.If(refused, (tree.RaiseAgain(range=range),), (), range=range)
     handler = tree.Handler(None, tree.Ident(error, range=range), (false, again), range=range)
-    inner = tree.Try(body, (handler,), (), (), range=range)
+    inner = Guarded(body, (handler,), (), (), range=range)
     last = tree.If(var(ended), (tree.ExprStmt(leave(none, none, none), range=range),), (), range=range)
     em.emit_statements([tree.Try((inner,), (), (), (last,), range=range)])
 
@@ -396,7 +410,8 @@ def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:
     results = [definition.program.ready(m, range).schema for m in methods if m is not None]
     if len(results) < 2:
         raise CompileError(
-            f"'{manager.type.annotation}' object does not define __enter__ and __exit__ methods", range,
+            f"'{manager.type.annotation}' object does not define __enter__ and __exit__ methods",
+            range,
             hint="a context manager needs both",
         )
     _check_context_methods(results[0], results[1], range)

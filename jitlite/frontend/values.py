@@ -124,6 +124,9 @@ class SimpleValue(SugaredValue):
             return SpecialForm(name, self)
         if takes_as_self(f"aten::{name}", t):
             return BuiltinFunction(f"aten::{name}", this)
+        plain = b.enum_value(self.value, range)
+        if plain is not self.value:
+            return SimpleValue(plain).attr(b, range, name)
         raise CompileError(
             f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
             range,
@@ -132,7 +135,8 @@ class SimpleValue(SugaredValue):
 
     def _way_to(self, name: str) -> str | None:
         t = self.value.type
-        if T.without_none(t) is not t and takes_as_self(f"aten::{name}", T.without_none(t)):
+        present = T.without_none(t)
+        if present is not t and (isinstance(present, T.ClassType) or takes_as_self(f"aten::{name}", present)):
             return "it may be None here: test `is not None` first, or assert it"
         return did_you_mean(name, self._attribute_names())
 
@@ -228,7 +232,14 @@ class SimpleValue(SugaredValue):
             return SugaredTuple([SimpleValue(v) for v in b.unpack_tuple(self.value)])
         if isinstance(t, T.ClassType) and t.definition is not None:
             return t.definition.iterate(b, range, self.value)  # type: ignore[no-any-return]
-        raise CompileError(f"'{t.annotation}' object is not iterable", range)
+        if isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members):
+            # to be read only, any of these is a list of what one of them may hold
+            elements = T.UnionType.of([m.contained[0] for m in t.members])
+            return SimpleValue(b.cast(self.value, T.ListType.of(elements)))
+        hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
+        raise CompileError(
+            f"'{t.annotation}' object is not iterable", range, hint=hint if isinstance(t, T.UnionType) else None
+        )
 
     def length(self, b: Builder, range: SourceRange) -> Value:
         t = self.value.type
@@ -245,6 +256,9 @@ class SimpleValue(SugaredValue):
             return SimpleValue(b.op("aten::__getitem__", [self.value, index], range=range))
         if isinstance(t, T.ClassType) and t.definition is not None:
             return t.definition.element(b, range, self.value, index)  # type: ignore[no-any-return]
+        plain = b.enum_value(self.value, range)
+        if plain is not self.value:
+            return SimpleValue(plain).element(b, range, index)
         hint = None
         if isinstance(t, T.UnionType):
             hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
@@ -256,8 +270,8 @@ def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
     t = subject.type.element if isinstance(subject.type, T.ListType) else None
     if t is not None and not _may_have_order(t):
         raise CompileError(
-            f"values of type {t.annotation} are not sortable: only lists of Tensors, ints, floats, bools, strs, a class "
-            "type that defines a __lt__ method or tuples of these are",
+            f"values of type {t.annotation} are not sortable: only lists of Tensors, ints, floats, bools, strs, a "
+            "class type that defines a __lt__ method or tuples of these are",
             range,
         )
     if not isinstance(t, T.ClassType) or t.definition is None:
@@ -404,6 +418,9 @@ class Cast(SugaredValue):
 
 def container_truth(b: Builder, value: Value, range: SourceRange) -> Value | None:
     """Has a list, dict or text elements? None for a value of another type."""
+    kinds = T.members_of(value.type)
+    if len(kinds) > 1 and all(isinstance(m, T.ListType | T.DictType) or m is T.STRING for m in kinds):
+        return b.by_type(value, range, lambda one: container_truth(b, one, range) or one)
     if not isinstance(value.type, T.ListType | T.DictType) and value.type is not T.STRING:
         return None
     length = b.op("aten::len", [value], range=range)
@@ -530,6 +547,7 @@ class RangeValue(SugaredValue):
     kind = "a range"
 
     def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
+        inputs = [b.enum_value(v, range) for v in inputs]
         for position, value in enumerate(inputs):
             if value.type is not T.INT:
                 hint = "convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None

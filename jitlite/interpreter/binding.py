@@ -172,6 +172,7 @@ def _keyword_hint(schema: Schema, kwargs: Mapping[str, Any]) -> str:
 
 # -- conversion
 
+
 def converter(t: Type) -> Converter:
     """The function that gives a value in the form its type asks for, the value itself if it can.
 
@@ -359,9 +360,7 @@ def _to_union(t: T.UnionType) -> Converter:
             return element(value)
         if is_member(value):
             return value
-        raise _Mismatch(
-            f"Expected a member of {t.annotation} but instead found type {type_of_value(value).annotation}"
-        )
+        raise _Mismatch(f"Expected a member of {t.annotation} but instead found type {type_of_value(value).annotation}")
 
     return convert
 

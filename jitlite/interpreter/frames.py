@@ -15,7 +15,9 @@ from jitlite.source import SourceRange
 SWITCH = 0
 """What an instruction returns when another frame is to go on: no jump has this offset."""
 
-_HEADING = "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript (most recent call last):"
+_HEADING = """\
+The following operation failed in the TorchScript interpreter.
+Traceback of TorchScript (most recent call last):"""
 _CONTEXT_LINES = 3
 _LONGEST_TRACEBACK = 20
 """Calls shown; of a deeper traceback the middle is left out."""

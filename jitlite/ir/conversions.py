@@ -57,17 +57,21 @@ def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool)
         kind = _IMPLICIT.get((T.unshaped(actual), wanted))
         if kind is not None:
             return Conversion(wanted, _operator(kind, wanted))
-        if isinstance(actual, T.EnumType) and _is_its_value(actual) and T.is_subtype(actual.value_type, wanted):
-            return Conversion(actual.value_type, _operator("prim::EnumValue", actual.value_type))
+        value_type = enum_value_type(actual)
+        if value_type is not actual and T.is_subtype(value_type, wanted):
+            return Conversion(value_type, _operator("prim::EnumValue", value_type))
     return Conversion(actual, None)
 
 
 _known_conversion = lru_cache(maxsize=4096)(_conversion)
 
 
-def _is_its_value(enum: T.EnumType) -> bool:
-    """Are the members of an Enum ints or strings themselves?"""
-    return issubclass(enum.python_class, int if enum.value_type is T.INT else str)
+def enum_value_type(t: Type) -> Type:
+    """The type of the values of an Enum whose members are ints or strings themselves; other types as they are."""
+    if not isinstance(t, T.EnumType):
+        return t
+    base = int if t.value_type is T.INT else str if t.value_type is T.STRING else None
+    return t.value_type if base is not None and issubclass(t.python_class, base) else t
 
 
 def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Conversion:

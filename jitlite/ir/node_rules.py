@@ -401,6 +401,6 @@ _DEFERRED = {"prim::fork": "Future", "prim::awaitable": "Await"}
 
 _WITH_BLOCKS = frozenset(
     f"prim::{name}"
-    for name in ("Closure", "forkClosure", "awaitableClosure", "ComprehensionScope", "LocalCall", "LoopContinuation", "With")
+    for name in "Closure forkClosure awaitableClosure ComprehensionScope LocalCall LoopContinuation With".split()
 )
 """Kinds with blocks that exist during emission only."""

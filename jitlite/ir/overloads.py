@@ -20,7 +20,14 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.builtin_functions import EXPANSIONS, Body, Expansion
 from jitlite.ir.constants import type_of_constant
-from jitlite.ir.conversions import Convert, construct_list, conversion, is_convertible_to_list, try_convert_to_type
+from jitlite.ir.conversions import (
+    Convert,
+    construct_list,
+    conversion,
+    enum_value_type,
+    is_convertible_to_list,
+    try_convert_to_type,
+)
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Argument, Schema
@@ -257,8 +264,10 @@ class _Matching:
 
     def _fit(self, name: str, formal: Type, size: int | None, actual: _Actual, argument: Argument) -> Convert | None:
         type, repeat = actual.type, None
-        if size and type in (T.INT, T.FLOAT) and T.without_none(formal) is T.ListType.of(type):
-            type, repeat = T.ListType.of(type), _repeated(T.ListType.of(type), size)
+        element = enum_value_type(type) if self.allow else type
+        if size and element in (T.INT, T.FLOAT) and T.without_none(formal) is T.ListType.of(element):
+            first = conversion(element, type, self.allow).convert
+            type, repeat = T.ListType.of(element), _repeated(T.ListType.of(element), size, first)
         if T.has_variables(formal):
             formal = self._concrete(name, formal, type, actual.is_empty_literal)
         target = conversion(formal, type, self.allow, actual.is_empty_literal)
@@ -288,7 +297,10 @@ class _Matching:
         if not self.allow or not isinstance(formal, T.ListType) or argument.size:
             return False
         following = self.schema.arguments[position + 1 :]
-        if isinstance(formal.element, T.VarType) or (following and not following[0].kwarg_only):
+        # `len(x)` is not the length of a list that holds x
+        if isinstance(formal.element, T.VarType) or formal.element is T.ANY:
+            return False
+        if following and not following[0].kwarg_only:
             return False
         actual = self.call.args[self.used].type
         return not isinstance(actual, T.ListType) and not is_convertible_to_list(actual, formal)
@@ -332,6 +344,9 @@ class _Matching:
         return self._fail(text, f"{formal.annotation} for '{name}'", actual.annotation, _hint(formal, actual, argument))
 
 
+_MAY_BE_NONE: Final = "it may be None here: test `is not None` first, or assert it"
+
+
 def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
     """A way out of a wrong argument type."""
     if isinstance(formal, T.InterfaceType) and isinstance(actual, T.ClassType | T.InterfaceType):
@@ -339,7 +354,7 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
     if argument.inferred:
         return f"'{argument.name}' is a Tensor because it has no annotation; annotate it"
     if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):
-        return "it may be None here: test `is not None` first, or assert it"
+        return _MAY_BE_NONE
     if formal is T.FLOAT and actual is T.INT:
         return "an int is not turned into a float here: write `1.0`, or `float(x)`"
     if formal is T.TENSOR and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
@@ -349,8 +364,12 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
     return None
 
 
-def _repeated(type: T.ListType, size: int) -> Convert:
-    return lambda graph, range, value: construct_list(graph, range, type, [value] * size)
+def _repeated(type: T.ListType, size: int, first: Convert | None) -> Convert:
+    def convert(graph: Graph, range: SourceRange | None, value: Value) -> Value:
+        element = value if first is None else first(graph, range, value)
+        return construct_list(graph, range, type, [element] * size)
+
+    return convert
 
 
 def _insert(graph: Graph, range: SourceRange | None, plan: _Plan, arguments: Sequence[NamedValue]) -> list[Value]:
@@ -442,6 +461,9 @@ def _no_fit(
     ranked = sorted(failures, key=lambda f: -f[1].progress)
     best = ranked[0][1]
     found = best.found if best.expected else f"{name}{call}"
+    hint = best.hint
+    if any(failure.hint == _MAY_BE_NONE and failure.found == best.found for _, failure in failures):
+        hint = hint or _MAY_BE_NONE
     if len(failures) == 1:
         return CompileError(
             f"{name}: {best.reason}", range, expected=best.expected, found=found, hint=best.hint,
@@ -450,7 +472,7 @@ def _no_fit(
     notes = [f"  {schema}:\n    {failure.reason}" for schema, failure in ranked]
     return CompileError(
         "Arguments for call are not valid. The following variants are available:",
-        range, expected=best.expected, found=found, hint=best.hint, notes=notes,
+        range, expected=best.expected, found=found, hint=hint, notes=notes,
     )  # fmt: skip
 
 

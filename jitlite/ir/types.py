@@ -604,8 +604,8 @@ def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str
             method = sub.definition.method(name)
         if method is None:
             return (
-                f"Class '{sub.annotation}' is not compatible with interface '{sup.annotation}': it does not have method "
-                f"'{name}'"
+                f"Class '{sub.annotation}' is not compatible with interface '{sup.annotation}': it does not have "
+                f"method '{name}'"
             )
         found = getattr(method, "schema", method)
         if not _may_replace(found, wanted):

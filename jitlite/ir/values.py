@@ -36,7 +36,6 @@ INT_OBJECTS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
 """Classes of torch objects that are ints to TorchScript."""
 
 
-
 def value_has_type(value: object, type: Type) -> bool:
     """Is the value of this type, by the rules of isinstance in TorchScript (`True` is no int, `1` is no float)?"""
     return checker(type)(value)

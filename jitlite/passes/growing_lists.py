@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.types import Type
 from jitlite.passes.alias import AliasDb
 from jitlite.passes.registry import graph_pass
 
@@ -83,7 +84,7 @@ def _resizes(aliases: AliasDb, loop: Node, measured: set[int]) -> bool:
     locations = 0
     for value in lists:
         locations |= aliases.locations(value)
-    types = {T.unshaped(v.type) for v in lists}
+    types = {t for v in lists for t in _types_of_same(T.unshaped(v.type))}
     for node in _inside(loop):
         # an operator names the list it writes, and lists of other elements are other lists
         named = [T.unshaped(v.type) for v in node.inputs if isinstance(v.type, T.ListType)]
@@ -91,6 +92,11 @@ def _resizes(aliases: AliasDb, loop: Node, measured: set[int]) -> bool:
         if _may_resize(node) and (is_call or types & set(named)) and aliases.writes(node) & locations:
             return True
     return False
+
+
+def _types_of_same(t: Type) -> list[Type]:
+    """The types that a list is seen with: a loop takes a List[int] or List[float] for a list of both."""
+    return [t, *(T.ListType.of(m) for m in T.members_of(t.element))] if isinstance(t, T.ListType) else [t]
 
 
 def _test_every_round(graph: Graph, loop: Node, measured: set[int]) -> None:

@@ -13,8 +13,19 @@ import jitlite
 SLICES = 8
 """Parts of the list of modules, so that several workers share it."""
 
-LEAST_HANDLED = {1: 105, 6: 500, None: 1200}
+LEAST_HANDLED = {1: 105, 6: 450, None: 780}
 """Runs per number of inputs that torch.jit handled when this was written, with room: nothing tried proves nothing."""
+
+
+REFUSED = {
+    f"nn.{name}"
+    for name in (
+        "AdaptiveAvgPool2d", "AdaptiveAvgPool3d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d", "ConstantPad1d",
+        "ConstantPad2d", "ConstantPad3d", "CTCLoss", "GaussianNLLLoss", "LinearCrossEntropyLoss", "Transformer",
+        "TransformerEncoder", "TransformerEncoderLayer",
+    )
+}  # fmt: skip
+"""Modules of which both torch.jit and jitlite refuse some uses."""
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +43,7 @@ def sweep_slice(modules_sweep, number, most):
         for info in modules_sweep.module_db[number::SLICES]:
             total.add(modules_sweep.sweep(info, most))
     assert total.failures == []
+    assert {text.split()[0] for text in total.missed} <= REFUSED
     assert total.passed >= total.handled >= LEAST_HANDLED[most] / SLICES / 2
 
 
