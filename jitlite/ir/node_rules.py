@@ -400,7 +400,9 @@ _DEFERRED = {"prim::fork": "Future", "prim::awaitable": "Await"}
 """Groups that give their result later, and what they give instead."""
 
 _WITH_BLOCKS = frozenset(
-    f"prim::{name}"
-    for name in "Closure forkClosure awaitableClosure ComprehensionScope LocalCall LoopContinuation With".split()
-)
+    {
+        "prim::Closure", "prim::forkClosure", "prim::awaitableClosure", "prim::ComprehensionScope", "prim::LocalCall",
+        "prim::LoopContinuation", "prim::With",
+    }
+)  # fmt: skip
 """Kinds with blocks that exist during emission only."""
