@@ -16,6 +16,7 @@ import torch
 
 from jitlite.frontend.annotations import register_class_types, type_from_python
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.callables import PythonCall
 from jitlite.frontend.dataclass_methods import dataclass_method
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.emitter import Emitter
@@ -33,7 +34,7 @@ from jitlite.frontend.resolve import (
     original_function,
     plain_constant,
 )
-from jitlite.frontend.values import Args, ConstantSugar, PythonCall, SimpleValue, SugaredValue
+from jitlite.frontend.values import Args, ConstantSugar, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Value

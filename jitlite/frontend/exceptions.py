@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.frontend import tree
+from jitlite.frontend.callables import ExceptionClass, ExceptionInstance
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.exits import FINALLY
 from jitlite.frontend.scope import Frame
@@ -38,7 +39,7 @@ from jitlite.frontend.statements import (
     merge_branches,
     store_placeholder,
 )
-from jitlite.frontend.values import ExceptionClass, ExceptionInstance, SimpleValue, SugaredValue
+from jitlite.frontend.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Value

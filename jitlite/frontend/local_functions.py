@@ -37,11 +37,12 @@ from itertools import count
 
 from jitlite.frontend import tree
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.callables import FunctionValue
 from jitlite.frontend.definition import Definition
 from jitlite.frontend.emitter import Emitter, ReturnTypes, expression, statement
 from jitlite.frontend.local_names import bound_names, display_name, free_names, with_own_names
 from jitlite.frontend.scope import Frame
-from jitlite.frontend.values import Args, ConstantSugar, FunctionValue, SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.values import Args, ConstantSugar, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import NamedValue

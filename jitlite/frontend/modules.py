@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.callables import FunctionValue, OverloadedFunction
 from jitlite.frontend.classes import OnObject
 from jitlite.frontend.containers import SugaredDict, is_module_type, module_items, module_views
 from jitlite.frontend.definition import Program
@@ -24,15 +25,7 @@ from jitlite.frontend.resolve import (
     original_function,
     plain_constant,
 )
-from jitlite.frontend.values import (
-    Args,
-    ConstantSugar,
-    FunctionValue,
-    OverloadedFunction,
-    SimpleValue,
-    SugaredTuple,
-    SugaredValue,
-)
+from jitlite.frontend.values import Args, ConstantSugar, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, is_constant
 from jitlite.ir.overloads import NamedValue

@@ -12,6 +12,15 @@ import torch
 
 from jitlite.frontend.annotations import parse_type, type_from_python
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.callables import (
+    ContextClass,
+    EnumClass,
+    ExceptionClass,
+    FunctionValue,
+    NamedTupleConstructor,
+    OverloadedFunction,
+    PythonCall,
+)
 from jitlite.frontend.definition import Program
 from jitlite.frontend.magic import Length, MagicFunction
 from jitlite.frontend.python_ast import declaration_of
@@ -29,15 +38,8 @@ from jitlite.frontend.values import (
     BuiltinFunction,
     Cast,
     ConstantSugar,
-    ContextClass,
-    EnumClass,
-    ExceptionClass,
     FloatPower,
-    FunctionValue,
-    NamedTupleConstructor,
-    OverloadedFunction,
     PrintValue,
-    PythonCall,
     SimpleValue,
     SpecialForm,
     SugaredValue,

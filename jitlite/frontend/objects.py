@@ -12,10 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.callables import FunctionValue
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.resolve import FunctionResolver
-from jitlite.frontend.values import Args, FunctionValue, SimpleValue, SugaredValue
+from jitlite.frontend.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import MatchedSchema, NamedValue, match_schema

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from jitlite.frontend import tree
+from jitlite.frontend.callables import ContextClass
 from jitlite.frontend.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.iteration import Body, emit_for, emit_loop
@@ -14,7 +15,7 @@ from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.refinement import Branches
 from jitlite.frontend.scope import Condition, Frame
-from jitlite.frontend.values import BuiltinFunction, ContextClass, SimpleValue
+from jitlite.frontend.values import BuiltinFunction, SimpleValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Schema

@@ -15,11 +15,12 @@ from typing import Any
 from jitlite.frontend import tree as t
 from jitlite.frontend.annotations import parse_type
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.callables import FunctionValue
 from jitlite.frontend.classes import ScriptClass, interface_schema
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.objects import InterfaceDefinition
 from jitlite.frontend.resolve import Resolver
-from jitlite.frontend.values import FunctionValue, SugaredValue
+from jitlite.frontend.values import SugaredValue
 from jitlite.ir.graph import Value
 from jitlite.ir.types import ClassType, InterfaceType
 from jitlite.ir.unit import Function
