@@ -341,7 +341,8 @@ class Writer:
         scope.variables.append((name, kind, True))
 
     def assign(self, scope: Scope, indent: int) -> None:
-        choices = [(n, k) for n, k, assignable in scope.variables if assignable]
+        # an early exit may have narrowed an Optional to an int, which it then has to stay in nested blocks
+        choices = [(n, k) for n, k, assignable in scope.variables if assignable and (k != "maybe" or not scope.depth)]
         if not choices:
             return self.define(scope, indent)
         name, kind = self.one_of(choices)
