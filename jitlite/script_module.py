@@ -147,8 +147,8 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             return member.__get__(self) if left_to_python else _NOTHING
         if inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member)):
             return types.MethodType(member, self)
-        if isinstance(member, staticmethod):
-            return member.__func__
+        if isinstance(member, staticmethod | classmethod):
+            return member.__get__(None, definition.type.python_class)
         if name in _OF_FORWARD and self._script_method("forward") is not None:
             return getattr(self._script_method("forward"), name)
         return _NOTHING

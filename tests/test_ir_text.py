@@ -403,5 +403,5 @@ def test_errors_show_the_line():
     assert str(caught.value) == (
         "<string>:2:26: undefined value %z\n"
         "  %y : Tensor = aten::neg(%z)\n"
-        "                          ~~"
+        "                          ~~ <--- HERE"
     )  # fmt: skip

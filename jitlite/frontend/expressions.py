@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jitlite.frontend import tree
-from jitlite.frontend.conditions import emit_condition
+from jitlite.frontend.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emitter import Emitter, expression
-from jitlite.frontend.magic import UNARY_METHODS, binary_magic, call_magic
+from jitlite.frontend.magic import UNARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.refinement import refined_sugar
+from jitlite.frontend.scope import Condition
 from jitlite.frontend.values import SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -165,13 +166,41 @@ def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) ->
     lefts, rights = em.unpack_tuple(left), em.unpack_tuple(right)
     if len(lefts) != len(rights):
         return em.constant(expr.op == "ne", expr.range)
-    result: Value | None = None
-    for a, b in zip(lefts, rights, strict=True):
-        inner = tree.BinOp("eq", expr.left, expr.right, range=expr.range)
-        one = _emit_operator(em, inner, a, b)
-        result = one if result is None else em.op("aten::__and__", [result, one], range=expr.range)
-    result = result if result is not None else em.constant(True, expr.range)
+    result = _all_equal(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), lefts, rights)
     return result if expr.op == "eq" else em.op("aten::__not__", [result], range=expr.range)
+
+
+def _all_equal(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], rights: Sequence[Value]) -> Value:
+    """Are the elements equal, from left to right up to the first that is not? As in Python, an object equals itself."""
+    special = [is_object(a) or T.is_subtype(a.type, T.TENSOR) for a in lefts]
+    plain = special.index(True) if True in special else len(lefts)
+    result: Value | None = None
+    for a, b in zip(lefts[:plain], rights[:plain], strict=True):
+        one = _emit_operator(em, expr, a, b)
+        result = one if result is None else em.op("aten::__and__", [result, one], range=expr.range)
+    if plain == len(lefts):
+        return result if result is not None else em.constant(True, expr.range)
+    rest = lefts[plain:], rights[plain:]
+    if result is None:
+        return _object_and_rest(em, expr, *rest)
+    return _both(em, expr, result, lambda: _object_and_rest(em, expr, *rest))
+
+
+def _both(em: Emitter, expr: tree.BinOp, first: Value, second: Callable[[], Value]) -> Value:
+    return emit_if_expression(em, expr.range, Condition(first), second, lambda: em.constant(False, expr.range))
+
+
+def _object_and_rest(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], rights: Sequence[Value]) -> Value:
+    """The first elements are objects or tensors, whose comparison may run code or give no bool."""
+    a, b = lefts[0], rights[0]
+    same = em.op("aten::__is__", [a, b], range=expr.range)
+    equal = emit_if_expression(
+        em, expr.range, Condition(same), lambda: em.constant(True, expr.range),
+        lambda: to_bool(em, _emit_operator(em, expr, a, b), expr.range),
+    )  # fmt: skip
+    if len(lefts) == 1:
+        return equal
+    return _both(em, expr, equal, lambda: _all_equal(em, expr, lefts[1:], rights[1:]))
 
 
 def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:

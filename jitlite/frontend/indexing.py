@@ -90,7 +90,7 @@ def _emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue
 def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
     t = value.type
     assert isinstance(t, T.TupleType)
-    if is_constant(index) and isinstance(constant_of(index), int):
+    if is_constant(index) and isinstance(constant_of(index), int) and index.type is not T.INT:
         index = em.constant(int(constant_of(index)), range)  # a member of an IntEnum as well
     index = em.enum_value(index, range)
     if index.type is not T.INT:
