@@ -91,12 +91,6 @@ class SourceRange:
         """`file:line:column`, the column counted from 0 as Python's `ast` and TorchScript's graph text do."""
         return f"{self.filename or '<string>'}:{self.line}:{self.column}"
 
-    def cover(self, other: SourceRange) -> SourceRange:
-        """The smallest range that holds both (of the same source)."""
-        if other.source is not self.source:
-            return self
-        return SourceRange(self.source, min(self.start, other.start), max(self.end, other.end))
-
     def excerpt(self, context: int = 0, marker: str = "") -> str:
         """The lines of the range with `~~~` under it, `context` lines around it, `marker` after the last tildes."""
         first = self.source.line_index(self.start)

@@ -16,7 +16,6 @@ ALLOWED = {
     "ir": BASE | {"ir"},
     **{room: BASE | {"ir", room} for room in ("frontend", "passes", "interpreter")},
     "compiler": BASE | {"ir", "frontend", "passes"},
-    "executor": BASE | {"ir", "passes", "interpreter"},
     "script_function": BASE | {"ir", "frontend", "compiler", "passes", "interpreter"},
     "text": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
     "script_module": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function", "text"},

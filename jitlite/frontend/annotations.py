@@ -24,6 +24,7 @@ import torch
 from jitlite.frontend import tree as t
 from jitlite.frontend.python_ast import parse_expression
 from jitlite.ir.awaits import Await
+from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import (
     ANY,
     ANY_DICT,
@@ -246,12 +247,6 @@ def type_from_python(
         CompileError: it is no type of TorchScript.
     """
     return _Reader(resolve, class_types, bare_containers).python(annotation, range)
-
-
-def qualified_name(cls: type) -> str:
-    """The name of a Python class in TorchScript: `__torch__.` and where it is defined."""
-    module = "__torch__" if cls.__module__ == "__main__" else f"__torch__.{cls.__module__}"
-    return f"{module}.{cls.__name__}"
 
 
 def _dotted_name(expr: t.Expr) -> str | None:
