@@ -4,11 +4,14 @@ A switch is read from the environment variable in its declaration; `override` ch
 
     with override(verify=True):
         run(graph, "inline,cse,dce")
+
+`set_globally` changes them for the process. Functions that run already follow: see `on_change`.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -29,6 +32,19 @@ def _limit(text: str) -> int | None:
     return int(text) if text.strip() else None
 
 
+def _choice(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.strip() not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return text.strip()
+
+    return read
+
+
+EXECUTORS = ("profiling", "legacy", "simple", "off")
+TIERS = ("python", "stack")
+
+
 def _switch(default: Any, variable: str, read: Callable[[str], Any], doc: str) -> Any:
     return field(default=default, metadata={"variable": variable, "read": read, "doc": doc})
 
@@ -46,6 +62,30 @@ class Options:
         "JITLITE_OPT_BISECT_LIMIT",
         _limit,
         "run only the first N passes of the process: halve N to find the pass at fault",
+    )
+    executor: str = _switch(
+        "profiling",
+        "JITLITE_EXECUTOR",
+        _choice(*EXECUTORS),
+        "how functions are run: profiling (specialise what is called often), legacy (a plan for each kind of "
+        "arguments), simple (one plan), off (no passes, the stack machine)",
+    )
+    tier: str = _switch(
+        "python", "JITLITE_TIER", _choice(*TIERS), "what runs a plan: python (generated Python), stack (the machine)"
+    )
+    specialize_after: int = _switch(
+        64, "JITLITE_SPECIALIZE_AFTER", int, "calls of a function before specialising it is considered"
+    )
+    profiled_runs: int = _switch(1, "JITLITE_PROFILED_RUNS", int, "calls that are profiled before specialising")
+    cached_plans: int = _switch(
+        64, "JITLITE_CACHED_PLANS", int, "plans that the legacy executor keeps for a function, one a kind of arguments"
+    )
+
+    symbolic_gradients: int = _switch(
+        0,
+        "JITLITE_SYMBOLIC_GRADIENTS",
+        int,
+        "have autograd see groups of at least so many operators as one node, with a gradient that is a graph; 0: none",
     )
 
     @staticmethod
@@ -76,6 +116,24 @@ def describe() -> list[tuple[str, str, str]]:
 
 _current: ContextVar[Options | None] = ContextVar("jitlite_options", default=None)
 _from_environment: Options | None = None
+_overriding = 0
+_counting = threading.Lock()
+_listeners: list[Callable[[], None]] = []
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """Have `listener` called whenever switches change somewhere: whoever keeps what they said has to look again."""
+    _listeners.append(listener)
+
+
+def is_overridden() -> bool:
+    """Is some thread inside an `override`? Then what `current` says may differ from thread to thread."""
+    return _overriding > 0
+
+
+def _tell_listeners() -> None:
+    for listener in _listeners:
+        listener()
 
 
 def current() -> Options:
@@ -92,9 +150,25 @@ def current() -> Options:
 @contextmanager
 def override(**changes: Any) -> Iterator[Options]:
     """Within the `with`, the named switches have the given values."""
+    global _overriding
     changed = replace(current(), **changes)
     token = _current.set(changed)
+    with _counting:
+        _overriding += 1
+    _tell_listeners()
     try:
         yield changed
     finally:
+        with _counting:
+            _overriding -= 1
         _current.reset(token)
+        _tell_listeners()
+
+
+def set_globally(**changes: Any) -> Options:
+    """Give the named switches other values for the whole process; gives the switches as they were."""
+    global _from_environment
+    before = Options.from_environment() if _from_environment is None else _from_environment
+    _from_environment = replace(before, **changes)
+    _tell_listeners()
+    return before

@@ -14,12 +14,20 @@ from unittest.mock import patch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Effect
-from jitlite.passes import constant_propagation, cse, dce, folding, lower_simple_tuples
+from jitlite.passes import (
+    constant_pooling,
+    constant_propagation,
+    cse,
+    dce,
+    folding,
+    loop_unrolling,
+    lower_simple_tuples,
+)
 from jitlite.passes.alias import AliasDb
 from jitlite.passes.effects import effect_of, raises_itself
 from jitlite.passes.lower_simple_tuples import elements_read
 from jitlite.passes.rules import peephole as rules
-from jitlite.passes.value_keys import value_key
+from jitlite.passes.value_keys import attributes_key, value_key
 
 
 def _nobody_writes() -> Any:
@@ -121,6 +129,60 @@ def _results_are_rounded() -> Any:
     return patch.object(folding, "_run", rounded)
 
 
+def _arguments_are_swapped() -> Any:
+    inline_call = Graph.inline_call
+
+    def swapped(self: Graph, callee: Graph, arguments: Sequence[Value], visit: Any = None) -> list[Value]:
+        same = len({v.type for v in arguments}) == 1
+        return inline_call(self, callee, arguments[::-1] if same else arguments, visit)
+
+    return patch.object(Graph, "inline_call", swapped)
+
+
+def _pooled_zeros_have_no_sign() -> Any:
+    def unsigned(node: Node) -> object:
+        value = node.attributes.get("value")
+        return (0.0,) if type(value) is float and value == 0.0 else attributes_key(node)
+
+    return patch.object(constant_pooling, "attributes_key", unsigned)
+
+
+def _modes_do_not_matter() -> Any:
+    return patch.object(cse, "changes_modes", lambda node: False)
+
+
+def _loops_run_once() -> Any:
+    return patch.object(cse, "_is_repeated", lambda node, first: False)
+
+
+def _attributes_do_not_count() -> Any:
+    return patch.object(cse, "attributes_key", lambda node: ())
+
+
+def _writes_that_are_read_are_dead() -> Any:
+    return patch.object(dce._Liveness, "_keep_writers", lambda self, writers: False)
+
+
+def _errors_are_zero() -> Any:
+    run = folding._run
+
+    def forgiving(node: Node, args: list[Any]) -> Sequence[Any] | None:
+        found = run(node, args)
+        return [0] if found is None and len(node.outputs) == 1 and node.output.type is T.INT else found
+
+    return patch.object(folding, "_run", forgiving)
+
+
+def _unrolled_values_are_swapped() -> Any:
+    insert_copy = loop_unrolling.insert_copy
+
+    def swapped(graph: Graph, body: Any, values: Sequence[Value]) -> list[Value]:
+        condition, *carried = insert_copy(graph, body, values)
+        return [condition, *(carried[::-1] if len({v.type for v in carried}) == 1 else carried)]
+
+    return patch.object(loop_unrolling, "insert_copy", swapped)
+
+
 _Fault = tuple[str, Callable[[], AbstractContextManager[Any]]]
 
 FAULTS: list[_Fault] = [
@@ -144,5 +206,13 @@ RARE_FAULTS: list[_Fault] = [
     ("random draws are equal", _draws_are_equal),
     ("0.0 is -0.0", _signs_of_zero_are_equal),
     ("NaN equals itself", _nan_equals_itself),
+    ("arguments of an inlined call are swapped", _arguments_are_swapped),
+    ("pooled zeros have no sign", _pooled_zeros_have_no_sign),
+    ("modes do not matter", _modes_do_not_matter),
+    ("what a loop makes is made once", _loops_run_once),
+    ("attributes do not count", _attributes_do_not_count),
+    ("writes that are read are dead", _writes_that_are_read_are_dead),
+    ("what raises is 0", _errors_are_zero),
+    ("values of an unrolled loop are swapped", _unrolled_values_are_swapped),
 ]
 """Faults that need a program made for them, as the golden files have."""

@@ -129,7 +129,10 @@ CASES = [
          lambda *a: a[0] @ a[1] if len(a) == 2 else a[0] @ a[2] + a[1] @ a[3]),
     Case(["prim::MMBatchSide"], [(X, X.t(), X.t() + 1)], lambda x, a, b: (x @ a, x @ b), {"side": 0}),
     Case(["prim::MMBatchSide"], [(X, X.t(), X.t() + 1)], lambda x, a, b: (a @ x, b @ x), {"side": 1}),
-    Case(["prim::profile", "prim::profile_ivalue"], [(1,), (X,), ()], lambda *a: a[0] if a else None),
+    Case(["prim::profile", "prim::profile_ivalue"], [(1,), (X,), ()], lambda *a: a[0] if a else None,
+         {"record": None}),
+    Case(["prim::AsStored"], [(X, X + 1), (X, I.repeat(3, 1).t()), (X[:1], X), (I, I + 0.5)],
+         lambda t, r: t.clone().zero_().add_(r)),
     # oneDNN
     Case(["prim::MKLDNNHardSwish"], [(X,)], F.hardswish),
     Case(["prim::MKLDNNHardSwish_"], [(X,)], lambda x: F.hardswish(x, True)),
@@ -145,6 +148,7 @@ CASES = [
          {"min_val": 1.0, "max_val": 4.0}),
     Case(["prim::mkldnn_convolution"], [(IMAGE, torch.ones(1, 1, 2, 2), None, [2, 2], [1, 1], [1, 1], 1)],
          lambda x, w, b, s, p, d, g: F.conv2d(x, w, b, s, p, d, g)),
+    Case(["prim::BroadcastMKLDNNTensors"], [(X, X + 1), (X, X[:1]), (X[:, :1], X)], torch.broadcast_tensors),
     # numbers
     Case(["aten::FloatImplicit"], NUMBERS, no_number(lambda t: True, float)),
     Case(["aten::ComplexImplicit"], NUMBERS, no_number(lambda t: True, complex)),

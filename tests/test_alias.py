@@ -8,7 +8,7 @@ import pytest
 
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.parser import parse
-from jitlite.passes.alias import AliasDb
+from jitlite.passes.alias import AliasDb, keeps_nothing
 
 
 class Facts:
@@ -248,3 +248,60 @@ def test_the_time_is_about_linear():
         return time.perf_counter() - start
 
     assert seconds(3000) < 5
+
+
+def test_parts_of_a_tensor_are_views_of_it():
+    facts = Facts("""
+graph(%x : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::relu(%x)
+  %p : Tensor, %q : Tensor = prim::ConstantChunk[chunks=2, dim=0](%a)
+  %w : Tensor = aten::add_(%p, %x, %1)
+  %r : Tensor, %s : Tensor = prim::MMBatchSide[side=0](%x, %x, %x)
+  return (%a)""")
+    assert facts.alias("a", "p") and facts.alias("a", "q") and facts.written("a")
+    assert not facts.written("x") and not facts.alias("r", "s") and not facts.alias("r", "x")
+
+
+def test_what_is_only_returned_is_not_seen_when_something_raises():
+    facts = Facts("""
+graph(%x : Tensor, %d : Dict(str, Tensor)):
+  %k : str = prim::Constant[value="k"]()
+  %own : Dict(str, Tensor) = prim::DictConstruct()
+  %a : Tensor = aten::neg(%x)
+   = aten::_set_item(%own, %k, %a)
+  %b : Tensor = aten::relu(%x)
+   = aten::_set_item(%d, %k, %x)
+  %c : Tensor = aten::exp(%x)
+  return (%own, %b, %c)""")
+    first, second = (n for n in facts.graph.nodes if n.kind == "aten::_set_item")
+    assert facts.db.may_swap(first, facts.node("b"))
+    assert not facts.db.may_swap(second, facts.node("c")), "the caller has the dict"
+    assert not facts.db.may_swap(facts.node("a"), facts.node("b")), "either may raise"
+
+
+def test_values_made_later_stand_for_memory_that_is_known():
+    facts = Facts("graph(%x : Tensor):\n  %a : Tensor = aten::relu(%x)\n  return (%a)")
+    old = facts.values["a"]
+    with facts.graph.inserting_before(old.node):
+        new = facts.graph.insert("aten::neg", (facts.values["x"],), (old.type,)).output
+    assert facts.db.may_alias(new, facts.values["x"]), "nothing is known of it yet"
+    facts.db.put_in_place_of(old, new)
+    assert not facts.db.may_alias(new, facts.values["x"]) and facts.db.may_alias(new, old)
+
+
+def test_uses_that_keep_nothing_of_a_container():
+    facts = Facts("""
+graph(%l : Tensor[], %k : Tensor[][], %i : int):
+  %n : int = aten::len(%l)
+  %t : Tensor = aten::cat(%l, %i)
+  %e : Tensor = aten::__getitem__(%l, %i)
+  %a : Tensor[][] = aten::append(%k, %l)
+  %c : Tensor[] = aten::copy(%l)
+  %s : bool = aten::__is__(%l, %l)
+  return (%l)""")
+    kept = {use.user.kind: keeps_nothing(use) for use in facts.values["l"].uses}
+    assert kept == {
+        "aten::len": True, "aten::cat": True, "aten::__getitem__": True, "aten::append": False, "aten::copy": False,
+        "aten::__is__": False, "prim::Return": False,
+    }  # fmt: skip

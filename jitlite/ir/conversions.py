@@ -99,10 +99,6 @@ def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Convers
     return Conversion(result, convert)
 
 
-def _tuple_to_list(type: T.ListType) -> Convert:
-    return lambda graph, range, value: construct_list(graph, range, type, _unpack(graph, range, value))
-
-
 def is_convertible_to_list(actual: Type, wanted: T.ListType) -> bool:
     """Is `actual` the list type, or a tuple whose elements all fit into such a list?"""
     if T.is_subtype(actual, wanted):

@@ -253,10 +253,15 @@ class Node:
     @property
     def op(self) -> ops.Op | None:
         """The operator, resolved from the kind and the types of the inputs; None if there is none."""
-        input_types = tuple(v.type for v in self._inputs)
-        if self._op is None or self._op_types != input_types:
-            self._op = _resolve(self, self._op)
-            self._op_types = input_types
+        known = self._op_types
+        if known is not None and len(known) == len(self._inputs):
+            for value, t in zip(self._inputs, known, strict=True):  # asked for all the time: no tuple is made
+                if value.type is not t:
+                    break
+            else:
+                return self._op
+        self._op = _resolve(self, self._op)
+        self._op_types = tuple(v.type for v in self._inputs)
         return self._op
 
     def set_op(self, op: ops.Op) -> None:

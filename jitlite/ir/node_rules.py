@@ -190,6 +190,15 @@ def _loop(node: Node) -> str | None:
     )
 
 
+def _grad_of(node: Node) -> str | None:
+    fault = _arity(node, None, None, 1)
+    if fault:
+        return fault
+    if node.blocks[0].inputs:
+        return "the block of prim::GradOf has no inputs"
+    return _results(node)
+
+
 def _tuple_construct(node: Node) -> str | None:
     type = node.outputs[0].type if len(node.outputs) == 1 else None
     if not isinstance(type, T.TupleType):
@@ -364,6 +373,7 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::Constant": _constant,
     "prim::If": _if,
     "prim::Loop": _loop,
+    "prim::GradOf": _grad_of,
     "prim::Try": _try,
     "prim::TupleConstruct": _tuple_construct,
     "prim::TupleUnpack": _tuple_unpack,

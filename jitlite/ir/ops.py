@@ -210,6 +210,11 @@ INT_CODES: dict[object, int] = {value: code for values in _INT_CODED.values() fo
 """The code under which a dtype, layout or memory format is written in graph text."""
 
 
+def is_int_coded(declared_type: T.Type) -> bool:
+    """Is it a type whose values are ints in graph text and torch's objects at run time, or the optional of one?"""
+    return (declared_type.element if isinstance(declared_type, T.OptionalType) else declared_type) in _INT_CODED
+
+
 def int_coded(declared_type: T.Type, value: object) -> object:
     """The torch object an int stands for where a ScalarType, Layout or MemoryFormat is wanted."""
     if type(value) is not int:
@@ -224,11 +229,7 @@ def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
     """A callable that takes all arguments by position and gives ints their meaning as dtypes and layouts."""
     names = [a.name for a in schema.arguments if a.kwarg_only]
     first_keyword = len(schema.arguments) - len(names)
-    coded = [
-        (i, a.declared_type)
-        for i, a in enumerate(schema.arguments)
-        if (a.declared_type.element if isinstance(a.declared_type, T.OptionalType) else a.declared_type) in _INT_CODED
-    ]
+    coded = [(i, a.declared_type) for i, a in enumerate(schema.arguments) if is_int_coded(a.declared_type)]
     result = schema.returns[0].declared_type if len(schema.returns) == 1 else T.NONE
     if not names and not coded and result not in _INT_CODED:
         return overload  # type: ignore[no-any-return]

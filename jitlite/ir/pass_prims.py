@@ -9,13 +9,15 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
 import torch.nn.functional as F
 
 from jitlite.ir.ops import Effect, op, op_family
+from jitlite.ir.types import Type
+from jitlite.ir.values import value_has_type
 from jitlite.source import Error
 
 _Tensor = torch.Tensor
@@ -120,10 +122,22 @@ def reduction_sizes(size: list[int], red_axes: list[int], keepdim: bool) -> list
 
 @op("prim::MMTreeReduce(...) -> Tensor")
 def mm_tree_reduce(*tensors: _Tensor) -> _Tensor:
-    """The sum of the products of the left matrices, the first half, with the right ones, the second half."""
+    """The sum of the products of the left matrices, the first half, with the right ones, the second half.
+
+    Where all left ones have one shape and all right ones, it is one product of the matrices put side by side.
+    """
     half = len(tensors) // 2
-    products = (a.mm(b) for a, b in zip(tensors[:half], tensors[half:], strict=True))
-    return functools.reduce(operator.add, products)
+    lefts, rights = tensors[:half], tensors[half:]
+    if _are_alike(lefts) and _are_alike(rights):
+        return torch.cat(lefts, 1).mm(torch.cat(rights, 0))
+    return functools.reduce(operator.add, (a.mm(b) for a, b in zip(lefts, rights, strict=True)))
+
+
+def _are_alike(tensors: tuple[_Tensor, ...]) -> bool:
+    first = tensors[0]
+    return first.dim() == 2 and all(
+        t.shape == first.shape and t.dtype is first.dtype and t.layout is torch.strided for t in tensors
+    )
 
 
 @op("prim::MMBatchSide(...) -> ...")
@@ -134,9 +148,40 @@ def mm_batch_side(single: _Tensor, *others: _Tensor, side: int) -> tuple[_Tensor
 
 @op("prim::profile(...) -> ...", Effect.SIDE)
 @op("prim::profile_ivalue(...) -> ...", Effect.SIDE)
-def profile(*values: Any) -> Any:
-    """The value itself, seen by a profile."""
+def profile(*values: Any, record: Callable[[Any], object] | None = None) -> Any:
+    """The value itself; the profile that the node belongs to, if any, sees it."""
+    if record is not None:
+        record(values[0] if values else None)
     return values[0] if values else None
+
+
+@op("prim::TypeCheck(...) -> ...", Effect.SIDE)
+@op("prim::RequiresGradCheck(...) -> ...", Effect.SIDE)
+def type_check(*tensors: Any, types: Sequence[Type]) -> tuple[Any, ...]:
+    """The tensors themselves, and whether all are of these types: then code made for the types may be run on them."""
+    return *tensors, all(value_has_type(v, t) for v, t in zip(tensors, types, strict=True))
+
+
+def _checked_for_storing(self: _Tensor, result: _Tensor) -> None:
+    if not torch.can_cast(result.dtype, self.dtype):
+        theirs, mine = (torch.empty(0, dtype=t.dtype) for t in (result, self))
+        mine.add_(theirs)  # raises, in torch's words
+    if result.shape != self.shape:
+        raise RuntimeError(
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+
+
+@op("prim::AsStored(Tensor self, Tensor(a) result) -> Tensor(a)")
+def as_stored(self: _Tensor, result: _Tensor) -> _Tensor:
+    """`result` as `self` would hold it after an in-place operation: with its dtype and layout.
+
+    A RuntimeError, as from the in-place operation, where `self` could not hold it.
+    """
+    _checked_for_storing(self, result)
+    if result.dtype == self.dtype and result.stride() == self.stride():
+        return result
+    return torch.empty_like(self, requires_grad=False).copy_(result)
 
 
 # -- oneDNN: the plain function, on tensors in oneDNN's layout or not
@@ -207,10 +252,32 @@ def convolution(
     dilation: list[int],
     groups: int,
 ) -> _Tensor:
-    """The convolution with these arguments."""
-    dense = weight.to_dense() if weight.is_mkldnn else weight
-    none = [0] * len(stride)
-    return _on_mkldnn(torch.convolution)(input, dense, bias, stride, padding, dilation, False, none, groups)
+    """The convolution with these arguments. An input without batch dimension gives a result without one."""
+    if not input.is_mkldnn or not weight.is_mkldnn or input.numel() == 0:
+        dense = weight.to_dense() if weight.is_mkldnn else weight
+        plain = bias.to_dense() if bias is not None and bias.is_mkldnn else bias
+        none = [0] * len(stride)
+        return _on_mkldnn(torch.convolution)(input, dense, plain, stride, padding, dilation, False, none, groups)
+    if input.dim() == weight.dim():
+        return torch.mkldnn_convolution(input, weight, bias, padding, stride, dilation, groups)
+    batch = input.to_dense().unsqueeze(0).to_mkldnn()
+    result = torch.mkldnn_convolution(batch, weight, bias, padding, stride, dilation, groups)
+    return result.to_dense().squeeze(0).to_mkldnn()
+
+
+@op("prim::BroadcastMKLDNNTensors(...) -> ...")
+def broadcast_mkldnn(x: _Tensor, y: _Tensor) -> tuple[_Tensor, _Tensor]:
+    """Both tensors in the shape that they broadcast to; one that has it already is given as it is."""
+    shape = torch.broadcast_shapes(tuple(x.shape), tuple(y.shape))  # type: ignore[no-untyped-call]
+    return _expanded(x, shape), _expanded(y, shape)
+
+
+def _expanded(tensor: _Tensor, shape: tuple[int, ...]) -> _Tensor:
+    if tuple(tensor.shape) == tuple(shape):
+        return tensor
+    dense = tensor.to_dense() if tensor.is_mkldnn else tensor
+    expanded = dense.expand(shape).contiguous()
+    return expanded.to_mkldnn() if tensor.is_mkldnn else expanded
 
 
 # -- other processes
@@ -292,10 +359,7 @@ _MACHINERY: tuple[tuple[str, str], ...] = (
     ("prim::BailOut(...) -> Tensor(a)", "torch.jit's profiling executor"),
     ("prim::BailoutTemplate() -> int", "torch.jit's profiling executor"),
     ("prim::Guard(Tensor(a) t) -> Tensor(a)", "torch.jit's profiling executor"),
-    ("prim::TypeCheck(...) -> ...", "torch.jit's profiling executor"),
-    ("prim::RequiresGradCheck(...) -> ...", "torch.jit's profiling executor"),
     ("prim::FallbackGraph(...) -> ...", "torch.jit's profiling executor"),
-    ("prim::DifferentiableGraph(...) -> ...", "torch.jit's symbolic differentiation"),
     ("prim::FusionGroup(...) -> ...", "torch.jit's fusers"),
     ("prim::TensorExprGroup(...) -> ...", "torch.jit's fusers"),
     ("prim::TensorExprDynamicGroup(...) -> ...", "torch.jit's fusers"),
@@ -305,7 +369,6 @@ _MACHINERY: tuple[tuple[str, str], ...] = (
     ("prim::StaticSubgraph(...) -> ...", "torch's static runtime"),
     ("prim::StaticRuntimeCopyOuts(...) -> ...", "torch's static runtime"),
     ("prim::ConstantMKLDNNTensor(...) -> ...", "torch.jit's conversion to oneDNN"),
-    ("prim::BroadcastMKLDNNTensors(...) -> ...", "torch.jit's conversion to oneDNN"),
 )
 """Schema, and what makes nodes of this kind."""
 

@@ -29,6 +29,7 @@ def _by_kind(name: str) -> Callable[..., Any]:
     def call(*operands: _Number) -> _Number:
         return (complex_ if any(isinstance(a, complex) for a in operands) else real)(*operands)
 
+    call.for_reals = real  # type: ignore[attr-defined]  # for those who know that no operand is complex
     return call
 
 

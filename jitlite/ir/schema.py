@@ -367,13 +367,19 @@ class TypeParser:
         return t if isinstance(t, T.InterfaceType) else T.InterfaceType.of(name)
 
     def _shape_follows(self) -> bool:
-        """Is the bracket behind `Tensor` a shape and not an alias mark? A mark is `(a!`, `(a|b`, `(*` or `(a ->`."""
+        """Is the bracket behind `Tensor` a shape and not an alias mark? A mark is `(a!`, `(a|b`, `(*` or `(a ->`.
+
+        `(*)` is a mark in a schema only.
+        """
         rest = self.text[self.position :]
-        return bool(re.match(r"\((\d|\*,|\)|strides=|requires_grad=|device=)", rest))
+        if not self.variables and re.match(r"\(\s*\*\s*\)", rest):
+            return True
+        return bool(re.match(r"\((\d|\*,|SS\(|\)|strides=|requires_grad=|device=)", rest))
 
     def _tensor_type(self, dtype: object) -> Type:
         fields: dict[str, object] = {}
         sizes: list[int | None] = []
+        symbols: list[int | None] = []
         has_sizes = False
         if self.peek() != "(":
             return T.TensorType.of(dtype)  # type: ignore[arg-type]
@@ -388,13 +394,23 @@ class TypeParser:
                 return
             has_sizes = True
             sizes.append(int(token) if token.isdigit() else None)
+            symbols.append(self._symbol() if token == "SS" else None)
 
         self.list_of(item, ")")
         if not fields and not sizes:
             has_sizes = True  # `Long()` is rank 0
         if fields.get("strides") is not None:
             has_sizes = True
-        return T.TensorType.of(dtype, sizes if has_sizes else None, **fields)  # type: ignore[arg-type]
+        return T.TensorType.of(dtype, sizes if has_sizes else None, symbols=symbols, **fields)  # type: ignore[arg-type]
+
+    def _symbol(self) -> int:
+        """The number in the brackets of `SS(-2)`."""
+        self.expect("(")
+        token = self.next()
+        self.expect(")")
+        if not re.fullmatch(r"-[1-9]\d*", token):
+            self.fail(f"a symbol is SS(-1), SS(-2) and so on, not SS({token})")
+        return -int(token)
 
     def _tensor_field(self, name: str) -> object:
         if name == "strides":

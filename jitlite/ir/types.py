@@ -172,14 +172,17 @@ class TensorType(Type):
     """A tensor, with what is known about it.
 
     `sizes` is None when the rank is unknown, else one entry a dimension, None where unknown. `strides` likewise.
+    `symbols` has an entry for each dimension too: dimensions of one graph that have the same number there have the same
+    size in every run (a number above 0, written `SS(-number)`); None where nothing is said, or where the size is known.
     """
 
-    __slots__ = ("device", "dtype", "requires_grad", "sizes", "strides")
+    __slots__ = ("device", "dtype", "requires_grad", "sizes", "strides", "symbols")
     dtype: torch.dtype | None
     device: torch.device | None
     requires_grad: bool | None
     sizes: tuple[int | None, ...] | None
     strides: tuple[int | None, ...] | None
+    symbols: tuple[int | None, ...] | None
 
     @classmethod
     def of(
@@ -189,11 +192,16 @@ class TensorType(Type):
         strides: Iterable[int | None] | None = None,
         device: torch.device | None = None,
         requires_grad: bool | None = None,
+        symbols: Iterable[int | None] | None = None,
     ) -> TensorType:
         sizes = None if sizes is None else tuple(sizes)
         strides = None if strides is None else tuple(strides)
-        key = (dtype, sizes, strides, device, requires_grad)
-        return cls._intern(key, dtype=dtype, sizes=sizes, strides=strides, device=device, requires_grad=requires_grad)
+        named = () if symbols is None else tuple(symbols)
+        symbols = named if any(named) else None
+        key = (dtype, sizes, strides, device, requires_grad, symbols)
+        return cls._intern(
+            key, dtype=dtype, sizes=sizes, strides=strides, device=device, requires_grad=requires_grad, symbols=symbols
+        )
 
     @classmethod
     def from_tensor(cls, tensor: torch.Tensor) -> TensorType:
@@ -206,7 +214,9 @@ class TensorType(Type):
         name = "Tensor" if self.dtype is None else DTYPE_NAMES[self.dtype]
         details = []
         if self.sizes is not None:
-            details.append(", ".join("*" if s is None else str(s) for s in self.sizes))
+            symbols = self.symbols or (None,) * len(self.sizes)
+            shown_sizes = zip(self.sizes, symbols, strict=True)
+            details.append(", ".join(f"SS(-{n})" if n else "*" if s is None else str(s) for s, n in shown_sizes))
         if self.strides is not None and self.sizes:
             details.append(f"strides=[{', '.join('*' if s is None else str(s) for s in self.strides)}]")
         if self.requires_grad is not None:
@@ -214,8 +224,7 @@ class TensorType(Type):
         if self.device is not None:
             details.append(f"device={self.device}")
         shown = ", ".join(d for d in details if d)
-        bracketed = bool(details) or (self.dtype is not None)
-        return (f"{name}({shown})" if bracketed else name), "Tensor"
+        return (f"{name}({shown})" if details else name), "Tensor"
 
 
 TENSOR = TensorType.of()
@@ -627,10 +636,18 @@ def _may_replace(found: Any, wanted: Any) -> bool:
 
 
 def _tensor_refines(sub: TensorType, sup: TensorType) -> bool:
-    return all(
+    whole = all(
         getattr(sup, name) is None or getattr(sup, name) == getattr(sub, name)
-        for name in ("dtype", "device", "requires_grad", "sizes", "strides")
+        for name in ("dtype", "device", "requires_grad")
     )
+    return whole and _refine_each(sub.sizes, sup.sizes) and _refine_each(sub.strides, sup.strides)
+
+
+def _refine_each(sub: tuple[int | None, ...] | None, sup: tuple[int | None, ...] | None) -> bool:
+    """Does `sub` say all that `sup` says of each dimension? Symbols mean something in one graph: they do not count."""
+    if sup is None:
+        return True
+    return sub is not None and len(sub) == len(sup) and all(b is None or a == b for a, b in zip(sub, sup, strict=True))
 
 
 def _tuple_is_subtype(sub: TupleType, sup: TupleType) -> bool:
@@ -720,7 +737,9 @@ def _merge_tensors(a: TensorType, b: TensorType) -> TensorType:
             return None
         return tuple(p if p == q else None for p, q in zip(x, y, strict=True))
 
-    return TensorType.of(agree("dtype"), agree_each("sizes"), agree("strides"), agree("device"), agree("requires_grad"))
+    sizes = agree_each("sizes")
+    symbols = None if sizes is None or a.symbols is None or b.symbols is None else agree_each("symbols")
+    return TensorType.of(agree("dtype"), sizes, agree("strides"), agree("device"), agree("requires_grad"), symbols)
 
 
 def unify_all(types: Iterable[Type], *, default_to_union: bool = False) -> Type | None:

@@ -215,3 +215,16 @@ def called_function(node: Node) -> Function | None:
     else:
         return None
     return found if isinstance(found, Function) else None
+
+
+def called_functions(graph: Graph) -> list[Function]:
+    """The functions that a graph calls, and those that these call, each once."""
+    found: dict[Function, None] = {}
+    todo = [graph]
+    while todo:
+        for node in todo.pop().all_nodes():
+            callee = called_function(node)
+            if callee is not None and callee not in found:
+                found[callee] = None
+                todo.append(callee.graph)
+    return list(found)

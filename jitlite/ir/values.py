@@ -137,7 +137,12 @@ def _class_check(t: T.ClassType) -> Check:
         return lambda value: type(value) is t.python_class
     if t.python_class is not None:
         return _instance_of(t.python_class)
-    return lambda value: class_type_of(value) is t or qualified_name(type(value)) == t.qualified_name
+    return lambda value: class_type_of(value) is t or _class_name(value) == t.qualified_name
+
+
+def _class_name(value: object) -> str:
+    """The qualified name of the class of an object, also of one that a library defines in C++."""
+    return str(value._type()) if isinstance(value, torch.ScriptObject) else qualified_name(type(value))
 
 
 def _interface_check(t: T.InterfaceType) -> Check:
@@ -197,6 +202,8 @@ def _type_of_object(value: object) -> Type:
         return T.AwaitType.of(T.ANY)
     if type(value).__module__ in ("builtins", "numpy") or (callable(value) and not isinstance(value, torch.nn.Module)):
         return T.PY_OBJECT
+    if isinstance(value, torch.ScriptObject):
+        return T.ClassType.of(_class_name(value))
     found = class_type_of(value)
     return found or T.ClassType.of(qualified_name(type(value)), type(value), isinstance(value, torch.nn.Module))
 

@@ -31,6 +31,7 @@ from jitlite.passes.aliasing_ops import (
     has_variables,
     is_open,
     observes_identity,
+    only_makes,
     results_may_be_inputs,
     unmarked_writes,
 )
@@ -114,9 +115,10 @@ class AliasDb:
 
     def may_contain_alias(self, a: Value | Iterable[Value], b: Value | Iterable[Value]) -> bool:
         """May something reachable from `a` be reachable from `b`?"""
-        return bool(self._all_reachable(a) & self._all_reachable(b))
+        return bool(self.all_reachable(a) & self.all_reachable(b))
 
-    def _all_reachable(self, values: Value | Iterable[Value]) -> Locations:
+    def all_reachable(self, values: Value | Iterable[Value]) -> Locations:
+        """The locations of values and of all they may hold."""
         found = 0
         for value in (values,) if isinstance(values, Value) else values:
             found |= self.reachable(value)
@@ -128,7 +130,14 @@ class AliasDb:
 
     def has_writers(self, values: Value | Iterable[Value]) -> bool:
         """Does any node of the graph write something reachable from the values?"""
-        return bool(self._all_reachable(values) & self._written)
+        return bool(self.all_reachable(values) & self._written)
+
+    def writes_own(self, value: Value) -> bool:
+        """Does any node write the object made for this value, so far as the graph tells?
+
+        A constant is made once and may be an object of the surroundings: a write to one of those does not count here.
+        """
+        return bool(self._own.get(value, 0) & self._written)
 
     def escapes(self, value: Value) -> bool:
         """Could somebody other than its readers in the graph get hold of the object made for this value?
@@ -162,6 +171,19 @@ class AliasDb:
             if self.escapes(old):
                 self._escaped |= self._own.get(new, 0)
 
+    @property
+    def held(self) -> Locations:
+        """What lists, dicts, objects and the surroundings may hold."""
+        return self._heap
+
+    def of_kinds(self, kinds: int) -> Locations:
+        """All locations of tensors, lists, dicts or other objects."""
+        return self._mask(kinds)
+
+    def put_in_place_of(self, old: Value, new: Value) -> None:
+        """Take note of a value made later that is, or holds, no more than `old` may (and memory nobody else knows)."""
+        self._points[new] = self._points.get(old, self._everything)
+
     # -- questions about nodes
 
     def writes(self, node: Node) -> Locations:
@@ -181,11 +203,11 @@ class AliasDb:
         """What the node, or one in it, may read: everything reachable from its inputs."""
         found = self._read_cache.get(node)
         if found is None:
-            found = self._all_reachable(node.inputs)
+            found = self.all_reachable(node.inputs)
             for block in node.blocks:
                 for inner in block.nodes:
                     found |= self.reads(inner)
-                found |= self._all_reachable(block.outputs)
+                found |= self.all_reachable(block.outputs)
             self._read_cache[node] = found
         return found
 
@@ -216,6 +238,10 @@ class AliasDb:
         for moved in reversed(group or ()):
             moved.move_before(target)
         return group is not None
+
+    def may_swap(self, first: Node, second: Node) -> bool:
+        """May `second`, which runs after `first` in the same block, run before it?"""
+        return not self._are_ordered(second, first, True, False)
 
     def _group(self, node: Node, target: Node, forward: bool, errors_may_swap: bool) -> list[Node] | None:
         """The nodes to move, nearest to the target last; None where they may not. `errors_may_swap`: of two nodes that
@@ -258,8 +284,15 @@ class AliasDb:
         return (raises_a and seen_b) or (raises_b and seen_a)
 
     def _is_seen(self, node: Node, caught: bool) -> bool:
-        """May somebody see what the node writes when the next one raises? With `caught`, who handles that may."""
-        return bool(self.writes(node)) if caught else self.writes_visibly(node)
+        """May somebody see what the node writes when the next one raises? With `caught`, who handles that may.
+
+        What the graph only returns is not seen then.
+        """
+        return bool(self.writes(node) & (self._everything if caught else self._heap))
+
+    def must_precede(self, first: Node, second: Node, *, errors_may_swap: bool = False) -> bool:
+        """Must `first`, which runs before `second` in the same block, go on doing so?"""
+        return self._are_ordered(second, first, True, errors_may_swap)
 
     # -- locations
 
@@ -340,7 +373,7 @@ class AliasDb:
                 analyze(self, node)
             else:
                 self._analyze_operator(node)
-            if observes_identity(node):
+            if node.kind not in _UNOBSERVING and observes_identity(node):
                 self._observed += [v for v in node.inputs if kinds_of(v.type)]
 
     def _analyze_if(self, node: Node) -> None:
@@ -379,25 +412,9 @@ class AliasDb:
             self._escape(node.inputs)
 
     def _keeps_nothing(self, use: Use) -> bool:
-        """Does the use of a container neither change it, nor keep it or what it holds anywhere?"""
-        user, offset = use
-        if user.kind == "prim::Return":
-            return user.block is self._graph.block
-        if _is_item_read(user):
-            return offset == 0
-        if user.kind == "prim::Print":
-            return True
-        resolved = user.op
-        if resolved is None or resolved.effect not in (Effect.PURE, Effect.STATE, Effect.RANDOM):
-            return False
-        if offset >= len(resolved.schema.arguments) or results_may_be_inputs(resolved):
-            return False
-        argument = resolved.schema.arguments[offset]
-        if argument.alias or argument.element_alias or is_open(argument.declared_type):
-            return False
-        return not any(contained_kinds(o.type) for o in user.outputs) and (
-            not has_variables(resolved) or not any(kinds_of(o.type) for o in user.outputs)
-        )
+        if use.user.kind == "prim::Return":
+            return use.user.block is self._graph.block
+        return keeps_nothing(use)
 
     def _analyze_item(self, node: Node) -> None:
         """Elements read from a container."""
@@ -413,6 +430,11 @@ class AliasDb:
     def _analyze_nothing(self, node: Node) -> None:
         for output in node.outputs:
             self._points.setdefault(output, 0)
+
+    def _analyze_views(self, node: Node) -> None:
+        for output in node.outputs:
+            self._make(output)
+            self._flow(output, node.inputs)
 
     def _analyze_new(self, node: Node) -> None:
         for output in node.outputs:
@@ -452,6 +474,10 @@ class AliasDb:
             self._analyze_schema(node, resolved)
 
     def _analyze_schema(self, node: Node, resolved: Op) -> None:
+        if only_makes(resolved):
+            for output in node.outputs:
+                self._make(output)
+            return
         bound: dict[str, list[Value]] = {}
         for argument, value in zip(resolved.schema.arguments, node.inputs, strict=False):
             for info, deep in ((argument.alias, False), (argument.element_alias, True)):
@@ -505,6 +531,8 @@ class AliasDb:
 
 _SAME_VALUE = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"})
 
+_UNOBSERVING = frozenset({"prim::Constant", "prim::If", "prim::Loop", "prim::ListConstruct", "prim::TupleConstruct"})
+
 _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::If": AliasDb._analyze_if,
     "prim::Try": AliasDb._analyze_if,
@@ -519,12 +547,35 @@ _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::DictConstruct": AliasDb._analyze_container,
     "prim::CreateObject": AliasDb._analyze_new,
     "prim::tolist": AliasDb._analyze_new,
+    "prim::MMBatchSide": AliasDb._analyze_new,
+    "prim::ConstantChunk": AliasDb._analyze_views,
+    "prim::FunctionalGraph": AliasDb._analyze_views,
     "prim::GetAttr": AliasDb._analyze_item,
     "prim::SetAttr": AliasDb._analyze_set_attribute,
     "prim::isinstance": AliasDb._analyze_nothing,
     "prim::Print": AliasDb._analyze_nothing,
     "prim::RaiseException": AliasDb._analyze_nothing,
 }
+
+
+def keeps_nothing(use: Use) -> bool:
+    """Does the use of a container neither change it, nor keep it or what it holds anywhere, nor ask who it is?"""
+    user, offset = use
+    if _is_item_read(user):
+        return offset == 0
+    if user.kind == "prim::Print":
+        return True
+    resolved = user.op
+    if resolved is None or resolved.effect not in (Effect.PURE, Effect.STATE, Effect.RANDOM):
+        return False
+    if offset >= len(resolved.schema.arguments) or results_may_be_inputs(resolved):
+        return False
+    argument = resolved.schema.arguments[offset]
+    if argument.alias or argument.element_alias or is_open(argument.declared_type):
+        return False
+    return not any(contained_kinds(o.type) for o in user.outputs) and (
+        not has_variables(resolved) or not any(kinds_of(o.type) for o in user.outputs)
+    )
 
 
 def _is_item_read(node: Node) -> bool:

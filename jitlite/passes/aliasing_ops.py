@@ -38,6 +38,9 @@ _IDENTITY_OBSERVERS = frozenset({
 })  # fmt: skip
 """Operators that tell apart two objects of equal value."""
 
+_SAME_VALUE = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"})
+"""Operators that give their input."""
+
 _ELEMENT_COMPARISONS = frozenset({
     "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::index", "aten::count",
     "aten::remove", "aten::__contains__",
@@ -75,6 +78,17 @@ def has_variables(op: Op) -> bool:
     """Does the schema use type variables or Any, so that one value may go through it unmarked?"""
     schema = op.schema
     return any(T.has_variables(a.type) or a.type is T.ANY for a in (*schema.arguments, *schema.returns))
+
+
+@cache
+def only_makes(op: Op) -> bool:
+    """Are all results new objects, and inputs neither written nor kept? So it is with most operators."""
+    schema = op.schema
+    if schema.is_mutable or has_variables(op) or results_may_be_inputs(op) or schema.name in _SAME_VALUE:
+        return False
+    if any(a.alias or a.element_alias for a in (*schema.arguments, *schema.returns)):
+        return False
+    return schema.argument_index("running_mean") is None
 
 
 def is_open(t: Type) -> bool:

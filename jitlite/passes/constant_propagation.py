@@ -20,13 +20,14 @@ A node is folded by calling its operator. It stays where
 - the result is large, or of another type than the graph says (an int where a float is expected).
 
 A `prim::If` with a constant condition gives way to the block that is taken, a `prim::Try` whose body cannot raise to
-that, a `prim::Loop` that never runs to its start values. Outputs that are the same value either way, or equal
-constants, become that value; a carried value that the body hands on unchanged is the start value. Dead code is
+that, a `prim::Loop` that never runs to its start values. Outputs that are the same value either way (refined or not),
+or equal constants, become that value; a carried value that the body hands on unchanged is the start value. Dead code is
 eliminated at the end if anything changed.
 """
 
 from __future__ import annotations
 
+from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.passes.alias import AliasDb
 from jitlite.passes.dce import eliminate_dead_code, erase_branch_output, erase_carried
@@ -136,6 +137,9 @@ class _Propagator:
         first, second = (block.outputs[position] for block in node.blocks)
         if first is second:
             return first
+        same = _before_casts(first)
+        if same is _before_casts(second) and not self.immutable_only:
+            return same if T.is_subtype(same.type, node.outputs[position].type) else None
         if not (is_constant(first) and is_constant(second)) or first.type is not second.type:
             return None
         if reachable_kinds(first.type) or "name" in first.node.attributes:
@@ -167,6 +171,13 @@ class _Propagator:
                 parameter.replace_all_uses_with(start)
                 erase_carried(node, position)
                 self.changed = True
+
+
+def _before_casts(value: Value) -> Value:
+    """The value itself, as it was before refinement gave it other types."""
+    while value.node.kind == "prim::unchecked_cast":
+        value = value.node.input
+    return value
 
 
 def _put_in_place(node: Node, taken: Block) -> None:

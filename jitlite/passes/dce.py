@@ -42,25 +42,18 @@ class _Liveness:
         self.nodes: set[Node] = set()
         self._values: set[Value] = set()
         self._pending: list[Value] = []
-        self._db = AliasDb(graph)
-        self._read = 0
-        self._keep_values(graph.outputs)
         writers: list[Node] = []
+        self._keep_values(graph.outputs)
         for node in graph.all_nodes():
-            if self._is_root(node):
+            if effect_of(node) in (Effect.SIDE, Effect.RANDOM) or raises_itself(node):
                 self._keep(node)
-            elif not node.blocks and self._db.writes(node):
+            elif node.op is not None and node.op.schema.is_mutable:
                 writers.append(node)
             if node.kind == "prim::Loop":
                 self._keep_carried(node)
         self._propagate()
-        while self._keep_writers(writers):
-            self._propagate()
-
-    def _is_root(self, node: Node) -> bool:
-        if effect_of(node) in (Effect.SIDE, Effect.RANDOM) or raises_itself(node):
-            return True
-        return not node.blocks and self._db.writes_visibly(node)
+        if writers:  # most graphs have none that could go, and do without the analysis
+            self._keep_writers(AliasDb(graph), writers)
 
     def _keep_carried(self, loop: Node) -> None:
         """What the next round needs: the condition, and the carried values that are read in the body."""
@@ -72,11 +65,21 @@ class _Liveness:
             if parameter.has_uses
         )
 
-    def _keep_writers(self, writers: list[Node]) -> bool:
-        found = [node for node in writers if node not in self.nodes and self._db.writes(node) & self._read]
-        for node in found:
-            self._keep(node)
-        return bool(found)
+    def _keep_writers(self, db: AliasDb, writers: list[Node]) -> None:
+        """Keep what writes memory that somebody outside, or what stays, reads."""
+        found = [node for node in writers if db.writes_visibly(node)]
+        read = 0
+        seen: set[Value] = set()
+        while True:
+            for node in found:
+                self._keep(node)
+            self._propagate()
+            for value in self._values - seen:
+                read |= db.reachable(value)
+            seen |= self._values
+            found = [node for node in writers if node not in self.nodes and db.writes(node) & read]
+            if not found:
+                return
 
     def _keep(self, node: Node) -> None:
         while node not in self.nodes:
@@ -95,7 +98,6 @@ class _Liveness:
     def _propagate(self) -> None:
         while self._pending:
             value = self._pending.pop()
-            self._read |= self._db.reachable(value)
             maker = value.node
             if maker.kind == "prim::Param":
                 self._keep_start(value)

@@ -31,11 +31,6 @@ def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
     return holds(node) or any(any_inside(inner, holds) for block in node.blocks for inner in block.nodes)
 
 
-def has_side_effects(node: Node) -> bool:
-    """Does the node, or one in it, do what is seen from outside (writes to memory not counted)?"""
-    return any_inside(node, lambda n: effect_of(n) in (Effect.SIDE, Effect.RANDOM))
-
-
 def changes_modes(node: Node) -> bool:
     """Might equal tensor computations before and after the node differ, because it sets a mode?"""
     return any_inside(node, lambda n: effect_of(n) is Effect.SIDE and n.kind not in _MODELESS)
@@ -74,8 +69,3 @@ def is_protected(node: Node) -> bool:
             return True
         block = block.owner.block
     return False
-
-
-def must_run(node: Node) -> bool:
-    """Must the node run even if nobody uses its outputs? Writes to memory are the alias analysis' to judge."""
-    return any_inside(node, lambda n: effect_of(n) in (Effect.SIDE, Effect.RANDOM) or raises_itself(n))

@@ -11,7 +11,7 @@ left alone, and so is what is no compiled function. The constants of inlined fun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.unit import Function, called_function
@@ -31,6 +31,16 @@ def inline_calls(graph: Graph) -> bool:
         copied = _inline(graph, call, function)
         pending += [node for node in copied if _callee(node, recursive) is not None]
     return changed
+
+
+def inline_only(graph: Graph, functions: Collection[Function]) -> bool:
+    """Inline the calls of these functions, which call nothing that is compiled, and leave the others."""
+    calls = [node for node in graph.all_nodes() if called_function(node) in functions]
+    for call in calls:
+        function = called_function(call)
+        assert function is not None
+        _inline(graph, call, function)
+    return bool(calls)
 
 
 def _callee(node: Node, recursive: dict[Function, bool]) -> Function | None:

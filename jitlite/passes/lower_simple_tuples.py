@@ -27,7 +27,9 @@ def lower_simple_tuples(graph: Graph) -> bool:
                 output.replace_all_uses_with(element)
             node.destroy()
             changed = True
-    return eliminate_dead_code(graph) or changed
+    if changed:
+        eliminate_dead_code(graph)
+    return changed
 
 
 def elements_read(graph: Graph, node: Node) -> list[Value] | None:

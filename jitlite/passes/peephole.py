@@ -6,9 +6,13 @@
     %4 : Tensor = aten::__getitem__(%l, %zero)
     return (%3, %4)
 
-The rules are in `rules/peephole.py`: int arithmetic with 0 and 1, `x is None` decided by type, casts and unwraps that
-do nothing, `True if c else False`, items and lengths of lists and dicts that nobody writes, facts that tensor types
-tell, tensors that are others again. The pass runs until no rule applies.
+The rules are in `rules/peephole.py` and `rules/peephole_tensors.py`: int arithmetic with 0 and 1, truth values, `x is
+None` decided by type, casts and unwraps that do nothing, `True if c else False`, items and lengths of lists and dicts
+that nobody writes, facts that tensor types tell, tensors that are others again. The pass runs until no rule applies;
+then dead code is eliminated.
+
+The types of tensors are believed. Front ends give tensors types without details; details come from guards, which have
+looked at the tensor, and from passes that derive them from guarded ones.
 
 A rule replaces a node only by values that are equal to the last bit; a node that would have raised stays. New lists
 stay new lists. A tensor stands in for a new equal one only if nobody writes or gets hold of either.
@@ -17,37 +21,63 @@ stay new lists. A tensor stands in for a new equal one only if nobody writes or 
 from __future__ import annotations
 
 from jitlite.ir import types as T
+from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.passes.alias import AliasDb
+from jitlite.passes.dce import eliminate_dead_code
+from jitlite.passes.loop_copies import ends_a_loop
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.rules.peephole import RULES, Context
+from jitlite.passes.rules.context import Context, Table
+from jitlite.passes.rules.peephole import CONTAINERS, NUMBERS, TRUTH, TYPES
+from jitlite.passes.rules.peephole_tensors import BY_TYPE, FACTS, SAME, VIEWS
+
+SHAPELESS = (NUMBERS, TRUTH, TYPES, CONTAINERS, SAME, VIEWS)
+"""Tables of rules that hold whatever is known of tensors."""
+
+
+def _by_kind(*tables: Table) -> Table:
+    return {kind: tuple(rule for table in tables for rule in table.get(kind, ())) for table in tables for kind in table}
+
+
+_ALL = _by_kind(*SHAPELESS, FACTS, BY_TYPE)
+_WITHOUT_SHAPES = _by_kind(*SHAPELESS)
 
 
 @graph_pass
 def simplify(graph: Graph) -> bool:
     """Apply the rules until none applies."""
+    return peephole(graph)
+
+
+def peephole(graph: Graph, *, disable_shape_peepholes: bool = False) -> bool:
+    """Apply the rules until none applies; without those that read tensor types if so asked."""
+    rules = _WITHOUT_SHAPES if disable_shape_peepholes else _ALL
     changed = False
-    while _block(graph.block, Context(graph, AliasDb(graph))):
+    while _block(graph.block, Context(graph, AliasDb(graph)), rules):
         changed = True
+    if changed:
+        eliminate_dead_code(graph)
     return changed
 
 
-def _block(block: Block, context: Context) -> bool:
+def _block(block: Block, context: Context, rules: Table) -> bool:
     changed = False
     for node in block.nodes:
         for inner in node.blocks:
-            changed = _block(inner, context) or changed
+            changed = _block(inner, context, rules) or changed
         with context.graph.inserting_before(node):
             changed = _none_outputs(node, context) or changed
             if node.kind == "prim::If":
                 changed = _condition_again(node, context) or changed
+                changed = _without_none(node) or changed
+                changed = _same_value(node) or changed
             else:
-                changed = _apply_rules(node, context) or changed
+                changed = _apply_rules(node, context, rules) or changed
     return changed
 
 
-def _apply_rules(node: Node, context: Context) -> bool:
-    for rule in RULES.get(node.kind, ()):
+def _apply_rules(node: Node, context: Context, rules: Table) -> bool:
+    for rule in rules.get(node.kind, ()):
         values = rule(node, context)
         if values is not None:
             for output, value in zip(node.outputs, values, strict=True):
@@ -55,6 +85,45 @@ def _apply_rules(node: Node, context: Context) -> bool:
             node.destroy()
             return True
     return False
+
+
+def _without_none(node: Node) -> bool:
+    """An output that is None in neither block has the narrower type."""
+    changed = False
+    for position, output in enumerate(node.outputs):
+        first, second = (block.outputs[position].type for block in node.blocks)
+        if T.may_be_none(output.type) and not (T.may_be_none(first) or T.may_be_none(second)):
+            unified = T.unify(first, second)
+            if unified is not None and not T.may_be_none(unified) and T.is_subtype(unified, output.type):
+                output.type = unified
+                changed = True
+    return changed
+
+
+_CASTS = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional"})
+
+
+def _same_value(node: Node) -> bool:
+    """What is one value in both blocks, but for what its type is known to be there, is that value.
+
+    Nobody reads a `prim::Uninitialized`, so it may be any value.
+    """
+    changed = False
+    for position, output in enumerate(node.outputs):
+        first, second = (_without_casts(block.outputs[position]) for block in node.blocks)
+        if first.node.kind == "prim::Uninitialized":
+            first = second
+        same = first is second or second.node.kind == "prim::Uninitialized"
+        if same and output.has_uses and may_use(node, first) and T.is_subtype(first.type, output.type):
+            output.replace_all_uses_with(first)
+            changed = True
+    return changed
+
+
+def _without_casts(value: Value) -> Value:
+    while value.node.kind in _CASTS:
+        value = value.node.input
+    return value
 
 
 def _none_outputs(node: Node, context: Context) -> bool:
@@ -68,10 +137,13 @@ def _none_outputs(node: Node, context: Context) -> bool:
 
 
 def _condition_again(node: Node, context: Context) -> bool:
-    """`True if c else False` is c, `False if c else True` is not c."""
+    """`True if c else False` is c, `False if c else True` is not c.
+
+    What ends a loop in one branch stays: a loop is left faster from the branch than by a condition.
+    """
     changed = False
     for position, output in enumerate(node.outputs):
-        if not output.has_uses:
+        if not output.has_uses or (node.next is None and ends_a_loop(output)):
             continue
         first, second = (constant_of(block.outputs[position], None) for block in node.blocks)
         if first is True and second is False:  # not 1 and 0, which equal them

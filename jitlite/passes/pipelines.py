@@ -5,42 +5,117 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jitlite.ir.graph import Graph
-from jitlite.passes.registry import PassHook, run
+from jitlite.passes.registry import PassHook, find, run
+
+_LARGE = 400
+_LITTLE = 0.05
+"""A large graph that a round has made smaller by less than this part is not worth another one."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Passes `once`, then `repeated` until nothing changes (at most `rounds` times), then `last`."""
+    """Passes `once`, then `repeated` until nothing changes (at most `rounds` times), then the pipeline `loops` if the
+    graph has a loop, then `last`. Of a large graph, rounds that would change little are left out.
+    """
 
     once: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     rounds: int = 8
+    loops: Pipeline | None = None
+    is_follow_up: bool = False
+    """Is what is repeated left out where the passes before it change nothing, or little of a large graph?"""
 
     def __call__(self, graph: Graph, hook: PassHook | None = None) -> bool:
         """Run the pipeline; says whether it changed the graph."""
         around = PassHook.from_options() if hook is None else hook
+        before = _size(graph) if self.is_follow_up else 0
         changed = run(graph, self.once, around)
-        for _ in range(self.rounds if self.repeated else 0):
-            if not run(graph, self.repeated, around):
-                break
-            changed = True
+        if not self.is_follow_up or (changed and not _is_little(before, _size(graph))):
+            changed = self._repeat(graph, around) or changed
+        if self.loops is not None and any(node.kind == "prim::Loop" for node in graph.all_nodes()):
+            changed = self.loops(graph, around) or changed
         return run(graph, self.last, around) or changed
+
+    def _repeat(self, graph: Graph, hook: PassHook) -> bool:
+        changed, size = False, _size(graph)
+        for _ in range(self.rounds if self.repeated else 0):
+            if not run(graph, self.repeated, hook):
+                break
+            changed, before, size = True, size, _size(graph)
+            if _is_little(before, size):
+                break
+        return changed
 
     @property
     def passes(self) -> tuple[str, ...]:
         """The names of the passes it is made of."""
-        return self.once + self.repeated + self.last
+        return self.once + self.repeated + (self.loops.passes if self.loops else ()) + self.last
+
+
+def _is_little(before: int, after: int) -> bool:
+    return before > _LARGE and before * (1 - _LITTLE) < after
+
+
+def _size(graph: Graph) -> int:
+    return sum(1 for _ in graph.all_nodes())
 
 
 CLEANUP = Pipeline(
-    once=("lower_simple_tuples", "constant_propagation_immutable", "constant_pooling", "canonicalize_outputs"),
+    once=("lower_simple_tuples", "dce", "constant_propagation_immutable", "constant_pooling", "canonicalize_outputs"),
 )
 """After the front end: the graph that users see."""
 
-OPTIMIZE = Pipeline(
-    once=("inline",),
-    repeated=("lower_simple_tuples", "constant_propagation", "peephole", "cse", "dce"),
-    last=("constant_pooling",),
+_ROUND = ("lower_simple_tuples", "constant_propagation", "peephole", "cse", "dce")
+
+_LOOPS = Pipeline(
+    once=("counted_loops", "thread_jumps", "load_elimination", "hoist_loop_invariants"),
+    repeated=_ROUND,
+    rounds=2,
+    is_follow_up=True,
 )
+
+OPTIMIZE = Pipeline(once=("inline",), repeated=_ROUND, loops=_LOOPS, last=("constant_pooling",))
 """Before a graph is run."""
+
+SPECIALIZE = Pipeline(repeated=("shapes", *_ROUND), last=("constant_pooling",))
+"""After types of inputs have become known in an optimized graph."""
+
+GRADIENT = Pipeline(
+    once=("specialize_autogradzero", "lower_grad_of"), repeated=("shapes", *_ROUND), last=("constant_pooling",)
+)
+"""The gradient of a group of operators."""
+
+PHASES: dict[str, Pipeline] = {
+    "inline": Pipeline(
+        once=("inline", "specialize_autogradzero", "lower_grad_of", "lower_simple_tuples", "constant_pooling")
+    ),
+    "required": Pipeline(once=("dce",)),
+    "information": Pipeline(once=("constant_propagation", "shapes")),
+    "optimize": Pipeline(
+        once=("dce", "cse", "peephole", "constant_propagation", "loop_unrolling", "remove_list_mutation"),
+        repeated=_ROUND,
+        loops=_LOOPS,
+    ),
+    "last": Pipeline(once=("remove_noops", "dce", "constant_pooling")),
+}
+"""The phases of the legacy executor, in order, for a graph whose inputs have the types of one call."""
+
+FREEZE = Pipeline(repeated=_ROUND, last=("constant_pooling",))
+"""A method of a module that is being frozen, after attributes have become constants."""
+
+FROZEN = Pipeline(once=("remove_dropout", "remove_noops"), last=("dce", "constant_pooling"))
+"""A frozen method; keeps results to the last bit."""
+
+FROZEN_NUMERICS = Pipeline(
+    once=FROZEN.once,
+    repeated=("fold_conv_bn", "fold_conv_add_sub", "fold_conv_mul_div", "fold_linear_bn"),
+    last=("dce", "constant_pooling"),
+)
+"""A frozen method, where results may change by rounding."""
+
+INFERENCE = Pipeline(last=("dce", "constant_pooling"))
+"""A frozen method, after what is faster on this machine has been put in."""
+
+for _name in (*CLEANUP.passes, *OPTIMIZE.passes):
+    find(_name)  # every program needs them: they are read now and not during the first compilation

@@ -13,7 +13,8 @@ import itertools
 import pkgutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -25,6 +26,8 @@ from jitlite.source import CompileError, SourceRange, did_you_mean
 Pass = Callable[[Graph], bool]
 
 _passes: dict[str, Pass] = {}
+_inexact: set[str] = set()
+"""The passes whose results may differ by rounding."""
 _executions = itertools.count(1)
 """Numbers the passes run in this process, for the bisect limit."""
 
@@ -36,6 +39,19 @@ def graph_pass(function: Pass) -> Pass:
         raise ValueError(f"passes/{name}.py marks two functions as its pass")
     _passes[name] = function
     return function
+
+
+def inexact_pass(function: Pass) -> Pass:
+    """`graph_pass` for a pass after which numbers may be rounded otherwise: it belongs into opt-in pipelines only."""
+    marked = graph_pass(function)
+    _inexact.add(function.__module__.rpartition(".")[2])
+    return marked
+
+
+def is_exact(name: str) -> bool:
+    """Does the pass keep results to the last bit?"""
+    find(name)
+    return name not in _inexact
 
 
 def find(name: str) -> Pass:
@@ -73,6 +89,9 @@ class PassRecord:
     seconds: float
     nodes_before: int
     nodes_after: int
+    gone: Counter[str] = field(default_factory=Counter)
+    new: Counter[str] = field(default_factory=Counter)
+    """How many nodes of each kind there are fewer, and more, than before; only if the hook is to `count_kinds`."""
 
 
 class PassError(RuntimeError):
@@ -97,10 +116,13 @@ class PassHook:
     Attributes:
         verify: check the graph after the pass.
         print_changed: where to print a unified diff of what the pass changed.
-        bisect_limit: skip passes whose number in this process is above it.
+        bisect_limit: skip passes whose number is above it.
+        numbers: gives the number of each pass for the bisect limit; without it passes are counted in this process, and
+            which of them run is printed.
+        count_kinds: write down in the records which kinds of nodes there are fewer and more.
         differential: called with the pass's name, a copy of the graph before it and the graph after it, where the pass
             changed something; raises if the two disagree.
-        records: filled with one record a pass.
+        records: filled with one record a pass, if `keeps_records`.
     """
 
     verify: bool = False
@@ -108,27 +130,44 @@ class PassHook:
     bisect_limit: int | None = None
     differential: Callable[[str, Graph, Graph], None] | None = None
     records: list[PassRecord] = field(default_factory=list)
+    numbers: Iterator[int] | None = None
+    count_kinds: bool = False
+    keeps_records: bool = True
+
+    @property
+    def does_nothing(self) -> bool:
+        """Is a pass to be run and nothing else? Counting nodes takes a tenth of the time of compiling."""
+        asked = self.verify, self.print_changed, self.bisect_limit, self.differential
+        return not self.keeps_records and asked == (False, None, None, None)
 
     @staticmethod
     def from_options() -> PassHook:
         """The hook that the switches in force ask for."""
         chosen = options.current()
-        return PassHook(chosen.verify, sys.stderr if chosen.print_changed else None, chosen.opt_bisect_limit)
+        changes_to = sys.stderr if chosen.print_changed else None
+        return PassHook(chosen.verify, changes_to, chosen.opt_bisect_limit, keeps_records=False)
 
     def around(self, name: str, function: Pass, graph: Graph) -> bool:
         """Run one pass with everything that is asked for."""
+        if self.does_nothing:
+            return function(graph)
         if self.bisect_limit is not None:
-            number = next(_executions)
+            number = next(_executions if self.numbers is None else self.numbers)
             runs = number <= self.bisect_limit
-            print(f"BISECT: {'running' if runs else 'NOT running'} pass ({number}) {name}", file=sys.stderr)
+            if self.numbers is None:
+                print(f"BISECT: {'running' if runs else 'NOT running'} pass ({number}) {name}", file=sys.stderr)
             if not runs:
                 return False
         original = graph.copy() if self.differential else None
         text = graph.to_text(ranges=False) if self.print_changed else ""
-        count = _count(graph)
+        count, kinds = _count(graph), _kinds(graph) if self.count_kinds else Counter()
         start = time.perf_counter()
         changed = function(graph)
-        self.records.append(PassRecord(name, changed, time.perf_counter() - start, count, _count(graph)))
+        record = PassRecord(name, changed, time.perf_counter() - start, count, _count(graph))
+        if self.count_kinds:
+            now = _kinds(graph)
+            record.gone, record.new = kinds - now, now - kinds
+        self.records.append(record)
         if self.verify:
             verify(graph)
         if self.print_changed:
@@ -140,6 +179,10 @@ class PassHook:
 
 def _count(graph: Graph) -> int:
     return sum(1 for _ in graph.all_nodes())
+
+
+def _kinds(graph: Graph) -> Counter[str]:
+    return Counter(node.kind for node in graph.all_nodes())
 
 
 def _difference(name: str, before: str, after: str) -> str:

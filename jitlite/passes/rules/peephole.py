@@ -1,7 +1,8 @@
 """The peephole rules: what a node's outputs can be replaced by, seeing only the node and what its inputs are made of.
 
 A rule takes a node and a `Context` and gives the values that replace the outputs, or None. New nodes go before
-the node. Tables by subject: numbers, types and None, branches, lists, dicts, facts about tensors, alias-sensitive.
+the node. Tables by subject: numbers, truth, types and None, lists and dicts; those about tensors are in
+`peephole_tensors.py`.
 
 Run-time values decide what is sound: a value typed int may be a torch.dtype and one typed float may be an int, so
 arithmetic is simplified on `is_number` values only, and floats are left alone (`nan != nan`, `-0.0 + 0 is 0.0`).
@@ -9,55 +10,11 @@ arithmetic is simplified on `is_number` values only, and floats are left alone (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
-
-import torch
+from collections.abc import Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.value_keys import value_key
-
-Rule = Callable[[Node, "Context"], Sequence[Value] | None]
-
-
-@dataclass
-class Context:
-    """What rules may ask and make."""
-
-    graph: Graph
-    db: AliasDb
-    unsettled: list[Value] = field(default_factory=list)
-    """Values whose aliasing a replacement changed, so that `db` is out of date about them."""
-
-    def constant(self, value: object, type: T.Type | None = None) -> Value:
-        return self.graph.insert_constant(value, type)
-
-    def may_be_input(self, output: Value, input: Value) -> bool:
-        """May the new tensor `output` be replaced by `input`, an equal one that is there already?
-
-        Nobody may write either, and nobody else may get hold of the new one: it would be seen to be the old one.
-        """
-        if self.db.has_writers((output, input)) or self.db.escapes(output):
-            return False
-        if any(use.user.kind in _TENSOR_OBSERVERS or use.user.kind == "prim::Return" for use in output.uses):
-            return False
-        return not self.db.may_contain_alias((output, input), self.unsettled)
-
-    def now_input(self, output: Value, input: Value) -> Sequence[Value]:
-        """Take note that `input` stands for `output` from now on."""
-        self.unsettled += [output, input]
-        return [input]
-
-
-_TENSOR_OBSERVERS = frozenset({
-    "prim::is_leaf", "aten::is_leaf", "prim::requires_grad", "aten::requires_grad", "prim::grad", "aten::_version",
-    "aten::output_nr", "aten::is_view", "aten::_is_view", "aten::_base", "aten::retains_grad", "prim::name",
-})  # fmt: skip
-"""Operators that see how a tensor came about."""
-
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.passes.rules.context import Context, Table
 
 # -- numbers
 
@@ -69,16 +26,40 @@ _NUMBER_RESULTS = frozenset({
 
 
 def is_number(value: Value) -> bool:
-    """Is it certain that a value typed int is a number, and no dtype, layout or memory format?"""
-    if value.type is not T.INT:
-        return False
-    node = value.node
+    """Is it certain that a value typed int is a number, and no dtype, layout or memory format?
+
+    A value carried by a loop is one if it starts as one and every round makes one of it.
+    """
+    pending, seen = [value], set()
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        if at.type is not T.INT:
+            return False
+        sources = _sources(at)
+        if sources is None:
+            return False
+        pending += sources
+    return True
+
+
+def _sources(value: Value) -> Sequence[Value] | None:
+    """The values that have to be numbers for this one to be; None where nothing makes it certain."""
+    node, offset = value.node, value.offset
     if is_constant(value):
-        return type(constant_of(value)) is int
+        return () if type(constant_of(value)) is int else None
+    if node.kind == "prim::If":
+        return [block.outputs[offset] for block in node.blocks]
+    if node.kind == "prim::Loop":
+        return node.inputs[offset + 2], node.blocks[0].outputs[offset + 1]
     if node.kind == "prim::Param":
-        owner = node.block.owner if node.block is not None else None
-        return owner is not None and owner.kind == "prim::Loop" and value.offset == 0
-    return node.kind in _NUMBER_RESULTS or (node.kind == "aten::size" and len(node.inputs) == 2)
+        loop = node.block.owner if node.block is not None else None
+        if loop is None or loop.kind != "prim::Loop":
+            return None
+        return () if offset == 0 else (loop.inputs[offset + 1], loop.blocks[0].outputs[offset])
+    return () if node.kind in _NUMBER_RESULTS or (node.kind == "aten::size" and len(node.inputs) == 2) else None
 
 
 def _operands(node: Node) -> tuple[Value, int] | None:
@@ -94,9 +75,20 @@ def _operands(node: Node) -> tuple[Value, int] | None:
 
 
 def _times_one(node: Node, context: Context) -> Sequence[Value] | None:
-    """`n * 1`, `n // 1`"""
+    """`n * 1`, `n // 1`, `n * 0`, `n % 1`"""
     found = _operands(node)
-    return [found[0]] if found and found[1] == 1 and is_number(found[0]) else None
+    if found is None or not is_number(found[0]):
+        return None
+    if node.kind == "aten::remainder" or (node.kind == "aten::mul" and found[1] == 0):
+        return [context.constant(0)] if abs(found[1]) <= 1 and (found[1] or node.kind == "aten::mul") else None
+    return [found[0]] if found[1] == 1 else None
+
+
+def _minus_itself(node: Node, context: Context) -> Sequence[Value] | None:
+    """`n - n`"""
+    if len(node.inputs) != 2 or node.inputs[0] is not node.inputs[1]:
+        return None
+    return [context.constant(0)] if is_number(node.inputs[0]) else None
 
 
 def _plus_constant(node: Node, context: Context) -> Sequence[Value] | None:
@@ -116,7 +108,7 @@ def _plus_constant(node: Node, context: Context) -> Sequence[Value] | None:
     if total == 0:
         return [start] if is_number(start) else None
     kind, step = ("aten::add", total) if total > 0 else ("aten::sub", -total)
-    return [context.graph.insert(kind, (start, context.constant(step)), (T.INT,), range=node.range).output]
+    return context.node(kind, (start, context.constant(step)), T.INT, node)
 
 
 def _to_int(node: Node, context: Context) -> Sequence[Value] | None:
@@ -141,15 +133,83 @@ def _with_itself(node: Node, context: Context) -> Sequence[Value] | None:
     return [context.constant(node.kind in ("aten::eq", "aten::le", "aten::ge"))] if known else None
 
 
-NUMBERS: dict[str, tuple[Rule, ...]] = {
+NUMBERS: Table = {
     "aten::mul": (_times_one,),
     "aten::floordiv": (_times_one,),
+    "aten::remainder": (_times_one,),
     "aten::add": (_plus_constant,),
-    "aten::sub": (_plus_constant,),
+    "aten::sub": (_plus_constant, _minus_itself),
     "aten::Int": (_to_int,),
     "aten::ceil": (_to_int,),
     "aten::floor": (_to_int,),
+    "aten::round": (_to_int,),
     **dict.fromkeys(("aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"), (_with_itself,)),
+}
+
+
+# -- truth
+
+_OPPOSITES = {
+    "aten::eq": "aten::ne", "aten::lt": "aten::ge", "aten::gt": "aten::le",
+    "aten::__is__": "aten::__isnot__",
+}  # fmt: skip
+_OPPOSITES |= {opposite: kind for kind, opposite in _OPPOSITES.items()}
+
+_ORDERED = frozenset({T.INT, T.STRING})
+"""Types of which either `a < b` or `a >= b`. Not float: NaN is neither."""
+
+_COMPARED = _ORDERED | {T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER, T.DEVICE}
+"""Types of which `a != b` is `not a == b`."""
+
+
+def _not(value: Value, node: Node, context: Context) -> Sequence[Value]:
+    return context.node("aten::__not__", (value,), T.BOOL, node)
+
+
+def _negated(node: Node, context: Context) -> Sequence[Value] | None:
+    """`not not c`, `not a == b`"""
+    inner = node.input.node
+    if inner.kind == "aten::__not__":
+        return [inner.input]
+    opposite = _OPPOSITES.get(inner.kind)
+    if opposite is None or len(inner.inputs) != 2:
+        return None
+    known = _COMPARED if opposite in ("aten::eq", "aten::ne") else _ORDERED
+    if not opposite.startswith("aten::__is") and any(v.type not in known for v in inner.inputs):
+        return None
+    return context.node(opposite, inner.inputs, T.BOOL, node)
+
+
+def _with_truth(node: Node, context: Context) -> Sequence[Value] | None:
+    """`c and True`, `c or False`, `c == True` and the like, without the short cut"""
+    if len(node.inputs) != 2 or any(v.type is not T.BOOL for v in node.inputs):
+        return None
+    left, right = node.inputs
+    if left is right:
+        return [left] if node.kind in ("aten::__and__", "aten::__or__") else None
+    for value, other in ((left, right), (right, left)):
+        known = constant_of(other, None)
+        if type(known) is bool:
+            return _with_known(node, value, known, other, context)
+    return None
+
+
+def _with_known(node: Node, value: Value, known: bool, other: Value, context: Context) -> Sequence[Value]:
+    if node.kind in ("aten::__and__", "aten::__or__"):
+        return [value] if known is (node.kind == "aten::__and__") else [other]
+    same = known is (node.kind == "aten::eq")  # `^` is `!=`
+    return [value] if same else _not(value, node, context)
+
+
+def _truth(node: Node, context: Context) -> Sequence[Value] | None:
+    """`bool(c)`"""
+    return [node.input] if node.input.type is T.BOOL else None
+
+
+TRUTH: Table = {
+    "aten::__not__": (_negated,),
+    "aten::Bool": (_truth,),
+    **dict.fromkeys(("aten::__and__", "aten::__or__", "aten::__xor__", "aten::eq", "aten::ne"), (_with_truth,)),
 }
 
 
@@ -176,7 +236,7 @@ def _cast_up(node: Node, context: Context) -> Sequence[Value] | None:
     return [node.input] if T.is_subtype(source, target) else None
 
 
-TYPES: dict[str, tuple[Rule, ...]] = {
+TYPES: Table = {
     "aten::__is__": (_compared_with_none,),
     "aten::__isnot__": (_compared_with_none,),
     "aten::_unwrap_optional": (_unwrapped,),
@@ -211,7 +271,7 @@ def _item(node: Node, context: Context) -> Sequence[Value] | None:
         return None
     entries = _entries(container, context)
     if entries is not None:
-        value = entries.get(value_key(constant_of(key)))
+        value = entries.get(constant_of(key))
         return None if value is None else [value]
     elements = _elements(container, "prim::ListConstruct", context)
     index = constant_of(key)
@@ -220,15 +280,19 @@ def _item(node: Node, context: Context) -> Sequence[Value] | None:
     return [elements[index]]
 
 
+_KEYS = frozenset({T.INT, T.STRING, T.BOOL, T.FLOAT})
+
+
 def _entries(container: Value, context: Context) -> dict[object, Value] | None:
-    """Values by key of a dict display whose keys are distinct constants."""
-    if not isinstance(container.type, T.DictType) or container.type.key not in (T.INT, T.STRING, T.BOOL):
+    """Values by key of a dict display whose keys are distinct constants that equal themselves."""
+    if not isinstance(container.type, T.DictType) or container.type.key not in _KEYS:
         return None
     listed = _elements(container, "prim::DictConstruct", context)
     if listed is None or not all(map(is_constant, listed[::2])):
         return None
-    entries = {value_key(constant_of(k)): v for k, v in zip(listed[::2], listed[1::2], strict=True)}
-    return entries if 2 * len(entries) == len(listed) else None
+    keys = [constant_of(key) for key in listed[::2]]
+    entries = dict(zip(keys, listed[1::2], strict=True))
+    return entries if len(entries) == len(keys) and all(key == key for key in keys) else None
 
 
 def _unpacked(node: Node, context: Context) -> Sequence[Value] | None:
@@ -238,7 +302,7 @@ def _unpacked(node: Node, context: Context) -> Sequence[Value] | None:
 
 
 def _list_of(elements: Sequence[Value], node: Node, context: Context) -> Sequence[Value]:
-    return [context.graph.insert("prim::ListConstruct", elements, (node.output.type,), range=node.range).output]
+    return context.node("prim::ListConstruct", elements, node.output.type, node)
 
 
 def _sliced(node: Node, context: Context) -> Sequence[Value] | None:
@@ -260,112 +324,55 @@ def _joined(node: Node, context: Context) -> Sequence[Value] | None:
     return None if left is None or right is None else _list_of([*left, *right], node, context)
 
 
-CONTAINERS: dict[str, tuple[Rule, ...]] = {
-    "aten::len": (_length,),
-    "aten::__getitem__": (_item,),
+def _copied(node: Node, context: Context) -> Sequence[Value] | None:
+    """`list([a, b])`, `[a, b].copy()`"""
+    if not isinstance(node.output.type, T.ListType) or len(node.inputs) != 1:
+        return None
+    elements = _elements(node.input, "prim::ListConstruct", context)
+    return None if elements is None else _list_of(elements, node, context)
+
+
+_LARGEST_REPETITION = 64
+
+
+def _repeated(node: Node, context: Context) -> Sequence[Value] | None:
+    """`[a, b] * 2`"""
+    if len(node.inputs) != 2 or not isinstance(node.output.type, T.ListType):
+        return None
+    listed, count = node.inputs if isinstance(node.inputs[0].type, T.ListType) else tuple(reversed(node.inputs))
+    elements, times = _elements(listed, "prim::ListConstruct", context), constant_of(count, None)
+    if elements is None or type(times) is not int or len(elements) * times > _LARGEST_REPETITION:
+        return None
+    return _list_of([*elements] * times, node, context)
+
+
+def _of_shape(node: Node, context: Context) -> Sequence[Value] | None:
+    """`len(x.shape)`, `x.shape[1]`"""
+    shape = node.inputs[0]
+    maker = shape.node
+    if maker.kind != "aten::size" or len(maker.inputs) != 1 or context.db.is_written(shape):
+        return None
+    (tensor,) = maker.inputs
+    if context.db.has_writers(tensor):  # it might be resized in between
+        return None
+    if node.kind == "aten::len":
+        return context.node("aten::dim", (tensor,), T.INT, node)
+    index = constant_of(node.inputs[1], None)
+    if type(index) is not int or abs(index) > _LARGEST_REPETITION:
+        return None
+    return context.node("aten::size", (tensor, node.inputs[1]), T.INT, node)
+
+
+CONTAINERS: Table = {
+    "aten::len": (_length, _of_shape),
+    "aten::__getitem__": (_item, _of_shape),
     "prim::ListUnpack": (_unpacked,),
     "aten::slice": (_sliced,),
     "aten::add": (_joined,),
+    "aten::mul": (_repeated,),
+    "aten::list": (_copied,),
+    "aten::copy": (_copied,),
 }
 
 
-# -- facts about tensors that their types tell
-
-
-def _tensor_type(node: Node, context: Context) -> T.TensorType | None:
-    """The type of the tensor the node asks about, unless the tensor may be resized or the like."""
-    t = node.inputs[0].type if node.inputs else None
-    return t if isinstance(t, T.TensorType) and not context.db.has_writers(node.inputs[0]) else None
-
-
-def _fact(read: Callable[[T.TensorType], Any]) -> Rule:
-    def rule(node: Node, context: Context) -> Sequence[Value] | None:
-        t = _tensor_type(node, context)
-        fact = None if t is None else read(t)
-        return None if fact is None else [context.constant(fact)]
-
-    return rule
-
-
-def _known_size(node: Node, context: Context) -> Sequence[Value] | None:
-    """`x.size(d)`, `x.size()`"""
-    t = _tensor_type(node, context)
-    if t is None or t.sizes is None:
-        return None
-    if len(node.inputs) == 1:
-        sizes = t.sizes
-        known = [s for s in sizes if s is not None]
-        return _list_of([context.constant(s) for s in known], node, context) if len(known) == len(sizes) else None
-    dim = constant_of(node.inputs[1], None)
-    if type(dim) is not int or not -len(t.sizes) <= dim < len(t.sizes) or t.sizes[dim] is None:
-        return None
-    return [context.constant(t.sizes[dim])]
-
-
-FACTS: dict[str, tuple[Rule, ...]] = {
-    "aten::dim": (_fact(lambda t: None if t.sizes is None else len(t.sizes)),),
-    "aten::size": (_known_size,),
-    "prim::dtype": (_fact(lambda t: t.dtype),),
-    "prim::device": (_fact(lambda t: t.device),),
-    "prim::is_cuda": (_fact(lambda t: None if t.device is None else t.device.type == "cuda"),),
-    "aten::is_floating_point": (_fact(lambda t: None if t.dtype is None else t.dtype.is_floating_point),),
-    "aten::is_complex": (_fact(lambda t: None if t.dtype is None else t.dtype.is_complex),),
-}
-
-
-# -- tensors that are others again
-
-
-def _transposed_twice(node: Node, context: Context) -> Sequence[Value] | None:
-    """`x.t().t()`"""
-    inner = node.input.node
-    if inner.kind != "aten::t" or not context.may_be_input(node.output, inner.input):
-        return None
-    return context.now_input(node.output, inner.input)
-
-
-def _unchanged(node: Node, context: Context) -> Sequence[Value] | None:
-    """`x * 1`, `x / 1`, `x - 0`; `x + 0` of ints only, for it turns -0.0 into 0.0"""
-    if len(node.inputs) < 2 or not isinstance(node.inputs[0].type, T.TensorType):
-        return None
-    t, tensor = node.inputs[0].type, node.inputs[0]
-    scalars = [constant_of(v, None) for v in node.inputs[1:]]
-    if t.dtype is None or any(type(s) not in (int, float) for s in scalars) or not _is_dense(t):
-        return None
-    floating = t.dtype.is_floating_point
-    if t.dtype in (torch.bool, torch.float16, torch.bfloat16) or t.dtype.is_complex:
-        return None
-    if not floating and (node.kind == "aten::div" or any(type(s) is float for s in scalars)):
-        return None  # it would be promoted to float
-    if floating and node.kind == "aten::add":
-        return None
-    neutral = [1] if node.kind in ("aten::mul", "aten::div") else [0, 1]
-    if scalars != neutral or value_key(scalars[0]) == value_key(-0.0):
-        return None
-    return context.now_input(node.output, tensor) if context.may_be_input(node.output, tensor) else None
-
-
-def _is_dense(t: T.TensorType) -> bool:
-    """Is the tensor known to be laid out without gaps or overlaps, so that a result has the same strides?"""
-    if t.sizes is None or t.strides is None or len(t.sizes) != len(t.strides):
-        return False
-    expected = 1
-    for stride, size in sorted(zip(t.strides, t.sizes, strict=True), key=lambda p: -1 if p[0] is None else p[0]):
-        if stride is None or size is None or size < 2 or stride != expected:
-            return False
-        expected *= size
-    return True
-
-
-ALIAS_SENSITIVE: dict[str, tuple[Rule, ...]] = {
-    "aten::t": (_transposed_twice,),
-    **dict.fromkeys(("aten::mul", "aten::div", "aten::add", "aten::sub"), (_unchanged,)),
-}
-
-
-TABLES = (NUMBERS, TYPES, CONTAINERS, FACTS, ALIAS_SENSITIVE)
-
-RULES: dict[str, tuple[Rule, ...]] = {
-    kind: tuple(rule for table in TABLES for rule in table.get(kind, ())) for table in TABLES for kind in table
-}
-"""All rules by kind."""
+TABLES = (NUMBERS, TRUTH, TYPES, CONTAINERS)

@@ -1,0 +1,56 @@
+"""What peephole rules are given: questions about a node's surroundings, and a place for new nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value
+from jitlite.passes.alias import AliasDb
+
+Rule = Callable[[Node, "Context"], Sequence[Value] | None]
+"""Gives the values that replace the outputs of a node, or None."""
+
+Table = dict[str, tuple[Rule, ...]]
+"""Rules by the kind of node."""
+
+
+@dataclass
+class Context:
+    """What rules may ask and make."""
+
+    graph: Graph
+    db: AliasDb
+    unsettled: list[Value] = field(default_factory=list)
+    """Values whose aliasing a replacement changed, so that `db` is out of date about them."""
+
+    def node(self, kind: str, inputs: Sequence[Value], type: T.Type, like: Node) -> Sequence[Value]:
+        """A new node, standing where `like` stands; its output alone replaces a node."""
+        return [self.graph.insert(kind, inputs, (type,), range=like.range).output]
+
+    def constant(self, value: object, type: T.Type | None = None) -> Value:
+        return self.graph.insert_constant(value, type)
+
+    def may_be_input(self, output: Value, input: Value) -> bool:
+        """May the new tensor `output` be replaced by `input`, an equal one that is there already?
+
+        Nobody may write either, and nobody else may get hold of the new one: it would be seen to be the old one.
+        """
+        if self.db.has_writers((output, input)) or self.db.escapes(output):
+            return False
+        if any(use.user.kind in _TENSOR_OBSERVERS or use.user.kind == "prim::Return" for use in output.uses):
+            return False
+        return not self.db.may_contain_alias((output, input), self.unsettled)
+
+    def now_input(self, output: Value, input: Value) -> Sequence[Value]:
+        """Take note that `input` stands for `output` from now on."""
+        self.unsettled += [output, input]
+        return [input]
+
+
+_TENSOR_OBSERVERS = frozenset({
+    "prim::is_leaf", "aten::is_leaf", "prim::requires_grad", "aten::requires_grad", "prim::grad", "aten::_version",
+    "aten::output_nr", "aten::is_view", "aten::_is_view", "aten::_base", "aten::retains_grad", "prim::name",
+})  # fmt: skip
+"""Operators that see how a tensor came about."""

@@ -1,0 +1,332 @@
+"""The language of gradient formulas.
+
+A formula is a function of a `Formula`, which knows the node by the names of its operator's arguments:
+
+    lambda f: f.grad * f.self.cos()                     the gradient of sin for `self`
+
+What it computes with are `Sym`s: values of the graph under differentiation or of the graph of its gradients.
+Arithmetic on them and their methods insert nodes of the operators of those names into the graph of gradients; a value
+of the first graph that is used this way is captured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.ops import lookup
+from jitlite.ir.overloads import NamedValue, match_op
+from jitlite.ir.types import Type
+
+MISSING: Any = object()
+"""What is no constant."""
+
+
+class Place:
+    """Where formulas put nodes: before the insertion point of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def local(self, value: Value) -> Value:
+        """The value as one of this graph."""
+        return value
+
+    def constant(self, value: object) -> Value:
+        """A constant of this graph."""
+        return self.graph.insert_constant(value)
+
+    def insert(self, kind: str, arguments: Sequence[object], keywords: Mapping[str, object]) -> Node:
+        """A call of an operator. Arguments are `Sym`s and constants."""
+        given = [NamedValue(value=self.value(a)) for a in arguments]
+        named = [NamedValue(name, self.value(a)) for name, a in keywords.items()]
+        matched = match_op(kind, self.graph, None, given, named)
+        assert matched.op is not None
+        node = self.graph.insert(kind, matched.inputs, matched.return_types)
+        node.set_op(matched.op)
+        return node
+
+    def value(self, argument: object) -> Value:
+        """The value of a `Sym` or a constant in this graph."""
+        return self.local(argument.value) if isinstance(argument, Sym) else self.constant(argument)
+
+
+class Alongside(Place):
+    """Puts nodes as early as what they take is there, and none twice. For what is computed along with a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self._made: dict[tuple[object, ...], Node] = {}
+
+    def insert(self, kind: str, arguments: Sequence[object], keywords: Mapping[str, object]) -> Node:
+        """The node that computes this; it is made the first time."""
+        key = (kind, *(id(a.value) if isinstance(a, Sym) else repr(a) for a in arguments))
+        if key not in self._made:
+            nodes = [a.value.node for a in arguments if isinstance(a, Sym)]
+            latest = nodes[0]
+            for node in nodes[1:]:
+                latest = node if node.is_after(latest) else latest
+            following = latest._next
+            assert following is not None
+            with self.graph.inserting_before(following):
+                self._made[key] = super().insert(kind, arguments, keywords)
+        return self._made[key]
+
+
+class Sym:
+    """A value in a formula. `x.cos()` is `aten::cos(x)`; operators and comparisons by name work alike."""
+
+    __slots__ = ("place", "value")
+
+    def __init__(self, place: Place, value: Value) -> None:
+        self.place = place
+        self.value = value
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return partial(call, self.place, f"aten::{name}", self)
+
+    def prim(self, name: str, *arguments: object) -> Any:
+        """`prim::NAME` of this and the other arguments."""
+        return call(self.place, f"prim::{name}", self, *arguments)
+
+    def __neg__(self) -> Sym:
+        return self.neg()  # type: ignore[no-any-return]
+
+    def __add__(self, other: object) -> Sym:
+        return self.add(other)  # type: ignore[no-any-return]
+
+    def __sub__(self, other: object) -> Sym:
+        return self.sub(other)  # type: ignore[no-any-return]
+
+    def __rsub__(self, other: object) -> Sym:
+        return self.rsub(other)  # type: ignore[no-any-return]
+
+    def __mul__(self, other: object) -> Sym:
+        return self.mul(other)  # type: ignore[no-any-return]
+
+    def __rmul__(self, other: object) -> Sym:
+        return self.mul(other)  # type: ignore[no-any-return]
+
+    def __truediv__(self, other: object) -> Sym:
+        return self.div(other)  # type: ignore[no-any-return]
+
+
+def call(place: Place, kind: str, *arguments: object, **keywords: object) -> Any:
+    """Insert a call of an operator; gives its result as a `Sym`, a tuple of them for several results."""
+    results = tuple(Sym(place, output) for output in place.insert(kind, arguments, keywords).outputs)
+    return results[0] if len(results) == 1 else results
+
+
+def list_of(place: Place, elements: Sequence[object], element: Type) -> Sym:
+    """Insert a list display."""
+    values = [place.value(e) for e in elements]
+    return Sym(place, place.graph.insert("prim::ListConstruct", values, (T.ListType.of(element),)).output)
+
+
+Contribution = Callable[["Formula"], "Sym | list[Sym | None] | None"]
+"""The gradient for one argument: None for zero, a list for the elements of a list of tensors."""
+
+Joint = Callable[["Formula"], Mapping[str, "Sym | None"]]
+"""The gradients for several arguments at once."""
+
+
+def always(node: Node) -> bool:
+    """The rule needs nothing of its node."""
+    return True
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one operator is differentiated.
+
+    Attributes:
+        inputs: the arguments that have gradients, with their formulas, unless `joint` gives them all.
+        joint: the formula of all of them.
+        outputs: which results have gradients; None for all of them.
+        when: whether the formulas hold for a node: some hold for constant arguments only, say.
+        lower: replaces the node by others first, which have rules; gives what replaces its results.
+    """
+
+    inputs: Mapping[str, Contribution | None]
+    joint: Joint | None = None
+    outputs: tuple[int, ...] | None = (0,)
+    when: Callable[[Node], bool] = always
+    lower: Callable[[Formula], Sequence[Sym]] | None = None
+
+
+class Formula:
+    """What a formula may use of the node it is for. Attributes that are not listed are arguments, by name.
+
+    Attributes:
+        node: the node.
+        arguments: the values of its arguments, by name.
+        place: the graph of gradients.
+        grads: the gradients of the node's results, None where there is none.
+        wanted: names of the arguments whose gradients are asked for.
+        before: where values are computed along with the graph itself, to be captured.
+    """
+
+    def __init__(self, node: Node, place: Place, before: Place, grads: Sequence[Sym | None], wanted: frozenset[str]):
+        self.node = node
+        self.place = place
+        self.arguments = dict(arguments_of(node))
+        self.grads = grads
+        self.wanted = wanted
+        self.before = before
+
+    def __getattr__(self, name: str) -> Sym:
+        try:
+            return Sym(self.place, self.arguments[name])
+        except KeyError:
+            raise AttributeError(f"{self.node.kind} has no argument {name}") from None
+
+    @property
+    def grad(self) -> Sym:
+        """The gradient of the first result."""
+        found = self.grads[0]
+        assert found is not None
+        return found
+
+    @property
+    def result(self) -> Sym:
+        """The first result."""
+        return self.output(0)
+
+    def output(self, index: int) -> Sym:
+        """One of the results."""
+        return Sym(self.place, self.node.outputs[index])
+
+    def constant(self, name: str) -> Any:
+        """The value of an argument that is a constant, else `MISSING`."""
+        return constant_of(self.arguments[name], MISSING)
+
+    def is_none(self, name: str) -> bool:
+        """Is the argument None?"""
+        return self.arguments[name].type is T.NONE
+
+    def elements(self, name: str) -> list[Sym]:
+        """What the list that is this argument is made of."""
+        return [Sym(self.place, v) for v in self.arguments[name].node.inputs]
+
+    def parts(self) -> list[Sym]:
+        """What the list that is the result is unpacked into."""
+        return [Sym(self.place, v) for v in unpacked(self.node.output)]
+
+    def element_type(self, name: str) -> Type:
+        """The type of the elements of the list that is this argument."""
+        listed = self.arguments[name].type
+        assert isinstance(listed, T.ListType)
+        return listed.element
+
+    # -- what is computed along with the graph
+    def size(self, of: Sym) -> Sym:
+        """`of.size()`, where `of` is a value of the graph under differentiation."""
+        of = Sym(self.place, _of_same_size(of.value))
+        return Sym(self.place, call(self.before, "aten::size", of).value)
+
+    def size_at(self, of: Sym, dim: int) -> Sym:
+        """`of.size(dim)`, likewise."""
+        return Sym(self.place, call(self.before, "aten::size", of, dim).value)
+
+    def summed(self, grad: Sym, of: Sym, result: Sym | None = None) -> Sym:
+        """The gradient summed over the dimensions along which `of` was broadcast."""
+        given, made = (v.value.type for v in (of, result or self.result))
+        sizes = [_known_sizes(t) for t in (given, made)]
+        if None not in sizes and sizes[0] == sizes[1]:
+            return grad
+        size: object = list(sizes[0] or ())
+        if None in sizes:
+            size = call(self.before, "aten::_size_if_not_equal", self.size(of), self.size(result or self.result))
+        return call(grad.place, "aten::_grad_sum_to_size", grad, size)  # type: ignore[no-any-return]
+
+    def cast(self, grad: Sym, of: Sym, result: Sym | None = None) -> Sym:
+        """The gradient with the dtype and device of `of`, which may have been promoted to those of the result."""
+        given, made = of.value.type, (result or self.result).value.type
+        assert isinstance(given, T.TensorType) and isinstance(made, T.TensorType)
+        if given.dtype is not None and given.dtype is made.dtype and given.device == made.device is not None:
+            return grad
+        options = call(self.before, "prim::AutogradOptions", of, result or self.result)
+        return grad.prim("AutogradTo", options)  # type: ignore[no-any-return]
+
+    def fit(self, grad: Sym, of: Sym) -> Sym:
+        """The gradient of a pointwise operator for `of`: summed and cast."""
+        return self.cast(self.summed(grad, of), of)
+
+
+def _of_same_size(value: Value) -> Value:
+    """What the value was computed from element by element."""
+    while value.node.op is not None and value.node.op.is_pointwise:
+        tensors = [v for v in value.node.inputs if isinstance(v.type, T.TensorType | T.OptionalType | T.ListType)]
+        if len(tensors) != 1 or not isinstance(tensors[0].type, T.TensorType):
+            break
+        value = tensors[0]
+    return value
+
+
+def _known_sizes(t: Type) -> tuple[int | None, ...] | None:
+    sizes = t.sizes if isinstance(t, T.TensorType) else None
+    return None if sizes is None or None in sizes else sizes
+
+
+def arguments_of(node: Node) -> Iterator[tuple[str, Value]]:
+    """The inputs of the node by the names of its operator's arguments."""
+    op = node.op
+    if node.kind == "prim::ConstantChunk":
+        yield "self", node.input
+    elif op is not None:
+        yield from zip((a.name for a in op.schema.arguments), node.inputs, strict=False)
+
+
+def unpacked(value: Value) -> list[Value]:
+    """What a list of tensors is unpacked into, if that is all that is done with it."""
+    users = value.uses
+    if len(users) != 1 or users[0].user.kind != "prim::ListUnpack":
+        return []
+    return users[0].user.outputs
+
+
+_rules: dict[str, Rule] = {}
+
+
+def declare(name: str, rule: Rule) -> None:
+    """Declare the rule of an overload: `aten::mul.Tensor`, or `mul.Tensor` for short."""
+    key = name if "::" in name else f"aten::{name}"
+    if key in _rules:
+        raise ValueError(f"the gradient of {key} is declared twice")
+    kind, _, overload = key.partition(".")
+    if not any(op.schema.overload == overload for op in lookup(kind)):
+        raise ValueError(f"there is no operator {key}")
+    _rules[key] = rule
+
+
+def rules() -> Mapping[str, Rule]:
+    """All rules by operator."""
+    return _rules
+
+
+def rule_of(node: Node) -> Rule | None:
+    """The rule for a node, if there is one and it holds for it."""
+    op = node.op
+    rule = None if op is None else _rules.get(op.schema.qualified)
+    if rule is None or not rule.when(node):
+        return None
+    for name, value in arguments_of(node):
+        if name in rule.inputs and not (isinstance(value.type, T.TensorType | T.ListType) or value.type is T.NONE):
+            return None  # a tensor or None: which, is known when it runs only
+    return rule
+
+
+def constants(*names: str) -> Callable[[Node], bool]:
+    """The condition that these arguments are constants."""
+
+    def hold(node: Node) -> bool:
+        found = dict(arguments_of(node))
+        return all(is_constant(found[name]) for name in names)
+
+    return hold

@@ -1,0 +1,48 @@
+"""Find out what is known about tensors, and put it into the types of values.
+
+    graph(%x : Float(2, 3), %y : Float(3, 4)):
+      %a : Tensor = aten::mm(%x, %y)                  %a : Tensor(2, 4) = aten::mm(%x, %y)
+      %n : int = prim::Constant[value=0]()      =>
+      %b : Tensor = aten::sum(%a)                     %b : Tensor() = aten::sum(%a)
+
+What inputs and constants are is taken from their types; how facts go on is told in `propagation.py`. The rest is
+learnt: an operator that has no result type yet is run on a small stand-in. Sizes that are equal in every run, but not
+known, are written `SS(-1)`, `SS(-2)` and so on.
+
+Only types change, and a type says nothing that is not true in every run: not what autocast, the default element type,
+the default device or grad mode decide, for they may differ from run to run. `propagate` is told them, and says more:
+what it says is true of runs that begin under those modes with arguments of those types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.ir.graph import Graph
+from jitlite.ir.types import Type
+from jitlite.passes.propagation import Propagation, annotate
+from jitlite.passes.registry import graph_pass
+from jitlite.passes.result_types import Modes
+
+
+@graph_pass
+def propagate_shapes(graph: Graph) -> bool:
+    """Give every value the most precise type that is true in every run."""
+    return annotate(graph, Propagation(graph, Modes()))
+
+
+def propagate(graph: Graph, input_types: Sequence[Type | None] | None = None, modes: Modes | None = None) -> bool:
+    """Give every value the most precise type, for runs that begin under these modes with arguments of these types.
+
+    Args:
+        graph: its inputs get the types too.
+        input_types: of the inputs in order; None for one that keeps its type.
+        modes: those of the current thread if not given.
+
+    Raises:
+        ValueError: there are not as many types as inputs.
+    """
+    for value, given in zip(graph.inputs, input_types or (), strict=input_types is not None):
+        if given is not None:
+            value.type = given
+    return annotate(graph, Propagation(graph, modes or Modes.current()))
