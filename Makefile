@@ -3,9 +3,10 @@
 #   make demo      see a real function go through every stage, and run
 #   make test      the tests
 #   make lint      ruff and mypy
-#   make bench     compile time and run time beside torch.jit and eager
+#   make bench     compile time, run time and first calls beside torch.jit and eager
 #   make docs      write the generated pages of docs/ anew
 #   make explore   random programs until you press Ctrl-C (or BUDGET=600 seconds)
+#   make passes    each pass alone and 20 random orders on all graphs of tests/specimens.py: an hour
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -18,7 +19,7 @@ READY := $(VENV)/.ready
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench docs explore setup clean
+.PHONY: help demo test lint bench docs explore passes setup clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -37,12 +38,16 @@ lint: setup
 bench: setup
 	$(PY) benchmarks/compile_time.py
 	$(PY) benchmarks/run_time.py
+	$(PY) benchmarks/first_call.py
 
 docs: setup
 	$(PY) tests/tools/write_docs.py
 
 explore: setup
 	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py -k explore -s $(ARGS)
+
+passes: setup
+	$(PY) -m pytest -n $(JOBS) -m sweep tests/test_pass_orders.py $(ARGS)
 
 setup: $(READY)
 

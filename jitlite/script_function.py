@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import os
+import pickle
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jitlite import compiler
+from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
+from jitlite.archive.source_out import function_source
+from jitlite.executor import Executor, code_for, executor_of
+from jitlite.explain import Explanation, explain
 from jitlite.frontend import tree
 from jitlite.frontend.definition import Program
+from jitlite.frontend.trace import Tracer
+from jitlite.frontend.trace_mode import current_tracer, is_any_tracing
+from jitlite.frontend.traced_numbers import plain
 from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
-from jitlite.interpreter.bytecode import code_of, lower
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.disassemble import describe, disassemble
+from jitlite.interpreter.entry import make_entry
+from jitlite.interpreter.python_tier import translate
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema
 from jitlite.ir.unit import Function, run_functions_with
 from jitlite.ir.values import value_has_type
 from jitlite.passes.registry import run as run_passes
+from jitlite.plans import ExecutorState
+
+graph_views: list[Callable[[Graph], Any]] = []
+"""How compiled functions show their graphs, if not as they are: the last one counts. See `torch_graphs.py`."""
+
+
+def _shown(graph: Graph) -> Any:
+    return graph_views[-1](graph) if graph_views else graph
 
 
 class ScriptFunction:
@@ -30,14 +50,15 @@ class ScriptFunction:
         graph: the graph after cleanup.
         inlined_graph, optimized_graph: with calls inlined; as it is run.
         code: the source text.
-        bytecode: the listing of the instructions that run.
+        archive_code: the text that an archive of the function holds.
+        bytecode: the listing of the instructions of the stack machine.
+        generated_code: the Python function that calls run.
         schema: the signature.
     """
 
     def __init__(self, program: Program, function: Function) -> None:
         self._program = program
-        self._code: Code | None = None
-        self._optimized: Graph | None = None
+        self._entry: Callable[..., Any] | None = None
         self.__jitlite_function__ = function
         if function.python_function is not None:
             functools.update_wrapper(self, function.python_function)
@@ -60,26 +81,34 @@ class ScriptFunction:
 
     @property
     def graph(self) -> Graph:
-        return self.__jitlite_function__.graph
+        return _shown(self.__jitlite_function__.graph)  # type: ignore[no-any-return]
 
     @property
     def inlined_graph(self) -> Graph:
-        copy = self.graph.copy()
+        copy = self.__jitlite_function__.graph.copy()
         run_passes(copy, "inline")
-        return copy
+        return _shown(copy)  # type: ignore[no-any-return]
+
+    @property
+    def executor(self) -> Executor:
+        """The plans of the function, and the choice between them."""
+        return executor_of(self.__jitlite_function__)
 
     @property
     def optimized_graph(self) -> Graph:
-        if self._optimized is None:
-            with compiler.compiling():
-                if self._optimized is None:
-                    self._optimized = compiler.optimized(self.graph)
-        return self._optimized
+        return _shown(self.executor.optimized_graph)  # type: ignore[no-any-return]
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that a call with these arguments runs."""
-        self._bind(args, kwargs)
-        return self.optimized_graph
+        return _shown(self.executor.graph_for(self._bind(args, kwargs)))  # type: ignore[no-any-return]
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
+        return explain(self.executor, self._bind(args, kwargs))
+
+    def get_debug_state(self) -> ExecutorState:
+        """The plans made so far, and what became of the calls."""
+        return self.executor.state()
 
     @property
     def code(self) -> str:
@@ -91,13 +120,38 @@ class ScriptFunction:
         return source.text[definition.range.start : end if end >= 0 else len(source.text)] + "\n"
 
     @property
+    def archive_code(self) -> str:
+        """The function as an archive holds it: the text that is written from the graph.
+
+        Raises:
+            NotSupportedError: where there is something in it that TorchScript has not.
+        """
+        with compiler.compiling():
+            return function_source(self.__jitlite_function__)
+
+    def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
+        """Write a TorchScript archive, in which the function is the `forward` of a module, to the file `f`.
+
+        Raises:
+            NotSupportedError: where something has no place in an archive; the error names it.
+        """
+        with compiler.compiling():
+            save_to_file(self.__jitlite_function__, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: ExtraFiles | None = None) -> bytes:
+        """The bytes of such an archive."""
+        with compiler.compiling():
+            return save_to_buffer(self.__jitlite_function__, _extra_files)
+
+    @property
     def compiled_code(self) -> Code:
-        """The bytecode that calls run."""
-        if self._code is None:
-            with compiler.compiling():
-                if self._code is None:
-                    self._code = lower(self.optimized_graph, self.name)
-        return self._code
+        """The bytecode of the optimized graph."""
+        return self.executor.code
+
+    @property
+    def generated_code(self) -> str:
+        """The Python function that calls run, as text; each line with the line of the script it comes from."""
+        return translate(self.executor.optimized_graph, self.name, _unlinked).source
 
     @property
     def bytecode(self) -> str:
@@ -115,24 +169,52 @@ class ScriptFunction:
         self._program.compile(definition, lambda name, graph: found.__setitem__(name, str(graph)))
         found["optimized"] = str(self.optimized_graph)
         found["bytecode"] = self.bytecode
+        found["python"] = self.generated_code
         return found
 
     def to_dot(self) -> str:
         """The graph in the DOT language."""
-        return to_dot(self.graph)
+        return to_dot(self.__jitlite_function__.graph)
 
     def to_networkx(self) -> Any:
         """The data flow of the graph as a `networkx.MultiDiGraph`."""
-        return to_networkx(self.graph)
+        return to_networkx(self.__jitlite_function__.graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._run(self._bind(args, kwargs))
+        if is_any_tracing:
+            tracer = current_tracer()
+            if tracer is not None:
+                return self._record_call(tracer, args, kwargs)
+        entry = self._entry
+        if entry is None:
+            entry = self._entry = self._make_entry()
+        return entry(*args, **kwargs)
+
+    def _record_call(self, tracer: Tracer, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the function within a trace, as one node."""
+        bound = self._bind([plain(a) for a in args], {name: plain(a) for name, a in kwargs.items()})
+        formals = self.schema.arguments
+        positional = [f.name for f in formals[len(formals) - self._parameters() :]]
+        original = dict(zip(positional, args, strict=False)) | kwargs
+        given = list(bound)
+        for i, formal in enumerate(formals):
+            argument = original.get(formal.name)
+            if plain(argument) is not argument:  # it has numbers that the trace follows
+                given[i] = argument
+        return tracer.call_function(self.__jitlite_function__, given, lambda: self._run(bound))
+
+    def _parameters(self) -> int:
+        """The number of parameters that a caller gives."""
+        return len(self.schema.arguments)
+
+    def _make_entry(self) -> Callable[..., Any]:
+        return make_entry(self.schema, self.executor, self._bind)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         return bind_arguments(self.schema, args, kwargs)
 
     def _run(self, bound: Sequence[Any]) -> Any:
-        return vm.run(self.compiled_code, bound, _code_for)
+        return self.executor.run(bound)
 
     def run(self, *args: Any, step_limit: int | None = None, **kwargs: Any) -> Any:
         """Call the function with at most `step_limit` instructions.
@@ -140,25 +222,26 @@ class ScriptFunction:
         Raises:
             StepLimit: where they do not suffice.
         """
-        return vm.run(self.compiled_code, self._bind(args, kwargs), _code_for, step_limit=step_limit)
+        return vm.run(self.compiled_code, self._bind(args, kwargs), code_for, step_limit=step_limit)
 
     def __reduce__(self) -> Any:
-        return compile_function, (self.__jitlite_function__.python_function,)
+        return reduce_function(self, self.__jitlite_function__.python_function)
+
+    def __copy__(self) -> ScriptFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
+        return self
 
     def __repr__(self) -> str:
         return f"<jitlite.ScriptFunction {self.schema}>"
 
 
-def _code_for(function: Function) -> Code:
-    """The code of a called function, optimized like the caller's."""
-    if function.compiled is None:
-        with compiler.compiling():
-            if function.compiled is None:
-                function.compiled = lower(compiler.optimized(function.graph), function.name)
-    return code_of(function)
+def _unlinked(function: Function) -> Any:
+    raise AssertionError("code that is only shown is not run")
 
 
-run_functions_with(lambda function, arguments: vm.run(function, arguments, _code_for))
+run_functions_with(lambda function, arguments: executor_of(function).run(arguments))
 
 
 def compile_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
@@ -173,6 +256,32 @@ def compile_function(function: Any, names: Callable[[str], Any] | None = None) -
     return ScriptFunction(*compiler.compile_python(function, names))
 
 
+_BY_VALUE = frozenset({"cloudpickle", "dill"})
+"""Picklers that can pickle a Python function which has no name to be found by."""
+
+
+def reduce_function(scripted: ScriptFunction, function: Any) -> Any:
+    """How a compiled function is pickled: by its name, if that leads to it, else as the Python function.
+
+    Raises:
+        pickle.PicklingError: where the pickler can do neither.
+    """
+    pickler = str(sys._getframe(2).f_globals.get("__name__")).split(".")
+    if function is not None and not _BY_VALUE.isdisjoint(pickler):
+        return compile_function, (function,)
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    name = getattr(function, "__qualname__", scripted.name)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is scripted:
+        return name
+    if found is None or found is not function:
+        raise pickle.PicklingError(
+            f"ScriptFunction cannot be pickled: '{name}' is not found under its name in its module"
+        )
+    return compile_function, (function,)
+
+
 class ScriptMethod(ScriptFunction):
     """A compiled method of one object, which is its first argument."""
 
@@ -183,6 +292,12 @@ class ScriptMethod(ScriptFunction):
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         return bind_arguments(self.schema, (self.owner, *args), kwargs)
 
+    def _parameters(self) -> int:
+        return len(self.schema.arguments) - 1
+
+    def _make_entry(self) -> Callable[..., Any]:
+        return make_entry(self.schema, self.executor, self._bind, self.owner)
+
     def _fits(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Are the arguments of the types of the parameters, without conversion?"""
         formals = self.schema.arguments[1:]
@@ -191,6 +306,10 @@ class ScriptMethod(ScriptFunction):
 
     def __reduce__(self) -> Any:
         return getattr, (self.owner, self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
+        method: ScriptFunction = getattr(copy.deepcopy(self.owner, memo), self.name)
+        return method
 
 
 class OverloadedMethod:

@@ -2,87 +2,71 @@
 
 What a call does is an `Outcome`: result or exception, arguments afterwards, printed text, and which mutable objects are
 one and the same. `check(program)` compares the outcomes of eager Python, of the graph without passes, of the graph
-after each pass alone and after passes in random order, with the verifier after every pass.
+after passes alone and after passes in random order, with the verifier after every pass; and of the ways in which an
+executor runs a function: on each tier, with a plan for each kind of arguments, profiled, and specialised.
+
+How much of that a program meets is a `Measure`. `SOME` takes the same time however many passes there are: the seed of a
+program says which passes it meets alone, so that over a thousand programs every pass is met by more than a hundred.
+`EVERY` is each pass alone and every way to run, `ALL` twenty orders more.
 """
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import io
 import random
-import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from strategies import Program, compile_source
 
 import jitlite
+from jitlite import compiler, options
 from jitlite.equality import difference
+from jitlite.executor import Executor, runner_for
 from jitlite.interpreter import bytecode, vm
+from jitlite.interpreter.guards import tensor_type_of
+from jitlite.ir import types as T
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
+from jitlite.outcomes import Outcome, observe
 from jitlite.passes import registry
+from jitlite.plans import Plan
 from jitlite.source import CompileError
+from jitlite.specialize import attempt
 
 CHANGE_SIGNATURE = ("lower_tuples",)
 """Passes that may change what a graph takes and returns: tuples become their elements. They may also refuse."""
 
-RANDOM_ORDERS = 2
 ORDER_LENGTH = 6
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How much a program is put through.
+
+    Attributes:
+        alone: how many passes are run alone; None for all.
+        orders: how many random orders of `ORDER_LENGTH` passes.
+        all_ways: is the program run in every way that an executor has, or in two of them?
+    """
+
+    alone: int | None
+    orders: int
+    all_ways: bool
+
+    def chosen(self, names: list[str], chance: random.Random) -> list[list[str]]:
+        """Lists of passes, each to be run on a copy of the graph."""
+        alone = names if self.alone is None else chance.sample(names, min(self.alone, len(names)))
+        return [[name] for name in alone] + [chance.choices(names, k=ORDER_LENGTH) for _ in range(self.orders)]
+
+
+SOME = Measure(8, 2, False)
+EVERY = Measure(None, 2, True)
+ALL = Measure(None, 20, True)
 
 
 class Broken(AssertionError):
     """The law does not hold."""
-
-
-@dataclass
-class Outcome:
-    result: Any
-    raised: str
-    arguments: list[Any]
-    printed: str
-    sharing: list[int]
-
-    @property
-    def told(self) -> tuple[Any, ...]:
-        return self.result, self.raised, self.arguments, self.printed, self.sharing
-
-
-def observe(function: Callable[..., Any], arguments: list[Any]) -> Outcome:
-    """Call a function with a copy of the arguments and write down all that it does."""
-    arguments = copy.deepcopy(arguments)
-    torch.default_generator.manual_seed(1)  # torch.manual_seed takes ten times as long
-    printed, result, raised = io.StringIO(), None, ""
-    with contextlib.redirect_stdout(printed), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            result = function(*arguments)
-        except Exception as error:
-            raised = type(error).__name__
-    return Outcome(result, raised, arguments, printed.getvalue(), sharing([result, arguments]))
-
-
-def sharing(root: Any) -> list[int]:
-    """For every mutable object below `root`, in order: the position of the first one that is the same object.
-
-    Tensors are the same where they are one object, or where they show the same memory.
-    """
-    first: dict[Any, int] = {}
-    pattern: list[int] = []
-    todo = [root]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, list | dict | torch.Tensor):
-            key = ("memory", item.untyped_storage().data_ptr()) if isinstance(item, torch.Tensor) else id(item)
-            pattern.append(first.setdefault(key, len(pattern)))
-        if isinstance(item, list | tuple):
-            todo.extend(item)
-        elif isinstance(item, dict):
-            todo.extend(item.values())
-    return pattern
 
 
 def run_graph(graph: Any) -> Callable[..., Any]:
@@ -91,7 +75,12 @@ def run_graph(graph: Any) -> Callable[..., Any]:
     return lambda *arguments: vm.run(code, arguments)
 
 
-def check(program: Program, passes: Iterable[str] | None = None, seed: int = 0) -> None:
+def pass_names() -> list[str]:
+    """The passes that leave alone what a graph takes and returns."""
+    return [name for name in registry.names() if name not in CHANGE_SIGNATURE]
+
+
+def check(program: Program, measure: Measure = SOME, seed: int = 0) -> None:
     """Hold a program to the law.
 
     Raises:
@@ -107,18 +96,60 @@ def check(program: Program, passes: Iterable[str] | None = None, seed: int = 0) 
         raise Broken(f"the text of the graph does not read back:\n{program}\n{text}")
     compare(program, expected, run_graph(graph), "the graph without passes", text)
     compare(program, expected, scripted, "jitlite.script", text)
-    names = [name for name in passes or registry.names() if name not in CHANGE_SIGNATURE]
-    check_without_tuples(program, expected, graph)
-    chance = random.Random(seed)
-    orders = [[name] for name in names] + [chance.choices(names, k=ORDER_LENGTH) for _ in range(RANDOM_ORDERS)]
+    if measure.all_ways or seed % 4 == 0:
+        check_without_tuples(program, expected, graph)
+    check_executors(program, expected, graph, measure, seed)
     seen = {text}
-    for order in orders:
+    for order in measure.chosen(pass_names(), random.Random(seed)):
         optimized = graph.copy()
         run_passes(program, optimized, order, text)
         after = optimized.to_text(ranges=False)
         if after not in seen:
             seen.add(after)
-            compare(program, expected, run_graph(optimized), f"after {', '.join(order)}", after)
+            exact = all(map(registry.is_exact, order))
+            compare(program, expected, run_graph(optimized), f"after {', '.join(order)}", after, exact)
+
+
+def check_executors(program: Program, expected: list[Outcome], graph: Any, measure: Measure, seed: int) -> None:
+    """Run the program in the ways that an executor may choose."""
+    text = graph.to_text(ranges=False)
+    general = compiler.optimized(graph)
+    one = options.TIERS[seed % 2]
+    for tier in options.TIERS if measure.all_ways else (one,):
+        with options.override(tier=tier, specialize_after=2, profiled_runs=1):
+            executor = Executor(graph, "f", general=Plan(general, runner_for(general, "f")))
+            for _ in range(3):  # warm, profiled, specialised if that gains anything
+                compare(program, expected, executor.entry, f"executor on {tier}", text)
+    with options.override(tier=one):
+        if measure.all_ways or seed % 4 < 2:
+            check_specialised(program, expected, general)
+        if measure.all_ways or seed % 4 >= 2:
+            with options.override(executor="legacy"):
+                compare(program, expected, Executor(graph, "f").entry, "a plan for each kind of arguments", text)
+
+
+def check_specialised(program: Program, expected: list[Outcome], general: Any) -> None:
+    """Specialise the program for all that is known of each list of arguments, whether that gains anything or not."""
+    seen = set()
+    for arguments, wanted in zip(program.inputs, expected):
+        types = tuple(map(argument_type, (v.type for v in general.inputs), arguments))
+        if types in seen or types == tuple(v.type for v in general.inputs):
+            continue
+        seen.add(types)
+        made = attempt(general, types)
+        verify(made.graph)
+        got = observe(runner_for(made.graph, "f"), arguments)
+        found = difference(wanted.told, got.told, "(result, exception, arguments, printed, sharing)")
+        if found:
+            raise Broken(f"specialised for {types}, f{tuple(arguments)}: {found}\n{program}\n{made.graph}")
+
+
+def argument_type(declared: T.Type, value: Any) -> T.Type:
+    """All that is known of an argument at hand."""
+    if value is None:
+        return T.NONE
+    bare = T.without_none(declared)
+    return tensor_type_of(value, sizes=True) if isinstance(bare, T.TensorType) else bare
 
 
 def check_without_tuples(program: Program, expected: list[Outcome], graph: Any) -> None:
@@ -148,9 +179,19 @@ def run_passes(program: Program, graph: Any, names: list[str], before: str) -> N
         raise Broken(f"{', '.join(names)}: {error}\n{program}\n{before}") from error
 
 
-def compare(program: Program, expected: list[Outcome], run: Callable[..., Any], what: str, graph_text: str) -> None:
+def compare(
+    program: Program,
+    expected: list[Outcome],
+    run: Callable[..., Any],
+    what: str,
+    graph_text: str,
+    exact: bool = True,
+) -> None:
+    """Hold a way to run the program to what it is expected to do; if it is not `exact`, numbers may be rounded."""
     for arguments, wanted in zip(program.inputs, expected):
         got = observe(run, arguments)
+        if not exact:  # tensors are compared with a tolerance anyway, text cannot be
+            wanted, got = replace(wanted, printed=""), replace(got, printed="")
         found = difference(wanted.told, got.told, "(result, exception, arguments, printed, sharing)")
         if found:
             raise Broken(f"{what}, f{tuple(arguments)}: {found}\n{program}\n{graph_text}")

@@ -23,7 +23,7 @@ from jitlite.source import did_you_mean
 Converter = Callable[[Any], Any]
 
 
-class _Mismatch(Exception):
+class Mismatch(Exception):
     """The value is not of the type. The text says which part of the value, if not all of it."""
 
 
@@ -65,7 +65,7 @@ def _convert(schema: Schema, position: int, value: Any) -> Any:
         if formal.size and isinstance(value, int | float) and not isinstance(formal.type, T.OptionalType):
             value = [value] * formal.size
         return converter(formal.type)(value)
-    except _Mismatch as mismatch:
+    except Mismatch as mismatch:
         raise RuntimeError(_mismatch_text(schema, position, value, str(mismatch))) from None
 
 
@@ -77,7 +77,7 @@ def bind_value(t: Type, value: Any, what: str) -> Any:
     """
     try:
         return converter(t)(value)
-    except _Mismatch as mismatch:
+    except Mismatch as mismatch:
         detail = f": {mismatch}" if str(mismatch) else ""
         raise RuntimeError(
             f"Expected a value of type '{t.annotation}' for {what} but instead found type "
@@ -99,7 +99,7 @@ def with_checked_result(function: Callable[..., Any], t: Type) -> Callable[..., 
         result = function(*args)
         try:
             return convert(result)
-        except _Mismatch as mismatch:
+        except Mismatch as mismatch:
             detail = f": {mismatch}" if str(mismatch) else ""
             raise RuntimeError(
                 f"{getattr(function, '__name__', 'the function')}() expected value of type {t.annotation} for return "
@@ -176,7 +176,7 @@ def _keyword_hint(schema: Schema, kwargs: Mapping[str, Any]) -> str:
 def converter(t: Type) -> Converter:
     """The function that gives a value in the form its type asks for, the value itself if it can.
 
-    The function raises `_Mismatch` where the value is not of the type.
+    The function raises `Mismatch` where the value is not of the type.
     """
     return T.kept(t, "conversion", _make_converter)
 
@@ -193,7 +193,7 @@ def _make_converter(t: Type) -> Converter:
     def as_is(value: Any) -> Any:
         if has_type(value):
             return value
-        raise _Mismatch
+        raise Mismatch
 
     return as_is
 
@@ -205,7 +205,7 @@ def _to_int(value: Any) -> Any:
         return int(value.item())
     if hasattr(value, "__index__") and not isinstance(value, torch.Tensor):
         return operator.index(value)
-    raise _Mismatch
+    raise Mismatch
 
 
 def _to_float(value: Any) -> Any:
@@ -229,7 +229,7 @@ def _number_of(value: Any, conversions: tuple[str, ...], number: Callable[[Any],
         return number(value)
     elif getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         return number(value.item())
-    raise _Mismatch
+    raise Mismatch
 
 
 def _to_bool(value: Any) -> Any:
@@ -237,7 +237,7 @@ def _to_bool(value: Any) -> Any:
         return value
     if value is None or isinstance(value, int | float | torch.Tensor) or type(value).__module__ == "numpy":
         return bool(value)
-    raise _Mismatch
+    raise Mismatch
 
 
 def _to_number(value: Any) -> Any:
@@ -251,7 +251,13 @@ def _to_number(value: Any) -> Any:
 def _to_tensor(value: Any) -> Any:
     if isinstance(value, torch.Tensor) or value is None:  # TorchScript takes None for a tensor that is not there
         return value
-    raise _Mismatch
+    raise Mismatch
+
+
+def _to_string(value: Any) -> Any:
+    if isinstance(value, str | bytes):  # TorchScript takes bytes, too; what they can do is up to them
+        return value
+    raise Mismatch
 
 
 def _to_device(value: Any) -> Any:
@@ -259,7 +265,7 @@ def _to_device(value: Any) -> Any:
         return value
     if isinstance(value, str):
         return torch.device(value)
-    raise _Mismatch
+    raise Mismatch
 
 
 _SIMPLE: dict[Type, Converter] = {
@@ -270,6 +276,7 @@ _SIMPLE: dict[Type, Converter] = {
     T.NUMBER: _to_number,
     T.TENSOR: _to_tensor,
     T.DEVICE: _to_device,
+    T.STRING: _to_string,
     T.ANY: lambda value: value,
 }
 
@@ -285,12 +292,16 @@ _AS_THEY_ARE: dict[Type, frozenset[type]] = {
 """Classes whose instances are never converted: a list of nothing else is passed on without a look at each element."""
 
 
+_COMMONEST: dict[Type, type] = {T.INT: int, T.FLOAT: float, T.BOOL: bool, T.STRING: str, T.TENSOR: torch.Tensor}
+"""The class that most instances have: looking for one class takes half as long as looking for several."""
+
+
 def _convert_part(value: Any, t: Type, what: str) -> Any:
     try:
         return converter(t)(value)
-    except _Mismatch as inner:
+    except Mismatch as inner:
         reason = str(inner) or f"is a '{type(value).__name__}' and not a '{t.annotation}'"
-        raise _Mismatch(f"{what}: {reason}" if reason[0].isupper() else f"{what} {reason}") from None
+        raise Mismatch(f"{what}: {reason}" if reason[0].isupper() else f"{what} {reason}") from None
 
 
 def _convert_all(values: Iterable[Any], element: Type, what: str) -> list[Any]:
@@ -299,18 +310,19 @@ def _convert_all(values: Iterable[Any], element: Type, what: str) -> list[Any]:
 
 def _to_list(t: T.ListType) -> Converter:
     plain = _AS_THEY_ARE.get(t.element, frozenset())
+    commonest = _COMMONEST.get(t.element, type(None))
 
     def convert(value: Any) -> Any:
         if isinstance(value, list):
-            if plain.issuperset(map(type, value)):
+            if operator.countOf(map(type, value), commonest) == len(value) or plain.issuperset(map(type, value)):
                 return value
             converted = _convert_all(value, t.element, "element")
             return value if all(map(operator.is_, value, converted)) else converted
         if isinstance(value, torch.Tensor | str | bytes | Mapping):
-            raise _Mismatch
+            raise Mismatch
         if isinstance(value, Sequence | Set) or hasattr(value, "__array__"):
             return _convert_all(value, t.element, "element")
-        raise _Mismatch
+        raise Mismatch
 
     return convert
 
@@ -318,7 +330,7 @@ def _to_list(t: T.ListType) -> Converter:
 def _to_dict(t: T.DictType) -> Converter:
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _Mismatch
+            raise Mismatch
         keys = _convert_all(value, t.key, "key")
         values = _convert_all(value.values(), t.value, "value")
         same = all(map(operator.is_, value, keys)) and all(map(operator.is_, value.values(), values))
@@ -332,11 +344,11 @@ def _to_tuple(t: T.TupleType) -> Converter:
         if isinstance(value, torch.Tensor) and value.dim() > 0:
             value = tuple(value)
         if not isinstance(value, tuple | list):
-            raise _Mismatch
+            raise Mismatch
         if len(value) != len(t.elements):
-            raise _Mismatch(f"has {len(value)} elements and not {len(t.elements)}")
+            raise Mismatch(f"has {len(value)} elements and not {len(t.elements)}")
         if t.names is not None and getattr(value, "_fields", t.names) != t.names:
-            raise _Mismatch(f"has the fields {', '.join(value._fields)}")  # type: ignore[union-attr]
+            raise Mismatch(f"has the fields {', '.join(value._fields)}")  # type: ignore[union-attr]
         pairs = enumerate(zip(value, t.elements, strict=True))
         converted = [_convert_part(v, e, f"element {i}") for i, (v, e) in pairs]
         if isinstance(value, tuple) and all(map(operator.is_, value, converted)):
@@ -360,7 +372,7 @@ def _to_union(t: T.UnionType) -> Converter:
             return element(value)
         if is_member(value):
             return value
-        raise _Mismatch(f"Expected a member of {t.annotation} but instead found type {type_of_value(value).annotation}")
+        raise Mismatch(f"Expected a member of {t.annotation} but instead found type {type_of_value(value).annotation}")
 
     return convert
 
@@ -372,18 +384,18 @@ def _to_object(t: T.ClassType) -> Converter:
     def convert(value: Any) -> Any:
         if not has_type(value):
             missing = next((name for name in t.attributes if not hasattr(value, name)), None)
-            raise _Mismatch("" if missing is None or t.is_module else f"missing attribute {missing}")
+            raise Mismatch("" if missing is None or t.is_module else f"missing attribute {missing}")
         if t.is_module or t.definition is None:
             return value
         for name, wanted in t.attributes.items():
             found = getattr(value, name, _missing)
             if found is _missing:
-                raise _Mismatch(f"missing attribute {name}: an object of {t.annotation} has one")
+                raise Mismatch(f"missing attribute {name}: an object of {t.annotation} has one")
             if not T.is_named(wanted):  # objects in it may lead back to this one, and were checked when they were made
                 try:
                     converter(wanted)(found)
-                except _Mismatch:
-                    raise _Mismatch(f"Could not cast attribute '{name}' to type {wanted.annotation}") from None
+                except Mismatch:
+                    raise Mismatch(f"Could not cast attribute '{name}' to type {wanted.annotation}") from None
         return value
 
     return convert
@@ -400,9 +412,9 @@ def _to_interface(t: T.InterfaceType) -> Converter:
             return value
         found = class_type_of(value)
         if found is not None:
-            raise _Mismatch(T.why_not_interface(found, t) or "")
+            raise Mismatch(T.why_not_interface(found, t) or "")
         missing = ", ".join(name for name in t.methods if not callable(getattr(value, name, None)))
-        raise _Mismatch(
+        raise Mismatch(
             f"Class '{type(value).__name__}' is not compatible with interface {t.annotation}"
             + (f": it does not have method {missing}" if missing else "")
         )

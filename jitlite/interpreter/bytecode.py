@@ -21,6 +21,7 @@ from jitlite.interpreter.instructions import TABLE, link
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Op
+from jitlite.ir.pass_prims import autograd_any_nonzero
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
 from jitlite.source import CompileError
@@ -311,7 +312,7 @@ class _Emitter:
         if fn is None:
             raise CompileError(f"{node.kind} cannot be run by the interpreter", node.range)
         if op.attributes:
-            fn = partial(fn, **{name: node.attributes[name] for name in op.attributes})
+            fn = partial(fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
         if node.kind == "aten::__getitem__" and op.schema.overload.startswith("Dict"):
             self.emit(node, "DICT_INDEX")
         elif op.schema.is_vararg:
@@ -347,6 +348,18 @@ class _Emitter:
         self.emit_block(node.blocks[0])
         self.patch(self.emit(node, "JMP"), head)
         self.patch(head, self.here)
+
+    def grad_of(self, node: Node) -> None:
+        """Zero if all gradients are, else what the block computes."""
+        self.code.operators.append(Operator("prim::AutogradAnyNonZero", "", autograd_any_nonzero, -1, 1, False))
+        self.emit(node, "OPN", len(self.code.operators) - 1, len(node.inputs))
+        test = self.emit(node, "JF")
+        self.emit_block(node.blocks[0])
+        skip = self.emit(node, "JMP")
+        self.patch(test, self.here)
+        for _ in node.outputs:
+            self.emit(node, "LOADC", self.constant(None))
+        self.patch(skip, self.here)
 
     def try_(self, node: Node) -> None:
         start = self.emit(node, "TRY")
@@ -387,6 +400,17 @@ class _Emitter:
         if not node.outputs:
             self.emit(node, "DROP")
 
+    def group(self, node: Node) -> None:
+        """A graph that is run in place: by its callable if it was given one, else as a call."""
+        if "callable" in node.attributes:
+            self.emit(node, "PY_CALL", self.constant(node.attributes["callable"]), len(node.inputs))
+            self.drop_missing_output(node)
+            if len(node.outputs) > 1:
+                self.emit(node, "LIST_UNPACK", len(node.outputs))
+            return
+        self.code.functions.append(Function("<differentiable graph>", graph=node.attributes["Subgraph"]))
+        self.emit(node, "CALL", len(self.code.functions) - 1)
+
     def defer(self, opcode: str, name: str, node: Node) -> None:
         self.code.functions.append(Function(name, graph=node.attributes["Subgraph"]))
         self.emit(node, opcode, len(self.code.functions) - 1, len(node.inputs))
@@ -418,7 +442,7 @@ class _Emitter:
         self.emit(node, opcode, self.types([node.output.type]), len(node.inputs))
 
     def isinstance_(self, node: Node) -> None:
-        wanted = [_as_at_run_time(t, node.input.type) for t in node.attributes["types"]]
+        wanted = [as_at_run_time(t, node.input.type) for t in node.attributes["types"]]
         self.emit(node, "ISINSTANCE", self.types(wanted), len(wanted))
 
     def tuple_slice(self, node: Node) -> None:
@@ -458,6 +482,9 @@ _SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
     "prim::If": _Emitter.if_,
     "prim::Loop": _Emitter.loop,
     "prim::Try": _Emitter.try_,
+    "prim::GradOf": _Emitter.grad_of,
+    "prim::DifferentiableGraph": _Emitter.group,
+    "prim::FunctionalGraph": _Emitter.group,
     "prim::CallFunction": _Emitter.call_function,
     "prim::CallMethod": _Emitter.call_method,
     "prim::PythonOp": _Emitter.python_call,
@@ -483,7 +510,7 @@ _SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
 """Kinds with an instruction of their own."""
 
 
-def _as_at_run_time(wanted: Type, static: Type) -> Type:
+def as_at_run_time(wanted: Type, static: Type) -> Type:
     """What to look for where the value has the static type `static` and isinstance asks for `wanted`.
 
     A value typed float may be an int at run time (and a complex may be either). Where the static type leaves no

@@ -116,13 +116,18 @@ class Machine:
 
     def exit_contexts(self, error: BaseException, down_to: int = 0) -> BaseException:
         """Leave `with` blocks because of an error; gives the error to go on with, which an `__exit__` may replace."""
-        while len(self.entered) > down_to:
-            manager = self.entered.pop()
-            try:
-                special_method(manager, "__exit__")(type(error), error, error.__traceback__)
-            except Exception as other:
-                error = other
-        return error
+        return exit_contexts(self.entered, down_to, error)
+
+
+def exit_contexts(entered: list[Any], down_to: int, error: BaseException) -> BaseException:
+    """Leave the last of the context managers entered, because of an error; gives the error to go on with."""
+    while len(entered) > down_to:
+        manager = entered.pop()
+        try:
+            special_method(manager, "__exit__")(type(error), error, error.__traceback__)
+        except Exception as other:
+            error = other
+    return error
 
 
 Calling = tuple[str, Place]

@@ -1,0 +1,251 @@
+"""A differentiable graph as one node of autograd.
+
+`differentiable(forward, backward, gradient)` is a callable that computes what the graph computes. Where autograd has to
+record, it runs `f` unrecorded and gives autograd one node in place of one for each operator, whose backward runs `df`.
+
+* Tensors that `df` needs are saved for backward, so autograd's rules hold: to write them in between is an error, the
+  second backward without `retain_graph` is one, and hooks on saved tensors see them.
+* Kept values that have gradients are outputs of the node, which only the node itself gets to see. When the backward
+  pass is recorded (`create_graph`), gradients of gradients flow through them.
+* A gradient that is zero everywhere is None, in and out. Outputs that depend on no input that requires a gradient have
+  none.
+
+Where that could differ from autograd, the operators are run one by one, recorded or not: grad mode is off, no input
+requires a gradient, one requires it that the gradient was not made for, a tensor is complex, sparse or of a subclass,
+autocast, forward mode, a transform of `torch.func`, a function mode or a tracer is at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from jitlite.ir import types as T
+from jitlite.ir.gradient import Gradient
+from jitlite.ir.graph import Graph
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def differentiable(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    gradient: Gradient,
+    plain: Callable[..., Any] | None = None,
+    usual: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """A function that computes the graph `gradient` was made of, and records one node for autograd.
+
+    Args:
+        forward: runs `gradient.f`; gives its output, a tuple for several.
+        backward: runs `gradient.df`.
+        gradient: what the two are made of.
+        plain: runs the graph itself, for calls that record nothing or cannot record it as one node; without it,
+            `forward` is run.
+        usual: runs `gradient.df` where all results have a gradient and nothing that is kept has one.
+    """
+    real, total = gradient.f_real_outputs, len(gradient.f.outputs)
+    others = [i for i, v in enumerate(gradient.f.inputs) if not isinstance(v.type, T.TensorType)]
+    tensors = [i for i, v in enumerate(gradient.f.inputs) if isinstance(v.type, T.TensorType)]
+    unexpected = [i for i in tensors if i not in set(gradient.f_differentiated_inputs)]
+    reached = {*gradient.df_output_vjps, *gradient.df_input_captured_inputs}
+    apart = [i for i in tensors if i not in reached]  # autograd would go on to what made them, with nothing to do there
+    apply = _node(forward, backward, usual or backward, gradient)
+
+    def run_plain(*inputs: Any) -> Any:
+        return forward(*inputs)
+
+    if total != real:
+
+        def run_plain(*inputs: Any) -> Any:
+            outputs = forward(*inputs)
+            return outputs[0] if real == 1 else outputs[:real]
+
+    run = plain or run_plain
+
+    def call(*inputs: Any) -> Any:
+        if not torch.is_grad_enabled() or not _is_recorded(inputs, tensors):
+            return run(*inputs)
+        if any(inputs[i].requires_grad for i in unexpected) or not all(_is_real(inputs[i]) for i in others):
+            return run(*inputs)
+        if is_transformed():
+            return run(*inputs)
+        if apart:
+            given = list(inputs)
+            for i in apart:
+                given[i] = given[i].detach()
+            inputs = tuple(given)
+        outputs = apply(*inputs)
+        return outputs[0] if real == 1 else outputs[:real]
+
+    return call
+
+
+def differentiable_on_demand(
+    make: Callable[[tuple[bool, ...]], Callable[..., Any]], plain: Callable[..., Any], graph: Graph
+) -> Callable[..., Any]:
+    """A function that makes itself differentiable for the inputs that require a gradient, each time they are others.
+
+    So nothing is computed or kept for gradients that nobody wants, as autograd does it.
+
+    Args:
+        make: gives what `differentiable` does for those inputs of the graph that are to have gradients.
+        plain: runs the graph itself; is used for all further combinations once there are many.
+        graph: the graph.
+    """
+    tensors = [isinstance(v.type, T.TensorType) for v in graph.inputs]
+    made: dict[tuple[bool, ...], Callable[..., Any]] = {}
+
+    def call(*inputs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return plain(*inputs)
+        needs = tuple([tensor and x.requires_grad for tensor, x in zip(tensors, inputs, strict=True)])
+        found = made.get(needs)
+        if found is None:
+            found = made[needs] = make(needs) if any(needs) and len(made) < _COMBINATIONS else plain
+        return found(*inputs)
+
+    return call
+
+
+_COMBINATIONS = 8
+"""How many combinations of inputs that require gradients get code of their own."""
+
+
+def _is_recorded(inputs: Sequence[Any], tensors: Sequence[int]) -> bool:
+    """Does a tensor require a gradient, and are all of them plain real ones?"""
+    recorded = False
+    for i in tensors:
+        x = inputs[i]
+        if type(x) not in _PLAIN or x.layout is not torch.strided or x.is_complex():
+            return False
+        recorded = recorded or x.requires_grad
+    return recorded
+
+
+def _is_real(value: Any) -> bool:
+    """Is the argument something that makes no complex tensor of a real one?"""
+    if isinstance(value, torch.dtype):
+        return not value.is_complex
+    if isinstance(value, list | tuple):
+        return all(map(_is_real, value))
+    return not isinstance(value, complex)
+
+
+def is_transformed() -> bool:
+    """Is something at work that must see the operators themselves?"""
+    return bool(
+        torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._is_any_autocast_enabled()
+        or torch._C._len_torch_function_stack()
+        or forward_ad._current_level >= 0
+        or torch._C._get_tracing_state() is not None
+        or torch.compiler.is_compiling()
+    )
+
+
+class _Layout:
+    """Where things are: computed once for a gradient."""
+
+    def __init__(self, gradient: Gradient) -> None:
+        f, real = gradient.f, gradient.f_real_outputs
+        kept = [i for i in gradient.df_input_vjps if i >= real]
+        self.returned = [*range(real), *kept]
+        """Outputs of f that are outputs of the node."""
+        self.vjps = [self.returned.index(i) for i in gradient.df_input_vjps]
+        captured = [(0, i, f.inputs[i]) for i in gradient.df_input_captured_inputs]
+        captured += [(1, i, f.outputs[i]) for i in gradient.df_input_captured_outputs]
+        is_tensor = [isinstance(value.type, T.TensorType) for _, _, value in captured]
+        self.saved = [(place, i) for (place, i, _), tensor in zip(captured, is_tensor, strict=True) if tensor]
+        users = zip(gradient.df_capture_users, is_tensor, strict=True)
+        self.users = [frozenset(positions) for positions, tensor in users if tensor]
+        """For each of what is saved, the positions among the gradients of those it is used with."""
+        self.others = [(place, i) for (place, i, _), tensor in zip(captured, is_tensor, strict=True) if not tensor]
+        first, second = iter(range(len(self.saved))), iter(range(len(self.saved), len(captured)))
+        self.order = [next(first if tensor else second) for tensor in is_tensor]
+        """Positions of what df takes among what is saved followed by what is kept otherwise."""
+        self.sources = [frozenset(gradient.f_output_sources[i]) for i in self.returned]
+        self.has_gradient = [i in set(gradient.df_input_vjps) for i in self.returned]
+        self._constant: dict[tuple[bool, ...], tuple[int, ...]] = {}
+
+    def constant(self, needs: tuple[bool, ...]) -> tuple[int, ...]:
+        """The returned outputs that have no gradient, if these inputs need one."""
+        found = self._constant.get(needs)
+        if found is None:
+            needed = {i for i, need in enumerate(needs) if need}
+            pairs = zip(self.sources, self.has_gradient, strict=True)
+            found = tuple(i for i, (sources, has) in enumerate(pairs) if not (has and sources & needed))
+            self._constant[needs] = found
+        return found
+
+
+def _node(
+    forward: Callable[..., Any], backward: Callable[..., Any], usual: Callable[..., Any], gradient: Gradient
+) -> Callable[..., Any]:
+    """The `apply` of a function class for autograd, whose forward gives a tuple."""
+    usually = [index < gradient.f_real_outputs for index in gradient.df_input_vjps]
+    layout = _Layout(gradient)
+    single = len(gradient.f.outputs) == 1
+    count, targets = len(gradient.f.inputs), gradient.df_output_vjps
+
+    class DifferentiableGraph(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> Any:
+            outputs = forward(*inputs)
+            if single:
+                outputs = (outputs,)
+            where = (inputs, outputs)
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(*[where[place][i] for place, i in layout.saved])
+            ctx.others = [_kept(where[place][i]) for place, i in layout.others]
+            returned = tuple([outputs[i] for i in layout.returned])
+            constant = layout.constant(ctx.needs_input_grad)
+            if constant:
+                ctx.mark_non_differentiable(*[x for x in map(returned.__getitem__, constant) if torch.is_tensor(x)])
+            return returned
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            vjps = [grads[i] for i in layout.vjps]
+            found = [None] * count
+            saved = _saved(ctx, layout, vjps)
+            given = [v is not None for v in vjps]
+            if True in given:
+                kept = [*saved, *ctx.others]
+                run = usual if given == usually else backward
+                results = run(*vjps, *[kept[i] for i in layout.order])
+                for i, result in zip(targets, results, strict=True):
+                    found[i] = result
+            return tuple(found)
+
+    return DifferentiableGraph.apply
+
+
+def _saved(ctx: Any, layout: _Layout, vjps: Sequence[Any]) -> Sequence[Any]:
+    """The saved tensors. What is only used with gradients that are zero may have been written by now."""
+    try:
+        return ctx.saved_tensors  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        given = {i for i, v in enumerate(vjps) if v is not None}
+        raw = ctx._raw_saved_tensors
+        if all(given & users for users in layout.users) or not all(hasattr(t, "unpack") for t in raw):
+            raise
+        return [_unpacked(t, error) if given & users else None for t, users in zip(raw, layout.users, strict=True)]
+
+
+def _unpacked(saved: Any, error: Exception) -> torch.Tensor:
+    """One saved tensor. Outputs of the node cannot be unpacked alone: what they hold is taken, if nobody wrote it."""
+    try:
+        return saved.unpack()  # type: ignore[no-any-return]
+    except RuntimeError:
+        if torch.is_grad_enabled() or saved.data._version:
+            raise error from None
+        return saved.data  # type: ignore[no-any-return]
+
+
+def _kept(value: Any) -> Any:
+    """The value as it is now: lists may be changed before the backward pass."""
+    return list(value) if type(value) is list else value

@@ -1,0 +1,127 @@
+"""Generated Python functions: their text, and where in the script each part of it comes from.
+
+Tracebacks and debuggers show the text with the script's line behind each line: the text is handed out through
+`__loader__`, as the standard library's `linecache` expects of modules that are in no file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, TracebackType
+from typing import Any, NamedTuple
+
+from jitlite.interpreter.code import Place
+from jitlite.interpreter.frames import Calling, add_traceback
+
+FIRST_MARK = 0xF0000
+"""Characters from here on (a private area of Unicode) begin the part of a line that a nested operation is written as;
+the number above it says which operation."""
+LAST_MARK = 0xFFFFD
+END_MARK = "\ue000"
+
+_LOADER = "__loader__"
+
+
+class Line(NamedTuple):
+    """A line of generated code: its text with marks, and the place of the statement."""
+
+    text: str
+    place: Place | None
+
+
+class PythonCode:
+    """A generated function.
+
+    Attributes:
+        name: of the script function.
+        run: the generated function: takes a value for each input of the graph; gives its result (a tuple where the
+            graph has several outputs).
+    """
+
+    def __init__(self, name: str, lines: list[Line], nested: list[Place], names: dict[str, Any], entry: str) -> None:
+        self.name = name
+        self._lines = lines
+        self._nested = nested
+        text = "\n".join(_without_marks(line.text) for line in lines) + "\n"
+        names |= {"__name__": f"jitlite.generated.{entry}", _LOADER: self}
+        exec(compile(text, f"generated/{entry}.py", "exec", dont_inherit=True), names)
+        self.run: Callable[..., Any] = names[entry]
+        self.code: CodeType = self.run.__code__
+
+    @property
+    def source(self) -> str:
+        """The text, each line with the place in the script that it was made from."""
+        width = min(60, max(len(_without_marks(line.text)) for line in self._lines))
+        written, last = [], None
+        for line in self._lines:
+            text, found = _without_marks(line.text), line.place.range if line.place else None
+            where = f"# {found.filename or '<string>'}:{found.line}" if found else ""
+            written.append(f"{text:<{width}}  {where}".rstrip() if where and where != last else text)
+            last = where
+        return "\n".join(written) + "\n"
+
+    def get_source(self, name: str) -> str:
+        """What `linecache` asks a loader for."""
+        return self.source
+
+    def place_of(self, line: int, column: int | None, end_column: int | None) -> Place:
+        """The place in the script of a part of the text: of the smallest operation around it."""
+        found = self._lines[line - 1]
+        place = found.place or Place(None)
+        if column is None or end_column is None:
+            return place
+        for start, end, nested in self._spans(found.text):  # outer ones come first
+            if start <= column and end_column <= end:
+                place = nested
+        return place
+
+    def _spans(self, text: str) -> list[tuple[int, int, Place]]:
+        spans: list[tuple[int, int, Place]] = []
+        open_marks: list[tuple[int, int]] = []
+        column = 0
+        for character in text:
+            if character == END_MARK:
+                start, number = open_marks.pop()
+                spans.append((start, column, self._nested[number]))
+            elif ord(character) >= FIRST_MARK:
+                open_marks.append((column, ord(character) - FIRST_MARK))
+            else:
+                column += 1
+        return sorted(spans, key=lambda span: span[0] - span[1])
+
+
+def _without_marks(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(c for c in text if c != END_MARK and ord(c) < FIRST_MARK)
+
+
+def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:
+    """The calls of generated functions in a traceback, outermost first."""
+    while traceback is not None:
+        found = traceback.tb_frame.f_globals.get(_LOADER)
+        following = traceback.tb_next
+        # an exception that is raised again in the frame that caught it is in the traceback twice: where it came from
+        # is told by the later entry
+        again = following is not None and following.tb_frame is traceback.tb_frame
+        if isinstance(found, PythonCode) and traceback.tb_frame.f_code is found.code and not again:
+            yield found.name, found.place_of(*_position(traceback))
+        traceback = following
+
+
+def _position(traceback: TracebackType) -> tuple[int, int | None, int | None]:
+    if sys.version_info >= (3, 11):
+        positions = list(traceback.tb_frame.f_code.co_positions())
+        line, last_line, column, end_column = positions[traceback.tb_lasti // 2]
+        if line is not None and line == last_line:
+            return line, column, end_column
+    return traceback.tb_lineno, None, None
+
+
+def add_script_traceback(error: BaseException) -> None:
+    """Attach the script traceback of an exception that came out of generated functions, as a note."""
+    if isinstance(error, Exception):
+        calls = list(calls_in(error.__traceback__))
+        if calls:
+            add_traceback(error, calls)

@@ -1,0 +1,411 @@
+"""How an operation is written in Python.
+
+A `Form` is a template with a hole for each operand: `{0} + {1}`, or `{f}({0}, {1})` where `f` is a function that the
+code is given. The rules, first to last:
+
+1. kinds that are syntax (attributes, displays, `is`): `_KINDS`
+2. operators that jitlite declares with a function that Python has a spelling for: `_SPELLINGS`
+3. torch's operators: the public binding, `torch.add` or a method of Tensor, that takes the same arguments
+4. else a call of the function that is the operator's meaning
+
+A binding is called instead of the dispatcher's own entry, `torch.ops.aten.add.Tensor`, because that converts each
+argument twice: it takes about 1 us longer (torch 2.13). Bindings choose the overload by the classes of the arguments.
+They choose the same one if each argument is of just the type that the schema declares, which the types of the graph
+say; `tests/test_python_forms.py` compares the two on samples of every operator. Bindings are also what eager code
+calls, so tensors with a `__torch_function__` of their own and modes see what they would see there.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import operator
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from jitlite.ir import containers, prims, scalars, tensors
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.ops import Op, int_coded, is_int_coded
+from jitlite.ir.schema import Argument
+from jitlite.ir.strings import format_string
+from jitlite.ir.types import Type
+from jitlite.ir.values import checker, named_tuple_class, object_class
+
+
+class CannotTranslate(Exception):
+    """The graph has something that Python code cannot be made of. The stack machine runs it."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How to write an operation.
+
+    Attributes:
+        template: Python text with `{0}`, `{1}`... for the operands, `{f}` for the function.
+        function: what `{f}` stands for.
+        in_order: are the operands evaluated from first to last?
+        is_atom: does it need no parentheses within an expression?
+        is_statement: it is no expression; the output, if there is one, is operand 0.
+        gives_sequence: the output is to be a list and this gives some sequence.
+        constants: what to write for operands that are constants in another form, by position.
+    """
+
+    template: str
+    function: Any = None
+    in_order: bool = True
+    is_atom: bool = True
+    is_statement: bool = False
+    gives_sequence: bool = False
+    constants: tuple[tuple[int, object], ...] = ()
+
+
+def form_of(node: Node) -> Form:
+    """How to write a node.
+
+    Raises:
+        CannotTranslate: where there is no way.
+    """
+    made = _KINDS.get(node.kind)
+    if made is not None:
+        return made(node)
+    op = node.op
+    if op is None:
+        raise CannotTranslate(f"there is no operator {node.kind} for these inputs")
+    if op.fn is None:
+        raise CannotTranslate(f"{node.kind} is not an operator")
+    if op.attributes:
+        fn = partial(op.fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
+        return call_form(fn, len(node.inputs))
+    return _spelling(op, node) or _binding(op, node) or call_form(op.fn, len(node.inputs))
+
+
+def call_form(function: Any, count: int) -> Form:
+    """A call with so many operands."""
+    return Form(f"{{f}}({', '.join(f'{{{i}}}' for i in range(count))})", function)
+
+
+# -- kinds that are syntax
+
+
+def _attribute(node: Node) -> Form:
+    name, owner = node.attributes["name"], node.inputs[0].type
+    if isinstance(owner, T.ClassType) and owner.is_module:
+        table = _table_of(owner, name)
+        if table:
+            return Form(f"{{f}}({{0}}, {_name_literal(name)})", _READERS[table])
+    return Form(f"{{0}}.{name}" if _is_plain_name(name) else f"getattr({{0}}, {_name_literal(name)})")
+
+
+def _is_plain_name(name: str) -> bool:
+    """Does the name mean itself behind a dot? Keywords are refused there, and Python normalizes names beyond ASCII."""
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _name_literal(name: str) -> str:
+    """The name of an attribute as a string within a template."""
+    return ascii(name).replace("{", "{{").replace("}", "}}")
+
+
+def _table_of(owner: T.ClassType, name: str) -> str:
+    """The dict of an nn.Module in which it keeps this attribute."""
+    found = owner.attributes.get(name)
+    if name in owner.parameters:
+        return "_parameters"
+    if name in owner.buffers:
+        return "_buffers"
+    return "_modules" if isinstance(found, T.ClassType) and found.is_module else ""
+
+
+def _reader(table: str) -> Callable[[Any, str], Any]:
+    """What reads an attribute that a module keeps in one of its dicts.
+
+    nn.Module finds it there only after looking everywhere else, which takes Python code. It may have been moved, as a
+    parametrization does; then the ordinary way leads to it. An attribute of the object itself goes first, as always.
+    """
+
+    def read(module: Any, name: str) -> Any:
+        own = module.__dict__
+        if name in own:
+            return own[name]
+        try:
+            return own[table][name]
+        except KeyError:
+            return getattr(module, name)
+
+    return read
+
+
+_READERS = {table: _reader(table) for table in ("_parameters", "_buffers", "_modules")}
+
+
+def _set_attribute(node: Node) -> Form:
+    name, owner = node.attributes["name"], node.inputs[0].type
+    if isinstance(owner, T.ClassType) and owner.is_frozen:
+        return Form(f"{{f}}({{0}}, {_name_literal(name)}, {{1}})", object.__setattr__)
+    template = f"{{0}}.{name} = {{1}}" if _is_plain_name(name) else f"setattr({{0}}, {_name_literal(name)}, {{1}})"
+    return Form(template, in_order=False, is_statement=True)
+
+
+def _display(node: Node, opening: str, closing: str) -> Form:
+    items = ", ".join(f"{{{i}}}" for i in range(len(node.inputs)))
+    comma = "," if opening == "(" and len(node.inputs) == 1 else ""
+    return Form(f"{opening}{items}{comma}{closing}")
+
+
+def _tuple(node: Node) -> Form:
+    made = node.output.type
+    if isinstance(made, T.TupleType) and made.names is not None:
+        return call_form(named_tuple_class(made), len(node.inputs))
+    return _display(node, "(", ")")
+
+
+def _dict(node: Node) -> Form:
+    pairs = ", ".join(f"{{{i}}}: {{{i + 1}}}" for i in range(0, len(node.inputs), 2))
+    return Form(f"{{{{{pairs}}}}}")
+
+
+def _tuple_slice(node: Node) -> Form:
+    return Form(f"{{0}}[{node.attributes['beg']}:{node.attributes['end']}]")
+
+
+def _new_object(node: Node) -> Form:
+    made: Any = node.output.type
+    cls = object_class(made)
+    return Form("{f}()", partial(cls.__new__, cls))
+
+
+def _python_function(node: Node) -> Form:
+    return call_form(node.attributes["callable"], len(node.inputs))
+
+
+def isinstance_form(checks: list[Type]) -> Form:
+    """How to ask whether a value is of one of the types."""
+    if checks == [T.NONE]:
+        return Form("{0} is None", is_atom=False)
+    tests = [checker(t) for t in checks]
+    if len(tests) == 1:
+        return call_form(tests[0], 1)
+    return call_form(lambda value: any(test(value) for test in tests), 1)
+
+
+_KINDS: dict[str, Callable[[Node], Form]] = {
+    "prim::GetAttr": _attribute,
+    "prim::SetAttr": _set_attribute,
+    "prim::TupleConstruct": _tuple,
+    "prim::ListConstruct": lambda node: _display(node, "[", "]"),
+    "prim::DictConstruct": _dict,
+    "prim::TupleIndex": lambda node: Form("{0}[{1}]"),
+    "prim::TupleSlice": _tuple_slice,
+    "prim::CreateObject": _new_object,
+    "prim::dtype": lambda node: Form("{0}.dtype"),
+    "prim::device": lambda node: Form("{0}.device"),
+    "prim::is_cuda": lambda node: Form("{0}.is_cuda"),
+    "aten::dim": lambda node: Form("{0}.dim()"),
+    "aten::format": lambda node: call_form(format_string, len(node.inputs)),
+    "prim::tolist": lambda node: call_form(prims.tolist, 3),
+    "prim::NumToTensor": lambda node: call_form(tensors.number_to_tensor, 1),
+}
+
+
+# -- functions that Python has a spelling for
+
+
+def _infix(sign: str) -> Form:
+    return Form(f"{{0}} {sign} {{1}}", is_atom=False)
+
+
+def _statement(template: str) -> Form:
+    return Form(template, in_order=False, is_statement=True)
+
+
+_SPELLINGS: dict[Any, Form] = {
+    operator.add: _infix("+"),
+    operator.sub: _infix("-"),
+    operator.mul: _infix("*"),
+    operator.truediv: _infix("/"),
+    operator.floordiv: _infix("//"),
+    operator.mod: _infix("%"),
+    operator.lshift: _infix("<<"),
+    operator.rshift: _infix(">>"),
+    operator.and_: _infix("&"),
+    operator.or_: _infix("|"),
+    operator.xor: _infix("^"),
+    operator.eq: _infix("=="),
+    operator.ne: _infix("!="),
+    operator.lt: _infix("<"),
+    operator.le: _infix("<="),
+    operator.gt: _infix(">"),
+    operator.ge: _infix(">="),
+    operator.is_: _infix("is"),
+    operator.is_not: _infix("is not"),
+    operator.neg: Form("-{0}", is_atom=False),
+    operator.not_: Form("not {0}", is_atom=False),
+    operator.contains: Form("{1} in {0}", in_order=False, is_atom=False),
+    operator.getitem: Form("{0}[{1}]"),
+    operator.delitem: _statement("del {0}[{1}]"),
+    containers.list_item: Form("{0}[{1}]"),
+    containers.list_slice: Form("{0}[{1}:{2}:{3}]"),
+    containers.list_append: _statement("{0}.append({1})"),
+    containers.list_set_item: _statement("{0}[{1}] = {2}"),
+    containers.dict_set_item: _statement("{0}[{1}] = {2}"),
+    containers.list_delete: _statement("del {0}[{1}]"),
+    containers.dict_keys: Form("list({0})"),
+    containers.dict_values: Form("list({0}.values())"),
+    containers.dict_items: Form("list({0}.items())"),
+    containers.tuple_index: Form("{0}[{1}]"),
+    prims.unchecked_cast: Form("{0}", is_atom=False),
+    prims.enum_name: Form("{0}.name"),
+    prims.enum_value: Form("{0}.value"),
+    prims.get_cell: Form("{0}[0]"),
+    prims.set_cell: _statement("{0}[0] = {1}"),
+    scalars.derive_index: Form("{1} + {0} * {2}", in_order=False, is_atom=False),
+    tensors.size: Form("list({0}.shape)"),
+}
+"""By the function that an operator is declared with."""
+
+_SPELLINGS |= {
+    getattr(builtins, name): Form(f"{name}({{0}})") for name in ("len", "bool", "int", "float", "abs", "list", "id")
+}
+
+
+def _spelling(op: Op, node: Node) -> Form | None:
+    if op.overload is not None:
+        return None
+    if op.fn is scalars.derive_index and constant_of(node.inputs[2], None) == 1:
+        return Form("{1} + {0}", in_order=False, is_atom=False)
+    if op.fn is scalars.power and node.inputs[1].type is T.INT:  # only a fractional power can be complex
+        return _infix("**")
+    if op.fn in _IDENTITY and any(is_constant(v) and constant_of(v) is not None for v in node.inputs):
+        return None  # Python warns of `x is 1`
+    for_reals = getattr(op.fn, "for_reals", None)
+    if for_reals is not None and all(v.type in (T.INT, T.FLOAT, T.BOOL) for v in node.inputs):
+        return call_form(for_reals, len(node.inputs))
+    return _SPELLINGS.get(op.fn)
+
+
+_IDENTITY = (operator.is_, operator.is_not)
+
+
+# -- bindings of torch
+
+_SPACES = {f"{name}_": vars(torch._C)[f"_{name}"] for name in ("linalg", "special", "fft", "sparse")}
+"""Where the bindings are of operators whose names begin so."""
+
+_UNLIKE = frozenset({"aten::is_contiguous", "aten::stft"})
+"""Operators whose binding does something else than the dispatcher's operator with the same arguments."""
+
+_INFIX_OF_TENSORS = {"aten::add": "+", "aten::sub": "-", "aten::mul": "*", "aten::div": "/"}
+
+
+def _binding(op: Op, node: Node) -> Form | None:
+    """A call of the public binding of a torch operator, where it is provably the same overload."""
+    schema = op.schema
+    if schema.key == ("aten::index", "Tensor"):
+        return call_form(tensors.index, 2)
+    if op.overload is None or not schema.name.startswith("aten::") or schema.is_vararg or schema.name in _UNLIKE:
+        return None
+    formals, values = schema.arguments, node.inputs
+    if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
+        return None
+    if any(a.name == "out" for a in formals) or schema.is_varret:
+        return None
+    if len(schema.returns) > 1 and any(isinstance(r.type, T.ListType) for r in schema.returns):
+        return None  # the binding gives a tuple for the list
+    base = schema.name.removeprefix("aten::")
+    function = _function(base)
+    if function is not None:
+        written = _written(formals, values)
+        sign = _INFIX_OF_TENSORS.get(schema.name)
+        if sign and len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER:
+            return _infix(sign)
+        template, holder = f"{{f}}({', '.join(written)})", function
+    elif formals and formals[0].name == "self" and _is_method(base):
+        template, holder = f"{{0}}.{base}({', '.join(_written(formals, values)[1:])})", None
+    else:
+        return None
+    returned = schema.returns[0].type if len(schema.returns) == 1 else None
+    coded = tuple(
+        (i, int_coded(a.declared_type, constant_of(v)))
+        for i, (a, v) in enumerate(zip(formals, values, strict=True))
+        if is_int_coded(a.declared_type) and is_constant(v)
+    )
+    return Form(template, holder, gives_sequence=isinstance(returned, T.ListType), constants=coded)
+
+
+def _function(base: str) -> Any:
+    for prefix, space in _SPACES.items():
+        if base.startswith(prefix):
+            return getattr(space, base, None)
+    found = getattr(torch._C._VariableFunctions, base, None)
+    return found if found is not None else getattr(torch._C._nn, base, None)
+
+
+def _is_method(base: str) -> bool:
+    """Is it a method of tensors that is not written in Python?"""
+    found = vars(torch._C.TensorBase).get(base)
+    return isinstance(found, types.MethodDescriptorType) and base not in vars(torch.Tensor)
+
+
+_BY_NAME = frozenset({"memory_format", "alpha"})
+"""Parameters that are named: bindings have no place for them, or take `sub(x, 0.5, 2)` for `x - 2 * 0.5`."""
+
+
+def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> list[str]:
+    """The arguments as they are written: what is the default is left out behind the last that is not."""
+    written: list[str] = []
+    by_name = False
+    for position, (formal, value) in enumerate(zip(formals, values, strict=True)):
+        is_default = formal.has_default and is_constant(value) and _same(constant_of(value), formal.default)
+        if is_default and formal.name != "reduction":  # its default in bindings is 0, `at::Reduction::Mean` unread
+            by_name = True  # what follows has to be named
+        elif formal.kwarg_only or by_name or formal.name in _BY_NAME:
+            written.append(f"{formal.name}={{{position}}}")
+        else:
+            written.append(f"{{{position}}}")
+    return written
+
+
+def _same(value: object, default: object) -> bool:
+    return type(value) is type(default) and (value is default or bool(value == default))
+
+
+_NUMBERS = frozenset({T.INT, T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER})
+_WIDER: dict[Type, frozenset[Type]] = {
+    T.NUMBER: _NUMBERS,
+    T.FLOAT: frozenset({T.FLOAT, T.INT}),
+    T.INT: frozenset({T.INT}),
+    T.BOOL: frozenset({T.BOOL}),
+    T.STRING: frozenset({T.STRING}),
+    T.DEVICE: frozenset({T.DEVICE}),
+    T.GENERATOR: frozenset({T.GENERATOR}),
+}
+"""Static types of which every value is taken by a parameter of the type."""
+
+
+def _is_exact(formal: Argument, value: Value) -> bool:
+    """Does the binding's parameter take just the values of this static type?"""
+    wanted, given = formal.type, value.type
+    if isinstance(wanted, T.OptionalType):
+        if given is T.NONE:
+            return True
+        wanted = wanted.element
+        given = given.element if isinstance(given, T.OptionalType) else given
+    if is_int_coded(formal.declared_type):  # it may be an int at run time
+        return is_constant(value) or value.node.kind == "prim::dtype"
+    if isinstance(wanted, T.TensorType):
+        return isinstance(given, T.TensorType)
+    if isinstance(wanted, T.ListType):
+        return isinstance(given, T.ListType) and _is_exact_element(wanted.element, given.element)
+    return given in _WIDER.get(wanted, ())
+
+
+def _is_exact_element(wanted: Type, given: Type) -> bool:
+    if isinstance(wanted, T.TensorType):
+        return isinstance(given, T.TensorType)
+    return given in _WIDER.get(wanted, ())

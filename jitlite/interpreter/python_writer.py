@@ -1,0 +1,263 @@
+"""How the values of a graph are written in Python: names, literals, and operations within one another."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from jitlite.interpreter import futures
+from jitlite.interpreter.binding import with_checked_result
+from jitlite.interpreter.bytecode import as_at_run_time
+from jitlite.interpreter.code import Place
+from jitlite.interpreter.nesting import Nesting
+from jitlite.interpreter.python_code import END_MARK, FIRST_MARK, LAST_MARK, add_script_traceback
+from jitlite.interpreter.python_forms import CannotTranslate, Form, call_form, form_of, isinstance_form
+from jitlite.interpreter.subscripts import Subscript, subscript
+from jitlite.interpreter.variables import Variables, identifier
+from jitlite.ir import types as T
+from jitlite.ir.awaits import Await
+from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.unit import Function, called_function
+from jitlite.ir.values import UNINITIALIZED
+
+STATEMENTS = frozenset({
+    "prim::If", "prim::Loop", "prim::Try", "prim::TupleUnpack", "prim::ListUnpack", "prim::RaiseException",
+    "prim::Enter", "prim::Exit", "aten::warn",
+})  # fmt: skip
+"""Kinds that are statements."""
+
+SPREAD = frozenset({"prim::ConstantChunk", "prim::MMBatchSide"})
+"""Operators that give a tuple of their outputs even when they have a single one."""
+
+_SAME = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional")
+"""Kinds that give the value they are given."""
+
+_BARE_HOLE = re.compile(r"(?:(?<=[(\[])|(?<=[,:] )|(?<= = ))\{(\d+)\}(?=[)\],]|$)")
+"""A hole in a template that an expression is put into without parentheses: brackets, commas or `=` are around it."""
+
+Runner = Callable[..., Any]
+
+
+class Link:
+    """A function that generated code calls. What runs it is made by the first call.
+
+    Attributes:
+        run: takes a value for each input of the graph and gives its result.
+    """
+
+    __slots__ = ("run",)
+
+    def __init__(self, function: Function, runner_of: Callable[[Function], Runner]) -> None:
+        self.run: Runner
+
+        def run_first(*arguments: Any) -> Any:
+            self.run = runner_of(function)
+            return self.run(*arguments)
+
+        self.run = run_first
+
+    def evaluate(self, *arguments: Any) -> Any:
+        """Run it apart from whatever is running: an exception gets a script traceback of its own."""
+        try:
+            return self.run(*arguments)
+        except BaseException as error:
+            add_script_traceback(error)
+            raise
+
+
+class ExpressionWriter:
+    """Knows how the values of one graph are written."""
+
+    def __init__(self, graph: Graph, runner_of: Callable[[Function], Runner]) -> None:
+        self.graph = graph
+        self.runner_of = runner_of
+        self.forms: dict[Node, Form] = {}
+        self.names: dict[str, Any] = {}
+        self.links: dict[Function, Link] = {}
+        self.nesting = Nesting(graph, self._is_expression, self._is_in_order)
+        errors = [n.blocks[1].inputs[0] for n in graph.all_nodes() if n.kind == "prim::Try"]
+        self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
+        self.taken = self.variables.names | set(dir(builtins)) | {"_entered", "_error", "_warned"}
+        self.bound: dict[int, str] = {}
+        self.nested_places: list[Place] = []
+        self.in_head: dict[Value, Value] = {}
+        """While the head of a loop is written: what is carried on, and the values it becomes."""
+        self.place: Place | None = None
+        """Of the statement that is being written."""
+
+    # -- names
+    def fresh(self, base: str) -> str:
+        name, number = base, 0
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
+
+    def bind(self, value: object, base: str) -> str:
+        """A name for an object that the code uses."""
+        name = self.bound.get(id(value))
+        if name is None:
+            name = self.bound[id(value)] = self.fresh(f"_{base}")
+            self.names[name] = value
+        return name
+
+    def link(self, function: Function) -> Link:
+        if function not in self.links:
+            self.links[function] = Link(function, self.runner_of)
+        return self.links[function]
+
+    # -- forms
+    def form(self, node: Node) -> Form:
+        found = self.forms.get(node)
+        if found is None:
+            special = _FORMS.get(node.kind)
+            found = self.forms[node] = special(self, node) if special else form_of(node)
+        return found
+
+    def _is_expression(self, node: Node) -> bool:
+        if node.kind in STATEMENTS or node.kind in SPREAD:
+            return False
+        return not self.form(node).is_statement
+
+    def _is_in_order(self, node: Node) -> bool:
+        return node.kind in STATEMENTS or self.form(node).in_order
+
+    # -- expressions
+    def text(self, value: Value, user: Node, in_expression: bool = False) -> str:
+        """How to write a value; with parentheses where it is part of an expression and needs them."""
+        node = value.node
+        if node.kind == "prim::Constant":
+            return self.constant(constant_of(value), in_expression)
+        if node in self.nesting.nested and node.kind in _SAME:
+            return self.text(node.inputs[0], node, in_expression)
+        if node in self.nesting.nested:
+            text, is_atom = self.expression(node)
+            text = text if is_atom or not in_expression else f"({text})"
+            return self.marked(text, node)
+        return self.variables[self.in_head.get(value, value)].name
+
+    def marked(self, text: str, node: Node) -> str:
+        place = Place(node.range, node.call_stack)
+        if place == self.place or FIRST_MARK + len(self.nested_places) > LAST_MARK:
+            return text
+        self.nested_places.append(place)
+        return f"{chr(FIRST_MARK + len(self.nested_places) - 1)}{text}{END_MARK}"
+
+    def expression(self, node: Node) -> tuple[str, bool]:
+        """An operation as an expression, and whether it needs no parentheses."""
+        if node in self.nesting.conditional:
+            return self.conditional(node), False
+        found = subscript(node, self.nesting.nested)
+        if found is not None:
+            return self.subscript(found, node), True
+        form = self.form(node)
+        text = self.fill(form, node)
+        if form.gives_sequence and not self._is_unpacked(node):
+            return f"list({text})", True
+        return text, form.is_atom
+
+    def subscript(self, found: Subscript, node: Node) -> str:
+        items = []
+        for item in found.items:
+            texts = [self.text(v, node) for v in item.values]
+            if len(texts) == 1:
+                items.append(texts[0])
+                continue
+            start, end, step = ["" if t == "None" else t for t in texts] or ("", "", "1")
+            items.append(f"{start}:{end}" if step == "1" else f"{start}:{end}:{step}")
+        return f"{self.text(found.base, node, True)}[{', '.join(items)}]"
+
+    def fill(self, form: Form, node: Node) -> str:
+        written = dict(form.constants)
+        bare = set(map(int, _BARE_HOLE.findall(form.template)))
+        operands = [
+            self.constant(written[i], i not in bare) if i in written else self.text(v, node, i not in bare)
+            for i, v in enumerate(_operands(node))
+        ]
+        function = ""
+        if form.function is not None:
+            function = self.bind(form.function, identifier(node.kind.partition("::")[2], "f"))
+        return form.template.format(*operands, f=function)
+
+    def _is_unpacked(self, node: Node) -> bool:
+        uses = node.output.uses
+        return node in self.nesting.nested and uses[0].user.kind == "prim::ListUnpack"
+
+    def conditional(self, node: Node) -> str:
+        condition = self.text(node.inputs[0], node, True)
+        first, second = (b.outputs[0] for b in node.blocks)
+        returns = [b.return_node for b in node.blocks]
+        if node.output.type is T.BOOL and constant_of(second, None) is False:
+            return f"{condition} and {self.text(first, returns[0], True)}"
+        if node.output.type is T.BOOL and constant_of(first, None) is True:
+            return f"{condition} or {self.text(second, returns[1], True)}"
+        return f"{self.text(first, returns[0], True)} if {condition} else {self.text(second, returns[1], True)}"
+
+    def constant(self, value: object, in_expression: bool) -> str:
+        """A literal where Python has one, else a name."""
+        kind = type(value)
+        if value is None or kind is bool:
+            return repr(value)
+        if kind is str:
+            return ascii(value)
+        is_number = (kind is int and abs(value) < 1 << 62) or (kind is float and math.isfinite(value))  # type: ignore
+        if is_number:
+            text = repr(value)
+            return f"({text})" if in_expression and not text[0].isdigit() else text
+        return self.bind(value, "constant")
+
+    # -- forms that need to know of other functions
+    def call_function(self, node: Node) -> Form:
+        callee = called_function(node)
+        if callee is not None:
+            count = len(_operands(node))
+            return Form(f"{{f}}.run({', '.join(f'{{{i}}}' for i in range(count))})", self.link(callee))
+        if node.kind == "prim::CallFunction":
+            raise CannotTranslate("the graph calls a function that is only a name here")
+        arguments = ", ".join(f"{{{i}}}" for i in range(1, len(node.inputs)))
+        return Form(f"{{0}}.{node.attributes['name']}({arguments})")
+
+    def deferred(self, node: Node) -> Form:
+        link = self.link(Function(_DEFERRED[node.kind], graph=node.attributes["Subgraph"]))
+        make = futures.fork if node.kind == "prim::fork" else Await
+
+        def defer(*arguments: Any) -> Any:
+            return make(partial(link.evaluate, *arguments))
+
+        return call_form(defer, len(node.inputs))
+
+    def python_call(self, node: Node) -> Form:
+        if "callable" not in node.attributes:
+            raise CannotTranslate(f"{node.kind} stands for a Python function that is not at hand")
+        function = node.attributes["callable"]
+        if len(node.outputs) == 1:
+            function = with_checked_result(function, node.outputs[0].type)
+        return call_form(function, len(node.inputs))
+
+    def isinstance_(self, node: Node) -> Form:
+        return isinstance_form([as_at_run_time(t, node.input.type) for t in node.attributes["types"]])
+
+
+def _operands(node: Node) -> Sequence[Value]:
+    return node.inputs[1:] if node.kind == "prim::CallFunction" else node.inputs
+
+
+_DEFERRED = {"prim::fork": "<forked function>", "prim::awaitable": "<awaitable function>"}
+
+_FORMS: dict[str, Callable[[ExpressionWriter, Node], Form]] = {
+    "prim::CallFunction": ExpressionWriter.call_function,
+    "prim::CallMethod": ExpressionWriter.call_function,
+    "prim::PythonOp": ExpressionWriter.python_call,
+    "prim::IgnoredPythonOp": ExpressionWriter.python_call,
+    "prim::fork": ExpressionWriter.deferred,
+    "prim::awaitable": ExpressionWriter.deferred,
+    "prim::isinstance": ExpressionWriter.isinstance_,
+    "prim::Uninitialized": lambda writer, node: Form("{f}", UNINITIALIZED),
+    "aten::wait": lambda writer, node: call_form(futures.wait, 1),
+}
+"""Kinds whose form depends on more than the node."""

@@ -1,0 +1,288 @@
+"""Which values share a Python variable in generated code.
+
+A value of SSA form is written once. Where control flow joins, a loop's carried value or an If's output takes over the
+value of a block: a copy in Python, unless both are the same variable. They may be where they are never alive at once.
+
+A place in a program is a number that grows in order of execution within a block; a statement reads at an even number
+and writes at the next. A value is alive in ranges of such numbers, with holes: in the branch of an If that does not
+read it, it is not alive. The ranges are found by walking the blocks backwards (Wimmer and Franz, "Linear Scan Register
+Allocation on SSA Form", 2010); values are joined as in Boissinot et al., "Revisiting Out-of-SSA Translation", 2009:
+greedily, those of inner loops first.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jitlite.ir.graph import Block, Graph, Node, Value
+
+Range = tuple[int, int]
+
+
+@dataclass(eq=False)
+class Variable:
+    """A Python variable: the values it holds, one after the other, and the ranges in which it is in use."""
+
+    values: list[Value]
+    ranges: list[Range] = field(default_factory=list)
+    name: str = ""
+    is_shared: bool = True
+    """May it hold other values too?"""
+
+    def is_used_after(self, place: int) -> bool:
+        """Does it hold something that is read or written later, without a new value in between, at this place?"""
+        return any(start <= place < end for start, end in self.ranges)
+
+    def meets(self, other: Variable) -> bool:
+        """Are the two in use at once anywhere? Both lists of ranges are sorted."""
+        mine, theirs = iter(self.ranges), iter(other.ranges)
+        a, b = next(mine, None), next(theirs, None)
+        while a is not None and b is not None:
+            if max(a[0], b[0]) < min(a[1], b[1]):
+                return True
+            if a[1] <= b[1]:
+                a = next(mine, None)
+            else:
+                b = next(theirs, None)
+        return False
+
+
+class Variables:
+    """The variables of one graph.
+
+    Args:
+        graph: what is translated.
+        nested: nodes whose value is written where it is used: it needs no variable.
+        conditional: nodes with blocks that are written as one expression.
+        unshared: values that need a variable of their own.
+    """
+
+    def __init__(self, graph: Graph, nested: set[Node], conditional: set[Node], unshared: Iterable[Value] = ()) -> None:
+        self._nested = nested
+        self._conditional = conditional
+        self._variables: dict[Value, Variable] = {}
+        self._begin: dict[Node, int] = {}
+        self._end: dict[Node, int] = {}
+        self._affinities: list[tuple[int, Value, Value]] = []
+        self._free: dict[Node, set[Value]] = {}
+        self._number(graph.block, 0, 0)
+        for value in graph.inputs:
+            self._add_range(value, 0, 1)
+        live = self._walk(graph.block, {})
+        for value, end in live.items():
+            self._add_range(value, 0, end)
+        for value in unshared:
+            self._variable(value).is_shared = False
+        for variable in self._variables.values():
+            variable.ranges.sort()
+        self._join()
+        _give_names(self._variables.values())
+
+    def __getitem__(self, value: Value) -> Variable:
+        return self._variables[value]
+
+    @property
+    def names(self) -> set[str]:
+        """The names of all variables."""
+        return {variable.name for variable in self._variables.values()}
+
+    def read_in(self, value: Value) -> Iterable[Value]:
+        """The values that are read where this one is written."""
+        if value.node in self._nested:
+            yield from self._operands(value.node)
+        elif value.node.kind != "prim::Constant":
+            yield value
+
+    def end_of(self, node: Node) -> int:
+        """The place behind a statement."""
+        return self._end[node]
+
+    # -- numbering
+    def _number(self, block: Block, place: int, depth: int) -> int:
+        """Give statements their places, and note which values would better be one variable."""
+        for node in block.nodes:
+            if node in self._nested or node.kind == "prim::Constant":
+                continue
+            place = self._begin[node] = place + 2
+            if node.kind == "prim::unchecked_cast":
+                self._affinities.append((2 * depth, node.output, node.input))
+            if node.blocks and node not in self._conditional:
+                inner = depth + (node.kind == "prim::Loop")
+                for nested in node.blocks:
+                    place = self._number(nested, place, inner) + 2  # what is written at its end is apart from the next
+                self._note_affinities(node, inner)
+                place += 2
+            self._end[node] = place
+        place += 2
+        self._begin[block.return_node] = self._end[block.return_node] = place
+        return place
+
+    def _note_affinities(self, node: Node, depth: int) -> None:
+        if node.kind == "prim::Loop":
+            body = node.blocks[0]
+            for given, carried, left, out in zip(
+                node.inputs[2:], body.inputs[1:], body.outputs[1:], node.outputs, strict=True
+            ):
+                self._affinities.append((depth + 1_000_000, carried, out))  # they are one variable in any case
+                self._affinities.append((2 * depth + 1, carried, left))  # before what a branch in the body may take
+                self._affinities.append((2 * depth - 2, carried, given))
+        else:
+            for nested in node.blocks:
+                self._affinities += [(2 * depth, o, v) for o, v in zip(node.outputs, nested.outputs, strict=True)]
+
+    # -- ranges
+    def _variable(self, value: Value) -> Variable:
+        found = self._variables.get(value)
+        if found is None:
+            found = self._variables[value] = Variable([value])
+        return found
+
+    def _add_range(self, value: Value, start: int, end: int) -> None:
+        self._variable(value).ranges.append((start, end))
+
+    def _operands(self, root: Node) -> Iterable[Value]:
+        """What a statement reads: its inputs and those of the expressions within it."""
+        pending = [root]
+        while pending:
+            node = pending.pop()
+            for value in node.inputs:
+                if value.node in self._nested:
+                    pending.append(value.node)
+                elif value.node.kind != "prim::Constant":
+                    yield value
+            if node in self._conditional:
+                pending += [block.return_node for block in node.blocks]
+
+    def _walk(self, block: Block, live: dict[Value, int]) -> dict[Value, int]:
+        """Walk a block backwards; `live` maps what is alive behind it to the end of its range, and becomes what is
+        alive before it. The caller ends the ranges there."""
+        self._read(block.return_node, self._begin[block.return_node], live)
+        for node in block.reversed_nodes:
+            if node not in self._begin:
+                continue
+            if node.blocks and node not in self._conditional:
+                live = self._walk_blocks(node, live)
+                self._read(node, self._begin[node], live)
+            else:
+                self._write(node.outputs, self._begin[node] + 1, live)
+                self._read(node, self._begin[node], live)
+        return live
+
+    def _read(self, node: Node, place: int, live: dict[Value, int]) -> None:
+        for value in self._operands(node):
+            live.setdefault(value, place)
+
+    def _write(self, values: Iterable[Value], place: int, live: dict[Value, int]) -> None:
+        for value in values:
+            self._add_range(value, place, live.pop(value, place + 1))
+
+    def _walk_blocks(self, node: Node, live: dict[Value, int]) -> dict[Value, int]:
+        begin, end = self._begin[node], self._end[node]
+        if node.kind == "prim::Loop":
+            return self._walk_loop(node, live)
+        for block in node.blocks:
+            place = self._begin[block.return_node] + 1
+            for out in node.outputs:
+                self._add_range(out, place, place + 1)
+        for out in node.outputs:
+            self._add_range(out, end, live.pop(out, end + 1))
+        for value, until in live.items():
+            self._add_range(value, end, until)
+        before: dict[Value, int] = {}
+        at_risk = self._free_of(node.blocks[1]) if node.kind == "prim::Try" else set()
+        for position, block in enumerate(node.blocks):
+            last = self._begin[block.return_node] + 1
+            inside = dict.fromkeys(live, last + 1)
+            if node.kind == "prim::Try":
+                # the handler may begin in the middle of the body, and then reads what it reads
+                inside |= dict.fromkeys(at_risk, end) if position == 0 else {}
+            first = self._first_place(block)
+            inside = self._walk(block, inside)
+            for value in block.inputs:
+                self._add_range(value, first, inside.pop(value, first + 1))
+            for value, until in inside.items():
+                self._add_range(value, first, until)
+            before |= dict.fromkeys(inside, begin + 1)
+        if node.kind == "prim::Try":
+            before |= dict.fromkeys(at_risk, begin + 1)
+        return before
+
+    def _walk_loop(self, node: Node, live: dict[Value, int]) -> dict[Value, int]:
+        body, begin, end = node.blocks[0], self._begin[node], self._end[node]
+        last = self._begin[body.return_node] + 1
+        for carried, out in zip(body.inputs[1:], node.outputs, strict=True):
+            self._add_range(carried, begin + 1, begin + 2)
+            self._add_range(carried, last, last + 1)
+            self._add_range(out, last, live.pop(out, end + 1))
+        through = set(live) | self._free_of(body)
+        for value, until in live.items():
+            self._add_range(value, end, until)
+        inside = self._walk(body, dict.fromkeys(through, end))
+        first = begin + 1
+        for value in body.inputs:
+            self._add_range(value, first, inside.pop(value, first + 1))
+        for value, until in inside.items():
+            self._add_range(value, first, max(until, end))
+        return dict.fromkeys(through, begin + 1)
+
+    def _first_place(self, block: Block) -> int:
+        node = next((n for n in block.nodes if n in self._begin), block.return_node)
+        return self._begin[node] - 1
+
+    def _free_of(self, block: Block) -> set[Value]:
+        """The values from outside that a block reads."""
+        owner = block.owner
+        key = block.return_node
+        assert owner is not None
+        found = self._free.get(key)
+        if found is None:
+            found = self._free[key] = set()
+            for node in (*block.nodes, block.return_node):
+                for inner in node.blocks:
+                    found |= self._free_of(inner)
+                found.update(v for v in node.inputs if v.node.kind != "prim::Constant")
+            inside = {*block.nodes, block.param_node}
+            found -= {v for v in found if v.node in inside}
+        return found
+
+    # -- joining
+    def _join(self) -> None:
+        for _, kept, joined in sorted(self._affinities, key=lambda a: -a[0]):
+            into, other = self._variables.get(kept), self._variables.get(joined)
+            if into is None or other is None or into is other:
+                continue
+            must = kept.node.kind == "prim::Param" and joined.node.blocks and kept.node.block is joined.node.blocks[0]
+            if not must and (not (into.is_shared and other.is_shared) or into.meets(other)):
+                continue
+            into.values += other.values
+            into.ranges = sorted(into.ranges + other.ranges)
+            for value in other.values:
+                self._variables[value] = into
+
+
+_NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
+
+
+def _give_names(variables: Iterable[Variable]) -> None:
+    taken = set(dir(builtins))
+    for variable in dict.fromkeys(variables):
+        named = next((v for v in variable.values if v.has_name), None)
+        base = identifier(named.name if named is not None else "v", "v")
+        name, number = base, 0
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        taken.add(name)
+        variable.name = name
+
+
+def identifier(text: str, otherwise: str) -> str:
+    """A Python name made of a value's or an operator's name. It has no underscore in front."""
+    base = _NOT_IN_NAMES.sub("_", text.partition(".")[0]).strip("_")
+    if not base or base[0].isdigit() or keyword.iskeyword(base) or keyword.issoftkeyword(base):
+        base = f"{otherwise}_{base}" if base else otherwise
+    return base

@@ -1,0 +1,125 @@
+"""Plans, what is counted about them, and how many there may be: the data of `executor.py`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from jitlite.ir.graph import Graph
+
+Runner = Callable[..., Any]
+"""What runs a graph: takes an argument for each input and gives its result, a tuple where there are several."""
+
+FusionStrategy = list[tuple[str, int]]
+
+_strategy: FusionStrategy = [("STATIC", 2), ("DYNAMIC", 10)]
+
+
+def set_fusion_strategy(strategy: FusionStrategy) -> FusionStrategy:
+    """Say how often a function may be specialised, and for what; gives the strategy so far.
+
+    Args:
+        strategy: pairs of a kind and a number, first those to use first. "STATIC" plans may depend on all sizes,
+            "DYNAMIC" ones on ranks only. It holds for functions that are specialised from now on.
+
+    Raises:
+        ValueError: where it is not made of such pairs.
+    """
+    global _strategy
+    for pair in strategy:
+        if not (isinstance(pair, tuple) and len(pair) == 2 and pair[0] in ("STATIC", "DYNAMIC")):
+            raise ValueError(f"expected pairs such as ('STATIC', 2) or ('DYNAMIC', 10), got {pair!r}")
+        if not isinstance(pair[1], int) or pair[1] < 0:
+            raise ValueError(f"expected a number of specialisations, got {pair[1]!r}")
+    before, _strategy = _strategy, list(strategy)
+    return before
+
+
+def strategy_at(level: int) -> str | None:
+    """The kind of the specialisation number `level`; None where there are to be no more."""
+    kinds = itertools.chain.from_iterable([kind] * count for kind, count in _strategy)
+    return next(itertools.islice(kinds, level, None), None)
+
+
+@dataclass
+class Plan:
+    """An optimized graph and what runs it.
+
+    Attributes:
+        graph: what runs.
+        last_hit: the number of the last call, of those that found a plan in the cache, that found this one.
+        ungrouped: the graph before groups of operators were differentiated, if they were.
+    """
+
+    graph: Graph
+    run: Runner
+    last_hit: int = 0
+    ungrouped: Graph | None = None
+
+    @property
+    def base(self) -> Graph:
+        """The graph that more passes may work on: groups hide from them what is inside."""
+        return self.graph if self.ungrouped is None else self.ungrouped
+
+
+class Counter:
+    """A number that many threads count up: `bump()` is one step of C."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self.bump: Callable[[], int] = self._numbers.__next__
+
+    @property
+    def value(self) -> int:
+        return int(repr(self._numbers)[6:-1])
+
+    def __repr__(self) -> str:
+        return str(self.value)
+
+
+@dataclass
+class Counters:
+    """What happened to the calls of a function.
+
+    Attributes:
+        hits: calls for which there was a specialised plan.
+        misses: calls for which a plan had to be made.
+        guard_failures: calls that the guard of a specialised plan turned away.
+        fallbacks: calls that ran the general plan for want of a specialised one, in functions that have some.
+        profiled: calls that were profiled.
+        specialisations: plans made for some kind of arguments.
+        evictions: such plans that were forgotten.
+    """
+
+    hits: Counter = field(default_factory=Counter)
+    misses: Counter = field(default_factory=Counter)
+    guard_failures: Counter = field(default_factory=Counter)
+    fallbacks: Counter = field(default_factory=Counter)
+    profiled: Counter = field(default_factory=Counter)
+    specialisations: Counter = field(default_factory=Counter)
+    evictions: Counter = field(default_factory=Counter)
+
+    def as_dict(self) -> dict[str, int]:
+        """The numbers by name."""
+        return {name: counter.value for name, counter in vars(self).items()}
+
+
+@dataclass(frozen=True)
+class ExecutorState:
+    """What an executor has, for those who look.
+
+    Attributes:
+        graph: the graph of the function, as the front end left it.
+        fallback: the general plan, None before the first call.
+        execution_plans: the specialised plans by what they are for.
+        counters: numbers by name.
+        decision: why the function is run as it is, as a sentence.
+    """
+
+    graph: Graph
+    fallback: Plan | None
+    execution_plans: dict[Any, Plan]
+    counters: dict[str, int]
+    decision: str
