@@ -1,0 +1,192 @@
+"""`load`: a TorchScript archive -> a script module."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+from jitlite import compiler
+from jitlite.archive.container import ArchiveReader
+from jitlite.archive.errors import ArchiveError
+from jitlite.archive.import_source import Importer
+from jitlite.archive.loaded_module import readers
+from jitlite.archive.objects import Objects
+from jitlite.archive.tensors import Storages
+
+OLDEST, NEWEST = 1, 10
+"""Versions of archives that can be read."""
+_VERSIONS = (".data/version", "version")
+
+
+def load(
+    f: Any,
+    map_location: str | torch.device | None = None,
+    _extra_files: dict[str, Any] | None = None,
+    _restore_shapes: bool = False,
+    *,
+    allow: Collection[str] = (),
+) -> Any:
+    """Read a module that `torch.jit.save` or jitlite has written.
+
+    The archive need not be trusted: only what the format has is read, and nothing of the archive runs, except where a
+    class has a `__setstate__` of its own. Methods are compiled when they are first called; operators that touch files,
+    processes or networks, and those of libraries other than torch's, are refused then.
+
+    Args:
+        f: a path, or a file that is open for reading bytes.
+        map_location: the device to put all tensors on; by default the one where they were.
+        _extra_files: names of files in the archive; their contents, as bytes, are put in as values. Of a file that is
+            not there, it is empty.
+        _restore_shapes: not used; kept for callers of torch.jit.load.
+        allow: operators such as `torchvision::nms`, or whole libraries such as `torchvision`, that the program may use
+            all the same.
+
+    Raises:
+        ArchiveError: the file is no TorchScript archive, or damaged, or newer; the error says what to do.
+        CompileError: something in its code does not compile.
+        OSError: it cannot be opened.
+    """
+    device = _device(map_location)
+    with ArchiveReader(f) as reader, compiler.compiling():
+        version = _version(reader)
+        _check_kind(reader)
+        made = _Loading(reader, version, device, allow).root()
+        if _extra_files is not None:
+            _read_extra(reader, _extra_files)
+        return made
+
+
+readers.append(lambda content: load(io.BytesIO(content)))
+
+
+def _device(location: Any) -> torch.device | None:
+    if location is None or isinstance(location, torch.device):
+        return location
+    if isinstance(location, str):
+        return torch.device(location)
+    raise ValueError(f"map_location should be None, a str or a torch.device, not {type(location).__name__}")
+
+
+class _Loading:
+    """One archive being read."""
+
+    def __init__(
+        self, reader: ArchiveReader, version: int, device: torch.device | None, allow: Collection[str]
+    ) -> None:
+        if isinstance(allow, str):
+            raise TypeError("allow takes a list of names")
+        self.reader = reader
+        self.device = device
+        self.allow = allow
+        self.importer = Importer(_code(reader), version, self.constant, allow)
+        self._constants: tuple[Any, ...] | None = None
+
+    def root(self) -> Any:
+        """The object that the archive holds."""
+        made = self._unpickled("data")
+        self.constants()  # while the file is open
+        del self.reader  # the program keeps this object for its constants, and shall not keep the file
+        return made
+
+    def _unpickled(self, name: str) -> Any:
+        member = f"{name}.pkl"
+        storages = Storages(self.reader, name, self.device)
+        return Objects(lambda: self.importer, storages, member, self.allow).load(self.reader.read(member))
+
+    def constants(self) -> tuple[Any, ...]:
+        """The table of constants."""
+        if self._constants is None:
+            self._constants = ()  # which an object among the constants cannot refer to
+            found = self._unpickled("constants")
+            if not isinstance(found, tuple):
+                raise ArchiveError("the table of constants is no tuple", "constants.pkl")
+            self._constants = found
+        return self._constants
+
+    def constant(self, number: int) -> Any:
+        """An entry of the table of constants.
+
+        Raises:
+            ArchiveError: there is no such entry.
+        """
+        known = self.constants()
+        if number >= len(known):
+            raise ArchiveError(f"the code uses constant {number}, but there are {len(known)}", "constants.pkl")
+        return known[number]
+
+
+def _code(reader: ArchiveReader) -> dict[str, bytes]:
+    """The files of code and their tables of places. They are read at once, since methods are compiled later."""
+    found = {}
+    for name in reader.names():
+        if name.startswith("code/") and name.endswith((".py", ".debug_pkl")):
+            try:
+                found[name] = reader.read(name)
+            except ArchiveError:
+                if name.endswith(".py"):  # a damaged table only costs the places that it would have told
+                    raise
+    return found
+
+
+# -- what kind of file it is
+
+
+def _version(reader: ArchiveReader) -> int:
+    name = next((name for name in _VERSIONS if name in reader), None)
+    if name is None:
+        _check_kind(reader)
+        raise ArchiveError("the archive has no such member; it says what version the archive is of", "version")
+    text = reader.read(name)[:32].decode("ascii", "replace").strip()
+    if not (text.isascii() and text.isdigit()):
+        raise ArchiveError(f"'{text}' is no version", name)
+    version = int(text)
+    if version > NEWEST:
+        raise ArchiveError(
+            f"the archive is of version {version}, and versions up to {NEWEST} are known: a newer PyTorch wrote it",
+            name, hint="use a newer jitlite, or write the archive with an older PyTorch",
+        )  # fmt: skip
+    if version < OLDEST:
+        raise ArchiveError(f"the archive is of version {version}, and versions from {OLDEST} on can be read", name)
+    return version
+
+
+_KINDS: tuple[tuple[str, str, str], ...] = (
+    ("model.json", "an archive in the first format of torch.jit, which had a model.json",
+     "load it with torch.jit.load and save it again"),
+    ("bytecode.pkl", "a model for the lite interpreter (.ptl) without its code",
+     "export the model with torch.jit.save, or with _save_for_lite_interpreter, which keeps the code"),
+    (".data/python_version", "a package of torch.package", "open it with torch.package.PackageImporter"),
+    ("archive_format", "a program of torch.export (.pt2)", "read it with torch.export.load"),
+    ("serialized_exported_program.json", "a program of torch.export (.pt2)", "read it with torch.export.load"),
+    ("data.pkl", "a checkpoint of torch.save, such as a state_dict, which has tensors but no program",
+     "read it with torch.load; to get a program, build the model in Python and load the state_dict into it"),
+)  # fmt: skip
+"""Members, what a file is that has them but not all that an archive has, and what to do."""
+
+
+def _check_kind(reader: ArchiveReader) -> None:
+    """See that the file has what every archive has.
+
+    Raises:
+        ArchiveError: it has not; the error says what the file is.
+    """
+    has_code = any(name.startswith("code/") for name in reader.names())
+    if "data.pkl" in reader and "constants.pkl" in reader and (has_code or "bytecode.pkl" not in reader):
+        return
+    names = {name.rpartition("/")[2] if name.startswith("/") else name for name in reader.names()}
+    if has_code and "model.json" not in names:
+        missing = next(name for name in ("data.pkl", "constants.pkl") if name not in reader)
+        raise ArchiveError("the archive has no such member; the file was damaged or written incompletely", missing)
+    for name, what, hint in _KINDS:
+        if name in names or any(n.startswith(f"{name}/") for n in names):
+            raise ArchiveError(f"the file is no TorchScript archive but {what}", hint=hint)
+    raise ArchiveError("the file is a ZIP file but no TorchScript archive", hint="write one with torch.jit.save")
+
+
+def _read_extra(reader: ArchiveReader, files: dict[str, Any]) -> None:
+    for name in files:
+        member = f"extra/{name}"
+        files[name] = reader.read(member) if member in reader else b""

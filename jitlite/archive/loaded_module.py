@@ -1,0 +1,70 @@
+"""Modules that were read from an archive."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from jitlite.archive.save import save_to_buffer
+from jitlite.archive.source_out import function_source
+from jitlite.frontend.modules import ModuleDefinition
+from jitlite.ir.types import ClassType
+from jitlite.ir.values import CLASS_TYPE
+from jitlite.script_function import ScriptMethod
+from jitlite.script_module import RecursiveScriptModule, plain_state, put_first
+from jitlite.source import CompileError
+
+
+class LoadedMethod(ScriptMethod):
+    """A method of a module that was read from an archive."""
+
+    @property
+    def code(self) -> str:
+        """The source, as an archive that is written today has it."""
+        try:
+            return function_source(self.__jitlite_function__)
+        except CompileError:
+            return super().code
+
+
+class LoadedModule(RecursiveScriptModule):
+    """A module that was read from an archive: no Python class has its source, the archive has the code."""
+
+    def _bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
+        method = definition.method(name)
+        assert method is not None
+        return LoadedMethod(definition.program, method, self)
+
+    def __copy__(self) -> Any:
+        made = type(self).__new__(type(self))
+        vars(made).update(plain_state(self))
+        for kind in ("_parameters", "_buffers", "_modules"):
+            vars(made)[kind] = copy.copy(vars(self)[kind])
+        settle(made, vars(self)[CLASS_TYPE])
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo[id(self)] = type(self).__new__(type(self))
+        vars(made).update(copy.deepcopy(plain_state(self), memo))
+        settle(made, vars(self)[CLASS_TYPE])
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The archive that saving the module gives."""
+        return read_again, (save_to_buffer(self),)
+
+
+def read_again(content: bytes) -> Any:
+    """The module in the content of an archive."""
+    return readers[-1](content)
+
+
+readers: list[Callable[[bytes], Any]] = []
+"""What reads an archive: who does so is above this file."""
+
+
+def settle(module: LoadedModule, type: ClassType) -> None:
+    """Give a module its class type."""
+    vars(module)[CLASS_TYPE] = type
+    put_first(module, type.methods)

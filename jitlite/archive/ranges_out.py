@@ -1,0 +1,79 @@
+"""`.debug_pkl`: where each part of a file of source comes from, for errors of whoever runs the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.archive.fragments import Record
+from jitlite.archive.pickling import PickleStream
+from jitlite.source import Source, SourceRange
+
+FORMAT = "FORMAT_WITH_STRING_TABLE"
+
+
+class RangeTags:
+    """Numbers of source ranges, the same in all files of an archive."""
+
+    def __init__(self) -> None:
+        self._tags: dict[SourceRange | None, int] = {}
+
+    def tag(self, range: SourceRange | None) -> int:
+        """The number of a range."""
+        return self._tags.setdefault(range, len(self._tags))
+
+
+class _Strings:
+    """The table of strings: the lines of sources, and the names of files."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {"": 0}
+
+    def number(self, text: str) -> int:
+        return self.numbers.setdefault(text, len(self.numbers))
+
+
+def pickled_ranges(records: Sequence[Record], tags: RangeTags) -> bytes:
+    """The pickle that says so."""
+    strings = _Strings()
+    sources: dict[Source, tuple[list[int], int]] = {}
+    for source in (r.range.source for r in records if r.range is not None):
+        if source not in sources:
+            lines = [strings.number(_readable(line)) for line in source.text.splitlines(keepends=True)]
+            sources[source] = lines, strings.number(_readable(source.filename or ""))
+    stream = PickleStream()
+    stream.string(FORMAT)
+    with stream.marked_tuple():
+        for text in strings.numbers:
+            stream.string(text)
+    with stream.marked_tuple():
+        for record in records:
+            stream.integer(record.offset)
+            _range(stream, record.range, sources)
+            stream.integer(tags.tag(record.range))
+            stream.short_tuple(3)
+    stream.short_tuple(3)
+    return stream.finish()
+
+
+def _range(stream: PickleStream, range: SourceRange | None, sources: dict[Source, tuple[list[int], int]]) -> None:
+    source = None if range is None else range.source
+    if not stream.get(("source", source)):
+        lines, filename = ([], 0) if source is None else sources[source]
+        stream.integers(lines)
+        stream.integer(filename)
+        stream.integer(0 if source is None else source.first_line)
+        stream.short_tuple(3)
+        stream.put(("source", source))
+    for offset in (0, 0) if range is None else (range.start, range.end):
+        stream.integer(_byte_offset(source, offset))
+    stream.short_tuple(3)
+
+
+def _byte_offset(source: Source | None, offset: int) -> int:
+    if source is None or source.text.isascii():
+        return offset
+    return len(_readable(source.text[:offset]).encode())
+
+
+def _readable(text: str) -> str:
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,260 @@
+"""The pickles in an archive, by an interpreter of its own that knows the few opcodes they use.
+
+It makes numbers, texts, lists, dicts and tuples. What a global name means, and what a persistent id stands for, the
+caller says; a name that the caller does not know is an error. Nothing is imported and nothing of Python is called.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from jitlite.archive.errors import ArchiveError
+
+_LONGEST_INT = 16
+
+
+class Global(Protocol):
+    """What a global name in a pickle means."""
+
+    def call(self, argument: Any) -> Any:
+        """What the name gives for an argument, which for all but enums is a tuple of arguments."""
+        ...
+
+    def new(self) -> Any:
+        """A new object, without its state."""
+        ...
+
+    def set_state(self, made: Any, state: Any) -> None:
+        """Give a new object its state."""
+        ...
+
+
+class _Mark:
+    pass
+
+
+_MARK = _Mark()
+
+
+class Unpickler:
+    """Reads one pickle.
+
+    Args:
+        member: where the pickle stands, for errors.
+        find: what a global name, given as module and name, means.
+        persistent: what a persistent id stands for.
+    """
+
+    def __init__(
+        self, data: bytes, member: str, find: Callable[[str, str], Global], persistent: Callable[[Any], Any] | None
+    ) -> None:
+        self.data = data
+        self.member = member
+        self.find = find
+        self.persistent = persistent
+        self.position = 0
+        self.stack: list[Any] = []
+        self.memo: dict[int, Any] = {}
+        self.made: dict[int, tuple[Any, Global]] = {}
+
+    def load(self) -> Any:
+        """The value.
+
+        Raises:
+            ArchiveError: the data is no pickle of the kind that archives have.
+        """
+        while True:
+            opcode = self._take(1)[0]
+            if opcode == _STOP:
+                return self._pop()
+            action = _ACTIONS.get(opcode)
+            if action is None:
+                raise self._fault(f"the opcode {bytes([opcode])!r} does not occur in TorchScript's pickles")
+            action(self)
+
+    def _fault(self, message: str) -> ArchiveError:
+        return ArchiveError(f"{message} (at byte {self.position})", self.member)
+
+    # -- input and stack
+    def _take(self, count: int) -> bytes:
+        start, self.position = self.position, self.position + count
+        if self.position > len(self.data):
+            raise self._fault("the pickle ends in the middle")
+        return self.data[start : self.position]
+
+    def _number(self, layout: str) -> Any:
+        return struct.unpack(layout, self._take(struct.calcsize(layout)))[0]
+
+    def _line(self) -> str:
+        end = self.data.find(b"\n", self.position)
+        if end < 0:
+            raise self._fault("the pickle ends in the middle")
+        text = self._text(end - self.position)
+        self.position = end + 1
+        return text
+
+    def _text(self, length: int) -> str:
+        found = self._take(length)
+        try:
+            return found.decode()
+        except UnicodeDecodeError:
+            raise self._fault("a text is not UTF-8") from None
+
+    def _push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def _pop(self) -> Any:
+        if not self.stack or self.stack[-1] is _MARK:
+            raise self._fault("a value is missing")
+        return self.stack.pop()
+
+    def _top(self, kind: type) -> Any:
+        if not self.stack or not isinstance(self.stack[-1], kind):
+            raise self._fault(f"expected a {kind.__name__}")
+        return self.stack[-1]
+
+    def _marked(self) -> list[Any]:
+        """The values behind the last mark, taken from the stack."""
+        for index in range(len(self.stack) - 1, -1, -1):
+            if self.stack[index] is _MARK:
+                found = self.stack[index + 1 :]
+                del self.stack[index:]
+                return found
+        raise self._fault("a mark is missing")
+
+    # -- opcodes
+    def _protocol(self) -> None:
+        version = self._take(1)[0]
+        if version > 4:
+            raise self._fault(f"pickle protocol {version} is not TorchScript's")
+
+    def _long(self) -> None:
+        length = self._take(1)[0]
+        if length > _LONGEST_INT:
+            raise self._fault(f"a number of {length} bytes")
+        self._push(int.from_bytes(self._take(length), "little", signed=True))
+
+    def _tuple(self, count: int) -> None:
+        parts = [self._pop() for _ in range(count)]
+        self._push(_tuple_of(reversed(parts)))
+
+    def _append(self) -> None:
+        value = self._pop()
+        self._top(list).append(value)
+
+    def _appends(self) -> None:
+        values = self._marked()
+        self._top(list).extend(values)
+
+    def _set_items(self, values: list[Any]) -> None:
+        found = self._top(dict)
+        if len(values) % 2:
+            raise self._fault("a key without a value")
+        for key, value in zip(values[::2], values[1::2], strict=True):
+            if isinstance(key, tuple | list | dict):  # whose hash could take for ever
+                raise self._fault(f"a {type(key).__name__} cannot be a key")
+            found[key] = value
+
+    def _set_item(self) -> None:
+        value, key = self._pop(), self._pop()
+        self._set_items([key, value])
+
+    def _put(self, index: int) -> None:
+        if not self.stack:
+            raise self._fault("a value is missing")
+        self.memo[index] = self.stack[-1]
+
+    def _get(self, index: int) -> None:
+        if index not in self.memo:
+            raise self._fault(f"there is no value {index} yet")
+        self._push(self.memo[index])
+
+    def _global(self) -> None:
+        module, name = self._line(), self._line()
+        self._push(_Named(self.find(module, name)))
+
+    def _callee(self) -> Global:
+        value = self._pop()
+        if not isinstance(value, _Named):
+            raise self._fault("something that is no global name is called")
+        return value.meaning
+
+    def _reduce(self) -> None:
+        argument = self._pop()
+        self._push(self._callee().call(argument))
+
+    def _new_object(self) -> None:
+        if self._pop() != ():
+            raise self._fault("an object is made with arguments")
+        meaning = self._callee()
+        made = meaning.new()
+        self.made[id(made)] = made, meaning
+        self._push(made)
+
+    def _build(self) -> None:
+        state = self._pop()
+        made = self._top(object)
+        found = self.made.pop(id(made), None)
+        if found is None:
+            raise self._fault("state for something that is no new object")
+        found[1].set_state(made, state)
+
+    def _persistent(self) -> None:
+        if self.persistent is None:
+            raise self._fault("a tensor where there can be none")
+        self._push(self.persistent(self._pop()))
+
+
+class _Named:
+    """A global name on the stack, which no other value can be taken for."""
+
+    def __init__(self, meaning: Global) -> None:
+        self.meaning = meaning
+
+
+def _tuple_of(parts: Iterable[Any]) -> tuple[Any, ...]:
+    """A tuple; a global name in it is what it means."""
+    return tuple(part.meaning if isinstance(part, _Named) else part for part in parts)
+
+
+_STOP = ord(".")
+_ACTIONS: dict[int, Callable[[Unpickler], None]] = {
+    0x80: Unpickler._protocol,
+    ord("("): lambda u: u._push(_MARK),
+    ord("0"): lambda u: (u._pop(), None)[1],
+    ord("N"): lambda u: u._push(None),
+    0x88: lambda u: u._push(True),
+    0x89: lambda u: u._push(False),
+    ord("J"): lambda u: u._push(u._number("<i")),
+    ord("K"): lambda u: u._push(u._number("<B")),
+    ord("M"): lambda u: u._push(u._number("<H")),
+    0x8A: Unpickler._long,
+    ord("G"): lambda u: u._push(u._number(">d")),
+    ord("X"): lambda u: u._push(u._text(u._number("<I"))),
+    0x8C: lambda u: u._push(u._text(u._number("<B"))),
+    0x8D: lambda u: u._push(u._text(u._number("<Q"))),
+    ord(")"): lambda u: u._push(()),
+    0x85: lambda u: u._tuple(1),
+    0x86: lambda u: u._tuple(2),
+    0x87: lambda u: u._tuple(3),
+    ord("t"): lambda u: u._push(_tuple_of(u._marked())),
+    ord("]"): lambda u: u._push([]),
+    ord("l"): lambda u: u._push(u._marked()),
+    ord("a"): Unpickler._append,
+    ord("e"): Unpickler._appends,
+    ord("}"): lambda u: u._push({}),
+    ord("s"): Unpickler._set_item,
+    ord("u"): lambda u: u._set_items(u._marked()),
+    ord("q"): lambda u: u._put(u._number("<B")),
+    ord("r"): lambda u: u._put(u._number("<I")),
+    ord("h"): lambda u: u._get(u._number("<B")),
+    ord("j"): lambda u: u._get(u._number("<I")),
+    ord("c"): Unpickler._global,
+    ord("R"): Unpickler._reduce,
+    0x81: Unpickler._new_object,
+    ord("b"): Unpickler._build,
+    ord("Q"): Unpickler._persistent,
+}
+"""What each opcode does."""
