@@ -1,0 +1,240 @@
+"""Where the tracer gets in: between Python and the dispatcher, for one thread, while a function is being traced.
+
+Operators arrive by a dispatch key above autograd and above the operators that are composed of others, so the tracer
+sees what Python calls. The key, `DeferredInit`, is there for libraries that defer what operators do; torch itself has
+no kernels for it. What is no operator is looked at where Python finds it: sizes and the like in the class Tensor, and
+the questions "is a trace going on?" in torch's C module. All of that is put back when the last trace ends, and is
+torch's own for threads that do not trace.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from jitlite.frontend.trace import Tracer
+from jitlite.frontend.trace_state import current, get_tracing_state, is_tracing
+from jitlite.frontend.trace_warnings import current_place
+from jitlite.frontend.traced_indexing import get_item, set_item
+
+_KEY = "DeferredInit"
+
+
+_lock = threading.RLock()
+is_any_tracing: list[Tracer] = []
+"""The tracers of all threads: false while nobody traces."""
+_put_back: list[Callable[[], None]] = []
+_library: list[Any] = []
+"""torch's registration of `_on_operator`, once there has been a trace."""
+
+
+def current_tracer() -> Tracer | None:
+    """The tracer that records what this thread does now, if any."""
+    if not is_any_tracing:
+        return None
+    tracer = current.tracer
+    return None if tracer is None or tracer.paused else tracer
+
+
+@contextmanager
+def recording(tracer: Tracer) -> Iterator[None]:
+    """Within the `with`, the tracer is told of what this thread does."""
+    before = current.tracer
+    _enter(tracer)
+    try:
+        current.tracer = tracer
+        with torch._C._IncludeDispatchKeyGuard(torch._C._dispatch_key_parse(_KEY)):
+            yield
+    finally:
+        current.tracer = before
+        _leave(tracer)
+
+
+def _enter(tracer: Tracer) -> None:
+    with _lock:
+        if not _library:
+            library = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
+            library.fallback(_on_operator, _KEY)  # type: ignore[no-untyped-call]
+            _library.append(library)
+        if not is_any_tracing:
+            _exchange()
+        is_any_tracing.append(tracer)
+
+
+def _leave(tracer: Tracer) -> None:
+    with _lock:
+        is_any_tracing.remove(tracer)
+        while not is_any_tracing and _put_back:
+            _put_back.pop()()
+
+
+def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
+    key_set = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(_KEY))
+    with torch._C._ExcludeDispatchKeyGuard(key_set):
+        tracer = current_tracer()
+        return overload(*args, **kwargs) if tracer is None else tracer.call(overload, args, kwargs)
+
+
+# -- what is no operator
+
+
+def _exchange() -> None:
+    for name, made in _MEMBERS.items():
+        _set(torch.Tensor, name, made)
+    _set(torch.autograd.Function, "apply", classmethod(_apply))
+    _set(torch._C, "_get_tracing_state", get_tracing_state)
+    _set(torch._C, "_is_tracing", is_tracing)
+
+
+def _set(owner: Any, name: str, made: Any) -> None:
+    original = vars(owner).get(name, _MISSING)
+    setattr(owner, name, made)
+
+    def put_back() -> None:
+        if original is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+    _put_back.append(put_back)
+
+
+_MISSING = object()
+
+
+def _following(tensor: torch.Tensor) -> Tracer | None:
+    tracer = current_tracer()
+    return tracer if tracer is not None and tracer.is_followed(tensor) else None
+
+
+_Base: Any = torch._C.TensorBase
+_tensor_len, _tensor_iter = torch.Tensor.__len__, torch.Tensor.__iter__
+
+
+def _shape(tensor: torch.Tensor) -> torch.Size:
+    shape: torch.Size = _Base.shape.__get__(tensor)
+    tracer = _following(tensor)
+    return shape if tracer is None else torch.Size([tracer.size(tensor, d, n) for d, n in enumerate(shape)])
+
+
+def _size(tensor: torch.Tensor, dim: Any = None) -> Any:
+    if _following(tensor) is None:
+        return _Base.size(tensor) if dim is None else _Base.size(tensor, dim)
+    if dim is None:
+        return _shape(tensor)
+    tracer, position = _following(tensor), int(dim)
+    assert tracer is not None
+    return tracer.size(tensor, position, _Base.size(tensor, position))
+
+
+def _numel(tensor: torch.Tensor) -> Any:
+    tracer = _following(tensor)
+    return _Base.numel(tensor) if tracer is None else tracer.numel(tensor, _Base.numel(tensor))
+
+
+def _contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+    # torch does not call the operator where the tensor is contiguous already
+    return torch.ops.aten.contiguous.default(tensor, memory_format=memory_format)  # type: ignore[no-any-return]
+
+
+def _data(tensor: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _Base.data.__get__(tensor)
+    tracer = _following(tensor)
+    if tracer is not None:
+        tracer.same_memory(tensor, found)
+    return found
+
+
+def _set_data(tensor: torch.Tensor, new: torch.Tensor) -> None:
+    tracer = _following(tensor) or _following(new)
+    if tracer is not None:
+        current_place().warn(
+            "Assigning to .data is not recorded by the tracer: the trace will use the tensor as it was before."
+        )
+    _Base.data.__set__(tensor, new)
+
+
+def _len(tensor: torch.Tensor) -> int:
+    if _following(tensor) is not None:
+        current_place().warn(
+            "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be "
+            "tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect "
+            "results."
+        )
+    if current.tracer is None:
+        return _tensor_len(tensor)  # type: ignore[no-any-return, no-untyped-call]
+    if _Base.dim(tensor) == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return int(_Base.size(tensor, 0))
+
+
+def _iter(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    if current.tracer is None:
+        return _tensor_iter(tensor)  # type: ignore[no-any-return, no-untyped-call]
+    if _Base.dim(tensor) == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    if current.tracer.known(tensor) is not None:
+        current_place().warn(
+            "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't "
+            "change the number of iterations executed (and might lead to errors or silently give incorrect results)."
+        )
+    return iter(tensor.unbind(0))
+
+
+# -- what Python asks tensors for
+
+
+def _get_item(tensor: torch.Tensor, index: Any) -> Any:
+    return _Base.__getitem__(tensor, index) if _following(tensor) is None else get_item(tensor, index)
+
+
+def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
+    if _following(tensor) is None:
+        _Base.__setitem__(tensor, index, value)
+    else:
+        set_item(tensor, index, value)
+
+
+def _asking(name: str, what: str) -> Callable[..., Any]:
+    """A member of Tensor that gives the contents to Python; `what` says what as, nothing if there is no warning."""
+    original = getattr(torch.Tensor, name)
+
+    def member(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        tracer = current_tracer()
+        if tracer is None:
+            return original(tensor, *args, **kwargs)
+        with tracer.not_recording():
+            found = original(tensor, *args, **kwargs)
+        tracer.asked_for(tensor, found, what)
+        return found
+
+    member.__name__ = name
+    return member
+
+
+_apply_function = vars(torch.autograd.Function)["apply"].__func__
+
+
+def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """`Function.apply`: its own way to differentiate is kept, as the call stays one of Python."""
+    tracer = current_tracer()
+    if tracer is None or kwargs:
+        return _apply_function(cls, *args, **kwargs)
+    return tracer.call_python(cls.__name__, functools.partial(_apply_function, cls), args)
+
+
+_MEMBERS: dict[str, Any] = {
+    "shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel, "data": property(_data, _set_data),
+    "contiguous": _contiguous,
+    "__len__": _len, "__iter__": _iter, "__getitem__": _get_item, "__setitem__": _set_item,
+    "__int__": _asking("__int__", "Python integer"), "__float__": _asking("__float__", "Python float"),
+    "__bool__": _asking("__bool__", "Python boolean"), "__index__": _asking("__index__", ""),
+    "__complex__": _asking("__complex__", "Python number"), "tolist": _asking("tolist", "Python list"),
+    "numpy": _asking("numpy", "NumPy array"),
+}  # fmt: skip
+"""Members of the class Tensor while a trace is going on."""

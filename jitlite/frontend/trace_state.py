@@ -1,0 +1,48 @@
+"""Whether a trace is going on in this thread, and what is told those who ask torch."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import torch
+
+
+class _Current(threading.local):
+    tracer: Any = None
+
+
+current = _Current()
+"""`tracer` is what records this thread, a `Tracer`."""
+
+
+class TracingState:
+    """What `torch._C._get_tracing_state()` gives while a function is being traced."""
+
+    def push_scope(self, name: str) -> None:
+        """Called by torch where a submodule begins."""
+
+    def pop_scope(self) -> None:
+        """Called by torch where a submodule ends."""
+
+
+_STATE = TracingState()
+
+
+_torchs_state, _torchs_is_tracing = torch._C._get_tracing_state, torch._C._is_tracing
+
+
+def get_tracing_state() -> Any:
+    """What `torch._C._get_tracing_state` is while a trace is going on: true for the thread that traces."""
+    asked_by = sys._getframe(1).f_code
+    return _torchs_state() if current.tracer is None or asked_by in _TAKES_SIZES_FOR_TENSORS else _STATE
+
+
+_TAKES_SIZES_FOR_TENSORS = frozenset({torch.nn.functional.interpolate.__code__})
+"""Functions that, told of a trace, take sizes for tensors. What they do otherwise can be followed as well."""
+
+
+def is_tracing() -> bool:
+    """What `torch._C._is_tracing` is while a trace is going on: true for the thread that traces."""
+    return bool(_torchs_is_tracing()) if current.tracer is None else True

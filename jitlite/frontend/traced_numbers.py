@@ -1,0 +1,297 @@
+"""Numbers that a trace follows: sizes of tensors, numeric inputs, and what is computed from them.
+
+They are torch's symbolic numbers with a known value: operators take them where they take ints and floats, and the
+dispatcher hands them on to the tracer as they are, so that it sees which argument came from where. Arithmetic is
+recorded as it happens. Where Python itself wants to know the number (`range(n)`, `if n > 2`), it gets it, and the trace
+is fixed to it; the user is warned.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from jitlite.ir.graph import Value
+
+Number = int | float | bool
+
+
+class Recorder(Protocol):
+    """What numbers want of the tracer."""
+
+    def scalar_op(self, name: str, operands: list[Any], result: Number) -> Any:
+        """Record a computation on numbers; gives its result as a number to go on with."""
+        ...
+
+    def converted(self, node: NumberNode, what: str) -> None:
+        """Note that Python has asked for the number itself; `what` says what as."""
+        ...
+
+    def number_as_tensor(self, node: NumberNode) -> torch.Tensor:
+        """The number as a tensor without dimensions."""
+        ...
+
+
+class NumberNode:
+    """What torch's C++ sees of a number: the protocol of symbolic nodes, as far as operators use it."""
+
+    def __init__(self, recorder: Recorder, value: Value, number: Number) -> None:
+        self.recorder = recorder
+        self.value = value
+        self.number = number
+
+    def wrapped(self) -> Any:
+        """The number as Python sees it."""
+        return _CLASSES[type(self.number)](self)
+
+    # -- what it is
+    def is_int(self) -> bool:
+        return type(self.number) is int
+
+    def is_float(self) -> bool:
+        return type(self.number) is float
+
+    def is_bool(self) -> bool:
+        return type(self.number) is bool
+
+    def is_nested_int(self) -> bool:
+        return False
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_constant(self) -> bool:
+        return False
+
+    def has_hint(self) -> bool:
+        return True
+
+    def maybe_as_int(self) -> None:
+        return None
+
+    def maybe_as_float(self) -> None:
+        return None
+
+    def maybe_as_bool(self) -> None:
+        return None
+
+    def nested_int(self) -> None:
+        return None
+
+    def nested_int_coeff(self) -> None:
+        return None
+
+    def constant_int(self) -> None:
+        return None
+
+    def constant_bool(self) -> None:
+        return None
+
+    def clone(self) -> NumberNode:
+        return self
+
+    def str(self) -> str:
+        return str(self.number)
+
+    _graph_repr = str
+
+    @property
+    def expr(self) -> Number:
+        return self.number
+
+    @property
+    def hint(self) -> Number:
+        return self.number
+
+    # -- the number itself, for C++
+    def guard_int(self, file: Any, line: Any) -> int:
+        self.recorder.converted(self, "Python index")
+        return int(self.number)
+
+    def guard_float(self, file: Any, line: Any) -> float:
+        self.recorder.converted(self, "Python float")
+        return float(self.number)
+
+    def guard_bool(self, file: Any, line: Any) -> bool:
+        return bool(self.number)
+
+    guard_size_oblivious = guard_or_false = guard_or_true = expect_true = expect_size = guard_bool
+
+    def statically_known_true(self, file: Any, line: Any) -> bool:
+        return False
+
+    def int_(self) -> int:
+        self.recorder.converted(self, "Python index")
+        return int(self.number)
+
+    def bool_(self) -> bool:
+        return bool(self.number)
+
+    # -- computing
+    def _constant(self, number: Number) -> NumberNode:
+        return _Constant(self.recorder, None, number)  # type: ignore[arg-type]
+
+    wrap_int = wrap_float = wrap_bool = _constant
+
+    def __getattr__(self, name: Any) -> Callable[..., NumberNode]:
+        if name not in _NODE_OPS:
+            raise AttributeError(name)
+
+        def compute(*others: NumberNode) -> NumberNode:
+            found = _compute(_NODE_OPS[name], self, *others)
+            return found.node if hasattr(found, "node") else self._constant(found)
+
+        return compute
+
+
+class _Constant(NumberNode):
+    """A number that is the same in each run."""
+
+    def is_symbolic(self) -> bool:
+        return False
+
+    def is_constant(self) -> bool:
+        return True
+
+    def constant_int(self) -> Any:
+        return self.number if type(self.number) is int else None
+
+    maybe_as_int = constant_int
+
+    def guard_int(self, file: Any, line: Any) -> int:
+        return int(self.number)
+
+    def guard_float(self, file: Any, line: Any) -> float:
+        return float(self.number)
+
+    def int_(self) -> int:
+        return int(self.number)
+
+
+_NODE_OPS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "int_truediv": "truediv",
+    "float_truediv": "truediv", "floordiv": "floordiv", "int_floordiv": "floordiv", "mod": "mod", "pow": "pow",
+    "float_pow": "pow", "pow_by_natural": "pow", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
+    "neg": "neg", "abs": "abs", "ceil": "ceil", "floor": "floor", "sym_float": "float", "sym_min": "min",
+    "sym_max": "max", "sym_not": "not_",
+}  # fmt: skip
+"""The names of computations in the protocol, and in `_OPS`."""
+
+_OPS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "add": ("aten::add", operator.add), "sub": ("aten::sub", operator.sub), "mul": ("aten::mul", operator.mul),
+    "truediv": ("aten::div", operator.truediv), "floordiv": ("aten::floordiv", operator.floordiv),
+    "mod": ("aten::remainder", operator.mod), "pow": ("aten::pow", operator.pow), "neg": ("aten::neg", operator.neg),
+    "eq": ("aten::eq", operator.eq), "ne": ("aten::ne", operator.ne), "lt": ("aten::lt", operator.lt),
+    "le": ("aten::le", operator.le), "gt": ("aten::gt", operator.gt), "ge": ("aten::ge", operator.ge),
+    "abs": ("prim::abs", operator.abs), "ceil": ("aten::ceil", math.ceil), "floor": ("aten::floor", math.floor),
+    "float": ("aten::Float", float), "min": ("prim::min", min), "max": ("prim::max", max),
+    "not_": ("aten::__not__", operator.not_),
+    "trunc": ("aten::Int", math.trunc),
+}  # fmt: skip
+"""Computations on numbers: the operator that is recorded, and what gives the result now."""
+
+
+def node_of(number: object) -> NumberNode | None:
+    """The node of a number that a trace follows; None for anything else."""
+    if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        node = number.node
+        return node if isinstance(node, NumberNode) else None
+    return number if isinstance(number, NumberNode) else None
+
+
+def plain(argument: Any) -> Any:
+    """The argument with plain numbers in the place of those that a trace follows, also inside lists and tuples."""
+    node = node_of(argument)
+    if node is not None:
+        return node.number
+    if type(argument) in (list, tuple, torch.Size):
+        return type(argument)([plain(a) for a in argument])
+    return argument
+
+
+def _compute(name: str, *operands: Any) -> Any:
+    kind, function = _OPS[name]
+    nodes = [node_of(o) for o in operands]
+    result = function(*map(plain, operands))
+    known = next((n for n in nodes if n is not None and not isinstance(n, _Constant)), None)
+    if known is None:
+        return result
+    return known.recorder.scalar_op(kind, list(operands), result)
+
+
+# -- the numbers as Python sees them
+
+
+def _is_number(operand: object) -> bool:
+    return isinstance(operand, int | float) or node_of(operand) is not None
+
+
+def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        if not _is_number(other):
+            return NotImplemented
+        return _compute(name, *((other, self) if swapped else (self, other)))
+
+    return method
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    return lambda self: _compute(name, self)
+
+
+def _as(what: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        self.node.recorder.converted(self.node, what)
+        return convert(self.node.number)
+
+    return method
+
+
+def _of_tensor(self: Any, name: str) -> Any:
+    """An attribute that numbers do not have: while tracing, torch's own code takes sizes to be tensors."""
+    if name == "node" or name.startswith("__"):
+        raise AttributeError(name)
+    return getattr(self.node.recorder.number_as_tensor(self.node), name)
+
+
+_METHODS: dict[str, Any] = {
+    **{f"__{n}__": _binary(n) for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
+                                        "eq", "ne", "lt", "le", "gt", "ge")},
+    **{f"__r{n}__": _binary(n, True) for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")},
+    **{f"__{n}__": _unary(n) for n in ("neg", "abs", "ceil", "floor")},
+    "__sym_float__": _unary("float"), "__sym_max__": _binary("max"), "__sym_min__": _binary("min"),
+    "__pos__": lambda self: self,
+    "__bool__": _as("Python boolean", bool), "__int__": _as("Python integer", int),
+    "__index__": _as("Python index", operator.index), "__float__": _as("Python float", float),
+    "__complex__": _as("Python number", complex), "__trunc__": _unary("trunc"),
+    "__hash__": lambda self: hash(self.node.number), "__repr__": lambda self: repr(self.node.number),
+    "__str__": lambda self: str(self.node.number),
+    "__format__": lambda self, spec: format(self.node.number, spec), "__getattr__": _of_tensor,
+}  # fmt: skip
+
+
+def _round(self: Any, digits: Any = None) -> Any:
+    self.node.recorder.converted(self.node, "Python number")
+    return round(self.node.number, digits)
+
+
+class TracedInt(torch.SymInt):
+    """An int."""
+
+
+class TracedFloat(torch.SymFloat):
+    """A float."""
+
+
+class TracedBool(torch.SymBool):
+    """A bool."""
+
+
+_CLASSES: dict[type, Any] = {int: TracedInt, float: TracedFloat, bool: TracedBool}
+for _cls in _CLASSES.values():
+    for _name, _method in {**_METHODS, "__round__": _round}.items():
+        setattr(_cls, _name, _method)

@@ -1,0 +1,151 @@
+"""What tracing gives: functions and modules whose methods are recordings."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from jitlite import compiler
+from jitlite.frozen_module import FrozenModule, define
+from jitlite.ir import types as T
+from jitlite.ir.constants import qualified_name
+from jitlite.ir.types import ClassType
+from jitlite.ir.unit import Function
+from jitlite.ir.values import CLASS_TYPE
+from jitlite.script_function import ScriptFunction
+from jitlite.script_module import ScriptModule, put_first
+
+Path = tuple[str, ...]
+
+
+class TracedFunction(ScriptFunction):
+    """A function that was recorded. Its source is its graph."""
+
+    def __init__(self, function: Function, python_function: Callable[..., Any]) -> None:
+        super().__init__(compiler.Program(), function)
+        functools.update_wrapper(self, python_function)
+
+    @property
+    def code(self) -> str:
+        return self.__jitlite_function__.graph.to_text(ranges=False)
+
+    @property
+    def stages(self) -> dict[str, str]:
+        return {"graph": str(self.graph), "optimized": str(self.optimized_graph), "bytecode": self.bytecode}
+
+    def __reduce__(self) -> NoReturn:
+        raise pickle.PicklingError("a traced function cannot be pickled: pickle the function that was traced")
+
+
+class TracedModule(FrozenModule):
+    """What `trace` makes of a module: its state, shared, and the methods that were traced."""
+
+    def _get_name(self) -> str:
+        return self.original_name
+
+    def _script_method(self, name: str) -> Any:
+        if name == "forward" and name not in vars(self)[CLASS_TYPE].methods:
+            raise RuntimeError("Trace submodules cannot be called.")
+        return super()._script_method(name)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise pickle.PicklingError("a traced module cannot be pickled: pickle the module that was traced")
+
+
+class TopLevelTracedModule(TracedModule):
+    """A traced module that can be called; its submodules have no methods of their own."""
+
+
+def traced_type(module: torch.nn.Module, known: dict[int, ClassType]) -> ClassType:
+    """A type for a module to be traced, and its submodules, without methods.
+
+    Raises:
+        ValueError: where the module has backward hooks.
+    """
+    if CLASS_TYPE in vars(module):
+        found: ClassType = vars(module)[CLASS_TYPE]
+        return found
+    if id(module) in known:
+        return known[id(module)]
+    if module._backward_hooks:
+        raise ValueError(f"Modules that have backward hooks assigned can't be compiled: {module}")
+    made = known[id(module)] = ClassType.new(qualified_name(type(module)), type(module), is_module=True)
+    made.attributes["training"] = T.BOOL
+    for name in _tensors_of(module):
+        made.attributes[name] = T.TENSOR
+    made.parameters.update(name for name, p in module._parameters.items() if p is not None)
+    made.buffers.update(name for name, b in module._buffers.items() if b is not None)
+    for name, submodule in module._modules.items():
+        if submodule is not None:
+            made.attributes[name] = traced_type(submodule, known)
+    define(module, made)
+    return made
+
+
+def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    found: dict[str, Any] = {**vars(module), **module._parameters, **module._buffers}
+    return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def paths(module: torch.nn.Module) -> tuple[dict[int, Path], dict[int, Path]]:
+    """The path to each tensor of a module and its submodules, and to each of these, by identity."""
+    tensors: dict[int, Path] = {}
+    modules: dict[int, Path] = {}
+
+    def visit(inner: torch.nn.Module, path: Path) -> None:
+        if id(inner) in modules:
+            return
+        modules[id(inner)] = path
+        for name, tensor in _tensors_of(inner).items():
+            tensors.setdefault(id(tensor), (*path, name))
+        for name, submodule in inner._modules.items():
+            if submodule is not None:
+                visit(submodule, (*path, name))
+
+    visit(module, ())
+    return tensors, modules
+
+
+def traced_copy(module: torch.nn.Module, types: dict[int, ClassType], made: dict[int, Any], *, top: bool = True) -> Any:
+    """The traced module of a module; its submodules are copied too."""
+    if isinstance(module, ScriptModule) and CLASS_TYPE in vars(module):
+        return module
+    if id(module) in made:
+        return made[id(module)]
+    cls = TopLevelTracedModule if top else TracedModule
+    result = made[id(module)] = cls.__new__(cls)
+    known = types[id(module)]
+    state = {name: value for name, value in vars(module).items() if _is_kept(name, known)}
+    for name, value in state.items():
+        if "hooks" in name and isinstance(value, dict):
+            state[name] = type(value)()  # hooks have been recorded
+        elif name.startswith("_") and isinstance(value, dict | set):
+            state[name] = copy.copy(value)
+    for kind in ("_parameters", "_buffers", "_modules"):
+        state[kind] = {name: value for name, value in state[kind].items() if value is not None}
+    vars(result).update(state)
+    for name, submodule in module._modules.items():
+        if submodule is not None:
+            result._modules[name] = traced_copy(submodule, types, made, top=False)
+    vars(result)[CLASS_TYPE] = known
+    return result
+
+
+def _is_kept(name: str, known: ClassType) -> bool:
+    """Is it nn.Module's own, or what scripts see of the module?"""
+    return name in _NN_MODULE or name in known.attributes
+
+
+_NN_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+def finish_module(module: TracedModule) -> None:
+    """Let the module find its methods, when they have been recorded."""
+    known: ClassType = vars(module)[CLASS_TYPE]
+    known.definition.entry_points = list(known.methods)
+    put_first(module, known.methods)
