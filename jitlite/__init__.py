@@ -22,31 +22,46 @@ from jitlite.api import (
     _IgnoreContextManager,
     _overload,
     _overload_method,
+    _unique_state_dict,
     _unwrap_optional,
     annotate,
+    enable_onednn_fusion,
     export,
     ignore,
     interface,
     is_scripting,
     is_tracing,
+    onednn_fusion_enabled,
+    save,
     script,
     script_if_tracing,
     unused,
 )
 from jitlite.api import _isinstance as isinstance
+from jitlite.archive.errors import ArchiveError
+from jitlite.archive.load import load
+from jitlite.bisection import bisect
 from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
 from jitlite.drop_in import drop_in
+from jitlite.executor import last_executed_optimized_graph, optimized_execution
+from jitlite.freezing import freeze, optimize_for_inference, run_frozen_optimizations
+from jitlite.plans import set_fusion_strategy
 from jitlite.script_containers import ScriptDict, ScriptList
 from jitlite.script_function import ScriptFunction
 from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
 from jitlite.source import CompileError, Error, NotSupportedError
+from jitlite.tracing import TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, trace, trace_module
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",
-    "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule", "_IgnoreContextManager",
+    "ArchiveError", "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",
+    "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule", "TopLevelTracedModule",
+    "TracedModule", "TracerWarning", "TracingCheckError", "_IgnoreContextManager",
     "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_overload", "_overload_method",
-    "_unwrap_optional", "annotate", "drop_in", "export", "fork", "ignore", "interface", "ir", "is_scripting",
-    "is_tracing", "isinstance", "passes", "script", "script_if_tracing", "script_method", "unused", "wait",
+    "_unique_state_dict", "_unwrap_optional", "annotate", "bisect", "drop_in", "enable_onednn_fusion", "export",
+    "fork", "freeze", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance",
+    "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
+    "passes", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
+    "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip

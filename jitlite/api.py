@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
+import os
+import pickle
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +18,7 @@ from torch import _jit_internal
 
 from jitlite import compiler
 from jitlite.frontend.example_types import parameter_types, types_seen_in
+from jitlite.module_handle import unwrapped
 from jitlite.script_containers import ScriptDict, ScriptList
 from jitlite.script_function import ScriptFunction, compile_function
 from jitlite.script_module import ScriptModule, prepared, script_module
@@ -52,9 +57,9 @@ def script(
         with parameter_types(types_seen_in(_example_calls(obj, example_inputs))):
             return script(obj, _rcb=names)
     obj = prepared(obj)
-    if isinstance(obj, torch.nn.Module):
-        return script_module(obj)
     names = _rcb or compiler.CallerNames(_frames_up + 1)
+    if isinstance(obj, torch.nn.Module):
+        return script_module(obj, names)
     if inspect.isclass(obj):
         compiler.compile_class(obj, names)
         return obj
@@ -101,6 +106,7 @@ class CompilationUnit:
         self._program = compiler.Program()
         self._functions: dict[str, ScriptFunction] = {}
         self._classes: dict[str, type] = {}
+        self._texts: list[_Text] = []
         if lang is not None:
             self.define(lang, _frames_up=_frames_up + 1, filename=filename)
 
@@ -116,7 +122,11 @@ class CompilationUnit:
             CompileError: where the text is not TorchScript; then the unit is as before.
         """
         scope = compiler.names_of_caller(_frames_up + 1) if rcb is None else {}
-        added = define_text(self._program, lang, scope, lookup=rcb, filename=filename)
+        self._define(_Text(lang, filename, scope, rcb))
+
+    def _define(self, text: _Text) -> None:
+        added = define_text(self._program, text.lang, text.names, lookup=text.lookup, filename=text.filename)
+        self._texts.append(text)
         for name in (*added.functions, *added.classes):
             self._functions.pop(name, None)
             self._classes.pop(name, None)
@@ -137,6 +147,65 @@ class CompilationUnit:
             if name in found:
                 return found[name]
         raise AttributeError(f"the unit has no function or class '{name}'")
+
+    def __copy__(self) -> CompilationUnit:
+        return self.__deepcopy__({})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompilationUnit:
+        """A unit with the same texts, compiled anew: what is defined in one of them is not seen by the other."""
+        made = memo[id(self)] = type(self)()
+        for text in self._texts:
+            made._define(text)
+        return made
+
+    def __reduce__(self) -> Any:
+        """The texts; names in them are looked for in the modules that they stood in.
+
+        Raises:
+            pickle.PicklingError: where a callback told what names mean.
+        """
+        if any(text.lookup is not None for text in self._texts):
+            raise pickle.PicklingError("a CompilationUnit cannot be pickled whose names a callback told the meaning of")
+        return unit_of_texts, ([(text.lang, text.filename, text.names.get("__name__")) for text in self._texts],)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A text given to a unit, and what names in it mean."""
+
+    lang: str
+    filename: str | None
+    names: Mapping[str, object]
+    lookup: Callable[[str], Any] | None = None
+
+
+def unit_of_texts(texts: list[tuple[str, str | None, str | None]]) -> CompilationUnit:
+    """The unit of a pickled one, from its texts, each with its file and the module whose names it uses."""
+    made = CompilationUnit()
+    for lang, filename, module in texts:
+        made._define(_Text(lang, filename, {} if module is None else vars(importlib.import_module(module))))
+    return made
+
+
+def save(m: Any, f: Any, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
+    """Write a TorchScript archive, which `load`, torch.jit.load and libtorch can load.
+
+    Args:
+        m: a script module, or a script function, which becomes the `forward` of a module.
+        f: a path, or an object with `write`. A file of that name is replaced only when the new one is complete.
+        _extra_files: contents by name, which `load` gives back.
+
+    Raises:
+        NotSupportedError: where something has no place in an archive; the error names it.
+        TypeError: where `m` is not compiled.
+    """
+    m = unwrapped(m)
+    if not isinstance(m, ScriptFunction | ScriptModule):
+        raise TypeError(f"save takes what script has made, got {type(m).__name__}; call jitlite.script on it first")
+    if isinstance(f, str | os.PathLike):
+        m.save(f, _extra_files=_extra_files)
+    else:
+        f.write(m.save_to_buffer(_extra_files=_extra_files))
 
 
 # -- marks and helpers that mean something inside scripts, and the obvious thing outside of them
@@ -193,6 +262,35 @@ def _unwrap_optional(x: Any) -> Any:
     """
     assert x is not None, "Unwrapping null optional"
     return x
+
+
+def _unique_state_dict(module: torch.nn.Module, keep_vars: bool = False) -> dict[str, torch.Tensor]:
+    """The state of a module in which each tensor occurs once, under the first of its names.
+
+    Args:
+        keep_vars: give the parameters themselves, not detached.
+    """
+    state = module.state_dict(keep_vars=True)
+    found, seen = type(state)(), set[int]()
+    for name, tensor in state.items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            found[name] = tensor if keep_vars else tensor.detach()
+    return found
+
+
+_onednn_fusion = False
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Note what the program wants of oneDNN Graph. jitlite fuses by itself, whatever is wanted here."""
+    global _onednn_fusion
+    _onednn_fusion = bool(enabled)
+
+
+def onednn_fusion_enabled() -> bool:
+    """What was last wanted with `enable_onednn_fusion`."""
+    return _onednn_fusion
 
 
 class _IgnoreContextManager:

@@ -2,6 +2,7 @@
 
     jitlite show FILE:FN [--stage tree|emitted|exits|ssa|loops|graph|opt|code|all] [--diff] [--dot]
     jitlite run FILE:FN ARGS...       jitlite opt FILE|FILE:FN -p "inline,cse"
+    jitlite explain FILE:FN ARGS...   jitlite bisect FILE:FN [--input ARGS...]
     jitlite dis FILE:FN               jitlite demo               jitlite doctor
 
 Exit status: 0 all went well; 1 the user's program does not compile, raises or differs from eager; 2 wrong usage.
@@ -26,7 +27,10 @@ import torch
 
 import jitlite
 from jitlite import demo, doctor
+from jitlite.bisection import bisect
 from jitlite.equality import difference
+from jitlite.executor import Executor
+from jitlite.explain import explain
 from jitlite.ir.analysis import to_dot
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
@@ -37,11 +41,11 @@ from jitlite.passes import registry
 from jitlite.source import CompileError, did_you_mean
 from jitlite.terminal import diff, error_text, heading, paint, table
 
-_STAGES = ("tree", "emitted", "exits", "ssa", "loops", "graph", "opt", "code", "all")
+_STAGES = ("tree", "emitted", "exits", "ssa", "loops", "graph", "opt", "code", "python", "all")
 _STAGE_KEYS = {"opt": "optimized", "code": "bytecode"}
 """Stages whose name on the command line is shorter than in `ScriptFunction.stages`."""
 
-_TEXT_STAGES = ("tree", "bytecode")
+_TEXT_STAGES = ("tree", "bytecode", "python")
 """Stages that are no graphs, so that a diff with their neighbours would say nothing."""
 
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.S)
@@ -120,7 +124,19 @@ def _parser() -> argparse.ArgumentParser:
         "-p", "--passes", required=True, metavar="NAMES", help=f"joined by commas, of: {', '.join(registry.names())}"
     )
     opt.add_argument("--print-changed", action="store_true", help="print what each pass changed")
-    opt.add_argument("--time", action="store_true", help="print how long each pass took")
+    opt.add_argument("--time", action="store_true", help="print how long each pass took, and how many nodes it left")
+
+    explain = command("explain", _explain, "say in sentences what is done to a function, and what is not and why")
+    explain.add_argument("target", metavar="FILE:FN")
+    explain.add_argument("args", nargs="*", metavar="ARG", help="as for run")
+
+    bisect = command("bisect", _bisect, "find the pass that changes what a call does, and a small graph that shows it")
+    bisect.add_argument("target", metavar="FILE:FN|FILE|-", help="a function, a file with graph text, or - for stdin")
+    bisect.add_argument("--input", nargs="*", default=[], metavar="ARG", help="the arguments of the call, as for run")
+    bisect.add_argument(
+        "-p", "--passes", metavar="NAMES", help="the passes to suspect (default: those that always run)"
+    )
+    bisect.add_argument("--seconds", type=float, default=30.0, help="how long to look for a small graph (default: 30)")
 
     dis = command("dis", _dis, "print the bytecode of a function")
     dis.add_argument("target", metavar="FILE:FN")
@@ -307,8 +323,10 @@ def _opt(options: argparse.Namespace) -> int:
         return 0
     print(graph)
     if options.time and steps:
-        rows = [("pass", "changed", "ms")]
-        rows += [(s["pass"], "yes" if s["changed"] else "no", f"{1e3 * s['seconds']:.2f}") for s in steps]
+        rows = [("pass", "changed", "ms", "nodes")]
+        rows += [
+            (s["pass"], "yes" if s["changed"] else "no", f"{1e3 * s['seconds']:.2f}", _nodes_text(s)) for s in steps
+        ]
         print(table(rows), file=sys.stderr)
     return 0
 
@@ -320,7 +338,60 @@ def _opt_step(graph: Graph, name: str, show: bool) -> dict[str, Any]:
     after = str(graph)
     if show and after != before:
         print(heading(name), diff(before, after, f"before {name}", f"after {name}"), sep="\n")
-    return {"pass": name, "changed": after != before, "seconds": hook.records[0].seconds}
+    record = hook.records[0]
+    nodes = {"nodes_before": record.nodes_before, "nodes_after": record.nodes_after}
+    return {"pass": name, "changed": after != before, "seconds": record.seconds, **nodes}
+
+
+def _nodes_text(step: dict[str, Any]) -> str:
+    before, after = step["nodes_before"], step["nodes_after"]
+    return str(after) if before == after else f"{before} -> {after}"
+
+
+def _explain(options: argparse.Namespace) -> int:
+    _, function = _scripted(options.target)
+    args, keywords = _arguments(function, options.args)
+    try:
+        bound = function._bind(args, keywords)
+    except RuntimeError as error:
+        raise UsageError(str(error).splitlines()[0]) from None
+    found = explain(Executor(function.graph, function.name), bound)
+    if options.json:
+        print(json.dumps({"function": options.target, "explanation": found.sections}, indent=1))
+    else:
+        print(found)
+    return 0
+
+
+def _bisect(options: argparse.Namespace) -> int:
+    target: Any
+    keywords: dict[str, Any] = {}
+    if options.target == "-" or ":" not in options.target:
+        target = _graph(options.target)
+        args = list(map(_value, options.input))
+    else:
+        _, target = _scripted(options.target)
+        args, keywords = _arguments(target, options.input)
+    try:
+        found = bisect(target, *args, passes=options.passes, seconds=options.seconds, **keywords)
+    except CompileError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:  # the arguments, or the names of passes, are wrong
+        raise UsageError(str(error).splitlines()[0]) from None
+    if options.json:
+        print(json.dumps({"pass": found.pass_name, "text": str(found)} if found else {"pass": None}, indent=1))
+    elif found is None:
+        print("no pass changes what this call does")
+    else:
+        print(found)
+    return 0 if found is None else 1
+
+
+def _value(text: str) -> Any:
+    try:
+        return parse_value(text)
+    except CompileError as error:
+        raise UsageError(str(error)) from None
 
 
 def _graph(target: str) -> Graph:

@@ -12,7 +12,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -101,11 +101,13 @@ def compiling() -> Iterator[None]:
 class Program:
     """The functions compiled for one root, each once."""
 
+    _compiling: ClassVar[list[str]] = []
+    """What is being compiled, outermost first. One for all programs: a class has one, and is compiled on the way."""
+
     def __init__(self) -> None:
         self.unit = CompilationUnit()
         self._functions: dict[tuple[Any, Any], Function] = {}
         self._definitions: dict[Function, Definition] = {}
-        self._compiling: list[str] = []
         self.module_types = ModuleTypes(self)
         self.names: Callable[[str], Any] | None = None
         """The meaning of names that the function to compile does not know by itself, while it is being compiled."""
@@ -291,6 +293,16 @@ class Program:
 set_program_factory(Program)
 
 
+@contextmanager
+def knowing(program: Program, names: Callable[[str], Any] | None) -> Iterator[None]:
+    """Inside, names that a function's own scope does not know mean what `names` says."""
+    program.names, before = names, program.names
+    try:
+        yield
+    finally:
+        program.names = before
+
+
 def compile_python(
     python_function: Callable[..., Any], names: Callable[[str], Any] | None = None
 ) -> tuple[Program, Function]:
@@ -303,12 +315,8 @@ def compile_python(
         CompileError: where it is not TorchScript.
     """
     program = Program()
-    program.names = names
-    try:
-        with compiling():
-            return program, program.function_for(python_function)
-    finally:
-        program.names = None
+    with compiling(), knowing(program, names):
+        return program, program.function_for(python_function)
 
 
 def is_scriptable_class(cls: type) -> bool:

@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from jitlite import api, concurrency
+from jitlite import api, concurrency, executor, freezing, plans, tracing
+from jitlite.archive import load as archive
 from jitlite.script_function import OverloadedMethod, ScriptFunction
 from jitlite.script_module import RecursiveScriptModule, ScriptMeta, ScriptModule, script_method
 from jitlite.source import NotSupportedError
@@ -34,7 +35,11 @@ _NEW: dict[str, Any] = {
     "script_method": script_method, "fork": concurrency.fork, "_fork": concurrency.fork, "wait": concurrency.wait,
     "_wait": concurrency.wait, "_awaitable": concurrency._awaitable,
     "_awaitable_wait": concurrency._awaitable_wait, "_awaitable_nowait": concurrency._awaitable_nowait,
-    "Error": Exception,
+    "enable_onednn_fusion": api.enable_onednn_fusion, "onednn_fusion_enabled": api.onednn_fusion_enabled,
+    "optimized_execution": executor.optimized_execution, "set_fusion_strategy": plans.set_fusion_strategy,
+    "last_executed_optimized_graph": executor.last_executed_optimized_graph,
+    "TracerWarning": tracing.TracerWarning,
+    "TracingCheckError": tracing.TracingCheckError, "Error": Exception,
 }  # fmt: skip
 """What takes the place of names of torch.jit, apart from `script` and classes, which also know what torch.jit made."""
 
@@ -43,10 +48,19 @@ _CLASSES: dict[str, type] = {
 }  # fmt: skip
 
 _TAKES_COMPILED = (
-    "trace", "trace_module", "save", "freeze", "optimize_for_inference", "run_frozen_optimizations", "export_opnames",
-    "save_jit_module_to_flatbuffer",
+    "export_opnames", "save_jit_module_to_flatbuffer",
 )  # fmt: skip
 """Functions of torch.jit whose first argument may be something compiled. jitlite has none of its own yet."""
+
+
+_UNLESS_TORCH_CALLS: dict[str, Callable[..., Any]] = {"trace": tracing.trace, "trace_module": tracing.trace_module}
+"""Functions that torch's own modules, which hand the result to torch's C++, keep as they are."""
+
+_FOR_OURS: dict[str, Callable[..., Any]] = {
+    "freeze": freezing.freeze, "optimize_for_inference": freezing.optimize_for_inference,
+    "run_frozen_optimizations": freezing.run_frozen_optimizations, "save": api.save,
+}  # fmt: skip
+"""Functions of torch.jit that take something compiled, and jitlite's for what jitlite has compiled."""
 
 
 # -- what takes the place of torch.jit's
@@ -105,6 +119,26 @@ def _script(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return script
 
 
+def _load(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """`load` for everybody but torch's own modules."""
+
+    @functools.wraps(archive.load)
+    def load(*args: Any, **kwargs: Any) -> Any:
+        return (theirs if _called_by_torch() else archive.load)(*args, **kwargs)
+
+    return load
+
+
+def _unless_torch_calls(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """`ours` for everybody but torch's own modules."""
+
+    @functools.wraps(ours)
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        return (theirs if _called_by_torch() else ours)(*args, **kwargs)
+
+    return chosen
+
+
 def _unit(theirs: Any) -> type:
     """`CompilationUnit` for everybody but torch's own modules."""
 
@@ -134,6 +168,17 @@ def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
         return theirs(*args, **kwargs)
 
     return refusing
+
+
+def _by_argument(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """`ours` for what jitlite has compiled, `theirs` for everything else."""
+
+    @functools.wraps(ours)
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        given = [*args[:1], *kwargs.values()]
+        return (ours if any(isinstance(a, ScriptModule | ScriptFunction) for a in given) else theirs)(*args, **kwargs)
+
+    return chosen
 
 
 # -- the exchange
@@ -185,7 +230,11 @@ class _Exchange:
             known.update((name, new) for name, new in _NEW.items() if name in home)
             known.update((name, _stand_in(cls, home[name])) for name, cls in _CLASSES.items())
             known.update((name, _refusing(name, home[name])) for name in _TAKES_COMPILED if name in home)
+            known.update((name, _by_argument(new, home[name])) for name, new in _FOR_OURS.items() if name in home)
+            for name, ours in _UNLESS_TORCH_CALLS.items():
+                known[name] = _unless_torch_calls(ours, home[name])
             known["script"] = _script(home["script"])
+            known["load"] = _load(home["load"])
             known["CompilationUnit"] = _unit(home["CompilationUnit"])
         return known
 
@@ -209,15 +258,15 @@ class drop_in:
     with jitlite.drop_in():
         model = library.build()  # calls torch.jit.script, @torch.jit.script_method, torch.jit.fork, ...
 
-    Inside, `script`, `script_method`, `ScriptModule`, `CompilationUnit`, `interface`, `fork`, `wait`,
+    Inside, `script`, `load`, `script_method`, `ScriptModule`, `CompilationUnit`, `interface`, `fork`, `wait`,
     `script_if_tracing` and the like are jitlite's, however a program reaches them: `torch.jit.script` looked up when it
     is called, `from torch import jit`, and names that a module has bound before, `from torch.jit import script`. A
     module that is imported inside for the first time keeps what it binds then. `isinstance(x, torch.jit.ScriptModule)`
     is true of jitlite's modules and of torch.jit's. `except torch.jit.Error` catches every Exception, as
     errors of jitlite's scripts have their own types.
 
-    `trace`, `load`, `save`, `freeze` and others that jitlite does not have stay torch.jit's own, and refuse what
-    jitlite has made. What torch's own modules compile for themselves is left to torch.jit.
+    Others that jitlite does not have stay torch.jit's own, and refuse what jitlite has made. What torch's own modules
+    compile for themselves is left to torch.jit.
 
     Everything is put back at the end, also after an error. The exchange is one for the whole process: other threads see
     it too while anybody is inside, and it ends when the last one leaves. Of a decorated generator or coroutine,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import types
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
@@ -17,14 +18,16 @@ import torch
 from torch import _jit_internal
 
 from jitlite import compiler
+from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.compiler import Program
-from jitlite.frontend.attribute_types import is_attribute_object
+from jitlite.frontend.attribute_types import ATTRIBUTE_TYPES, is_attribute_object
 from jitlite.frontend.module_types import PLUMBING, same_module_type
 from jitlite.frontend.modules import CONTAINERS, ModuleDefinition
 from jitlite.frontend.resolve import Mark, function_mark
 from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
+from jitlite.module_handle import ModuleHandle
 from jitlite.script_function import OverloadedMethod, ScriptMethod
 from jitlite.text import define_methods
 
@@ -32,7 +35,9 @@ _METHODS = "__jitlite_methods__"
 """The attribute that keeps the method objects of one module."""
 _SOURCES = "__jitlite_defined__"
 """The attribute that keeps the texts given to `define`."""
-_OF_FORWARD = ("code", "graph", "inlined_graph", "optimized_graph", "bytecode", "schema", "tree", "graph_for")
+_OF_FORWARD = (
+    "code", "archive_code", "graph", "inlined_graph", "optimized_graph", "bytecode", "schema", "tree", "graph_for",
+)  # fmt: skip
 """Attributes of a script module that are those of its forward."""
 
 
@@ -99,7 +104,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         define_methods(definition, src, names)
         vars(self).setdefault(_SOURCES, []).append((src, {}))
         vars(self).pop(_METHODS, None)
-        _put_first(self, definition.type.methods)
+        put_first(self, definition.type.methods)
 
     # -- attributes
     def _script_method(self, name: str) -> Any:
@@ -169,6 +174,9 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
 
     def __setattr__(self, name: str, value: Any) -> None:
         found = vars(self).get(CLASS_TYPE)
+        if found is None and is_attribute_object(value):  # the rest of `__init__` is to see the value
+            vars(self).setdefault(ATTRIBUTE_TYPES, {})[name] = value.type
+            value = value.value
         if found is not None:
             value = self._checked(found, name, value)
             accessors = found.definition.property_accessors(name) if name not in found.attributes else None
@@ -223,20 +231,32 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
                 "Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing "
                 f"module '{name}': modules that are not compiled are not supported on ScriptModules: {value}"
             )
-        if isinstance(value, ScriptModule) and isinstance(wanted, ClassType) and same_module_type(_type(value), wanted):
+        if isinstance(value, ScriptModule) and isinstance(wanted, ClassType):
+            if not same_module_type(_type(value), wanted):
+                raise RuntimeError(
+                    f"Expected a value of type {_shown_type(wanted)} for field '{name}', but found "
+                    f"{_shown_type(_type(value))}. Only a module of the same kind can take its place, or, where the "
+                    "class annotates the field with an interface, one that has the methods of the interface"
+                )
             _retype(value, wanted)
         return bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
 
     # -- copies
     def __copy__(self) -> Any:
+        own = self._own_copy("__copy__")
+        if own is not _NOTHING:
+            return own
         made = type(self).__new__(type(self))
-        vars(made).update(_plain_state(self))
+        vars(made).update(plain_state(self))
         _settle(made, _type(self))
         for kind in ("_parameters", "_buffers", "_modules"):
             vars(made)[kind] = copy.copy(vars(self)[kind])
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        own = self._own_copy("__deepcopy__", memo)
+        if own is not _NOTHING:
+            return own
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         python_class, state, _ = _portable(self)
@@ -246,13 +266,54 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         _settle(made, _type(self))
         return made
 
+    def _own_copy(self, name: str, *arguments: Any) -> Any:
+        """What the Python class's own way to copy makes, compiled like this one; `_NOTHING` where it has no way."""
+        python_class: Any = _definition(self).type.python_class
+        own = getattr(python_class, name, None)
+        if own is None or own is getattr(ScriptModule, name) or isinstance(self, python_class):
+            return _NOTHING
+        eager = object.__new__(python_class)
+        vars(eager).update(plain_state(self))
+        copied = own(eager, *arguments)
+        if copied is eager:
+            return self
+        if type(copied) is not python_class:
+            return copied
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(copied))
+        _settle(made, _type(self))
+        return made
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         """The eager module with this one's state; it is compiled anew where it is loaded."""
         python_class, state, sources = _portable(self)
         definition = _definition(self)
         return rebuild, (definition.program, python_class, type(self), state, sources, list(definition.type.methods))
 
+    # -- archives
+    def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
+        """Write a TorchScript archive of the module to the file `f`.
+
+        Args:
+            _extra_files: contents by name, which `load` gives back.
+
+        Raises:
+            NotSupportedError: where something in the module has no place in an archive; the error names it.
+        """
+        with compiler.compiling():
+            save_to_file(self, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: ExtraFiles | None = None) -> bytes:
+        """The bytes of such an archive."""
+        with compiler.compiling():
+            return save_to_buffer(self, _extra_files)
+
     # -- inspection
+    @property
+    def _c(self) -> ModuleHandle:
+        """The module by torch.jit's inner names, for programs that use these."""
+        return ModuleHandle(self)
+
     @property
     def original_name(self) -> str:
         """The name of the Python class of the module."""
@@ -370,10 +431,13 @@ def _definition(module: ScriptModule) -> ModuleDefinition:
 # -- making them
 
 
-def script_module(module: torch.nn.Module) -> ScriptModule:
+def script_module(module: torch.nn.Module, names: Callable[[str], Any] | None = None) -> ScriptModule:
     """Compile a module: its `forward`, exported methods and hooks, and what they reach.
 
     The result shares parameters, buffers and other attributes with the module.
+
+    Args:
+        names: gives the meaning of names that the methods' own scopes do not know. It is used in this call only.
 
     Raises:
         CompileError: where something is not TorchScript.
@@ -381,7 +445,7 @@ def script_module(module: torch.nn.Module) -> ScriptModule:
     if isinstance(module, ScriptModule):
         return module
     program = Program()
-    with compiler.compiling():
+    with compiler.compiling(), compiler.knowing(program, names):
         made = script_recursively(module, program, {})
         program.compile_methods(vars(made)[CLASS_TYPE])
     return made
@@ -433,10 +497,10 @@ def _settle(module: ScriptModule, found: ClassType) -> None:
             value = value.value if is_attribute_object(value) else value
             state[name] = bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
     state[CLASS_TYPE] = found
-    _put_first(module, [*found.definition.entry_points, *(["forward"] if "forward" in found.methods else [])])
+    put_first(module, [*found.definition.entry_points, *(["forward"] if "forward" in found.methods else [])])
 
 
-def _put_first(module: ScriptModule, names: Iterable[str]) -> None:
+def put_first(module: ScriptModule, names: Iterable[str]) -> None:
     """Let an object find its compiled methods where it would find nn.Module's own, such as `forward`, first."""
     for name in names:
         inherited = getattr(torch.nn.Module, name, None)
@@ -454,6 +518,11 @@ def _retype(module: ScriptModule, wanted: ClassType) -> None:
             _retype(submodule, inner)
 
 
+def _shown_type(found: ClassType) -> str:
+    cls = found.python_class
+    return f"'{found.annotation} (of the Python class {cls.__module__}.{cls.__qualname__})'"
+
+
 def _type(module: ScriptModule) -> ClassType:
     found: ClassType = vars(module)[CLASS_TYPE]
     return found
@@ -462,7 +531,7 @@ def _type(module: ScriptModule) -> ClassType:
 def _portable(module: ScriptModule) -> tuple[type, Any, list[str]]:
     """What a copy is made of: the Python class, the state as that class's `__getstate__` gives it, defined texts."""
     python_class: Any = _definition(module).type.python_class
-    state = _plain_state(module)
+    state = plain_state(module)
     sources = [text for text, _ in state.pop(_SOURCES, ())]
     if getattr(python_class, "__getstate__", None) is not getattr(object, "__getstate__", None):
         eager = object.__new__(python_class)
@@ -502,7 +571,8 @@ def rebuild(
     return result
 
 
-def _plain_state(module: ScriptModule) -> dict[str, Any]:
+def plain_state(module: ScriptModule) -> dict[str, Any]:
+    """The attributes of the object that were not made by compiling it."""
     state = vars(module)
     return {k: v for k, v in state.items() if k not in (_METHODS, CLASS_TYPE) and not isinstance(v, ScriptMethod)}
 

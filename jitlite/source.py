@@ -7,11 +7,19 @@ reported on the user's own line.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 _LONGEST_MESSAGE = 15
 """Lines an error may take; an error that scrolls away teaches nothing."""
+_LINES_BEFORE = 2
+"""Lines between the head of a function and the place of an error that are shown; of more, only the last one is."""
+_LINES_AFTER = 2
+"""Lines of the function behind the place of an error that are shown."""
+_MARKER = " <--- HERE"
+_DEFINITION = re.compile(r"\s*(?:async\s+)?(?:def|class)\s+(\w+)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +113,55 @@ class SourceRange:
         out += [self.source.line_text(i) for i in range(last + 1, min(self.source.line_count, last + 1 + context))]
         return "\n".join(out)
 
+    def marked(self) -> list[str]:
+        """The lines of the range with `~~~` under it; of a long one, the beginning."""
+        lines = self.excerpt(marker=_MARKER).splitlines()
+        return lines if len(lines) <= 4 else [lines[0], lines[1] + _MARKER, "..."]
+
+    def surroundings(self) -> Surroundings:
+        """What stands around the lines of the range in its function."""
+        source, line = self.source, self.source.line_text
+        first = source.line_index(self.start)
+        last = source.line_index(max(self.start, self.end - 1))
+        inside = _indent(line(first))
+        head = next((i for i in range(first - 1, -1, -1) if _begins(line(i), inside)), None)
+        if head is None:
+            begun = _DEFINITION.match(line(first))
+            return Surroundings(begun and begun.group(1), [], [], self._following(last, inside) if begun else [])
+        before = [line(i) for i in range(head + 1, first)]
+        if len(before) > _LINES_BEFORE:
+            before = ["...", before[-1]]
+        named = _DEFINITION.match(line(head))
+        return Surroundings(named and named.group(1), [line(head)], before, self._following(last, _indent(line(head))))
+
+    def _following(self, last: int, indent: int) -> list[str]:
+        """The next lines of a function whose head is indented so far."""
+        found = []
+        for i in range(last + 1, min(self.source.line_count, last + 1 + _LINES_AFTER)):
+            text = self.source.line_text(i)
+            if not text.strip() or _indent(text) <= indent:
+                break
+            found.append(text)
+        return found
+
+
+class Surroundings(NamedTuple):
+    """The lines around a place: the head of its function, those between head and place, those behind it."""
+
+    name: str | None
+    head: list[str]
+    before: list[str]
+    after: list[str]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _begins(line: str, inside: int) -> bool:
+    """Is it the head of what contains a line that is indented so far?"""
+    return _DEFINITION.match(line) is not None and _indent(line) < inside
+
 
 class CompileError(RuntimeError):
     """The user's program is not one we can compile: what is wrong, where, and a way out.
@@ -147,28 +204,64 @@ class CompileError(RuntimeError):
             self.called_from.append((callee, name, range))
 
     def __str__(self) -> str:
-        head = f"{self.range.location()}: {self.message}" if self.range else self.message
-        lines = head.splitlines()
-        if self.range:
-            excerpt = self.range.excerpt(marker=" <--- HERE").splitlines()
-            lines += excerpt if len(excerpt) <= 4 else [*excerpt[:2], "..."]
-        tail = []
-        if self.expected is not None:
-            tail.append(f"expected: {self.expected}")
-        if self.found is not None:
-            tail.append(f"found: {self.found}")
-        if self.hint:
-            tail.append(f"hint: {self.hint}")
-        tail += [
-            f"'{callee}' is being compiled since it was called from '{name}' at {r.location()}: "
-            f"{r.excerpt().splitlines()[0].strip()}"
-            for callee, name, r in self.called_from
-        ]
-        room = max(1, _LONGEST_MESSAGE - len(lines) - len(tail))
-        notes = [line for note in self.notes for line in note.splitlines()]
-        if len(notes) > room:
-            notes = [*notes[: room - 1], f"... and {len(notes) - room + 1} more"]
-        return "\n".join((lines + notes + tail)[:_LONGEST_MESSAGE])
+        place = self.range
+        head = (f"{place.location()}: {self.message}" if place else self.message).splitlines()
+        told = ("expected", self.expected), ("found", self.found), ("hint", self.hint)
+        tail = [line for name, text in told if text for line in f"{name}: {text}".splitlines()]
+        marked = place.marked() if place else []
+        callers = [_Caller(*caller) for caller in self.called_from]
+        room = _Room(_LONGEST_MESSAGE - len(head) - len(marked) - len(tail) - len(callers))
+        around = place.surroundings() if place else Surroundings(None, [], [], [])
+        # by importance, as far as there is room
+        function = room.take(around.head)
+        notes = room.shortened([line for note in self.notes for line in note.splitlines()])
+        told_by = [line for caller in callers for line in caller.lines(room)]
+        named = room.take([_place_in_file(place, around.name)] if place else [])
+        before = room.take(around.before if function else [])
+        after = room.take(around.after)
+        lines = [*head, *named, *function, *before, *marked, *after, *notes, *tail, *told_by]
+        return "\n".join(lines[:_LONGEST_MESSAGE])
+
+
+class _Room:
+    """Lines that an error may still take."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+
+    def take(self, wanted: list[str]) -> list[str]:
+        """The lines, if there is room for all of them, else none."""
+        if len(wanted) > self.lines:
+            return []
+        self.lines -= len(wanted)
+        return wanted
+
+    def shortened(self, wanted: list[str]) -> list[str]:
+        """As many of the lines as there is room for, one at least."""
+        room = max(1, self.lines)
+        if len(wanted) > room:
+            wanted = [*wanted[: room - 1], f"... and {len(wanted) - room + 1} more"]
+        self.lines -= len(wanted)
+        return wanted
+
+
+class _Caller(NamedTuple):
+    """Why a function is being compiled: the function, the one that calls it, and where."""
+
+    callee: str
+    name: str
+    range: SourceRange
+
+    def lines(self, room: _Room) -> list[str]:
+        why = f"'{self.callee}' is being compiled since it was called from '{self.name}' at {self.range.location()}:"
+        shown = room.take([*self.range.surroundings().head, *self.range.marked()])
+        return [why, *shown] if shown else [f"{why} {self.range.excerpt().splitlines()[0].strip()}"]
+
+
+def _place_in_file(place: SourceRange, function: str | None) -> str:
+    """The place as Python's tracebacks name it, for programs and eyes that look for that."""
+    named = f'  at File "{place.filename or "<string>"}", line {place.line}'
+    return f"{named}, in {function}" if function else named
 
 
 class NotSupportedError(CompileError):

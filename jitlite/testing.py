@@ -6,28 +6,51 @@ here that jitlite has under another name, and finds the rest in `jitlite` itself
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import torch
-
-from jitlite import compiler
+from jitlite import api, compiler, executor_switches, freezing, torch_graphs, tracing
+from jitlite.executor import get_num_profiled_runs
+from jitlite.frontend.trace_state import get_tracing_state
 from jitlite.ir.awaits import Await
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
 from jitlite.ir.schema import Argument, function_schema, parse_schema
 from jitlite.ir.unit import Function
-from jitlite.passes import run
+from jitlite.module_handle import ModuleHandle, unwrapped
+from jitlite.passes import rewrite, run
+from jitlite.passes.autodiff import differentiate
+from jitlite.passes.create_autodiff import DEFAULT_THRESHOLD, create_autodiff_subgraphs
+from jitlite.passes.peephole import peephole
+from jitlite.passes.pipelines import FROZEN, FROZEN_NUMERICS
+from jitlite.passes.rules import decompositions
+from jitlite.plans import set_fusion_strategy
 from jitlite.script_function import ScriptFunction
+from jitlite.script_module import ScriptModule
+from jitlite.shape_names import SHAPE_NAMES
 from jitlite.source import CompileError, Error, NotSupportedError
+from jitlite.torch_graphs import TorchNames
 
 _PASSES = {
     "canonicalize": "canonicalize", "canonicalize_graph": "canonicalize", "constant_pooling": "constant_pooling",
     "constant_propagation": "constant_propagation",
     "constant_propagation_immutable_types": "constant_propagation_immutable", "cse": "cse", "dce": "dce",
-    "erase_shape_information": "erase_shapes", "inline": "inline", "lower_all_tuples": "lower_tuples",
-    "peephole": "peephole",
+    "constant_loop_unrolling": "constant_loop_unrolling", "loop_unrolling": "loop_unrolling",
+    "refine_integer_values": "refine_integer_values",
+    "erase_shape_information": "erase_shapes", "fold_frozen_conv_add_or_sub": "fold_conv_add_sub",
+    "convert_frozen_ops_to_mkldnn": "convert_to_mkldnn", "fold_frozen_conv_bn": "fold_conv_bn",
+    "fold_frozen_conv_mul_or_div": "fold_conv_mul_div", "fold_frozen_linear_bn": "fold_linear_bn",
+    "inline": "inline", "lower_all_tuples": "lower_tuples", "transpose_frozen_linear": "transpose_linear",
+    "remove_mutation": "remove_mutation", "remove_list_mutation": "remove_list_mutation",
+    "remove_tensor_mutation": "remove_tensor_mutation", "batch_mm": "batch_mm", "remove_expands": "remove_expands",
+    "fuse_linear": "fuse_linear", "fuse_addmm": "fuse_addmm", "canonicalize_ops": "canonicalize_ops",
+    "canonicalize_graph_fuser_ops": "canonicalize_ops", "decompose_ops": "decompose_ops",
+    "normalize_ops": "normalize_ops", "inline_fork_wait": "inline_fork_wait",
+    "create_functional_graphs": "create_functional_graphs", "inline_functional_graphs": "inline_functional_graphs",
+    "functional_to_inplace_activation": "functional_to_inplace_activation",
+    "inplace_to_functional_activation": "inplace_to_functional_activation", "concat_frozen_linear": "concat_linear",
+    "run_decompositions": "run_decompositions", "specialize_autogradzero": "specialize_autogradzero",
 }  # fmt: skip
 """Passes by the names that follow `torch._C._jit_pass_`."""
 
@@ -56,22 +79,114 @@ def run_pass(name: str, graph: Graph, *options: object) -> bool:
     return run(graph, name)
 
 
+def rewrite_pattern(
+    pattern: str, replacement: str, graph: Graph, value_name_pairs: Sequence[tuple[str, str]] = ()
+) -> None:
+    """Replace a pattern wherever it is found, without asking whether a write or an effect comes between."""
+    rewrite(pattern, replacement, graph, checked=False, places=dict(value_name_pairs))
+
+
+def register_decomposition(overload: Any, graph: Graph) -> None:
+    """Let `run_decompositions` put `graph` in the place of an operator, `torch.ops.aten.square.default` say."""
+    decompositions.register(overload.name(), torch_graphs.inner(graph))
+
+
+def trace_graph(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+    """`tracing.trace_graph`, with a view of the graph."""
+    graph, *others = tracing.trace_graph(*args, **kwargs)
+    return torch_graphs.GraphView(graph), *others
+
+
 def _pass(name: str) -> Callable[..., bool]:
     return partial(run_pass, name)
 
 
-TORCH_NAMES: dict[str, Any] = {
-    "torch.jit.Error": Error,
-    "torch.jit._Await": Await,
-    "torch.jit.frontend.FrontendError": CompileError,
-    "torch.jit.frontend.NotSupportedError": NotSupportedError,
-    "torch.jit.frontend.UnsupportedNodeError": NotSupportedError,
-    "torch._C._Await": Await,
-    "torch._C.Graph": Graph,
-    "torch._C._get_tracing_state": torch._C._get_tracing_state,
-    "torch._C._create_function_from_graph": create_function_from_graph,
-    "torch._C.parse_ir": parse_ir,
-    "torch._C.parse_schema": parse_schema,
-    **{f"torch._C._jit_pass_{theirs}": _pass(ours) for theirs, ours in _PASSES.items()},
-}
+def create_autodiff_groups(graph: Graph, threshold: int | None = None) -> None:
+    """Form differentiable groups of at least so many nodes, two if not said otherwise.
+
+    As with `torch._C._jit_pass_create_autodiff_subgraphs`, of two nodes that would raise it may then be the other one.
+    """
+    create_autodiff_subgraphs(graph, DEFAULT_THRESHOLD if threshold is None else threshold, errors_may_swap=True)
+
+
+def simplify_graph(graph: Graph, disable_shape_peepholes: bool = False, addmm_fusion_enabled: bool = False) -> bool:
+    """The peephole pass, with the options that `torch._C._jit_pass_peephole` has. Of these, there is no fusion here."""
+    return peephole(graph, disable_shape_peepholes=disable_shape_peepholes)
+
+
+def simplify_lists(graph: Graph, refine_list_len: bool = False) -> bool:
+    """The peephole pass and, if asked, what conditions tell of lengths: `torch._C._jit_pass_peephole_list_idioms`."""
+    changed = peephole(graph, disable_shape_peepholes=True)
+    return (run(graph, "refine_list_lengths") if refine_list_len else False) or changed
+
+
+def freeze_handle(
+    module: ModuleHandle,
+    preservedAttrs: Sequence[str] = (),
+    freezeInterfaces: bool = True,
+    preserveParameters: bool = False,
+) -> ModuleHandle:
+    """`freezing.freeze_module`, with the names that `torch._C._freeze_module` has."""
+    made = freezing.freeze_module(unwrapped(module), preservedAttrs, freezeInterfaces, preserveParameters)
+    return made._c
+
+
+def optimize_frozen_graph(graph: Graph, optimize_numerics: bool = True) -> bool:
+    """The optimizations of `freeze`, on a graph."""
+    return (FROZEN_NUMERICS if optimize_numerics else FROZEN)(graph)
+
+
+def remove_dropout(module: ModuleHandle) -> None:
+    """Remove dropout from the `forward` of a module.
+
+    Raises:
+        RuntimeError: the module is in training mode.
+    """
+    owner = unwrapped(module)
+    if owner.training:
+        raise RuntimeError("Dropout removal module in training mode is not yet supported")
+    run(torch_graphs.inner(owner.forward.graph), "inline,remove_dropout,dce")
+
+
+TORCH_NAMES: dict[str, Any] = TorchNames(
+    {
+        "torch.jit.script": api.script,
+        "torch.jit.ScriptModule": ScriptModule,
+        "torch.jit.CompilationUnit": api.CompilationUnit,
+        "torch.jit.freeze": freezing.freeze,
+        **{f"torch._C.{name}": found for name, found in torch_graphs.TYPES.items()},
+        **SHAPE_NAMES,
+        "torch.jit.Error": Error,
+        "torch.jit.trace": tracing.trace,
+        "torch.jit._get_trace_graph": trace_graph,
+        "torch.jit._Await": Await,
+        "torch.jit.frontend.FrontendError": CompileError,
+        "torch.jit.frontend.NotSupportedError": NotSupportedError,
+        "torch.jit.frontend.UnsupportedNodeError": NotSupportedError,
+        "torch._C._Await": Await,
+        "torch._C.Graph": Graph,
+        "torch._C._get_tracing_state": get_tracing_state,
+        "torch._C._create_function_from_graph": create_function_from_graph,
+        "torch._C._freeze_module": freeze_handle,
+        "torch._C._jit_differentiate": differentiate,
+        "torch._C._jit_pass_create_autodiff_subgraphs": create_autodiff_groups,
+        "torch._C._jit_pass_optimize_frozen_graph": optimize_frozen_graph,
+        "torch._C._jit_pass_peephole": simplify_graph,
+        "torch._C._jit_pass_peephole_list_idioms": simplify_lists,
+        "torch._C._jit_pass_remove_dropout": remove_dropout,
+        "torch.jit._recursive.wrap_cpp_module": unwrapped,
+        "torch._C.parse_ir": parse_ir,
+        "torch._C._jit_set_profiling_executor": executor_switches.set_profiling_executor,
+        "torch._C._jit_set_profiling_mode": executor_switches.set_profiling_mode,
+        "torch._C._jit_set_num_profiled_runs": executor_switches.set_num_profiled_runs,
+        "torch._C._jit_get_num_profiled_runs": get_num_profiled_runs,
+        "torch._C._jit_set_fusion_strategy": set_fusion_strategy,
+        "torch._C._get_graph_executor_optimize": executor_switches.get_graph_executor_optimize,
+        "torch._C._set_graph_executor_optimize": executor_switches.set_graph_executor_optimize,
+        "torch._C.parse_schema": parse_schema,
+        "torch._C._jit_pass_custom_pattern_based_rewrite_graph": rewrite_pattern,
+        "torch.jit._register_decomposition": register_decomposition,
+        **{f"torch._C._jit_pass_{theirs}": _pass(ours) for theirs, ours in _PASSES.items()},
+    }
+)
 """jitlite's counterparts of names of PyTorch, where they are not `jitlite.NAME` for `torch.jit.NAME`."""

@@ -83,7 +83,7 @@ def define_text(
             raise
     program.defined.update({**found.functions, **found.classes})
     for cls in found.classes.values():
-        _let_python_call(cls, program)
+        let_python_call(cls, program)
     return found
 
 
@@ -132,7 +132,7 @@ def _constant(program: Program, resolver: Resolver, expr: tree.Expr) -> object:
         CompileError: where it does not compile.
     """
     try:
-        return _literal(expr)
+        return literal_value(expr)
     except ValueError:
         pass
     body = (tree.Return(expr, range=expr.range),)
@@ -150,7 +150,12 @@ def _constant(program: Program, resolver: Resolver, expr: tree.Expr) -> object:
     return value
 
 
-def _literal(expr: tree.Expr) -> object:
+def literal_value(expr: tree.Expr) -> object:
+    """The value of an expression that is a literal.
+
+    Raises:
+        ValueError: it is none.
+    """
     if isinstance(expr, tree.Const | tree.StringLiteral):
         return expr.value
     if isinstance(expr, tree.TrueLiteral | tree.FalseLiteral):
@@ -160,9 +165,9 @@ def _literal(expr: tree.Expr) -> object:
     if isinstance(expr, tree.UnaryOp) and expr.op == "unary minus" and isinstance(expr.operand, tree.Const):
         return -expr.operand.value
     if isinstance(expr, tree.TupleLiteral):
-        return tuple(_literal(e) for e in expr.elements)
+        return tuple(literal_value(e) for e in expr.elements)
     if isinstance(expr, tree.ListLiteral):
-        return [_literal(e) for e in expr.elements]
+        return [literal_value(e) for e in expr.elements]
     raise ValueError("no literal")
 
 
@@ -187,7 +192,7 @@ class _Method(ScriptFunction):
         return [args[0], *bind_arguments(self._others, args[1:], kwargs)]
 
 
-def _let_python_call(cls: type, program: Program) -> None:
+def let_python_call(cls: type, program: Program) -> None:
     """Give a class its compiled methods as attributes, so that Python calls them too."""
     made = vars(cls).get(CLASS_TYPE)
     if not isinstance(made, ClassType):

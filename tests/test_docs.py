@@ -15,7 +15,7 @@ from jitlite.passes import registry
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
-_CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.M | re.S)
+_CODE = re.compile(r"^```.*?^```|^ {4}[^\n]*$|`[^`\n]*`", re.M | re.S)
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 

@@ -220,23 +220,36 @@ def test_errors_of_scripts_are_caught_as_torch_jits():
             scripted(1)
 
 
-def test_tracing_and_archives_stay_torch_jits():
+def test_traces_are_jitlites():
+    model, x = nn.Linear(2, 2).eval(), torch.ones(3, 2)
     with jitlite.drop_in():
-        traced = JIT.trace(nn.Linear(2, 2).eval(), torch.ones(1, 2))
-        assert not is_ours(traced)
+        traced = JIT.trace(model, torch.ones(1, 2))
+        assert is_ours(traced) and traced(x).equal(model(x))
+        assert is_ours(JIT.trace_module(model, {"forward": x}))
+        with pytest.warns(JIT.TracerWarning):
+            JIT.trace(lambda t: t * int(t.sum()), x)
         buffer = io.BytesIO()
         JIT.save(traced, buffer)
         buffer.seek(0)
-        assert isinstance(JIT.load(buffer), JIT.ScriptModule)
-        JIT.freeze(traced)
+        assert JIT.load(buffer)(x).equal(model(x))
 
 
-@pytest.mark.parametrize("name", ["save", "freeze", "trace", "optimize_for_inference"])
-def test_they_refuse_what_jitlite_made(name):
+def test_saving_goes_by_what_is_given(tmp_path):
     with jitlite.drop_in():
-        made = JIT.script(nn.Linear(2, 2).eval())
-        with pytest.raises(jitlite.NotSupportedError, match=f"torch.jit.{name} does not know what jitlite"):
-            getattr(JIT, name)(made, io.BytesIO())
+        for made in (JIT.script(nn.Linear(2, 2)), JIT.script(double)):
+            JIT.save(made, tmp_path / "ours.pt")
+            buffer = io.BytesIO()
+            JIT.save(made, buffer)
+            assert buffer.getvalue().startswith(b"PK") and (tmp_path / "ours.pt").read_bytes().startswith(b"PK")
+
+
+def test_freezing_goes_by_what_is_given():
+    model, x = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)).eval(), torch.ones(1, 1, 4, 4)
+    with jitlite.drop_in():
+        frozen = JIT.freeze(JIT.script(model))
+        assert is_ours(frozen) and torch.allclose(frozen(x), model(x))
+        frozen = JIT.freeze(JIT.trace(model, x))
+        assert is_ours(frozen) and torch.allclose(frozen(x), model(x))
 
 
 def test_what_torch_compiles_for_itself_is_left_alone():

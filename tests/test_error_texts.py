@@ -505,3 +505,154 @@ def test_a_block_left_to_python():
         return text
 
     assert jitlite.script(f)(1) == "12" == f(1)
+
+
+# -- the layout: where in its function, how the compiler came there
+
+
+def error_of(obj):
+    with pytest.raises(jitlite.CompileError) as caught:
+        jitlite.script(obj)
+    return caught.value
+
+
+def deep(x):
+    a = x + 1
+    b = a + 1
+    c = b + 1
+    return c + nothing_like_it  # noqa: F821
+
+
+def middle(x):
+    return deep(x)
+
+
+def outermost(x):
+    return middle(x)
+
+
+def test_the_function_around_is_shown():
+    def short(x):
+        y = x + 1  # noqa: F841
+        return nothing_like_it  # noqa: F821
+
+    error = error_of(short)
+    lines = str(error).splitlines()
+    assert lines[1] == f'  at File "{__file__}", line {error.range.line}, in short'
+    assert [line.split("#")[0].strip() for line in lines[2:5]] == [
+        "def short(x):",
+        "y = x + 1",
+        "return nothing_like_it",
+    ]
+
+
+def test_of_a_long_function_the_head_and_the_line_before_are_shown():
+    lines = [line.strip() for line in str(error_of(deep)).splitlines()]
+    head = lines.index("def deep(x):")
+    assert lines[head + 1 : head + 4] == ["...", "c = b + 1", "return c + nothing_like_it  # noqa: F821"]
+
+
+def test_the_lines_behind_the_place_are_shown():
+    def early(x):
+        y = nothing_like_it  # noqa: F821
+        return y
+
+    assert "<--- HERE\n        return y" in str(error_of(early))
+
+
+def test_the_callers_are_shown_with_their_heads():
+    lines = [line.strip() for line in str(error_of(outermost)).splitlines()]
+    assert len(lines) <= 15
+    calls = [line for line in lines if "is being compiled since it was called from" in line]
+    assert [line.split("'")[1] for line in calls] == ["deep", "middle"]
+    assert f"{__file__}:" in calls[0]
+
+
+def test_chains_of_calls_name_the_function_though_a_class_is_on_the_way():
+    class Wrong:
+        def __init__(self):
+            self.n = 1
+
+        def method(self) -> int:
+            return issubclass(self.n, int)
+
+    class Holder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = Wrong()
+
+        def forward(self) -> int:
+            return self.held.method()
+
+    text = str(error_of(Holder()))
+    assert "'method' is being compiled since it was called from 'forward'" in text
+    assert "failed to convert Python type: " in text and "Wrong" in text
+    assert "def forward(self) -> int:" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def f(x):\n  x + 1 = x\n", "unexpected expression"),
+        ("def f(x):\n  a, *1 = x\n", "Cannot pack a tuple into a non-variable"),
+        ("def f(x):\n  a, b += x\n", "augmented assignment can only have one LHS expression"),
+        ('def f(x):\n  print("\n")\n', "expected a valid token"),
+        ("def f(x):\n  return x ? 1\n", "invalid Python"),
+    ],
+)
+def test_texts_that_are_no_python(text, words):
+    with pytest.raises(jitlite.CompileError, match=words):
+        jitlite.CompilationUnit(text)
+
+
+def test_the_places_in_texts():
+    with pytest.raises(jitlite.CompileError) as caught:
+        jitlite.CompilationUnit("def f(x: Tensor):\n  y = x.tolist()\n  return y\n")
+    assert caught.value.range.text == "x.tolist("
+    with pytest.raises(jitlite.CompileError) as caught:
+        jitlite.CompilationUnit('def f():\n  with "text" as t:\n    pass\n')
+    assert caught.value.range.text == '"text"'
+
+
+def test_a_type_comment_of_another_length_is_told_at_the_head():
+    def two(a):
+        # type: (int, int) -> int
+        return a
+
+    error = error_of(two)
+    assert error.range.text == "def two(a"
+    assert "# type: (int, int) -> int" in str(error)
+
+
+def test_a_jump_outside_a_loop_in_a_function_that_is_never_called():
+    text = "def f(n: int):\n  for i in range(n):\n    def g():\n      if n > 1:\n        break\n  return n\n"
+    with pytest.raises(jitlite.CompileError, match="SyntaxError: 'break' outside loop"):
+        jitlite.CompilationUnit(text)
+    assert jitlite.CompilationUnit(text.replace("if n > 1:", "while True:")).f(2) == 2
+
+
+def test_a_module_of_another_kind_is_refused_by_the_names_of_both():
+    class Outer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.ReLU()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    scripted = jitlite.script(Outer())
+    with pytest.raises(RuntimeError, match="for field 'inner', but found '.*Tanh .*'"):
+        scripted.inner = jitlite.script(torch.nn.Tanh())
+
+
+def test_an_interface_has_no_methods_of_other_bases():
+    class Base:
+        def one(self, x: int) -> int:
+            return x
+
+    with pytest.raises(jitlite.NotSupportedError, match="does not support inheritance yet.*'one'"):
+
+        @jitlite.interface
+        class Derived(Base):
+            def two(self, x: int) -> int:
+                pass

@@ -113,8 +113,9 @@ def test_the_place_is_underlined_and_marked():
         return x + nothing_like_it  # noqa: F821
 
     lines = str(error_of(undefined)).splitlines()
-    start = lines[1].index("nothing_like_it")
-    assert lines[2] == " " * start + "~" * len("nothing_like_it") + " <--- HERE"
+    place = next(i for i, line in enumerate(lines) if line.strip().startswith("return"))
+    start = lines[place].index("nothing_like_it")
+    assert lines[place + 1] == " " * start + "~" * len("nothing_like_it") + " <--- HERE"
 
 
 def test_an_empty_list_of_pairs_makes_an_empty_dict():

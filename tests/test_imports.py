@@ -16,20 +16,52 @@ ALLOWED = {
     "ir": BASE | {"ir"},
     **{room: BASE | {"ir", room} for room in ("frontend", "passes", "interpreter")},
     "compiler": BASE | {"ir", "frontend", "passes"},
-    "script_function": BASE | {"ir", "frontend", "compiler", "passes", "interpreter"},
+    "specialize": BASE | {"ir", "compiler", "passes"},
+    "plans": {"ir"},
+    "differentiation": {"ir", "compiler", "passes", "interpreter", "plans"},
+    "executor": BASE | {"ir", "compiler", "passes", "interpreter", "specialize", "plans", "differentiation"},
+    "script_function": BASE
+    | {"archive", "ir", "frontend", "compiler", "passes", "interpreter", "executor", "explain", "plans"},
+    "executor_switches": {"options"},
+    "explain": BASE | {"ir", "passes", "interpreter", "executor", "specialize", "differentiation"},
+    "outcomes": BASE | {"equality"},
+    "reduce": BASE | {"ir", "interpreter", "outcomes"},
+    "bisection": BASE | {"ir", "passes", "interpreter", "executor", "script_function", "outcomes", "reduce"},
     "text": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
-    "script_module": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function", "text"},
+    "module_handle": BASE | {"ir"},
+    "script_module": BASE
+    | {"archive", "ir", "frontend", "compiler", "interpreter", "script_function", "text", "module_handle"},
+    "frozen_module": BASE | {"ir", "frontend", "compiler", "passes", "script_function", "script_module"},
+    "attribute_folding": BASE | {"ir", "passes"},
+    "freezing": BASE | {"ir", "compiler", "passes", "script_module", "frozen_module", "attribute_folding"},
+    "traced_module": BASE | {"ir", "compiler", "frozen_module", "script_function", "script_module"},
+    "trace_checks": BASE | {"ir", "frontend", "passes"},
+    "tracing": BASE | {"ir", "frontend", "passes", "script_function", "script_module", "trace_checks", "traced_module"},
     "script_containers": BASE | {"ir", "interpreter"},
     "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
+    "archive": BASE
+    | {"ir", "frontend", "compiler", "passes", "interpreter", "executor", "script_function", "script_module", "text"}
+    | {"archive"},
     "api": BASE
+    | {"archive"}
     | {"ir", "frontend", "compiler", "passes", "interpreter"}
-    | {"script_function", "script_module", "script_containers", "concurrency", "text"},
-    "drop_in": BASE | {"api", "script_function", "script_module", "concurrency"},
+    | {"script_function", "script_module", "script_containers", "concurrency", "text", "module_handle"},
+    "torch_graphs": BASE | {"ir", "passes", "script_function"},
+    "shape_names": BASE | {"ir", "passes", "torch_graphs"},
+    "drop_in": BASE
+    | {"archive", "api", "tracing", "executor", "plans", "script_function", "script_module", "concurrency", "freezing"},
     **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
     "__init__": BASE
-    | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"},
-    "testing": BASE | {"ir", "compiler", "passes", "script_function"},
-    "cli": BASE | TOOLS | {"ir", "passes", "api", "script_function", "demo", "doctor", "__init__"},
+    | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"}
+    | {"freezing", "tracing"}
+    | {"archive", "executor", "bisection", "plans"},
+    "testing": BASE
+    | {"ir", "compiler", "passes", "script_function", "freezing", "module_handle"}
+    | {"executor", "executor_switches", "plans", "frontend", "tracing"}
+    | {"api", "script_module", "torch_graphs", "shape_names"},
+    "cli": BASE
+    | TOOLS
+    | {"ir", "passes", "api", "script_function", "executor", "explain", "bisection", "demo", "doctor", "__init__"},
     "__main__": {"cli"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

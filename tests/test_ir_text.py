@@ -402,6 +402,7 @@ def test_errors_show_the_line():
         parse("graph(%x : Tensor):\n  %y : Tensor = aten::neg(%z)\n  return (%y)")
     assert str(caught.value) == (
         "<string>:2:26: undefined value %z\n"
+        '  at File "<string>", line 2\n'
         "  %y : Tensor = aten::neg(%z)\n"
         "                          ~~ <--- HERE"
     )  # fmt: skip

@@ -14,6 +14,8 @@ from operator_cases import CASES
 from operator_meanings import MEANINGS
 from operator_samples import BIG, argument_samples, fresh, outcome, plain
 
+from jitlite.ir import gradient_prims
+from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.operator_docs import operators_markdown
 from jitlite.ir.ops import Effect, declared_ops, lookup, op
@@ -449,6 +451,14 @@ def test_cells():
     assert DECLARED["prim::GetCell"].fn(cell) == 2
 
 
+@pytest.mark.parametrize("name", ["prim::TypeCheck", "prim::RequiresGradCheck"])
+def test_checks_give_the_tensors_and_whether_they_fit(name):
+    check, t = DECLARED[name].fn, torch.ones(2)
+    fits, differs = T.TensorType.of(torch.float32), T.TensorType.of(torch.int64)
+    assert [check(t, t, types=types)[2] for types in ([fits, fits], [fits, differs])] == [True, False]
+    assert check(t, types=[differs])[0] is t
+
+
 @pytest.mark.parametrize("name", MACHINERY)
 def test_kinds_of_other_machinery_say_so(name):
     with pytest.raises(Error, match=name):
@@ -460,6 +470,7 @@ def test_every_operator_with_a_meaning_is_run():
     text = Path(__file__).read_text()
     named = {n for n in DECLARED if f'"{n}"' in text}
     named |= {f"aten::{n}" for n in QUESTIONS}
-    run = {o.schema.qualified for o in ON_VALUES} | IN_CASES | named | set(MACHINERY)
+    in_gradients = {n for n, o in DECLARED.items() if getattr(o.fn, "__module__", "") == gradient_prims.__name__}
+    run = {o.schema.qualified for o in ON_VALUES} | IN_CASES | named | set(MACHINERY) | in_gradients  # test_autodiff.py
     assert [n for n, o in DECLARED.items() if o.fn is not None and n not in run] == []
     assert [n for n in run if DECLARED[n].fn is None] == []

@@ -40,7 +40,7 @@ def test_passes_by_the_names_of_torch():
 
 def test_every_pass_named_here_exists():
     for name, found in testing.TORCH_NAMES.items():
-        if name.startswith("torch._C._jit_pass_"):
+        if name.startswith("torch._C._jit_pass_") and hasattr(found, "args"):
             jitlite.passes.find(found.args[0])
 
 

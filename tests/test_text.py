@@ -293,8 +293,8 @@ def test_classes_of_earlier_texts_and_of_python():
     ("text", "message"),
     [
         ("class X(Y):\n  pass", "cannot inherit from 'Y'"),
-        ("@x\nclass X:\n  pass", "decorators of classes"),
-        ("class X:\n  @property\n  def f(self): return 1", "decorators of methods"),
+        ("@x\nclass X:\n  pass", "decorators aren't supported in a text: '@x' of 'X'"),
+        ("class X:\n  @property\n  def f(self): return 1", "decorators aren't supported in a text: '@property' of 'f'"),
         ("class X(A, B):\n  pass", "one base at most"),
         ("class X:\n  if 1:\n    pass", "expected a method or an attribute"),
         ("class X:\n  a.b = 1", "assigned to one name"),

@@ -394,7 +394,9 @@ def test_error_shows_file_line_and_caret():
     with pytest.raises(NotSupportedError) as error:
         function_tree(fails)
     line = fails.__code__.co_firstlineno + 2
-    first, source, carets, hint = str(error.value).splitlines()
+    first, place, head, between, source, carets, hint = str(error.value).splitlines()
+    assert place == f'  at File "{__file__}", line {line}, in fails'
+    assert (head, between) == ("    def fails(x):", "        y = 1")
     assert first == f"{__file__}:{line}:19: set literals aren't supported"
     assert source == "        return y + {x}"
     assert carets.startswith(" " * 19 + "~" * 3)

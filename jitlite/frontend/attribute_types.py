@@ -24,6 +24,10 @@ class NoType(Exception):
     """A value that has no type of TorchScript; the text says why."""
 
 
+ATTRIBUTE_TYPES = "__jitlite_attribute_types__"
+"""The attribute of a module that keeps the types of those attributes that were set to an `Attribute`."""
+
+
 def is_attribute_object(value: object) -> bool:
     """Is it an `Attribute(value, type)`, of jitlite or of torch.jit?"""
     return type(value).__name__ == "Attribute" and hasattr(value, "value") and hasattr(value, "type")

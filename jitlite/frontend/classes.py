@@ -98,6 +98,7 @@ def _declare_class(cls: type) -> ClassType:
 
 
 def _declare_interface(cls: type) -> InterfaceType:
+    _refuse_other_bases(cls)
     made = InterfaceType.new(qualified_name(cls), cls, issubclass(cls, torch.nn.Module))
     made.definition = InterfaceDefinition(made)
     setattr(cls, CLASS_TYPE, made)
@@ -108,6 +109,24 @@ def _declare_interface(cls: type) -> InterfaceType:
         delattr(cls, CLASS_TYPE)
         raise
     return made
+
+
+def _refuse_other_bases(cls: type) -> None:
+    """See that no base of an interface has methods that would be no methods of the interface.
+
+    Raises:
+        NotSupportedError: where one has.
+    """
+    for base in cls.__mro__[1:]:
+        if INTERFACE_MARK in vars(base) or base is torch.nn.Module or base.__module__ in ("builtins", "typing"):
+            continue
+        for name, member in vars(base).items():
+            if inspect.isfunction(member):
+                raise NotSupportedError(
+                    f"the interface '{cls.__name__}' does not support inheritance yet. Please directly inherit from "
+                    f"'nn.Module', or from an interface: '{base.__name__}' is none, and its method '{name}' would not "
+                    "be one of the interface"
+                )
 
 
 def _interface_methods(cls: type) -> list[str]:

@@ -389,8 +389,3 @@ def _isinstance_refinements(path: Path | None, holding: list[Type], failing: lis
         merged = T.unify_all(types, default_to_union=True)
         both.append({} if merged is None else {path: merged})
     return RefinementSet(*both)
-
-
-def emit_condition_value(em: Emitter, expr: tree.Expr, hint: Type | None) -> Value:
-    """A condition used as an ordinary bool."""
-    return emit_condition(em, expr).value

@@ -73,6 +73,10 @@ class Program(Protocol):
         """
         ...
 
+    def name(self, name: str) -> object:
+        """What a name means where the program was asked for, None where that is not known."""
+        ...
+
     def unique_name(self, qualified_name: str) -> str:
         """The name, changed where the program has a function or type of that name already."""
         ...

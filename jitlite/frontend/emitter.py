@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from jitlite.frontend import tree
@@ -67,6 +68,14 @@ class ReturnTypes:
         self.merged: Type | None = None
 
 
+@dataclass(frozen=True)
+class Unset:
+    """A variable that is first set in the body of a node, which may end early."""
+
+    type: Type
+    node: Node
+
+
 class Emitter(Builder):
     """Compiles one function into a graph with variables."""
 
@@ -99,6 +108,8 @@ class Emitter(Builder):
         """The nested functions whose calls are being emitted, outermost first."""
         self.separate: dict[Any, Any] = {}
         """The script functions that recursive nested functions have become, by what their calls have in common."""
+        self.unset: dict[str, Unset] = {}
+        """Variables that need not be set where they are read; see `unset`."""
         self._temporaries = 0
 
     def unannotated(self, value: Value) -> str | None:

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 
 from jitlite.frontend import tree
 from jitlite.frontend.callables import ExceptionClass, ExceptionInstance
-from jitlite.frontend.emitter import Emitter, statement
+from jitlite.frontend.emitter import Emitter, Unset, statement
 from jitlite.frontend.exits import FINALLY
 from jitlite.frontend.scope import Frame
 from jitlite.frontend.statements import (
@@ -146,9 +146,9 @@ def _emit_except(em: Emitter, stmt: tree.Try) -> None:
         return
     with em.inside(handler) as handler_frame:
         _emit_clauses(em, stmt.handlers, caught, stmt.range)
-        if isinstance(stmt, Guarded) and handler not in em.leaving | em.jumping:
-            for name, t in new.items():
-                em.frame.store(em, name, em.uninitialized(t), t, stmt.range)
+        if isinstance(stmt, Guarded):
+            handler_frame.types.update(new)
+            em.unset.update((name, Unset(t, node)) for name, t in new.items() if name not in em.unset)
     merge_branches(em, stmt.range, (body, body_frame), (handler, handler_frame), _TRY_SIDES)
 
 

@@ -25,6 +25,7 @@ from jitlite.frontend.exits import transform_exits
 from jitlite.frontend.loops import canonicalize_modified_loops, inline_loop_conditions
 from jitlite.frontend.normalize import annotate_warns, normalize_ops
 from jitlite.frontend.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
+from jitlite.frontend.unset import check_reads
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema, function_schema
@@ -73,4 +74,6 @@ def emit(program: Program, definition: Definition, schema: Schema) -> tuple[Grap
     source = definition.tree
     if definition.signature is not None:
         source = replace(source, decl=definition.signature.decl)
-    return graph, emitter.emit_function(source, schema)
+    found = emitter.emit_function(source, schema)
+    check_reads(emitter)
+    return graph, found

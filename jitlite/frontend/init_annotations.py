@@ -1,4 +1,4 @@
-"""Annotations of attributes in `__init__`: `self.last: Optional[int] = None`.
+"""Annotations of attributes in `__init__`: `self.last: Optional[int] = None`, `self.seen = annotate(List[int], [])`.
 
 torch.jit does not read them: the type of an attribute is that of its value. Here one counts where the value alone may
 say too little: for a list or dict, to which more may be added, and for what a method replaces. Whether an attribute is
@@ -67,8 +67,8 @@ def _look_at(cls: type) -> _Found:
             for node in _nodes(method):
                 if name != "__init__":
                     found.replaced.update(_assigned_attributes(node))
-                elif isinstance(node, ast.AnnAssign) and (attribute := _attribute_of_self(node.target)) is not None:
-                    found.annotations[attribute] = ast.unparse(node.annotation)
+                else:
+                    found.annotations.update(_annotated_attributes(node))
     return found
 
 
@@ -84,6 +84,23 @@ def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:
         return
     for statement in body:
         yield from ast.walk(statement)
+
+
+def _annotated_attributes(node: ast.AST) -> Iterator[tuple[str, str]]:
+    """The attribute, and its type, of `self.x: T = value` or `self.x = annotate(T, value)`."""
+    targets: list[ast.expr]
+    if isinstance(node, ast.AnnAssign):
+        targets, annotation = [node.target], node.annotation
+    elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and len(node.value.args) == 2:
+        called = node.value.func
+        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)) != "annotate":
+            return
+        targets, annotation = node.targets, node.value.args[0]
+    else:
+        return
+    for attribute in map(_attribute_of_self, targets):
+        if attribute is not None:
+            yield attribute, ast.unparse(annotation)
 
 
 def _assigned_attributes(node: ast.AST) -> Iterator[str]:

@@ -16,7 +16,14 @@ from typing import Any
 import torch
 from torch import _jit_internal
 
-from jitlite.frontend.attribute_types import NoType, annotated_type, class_annotations, infer_type, is_attribute_object
+from jitlite.frontend.attribute_types import (
+    ATTRIBUTE_TYPES,
+    NoType,
+    annotated_type,
+    class_annotations,
+    infer_type,
+    is_attribute_object,
+)
 from jitlite.frontend.definition import Program
 from jitlite.frontend.hooks import declare_hooks
 from jitlite.frontend.init_annotations import declared_in_init
@@ -159,8 +166,8 @@ class _Inspection:
         for base in cls.__mro__:
             initializer = base.__dict__.get("__init__")
             if inspect.isfunction(initializer) and base is not torch.nn.Module:
-                return FunctionResolver(initializer, {cls.__name__: cls})
-        return Resolver(vars(inspect.getmodule(cls)) if inspect.getmodule(cls) else {})
+                return FunctionResolver(initializer, {cls.__name__: cls}, self.definition.name)
+        return Resolver(vars(inspect.getmodule(cls)) if inspect.getmodule(cls) else {}, self.definition.name)
 
     def _tensor(self, name: str, tensor: torch.Tensor | None, kind: set[str]) -> None:
         if name in self.ignored:
@@ -224,8 +231,7 @@ class _Inspection:
         declared = dict(getattr(self.module, "__overloads__", {}))
         for name, functions in declared.items():
             self.definition.overloads[name] = list(functions)
-        for name in dir(type(self.module)):
-            member = inspect.getattr_static(type(self.module), name, None)
+        for name, member in _members(type(self.module)):
             if inspect.isfunction(member):
                 overloads: Any = _jit_internal._get_overloaded_methods
                 found = overloads(member, type(self.module))
@@ -247,8 +253,9 @@ class _Inspection:
 
     def _attribute(self, name: str, value: Any) -> None:
         """An attribute of any other kind: a function, or data."""
-        if is_attribute_object(value):
-            self.type.attributes[name] = annotated_type(value.type, self.resolver)
+        known = vars(self.module).get(ATTRIBUTE_TYPES, {})
+        if name in known or is_attribute_object(value):
+            self.type.attributes[name] = annotated_type(known.get(name) or value.type, self.resolver)
             return
         if inspect.isfunction(value) or _is_operator(value):
             self.definition.functions[name] = value
@@ -314,9 +321,20 @@ def methods_to_compile(module: torch.nn.Module) -> list[str]:
     if defined and function_mark(own) not in (Mark.IGNORE, Mark.UNUSED):
         found.append("forward")
     ignored = getattr(module, "__jit_ignored_attributes__", ())
-    for name in dir(type(module)):
-        member = inspect.getattr_static(type(module), name, None)
+    for name, member in _members(type(module)):
         exported = inspect.isfunction(member) and function_mark(member) is Mark.EXPORT
         if exported and name not in found and name not in ignored:
             found.append(name)
     return found
+
+
+def _members(cls: type) -> list[tuple[str, Any]]:
+    """What a class of modules and its bases define, as it stands there, sorted by name.
+
+    Without `nn.Module`: it has many methods, none of them exported or overloaded.
+    """
+    found: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if base is not torch.nn.Module:
+            found.update(vars(base))
+    return sorted(found.items())

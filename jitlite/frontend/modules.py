@@ -64,6 +64,9 @@ class ModuleDefinition(ObjectDefinition):
         self.overloads: dict[str, list[str]] = {}
         self.entry_points: list[str] = []
 
+    def name(self, name: str) -> object:
+        return self.program.name(name)
+
     # -- attributes
     def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
         if name in self.type.constants:
@@ -73,6 +76,8 @@ class ModuleDefinition(ObjectDefinition):
         if name in self.overloads:
             return self.overloaded(value, name)
         found = super().find_attr(b, range, value, name)
+        if isinstance(found, SimpleValue) and isinstance(found.value.type, ClassType):
+            return found if found.value.type.is_module else AttributeObject(name, found.value)
         if found is None and name in self.functions:
             assert isinstance(b, Emitter)
             return AttributeFunction(name, sugared_from_python(b, self.functions[name], name, range))
@@ -264,6 +269,39 @@ class AttributeFunction(SugaredValue):
                 error.notes.append(
                     f"'{self.name}' exists as an attribute on the Python module, but we failed to compile it to a "
                     "TorchScript function."
+                )
+            raise
+
+
+class AttributeObject(SimpleValue):
+    """An object of a script class that is an attribute of a module."""
+
+    def __init__(self, name: str, value: Value) -> None:
+        super().__init__(value)
+        self.name = name
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = super().attr(b, range, name)
+        return found if isinstance(found, SimpleValue) else AttributeMethod(self.name, self.value.type, found)
+
+
+class AttributeMethod(SugaredValue):
+    """A method of an object that is an attribute of a module."""
+
+    def __init__(self, name: str, owner: Type, method: SugaredValue) -> None:
+        self.name = name
+        self.owner = owner
+        self.method = method
+        self.kind = method.kind
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        try:
+            return self.method.call(b, range, args, kwargs)
+        except CompileError as error:
+            if error.called_from:  # it is the method itself that is wrong
+                error.notes.append(
+                    f"'{self.name}' exists as an attribute on the Python module, but we failed to convert Python type: "
+                    f"'{self.owner.annotation}' to a TorchScript type."
                 )
             raise
 

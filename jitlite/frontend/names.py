@@ -168,11 +168,13 @@ class UnusedFunction(SugaredValue):
 
 
 def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRange) -> SugaredValue:
-    """The sugared value of a Python object.
+    """The sugared value of a Python object; of one that is sugared already, itself.
 
     Raises:
         CompileError: where a script cannot use the object.
     """
+    if isinstance(found, SugaredValue):
+        return found
     return _sugared(scope, meaning_of(found), name, range)
 
 

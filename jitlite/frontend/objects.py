@@ -16,6 +16,7 @@ from jitlite.frontend.callables import FunctionValue
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.resolve import FunctionResolver
+from jitlite.frontend.tree import Decl
 from jitlite.frontend.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -226,8 +227,17 @@ class ObjectDefinition:
             None if declared is None else declared.definition,
             self_type=self.type,
             defining_class=owner,
+            inferred=self._type_of_state(name, source.definition.decl),
         )
         return self.add(name, definition, source.function)
+
+    def _type_of_state(self, name: str, decl: Decl) -> dict[str, Type]:
+        """What `__setstate__` takes, by the name of the parameter, where only the result of `__getstate__` tells."""
+        taken = [p for p in decl.params[1:] if p.type is None and p.default is None]
+        getter = self.method("__getstate__") if name == "__setstate__" and len(taken) == 1 else None
+        if getter is None:
+            return {}
+        return {taken[0].ident.name: self.program.ready(getter).schema.returns[0].type}
 
     def add(self, name: str, definition: Definition, python_function: Callable[..., Any] | None = None) -> Function:
         """Make a definition the method `name`."""

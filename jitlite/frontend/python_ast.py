@@ -21,28 +21,28 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from jitlite.frontend import tree as t
 from jitlite.frontend.annotated_names import names_of_annotation
 from jitlite.frontend.decorators import with_contexts
 from jitlite.frontend.ignored_blocks import IgnoredBlock, read_ignored_block
-from jitlite.frontend.python_expressions import BINARY, Builder, comment_type, expression_builder, statement_builder
+from jitlite.frontend.python_expressions import BINARY, Builder, expression_builder, statement_builder
 from jitlite.frontend.python_source import (
     Parsed,
     Positions,
-    TypeComment,
     definition_of,
-    parse_signature,
     parse_statements,
     parse_type,
     plain_function,
     source_of,
     too_deep,
 )
+from jitlite.frontend.type_comments import apply_comments
 from jitlite.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
 
 R = TypeVar("R")
@@ -209,7 +209,7 @@ def _function(
     b.place, b.function = keyword, node.name
     params = _parameters(b, node.args, self_name)
     decl = t.Decl(params, b.optional(node.returns), range=keyword)
-    decl = _apply_comments(b, node, decl, is_method=is_method or self_name is not None)
+    decl = apply_comments(b, node, decl, is_method=is_method or self_name is not None)
     body = b.body(node.body)
     if b.comments:
         comment = b.comments[0]
@@ -231,6 +231,7 @@ def _nested_function(b: Builder, node: ast.FunctionDef) -> t.Stmt:
         raise NotSupportedError(
             "decorators of nested functions aren't supported", b.at.whole(first), hint="define the function outside"
         )
+    _refuse_stray_jumps(b, node.body)
     assert node.end_lineno is not None
     inside = [c for c in b.comments if node.lineno <= c.line <= node.end_lineno]
     outside = [c for c in b.comments if c not in inside]
@@ -239,6 +240,19 @@ def _nested_function(b: Builder, node: ast.FunctionDef) -> t.Stmt:
     built = _function(b, node)
     b.comments, (b.function, b.fill_defaults) = outside, saved
     return built
+
+
+def _refuse_stray_jumps(b: Builder, statements: Sequence[ast.stmt]) -> None:
+    """See that break and continue stand in loops also where a function is never called, and so never compiled."""
+    for stmt in statements:
+        if isinstance(stmt, ast.Break | ast.Continue):
+            raise CompileError(f"SyntaxError: '{type(stmt).__name__.lower()}' outside loop", b.at.whole(stmt))
+        loop = isinstance(stmt, ast.For | ast.While)
+        if not isinstance(stmt, ast.FunctionDef | ast.ClassDef):
+            for name in ("orelse",) if loop else ("body", "orelse", "finalbody"):
+                _refuse_stray_jumps(b, getattr(stmt, name, ()))
+        for handler in getattr(stmt, "handlers", ()):
+            _refuse_stray_jumps(b, handler.body)
 
 
 @expression_builder(ast.Lambda)
@@ -275,55 +289,6 @@ def _parameter(b: Builder, node: ast.arg, default: ast.expr | None, self_name: s
     return t.Param(ident, annotation, value, kwarg_only, range=ident.range)
 
 
-# Type comments
-
-
-def _apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool) -> t.Decl:
-    """The declaration with the types of comments in place of annotations."""
-    nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
-    own = [c for c in b.comments if not any(n.lineno <= c.line <= (n.end_lineno or 0) for n in nested)]
-    signature = next((c for c in own if c.text.startswith("(") and "->" in c.text), None)
-    header = b.at.start(node.body[0])
-    if signature is None and len(b.comments) == 1 and b.comments[0].text.startswith("("):
-        # types of the parameters alone
-        signature = b.comments[0] if b.comments[0].start < header else None
-    single = [c for c in b.comments if c is not signature and c.start < header]
-    for comment in single:
-        b.comments.remove(comment)
-    if signature is not None:  # lines after the signature's belong to nothing
-        single = [c for c in single if c.start < signature.start]
-    if single and (signature is None or not _ELLIPSIS.match(signature.text)):
-        raise CompileError(
-            "Return type line '# type: (...) -> ...' not found on multiline type annotation",
-            b.at.range(single[0].start, single[0].start + len(single[0].text)),
-            hint="add a line '# type: (...) -> RETURN TYPE' before the first statement",
-        )
-    if signature is None:
-        return decl
-    b.comments.remove(signature)
-    params = list(decl.params)
-    if single:
-        _check_all_commented(b, params, single, is_method)
-    for comment in single:
-        k = _commented_parameter(b, params, comment)
-        params[k] = replace(params[k], type=comment_type(b, comment))
-    inner = Builder(Positions(b.at.source, signature.text, signature.start))
-    has_result = "->" in signature.text
-    parsed = parse_signature(signature.text if has_result else f"{signature.text} -> None", inner.at)
-    if not any(isinstance(a, ast.Constant) and a.value is ... for a in parsed.argtypes):
-        skipped = 1 if is_method else 0
-        types = inner.expressions(parsed.argtypes)
-        if len(types) != len(params) - skipped:
-            raise CompileError(
-                f"Number of type annotations ({len(types)}) did not match the number of function parameters "
-                f"({len(params) - skipped}): the type comment has {len(types)}",
-                b.at.range(signature.start, signature.start + len(signature.text)),
-            )
-        params[skipped:] = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
-    result = inner.expression(parsed.returns) if has_result else decl.return_type
-    return replace(decl, params=tuple(params), return_type=result)
-
-
 def declaration_of(fn: object, *, is_method: bool = False) -> t.Decl | None:
     """The declaration of a function whose body is not to be compiled; None where its source cannot be read."""
     try:
@@ -333,34 +298,9 @@ def declaration_of(fn: object, *, is_method: bool = False) -> t.Decl | None:
         builder = Builder(parsed.positions, parsed.comments)
         keyword = builder.at.first(node, len("def"))
         decl = t.Decl(_parameters(builder, node.args, None), builder.optional(node.returns), range=keyword)
-        return _apply_comments(builder, node, decl, is_method=is_method)
+        return apply_comments(builder, node, decl, is_method=is_method)
     except CompileError:
         return None
-
-
-_ELLIPSIS = re.compile(r"\(\s*\.\.\.\s*\)")
-"""The parameters of a signature whose types stand beside them."""
-
-
-def _check_all_commented(b: Builder, params: Sequence[t.Param], comments: Sequence[TypeComment], method: bool) -> None:
-    """Where types stand in comments beside the parameters, each parameter must have one."""
-    wanted = [p for p in params[1 if method else 0 :] if p.type is None]
-    if len(comments) < len(wanted):
-        raise CompileError(
-            f"Number of type annotations ({len(comments)}) did not match the number of function parameters "
-            f"({len(wanted)}): some have no type comment",
-            b.at.range(comments[0].start, comments[0].start + len(comments[0].text)),
-        )
-
-
-def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment) -> int:
-    """Index of the parameter a comment follows on its line."""
-    line = b.at.source.line_index(comment.start)
-    same_line = [k for k, p in enumerate(params) if b.at.source.line_index(p.ident.range.start) == line]
-    if not same_line:
-        place = b.at.range(comment.start, comment.start + len(comment.text))
-        raise CompileError("there is no parameter on the line of this type comment", place)
-    return same_line[-1]
 
 
 # Entry points
@@ -444,14 +384,26 @@ def function_tree(
         NotSupportedError: it uses Python that TorchScript does not have.
     """
     function = plain_function(fn)
-    source = source_of(function)
-    parsed = parse_statements(source)
-    node = definition_of(function, parsed)
-    builder = Builder(parsed.positions, parsed.comments)
-    definition = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
-    definition, contexts = with_contexts(fn, definition)
+    key = name, self_name, is_method
+    known = _known_trees.setdefault(function, {})
+    if known.get("code") is not function.__code__:
+        known.clear()
+        known["code"] = function.__code__
+    if key not in known:  # a method is compiled once for each type that its class has
+        source = source_of(function)
+        parsed = parse_statements(source)
+        node = definition_of(function, parsed)
+        builder = Builder(parsed.positions, parsed.comments)
+        tree = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
+        known[key] = tree, source, builder.ignored
+    tree, source, ignored = known[key]
+    definition, contexts = with_contexts(fn, tree)
     parameters = inspect.signature(function).parameters
-    return FunctionSource(definition, source, function, parameters, builder.ignored, contexts)
+    return FunctionSource(definition, source, function, parameters, ignored, contexts)
+
+
+_known_trees: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+"""What functions were parsed to, while they live and have the same code."""
 
 
 def parse_functions(text: str, filename: str | None = None, *, is_method: bool = False) -> list[t.Def]:
@@ -470,6 +422,7 @@ def parse_functions(text: str, filename: str | None = None, *, is_method: bool =
     for node, following in zip(parsed.body, [*parsed.body, None][1:], strict=True):
         if not isinstance(node, ast.FunctionDef):
             raise NotSupportedError("expected a function definition", parsed.positions.whole(node))
+        refuse_decorators(parsed, node)
         last = following.lineno if following else len(source.text)
         definitions.append(function_in_text(parsed, node, last, is_method=is_method))
     return definitions
@@ -480,10 +433,25 @@ def text_source(text: str, filename: str | None) -> Source:
     return Source(text.replace("\r\n", "\n").replace("\r", "\n"), filename)
 
 
+def refuse_decorators(parsed: Parsed, node: ast.FunctionDef | ast.ClassDef) -> None:
+    """See that a definition in a text has no decorators, which nothing would apply.
+
+    Raises:
+        NotSupportedError: where it has one.
+    """
+    if node.decorator_list:
+        first = node.decorator_list[0]
+        raise NotSupportedError(
+            f"decorators aren't supported in a text: '@{ast.unparse(first)}' of '{node.name}'",
+            parsed.positions.whole(first),
+            hint="leave it out, or script a Python function that has it",
+        )
+
+
 def function_in_text(parsed: Parsed, node: ast.FunctionDef, last: int, *, is_method: bool) -> t.Def:
     """The tree of a function that stands in a text; type comments before line `last` may belong to it."""
     comments = [c for c in parsed.comments if node.lineno <= c.line < last]
-    builder = Builder(parsed.positions, comments, fill_defaults=True)
+    builder = Builder(parsed.positions, comments, is_text=True)
     return _guarded(builder, partial(_function, builder, node, is_method=is_method))
 
 

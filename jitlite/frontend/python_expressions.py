@@ -85,12 +85,17 @@ def _unsupported(b: Builder, node: ast.expr | ast.stmt) -> NotSupportedError:
 
 
 class Builder:
-    """Builds trees for the nodes of one source. `comments` are type comments that no node has claimed yet."""
+    """Builds trees for the nodes of one source. `comments` are type comments that no node has claimed yet.
 
-    def __init__(self, positions: Positions, comments: Sequence[TypeComment] = (), *, fill_defaults: bool = False):
+    `is_text` says that the source is a text, whose ranges are those of torch.jit's parser of texts, and whose trees
+    hold the defaults of parameters.
+    """
+
+    def __init__(self, positions: Positions, comments: Sequence[TypeComment] = (), *, is_text: bool = False):
         self.at = positions
         self.comments = list(comments)
-        self.fill_defaults = fill_defaults
+        self.is_text = is_text
+        self.fill_defaults = is_text
         self.ignored: list[IgnoredBlock] = []
         self.function = ""
         self.place: SourceRange | None = None
@@ -210,7 +215,9 @@ def _constant(b: Builder, node: ast.Constant) -> t.Expr:
     if value is None or value is ... or isinstance(value, bool):
         return _CONSTANTS[value](range=place)
     if isinstance(value, str):
-        return t.StringLiteral(value, range=b.at.first(node, min(len(value) + 1, place.end - place.start)))
+        if not b.is_text:
+            place = b.at.first(node, min(len(value) + 1, place.end - place.start))
+        return t.StringLiteral(value, range=place)
     if isinstance(value, (int, float, complex)):
         try:
             return t.Const(str(value), value, range=place)
@@ -228,7 +235,10 @@ def _attribute(b: Builder, node: ast.Attribute, value: t.Expr) -> t.Expr:
 @_spine(ast.Call, "func")
 def _call(b: Builder, node: ast.Call, callee: t.Expr) -> t.Expr:
     keywords = tuple(_keyword(b, keyword) for keyword in node.keywords)
-    return t.Apply(callee, b.expressions(node.args), keywords, range=callee.range)
+    place = callee.range
+    if b.is_text and not node.args and not node.keywords:
+        place = b.at.range(place.start, b.at.source.text.find("(", place.end) + 1)
+    return t.Apply(callee, b.expressions(node.args), keywords, range=place)
 
 
 def _keyword(b: Builder, node: ast.keyword) -> t.Attribute:

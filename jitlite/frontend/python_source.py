@@ -18,6 +18,13 @@ from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
 
 _WRAPPER = "if 1:\n"
 _TYPE_COMMENT = re.compile(r"#\s*type\s*:")
+_FAULTS = (
+    (re.compile("unterminated|EOL while scanning|EOF while scanning|unexpected character"), "expected a valid token"),
+    (re.compile("is an illegal expression for augmented"), "augmented assignment can only have one LHS expression"),
+    (re.compile("cannot assign to .* here"), "unexpected expression"),
+    (re.compile("cannot assign to"), "Cannot pack a tuple into a non-variable"),
+)
+"""What Python's parser says of a text that is none, and the words that torch.jit has for it."""
 _IGNORED = re.compile(r"\s*ignore(\[[^]]*\])?\s*(#|$)")
 
 
@@ -128,7 +135,8 @@ def _parse(text: str, mode: str, positions: Positions) -> ast.AST:
         line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
         index = min(max(line - 1 - positions.lines_before, 0), len(positions.lines) - 1)
         place = positions.base + positions.starts[index] + min(column, len(positions.lines[index]))
-        raise CompileError(f"invalid Python: {error.msg}", positions.range(place, place + 1)) from None
+        words = next((words for pattern, words in _FAULTS if pattern.search(error.msg)), "invalid Python")
+        raise CompileError(f"{words}: {error.msg}", positions.range(place, place + 1)) from None
     except (RecursionError, MemoryError):
         raise too_deep(positions.range(positions.base, positions.base + 1)) from None
     except ValueError as error:  # a null character

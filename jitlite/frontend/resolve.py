@@ -25,6 +25,7 @@ from torch import _jit_internal
 
 from jitlite.frontend.builtin_names import builtin_op_name, cuda_op_name
 from jitlite.frontend.decorators import context_of_wrapper
+from jitlite.frontend.trace_state import is_tracing
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.unit import Function
 from jitlite.source import did_you_mean
@@ -180,6 +181,7 @@ _TORCH_FORMS: dict[Any, str] = {
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",
     _jit_internal.is_scripting: "is_scripting", torch._C._is_tracing: "is_tracing",
+    is_tracing: "is_tracing",
 }  # fmt: skip
 
 _JIT_FORMS: dict[str, str] = {

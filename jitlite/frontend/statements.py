@@ -340,8 +340,9 @@ def emit_with(em: Emitter, stmt: tree.With) -> None:
     body = stmt.body if not others else (replace(stmt, items=tuple(others)),)
     manager = _emit_context_manager(em, item)
     result = _entered_type(em, manager, item.value.range)
-    if _may_swallow(manager):
-        _emit_swallowing(em, manager, item, body, stmt.range)
+    answer = _answer_of_exit(manager)
+    if answer is not None:
+        _emit_swallowing(em, manager, item, body, answer, stmt.range)
         return
     node = em.node("prim::Enter", [manager], [result], item.range)
     if item.target is not None:
@@ -351,14 +352,14 @@ def emit_with(em: Emitter, stmt: tree.With) -> None:
     em.node("prim::Exit", [manager], [T.NONE], stmt.range)
 
 
-def _may_swallow(manager: Value) -> bool:
-    """May the `__exit__` of a user's context manager give something true, which ends an exception?"""
+def _answer_of_exit(manager: Value) -> Type | None:
+    """What the `__exit__` of a user's context manager gives, None where that cannot be true and end an exception."""
     definition = manager.type.definition if isinstance(manager.type, T.ClassType) else None
     leave = definition.method("__exit__") if isinstance(definition, ObjectDefinition) else None
     if leave is None or not leave.is_compiled or leave.schema.returns[0].type is T.NONE:
-        return False
+        return None
     result = leave.graph.outputs[0]
-    return not is_constant(result) or bool(constant_of(result))
+    return leave.schema.returns[0].type if not is_constant(result) or constant_of(result) else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -369,7 +370,12 @@ class Guarded(tree.Try):
 
 
 def _emit_swallowing(
-    em: Emitter, manager: Value, item: tree.WithItem, body: tuple[tree.Stmt, ...], range: SourceRange
+    em: Emitter,
+    manager: Value,
+    item: tree.WithItem,
+    body: tuple[tree.Stmt, ...],
+    result: Type,
+    range: SourceRange,
 ) -> None:
     """The statement in terms of try, as Python's reference has it."""
 
@@ -380,7 +386,7 @@ def _emit_swallowing(
         method = tree.Select(var(kept), tree.Ident("__exit__", range=range), range=range)
         return tree.Apply(method, arguments, (), range=range)
 
-    kept, ended, error, info = (em.temporary(name) for name in ("manager", "ended", "error", "info"))
+    kept, ended, error, info, answer = (em.temporary(n) for n in ("manager", "ended", "error", "info", "answer"))
     em.frame.sugared[info] = BuiltinFunction("prim::ExceptionInfo")
     em.assign(kept, SimpleValue(manager), range)
     em.assign(ended, SimpleValue(em.constant(True, range)), range)
@@ -390,9 +396,13 @@ def _emit_swallowing(
     none = tree.NoneLiteral(range=range)
     false = tree.Assign((var(ended),), tree.FalseLiteral(range=range), None, range=range)
     told = tree.Starred(tree.Apply(var(info), (var(error),), (), range=range), range=range)
-    refused = tree.UnaryOp("not", leave(told), range=range)
+    answered = tree.Assign((var(answer),), leave(told), None, range=range)
+    ends: tree.Expr = var(answer)
+    if isinstance(result, T.OptionalType):
+        ends = tree.BinOp("and", tree.BinOp("is not", ends, none, range=range), ends, range=range)
+    refused = tree.UnaryOp("not", ends, range=range)
     again = tree.If(refused, (tree.RaiseAgain(range=range),), (), range=range)
-    handler = tree.Handler(None, tree.Ident(error, range=range), (false, again), range=range)
+    handler = tree.Handler(None, tree.Ident(error, range=range), (false, answered, again), range=range)
     inner = Guarded(body, (handler,), (), (), range=range)
     last = tree.If(var(ended), (tree.ExprStmt(leave(none, none, none), range=range),), (), range=range)
     em.emit_statements([tree.Try((inner,), (), (), (last,), range=range)])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 
 from jitlite.frontend import tree as t
-from jitlite.frontend.python_ast import function_in_text, text_source
+from jitlite.frontend.python_ast import function_in_text, refuse_decorators, text_source
 from jitlite.frontend.python_expressions import Builder
 from jitlite.frontend.python_source import Parsed, parse_statements
 from jitlite.source import NotSupportedError, Source
@@ -31,6 +31,7 @@ def parse_definitions(text: str, filename: str | None = None) -> list[t.Def | t.
     definitions: list[t.Def | t.ClassDef] = []
     for node, last in zip(parsed.body, _last_lines(parsed.body, len(source.text)), strict=True):
         if isinstance(node, ast.FunctionDef):
+            refuse_decorators(parsed, node)
             definitions.append(function_in_text(parsed, node, last, is_method=False))
         elif isinstance(node, ast.ClassDef):
             definitions.append(_class(parsed, source, node, last))
@@ -46,19 +47,14 @@ def _last_lines(body: list[ast.stmt], end: int) -> list[int]:
 
 def _class(parsed: Parsed, source: Source, node: ast.ClassDef, last: int) -> t.ClassDef:
     keyword = parsed.positions.first(node, len("class"))
-    builder = Builder(parsed.positions, fill_defaults=True)
-    if node.decorator_list:
-        raise NotSupportedError(
-            "decorators of classes aren't supported in a text", builder.at.whole(node.decorator_list[0])
-        )
+    builder = Builder(parsed.positions, is_text=True)
+    refuse_decorators(parsed, node)
     if len(node.bases) > 1 or node.keywords:
         raise NotSupportedError("a class in a text has one base at most", keyword)
     body: list[t.Stmt] = []
     for statement, until in zip(node.body, _last_lines(node.body, last), strict=True):
         if isinstance(statement, ast.FunctionDef):
-            if statement.decorator_list:
-                place = builder.at.whole(statement.decorator_list[0])
-                raise NotSupportedError("decorators of methods aren't supported in a text", place)
+            refuse_decorators(parsed, statement)
             body.append(function_in_text(parsed, statement, until, is_method=True))
         elif isinstance(statement, ast.AnnAssign | ast.Assign):
             body.append(_member(parsed, statement, until))
