@@ -15,7 +15,7 @@ import jitlite
 from jitlite import cli
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
-from jitlite.ir.unit import called_functions
+from jitlite.ir.unit import Function
 from jitlite.outcomes import observe
 from jitlite.passes import registry
 from jitlite.reduce import Specimen, reduce
@@ -267,7 +267,8 @@ def test_bisect_finds_the_guilty_pass_and_a_small_graph(name):
 
 def assert_shows_the_fault(found):
     """The text of the small graph reads back, and the pass alone does wrong with it."""
-    functions = {function.name: function for function in called_functions(found.reproducer.graph)}
+    constants = [node.attributes.get("value") for node in found.reproducer.graph.all_nodes()]
+    functions = {value.name: value for value in constants if isinstance(value, Function)}
     read = parse(found.reproducer.graph.to_text(ranges=False), functions=functions)
     again = jitlite.bisect(read, *found.reproducer.arguments, passes=found.pass_name, seconds=0)
     assert again is not None and again.pass_name == found.pass_name

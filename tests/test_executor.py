@@ -11,6 +11,7 @@ from typing import List, Optional, Tuple
 import pytest
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 import jitlite
 from jitlite import cli, options
@@ -25,6 +26,7 @@ from jitlite.ir import types as T
 from jitlite.ir.parser import parse
 from jitlite.ir.unit import called_functions
 from jitlite.ir.verify import verify
+from jitlite.passes import operator_samples
 from jitlite.plans import set_fusion_strategy
 
 OPTIONAL = T.OptionalType.of(T.TENSOR)
@@ -551,3 +553,21 @@ def test_the_commands(tmp_path, capsys):
     assert cli.main(["opt", f"{program}:f", "-p", "cse,peephole,dce", "--time"]) == 0
     shown = capsys.readouterr().err
     assert "nodes" in shown and " -> " in shown
+
+
+def test_a_mode_does_not_see_what_operators_are_tried_on(monkeypatch):
+    class Watch(TorchFunctionMode):
+        def __torch_function__(self, function, classes, args=(), kwargs=None):
+            seen.add(function.__name__)
+            return function(*args, **(kwargs or {}))
+
+    def f(x: Tensor) -> bool:
+        return torch.cosh(x).dim() == 2
+
+    monkeypatch.setattr(operator_samples, "_remembered", {})
+    seen: set[str] = set()
+    x = torch.ones(2, 3)
+    with options.override(executor="legacy"), Watch():
+        assert jitlite.script(f)(x)
+    assert operator_samples._remembered
+    assert seen <= {"cosh", "dim", "__get__"}

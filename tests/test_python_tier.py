@@ -407,6 +407,13 @@ def test_many_early_returns() -> None:
     assert [f(n) for n in (0, 7, 199, 200)] == [0, 49, 199 * 199, -1]
 
 
+@pytest.mark.parametrize("n", [0, 5, -1, -(2**31), 2**31, 2**40 + 3, -(2**70) - 9])
+def test_remainders_of_large_powers_of_two(n: int) -> None:
+    f = scripted("def f(n: int) -> int:\n    return (n * 3 + 1) % 2147483648\n")
+    assert "& 2147483647" in f.generated_code
+    assert f(n) == (n * 3 + 1) % 2147483648
+
+
 def test_both_tiers_count_without_limit() -> None:
     f = scripted("def f(n: int) -> int:\n    k = 0\n    for i in range(n, n + 2):\n        k = i\n    return k\n")
     assert f(2**70) == 2**70 + 1
@@ -492,3 +499,105 @@ def test_errors_of_a_running_program_are_those_of_the_machine() -> None:
     with pytest.raises(AssertionError, match="positive"):
         f(0)
     assert not issubclass(AssertionError, Error)
+
+
+# -- conditions of loops
+
+
+def count_until_small(*, between: str, again: str) -> Any:
+    return scripted(
+        f"""
+        def f(xs: List[int]) -> int:
+            n = 0
+            more = xs.pop() > 0
+            {between}
+            while more:
+                n += 1
+                more = {again}
+            return n
+        """
+    )
+
+
+def test_a_condition_with_effects_is_evaluated_as_often_as_written() -> None:
+    f = count_until_small(between="n = n", again="xs.pop() > 0")
+    assert "while _pop(" in f.generated_code
+    assert f([0, 3, 2]) == 2
+
+
+def test_a_condition_computed_well_before_the_loop_stays_there() -> None:
+    f = count_until_small(between="xs.append(7)", again="xs.pop() > 0")
+    left = [0, 3, 2]
+    assert f(left) == 3
+    assert left == []
+    assert count_until_small(between="xs.append(7)", again="xs.pop() > 0")([0]) == 0
+
+
+def test_a_condition_that_reads_what_the_body_has_computed_is_kept_in_a_variable() -> None:
+    f = scripted(
+        """
+        def f(xs: List[int]) -> int:
+            t = 0
+            while len(xs) > 0 and xs.pop() > 0:
+                t += 10 if len(xs) > 0 else 100
+            return t
+        """
+    )
+    assert [f([1, 2]), f([1]), f([0, 1]), f([])] == [110, 100, 10, 0]
+
+
+def test_a_condition_of_a_constant_that_the_body_hands_on_starts_with_another_value() -> None:
+    f = scripted(
+        """
+        def f(a: int, b: int) -> int:
+            n = 0
+            while b // 2 != a and n < 5:
+                n += 1
+                b = b - 1
+                a = 0
+            return n
+        """
+    )
+    assert [f(5, 10), f(7, 10), f(0, 2)] == [0, 5, 1]
+
+
+# -- attributes
+
+
+@pytest.mark.parametrize("name", ["class", "None", "a{b}", "{0}", "{", "\ufb01", "a b", "it's\n"])
+def test_attributes_may_have_any_name(name: str) -> None:
+    namespace = compile_source(
+        textwrap.dedent(
+            f"""
+            class Named(torch.nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    setattr(self, {name!r}, 3)
+                    self.register_buffer({"b" + name!r}, torch.ones(2))
+
+                def forward(self, x):
+                    return x + getattr(self, {name!r}) + getattr(self, {"b" + name!r})
+            """
+        )
+    )
+    module = jitlite.script(namespace["Named"]())
+    assert module(torch.zeros(2)).tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize("tier", ["python", "stack"])
+def test_an_attribute_of_the_object_itself_goes_before_its_parameters(tier: str) -> None:
+    with options.override(tier=tier):
+        module = jitlite.script(torch.nn.Linear(2, 2, bias=False))
+        x = torch.ones(1, 2)
+        module(x)
+        vars(module)["weight"] = torch.zeros(2, 2)
+        assert module(x).tolist() == [[0.0, 0.0]]
+
+
+def test_dynamo_leaves_generated_functions_alone() -> None:
+    f = scripted("def f(x: Tensor, n: int) -> Tensor:\n    for i in range(n):\n        x = x + i\n    return x")
+    x = torch.zeros(2)
+    for _ in range(options.current().specialize_after + 2):
+        f(x, 3)  # so that nothing is left to be decided
+    compiled = torch.compile(lambda x: f(x, 3) * 2, backend="eager")
+    assert compiled(x).tolist() == [6.0, 6.0]

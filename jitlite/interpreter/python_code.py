@@ -47,6 +47,7 @@ class PythonCode:
         names |= {"__name__": f"jitlite.generated.{entry}", _LOADER: self}
         exec(compile(text, f"generated/{entry}.py", "exec", dont_inherit=True), names)
         self.run: Callable[..., Any] = names[entry]
+        self.run._torchdynamo_disable = True  # no module has it, and Dynamo imports that
         self.code: CodeType = self.run.__code__
 
     @property

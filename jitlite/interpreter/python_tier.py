@@ -345,7 +345,10 @@ class _Writer(ExpressionWriter):
         first, again = node.inputs[1], body.outputs[0]
         if again.node not in self.nesting.nested:
             return False
-        return same_at_start(first, again, dict(zip(body.outputs[1:], node.inputs[2:], strict=True)), body)
+        # a constant is written as it is, whatever the loop starts with
+        pairs = zip(body.outputs[1:], node.inputs[2:], strict=True)
+        start = {left: given for left, given in pairs if not is_constant(left)}
+        return same_at_start(first, again, start, body, self.nesting.nested)
 
     def loop_with(self, node: Node, condition: str, negated: str = "", again: Value | None = None) -> None:
         """A loop with this condition; `again` is what the condition becomes at the end of the body."""

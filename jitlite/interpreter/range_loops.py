@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from jitlite.ir import scalars
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
@@ -59,13 +61,17 @@ def _same(a: Value, b: Value) -> bool:
     return is_constant(a) and is_constant(b) and constant_of(a) == constant_of(b)
 
 
-def same_at_start(first: Value, again: Value, start: dict[Value, Value], body: Block) -> bool:
+def same_at_start(first: Value, again: Value, start: dict[Value, Value], body: Block, nested: Container[Node]) -> bool:
     """Is `first` what the expression `again`, computed at the end of the body, is for the values the loop starts with?
+
+    Both have to be expressions and nothing else: what a statement computes happens at another time, and on the first
+    trip a variable of the body has no value yet.
 
     Args:
         first: a value computed before the loop.
         again: a value computed in the body.
         start: for each value that the body hands on to the next trip, what the first trip is given.
+        nested: the nodes that are written as expressions where their value is used.
     """
     if again in start:
         return _is_same(first, start[again])
@@ -74,17 +80,21 @@ def same_at_start(first: Value, again: Value, start: dict[Value, Value], body: B
     inside = again.node
     if is_constant(again) or inside.kind == "prim::Param" or not inside.is_inside(body):
         return _is_same(first, again)
+    if inside not in nested:
+        return False
     if is_constant(first):
-        folded = _at_start(again, start, body)
+        folded = _at_start(again, start, body, nested)
         return folded is not _UNKNOWN and type(folded) is type(constant_of(first)) and folded == constant_of(first)
     outside = first.node
+    if outside not in nested:
+        return False
     alike = outside.kind == inside.kind and outside.op is inside.op and outside.attributes == inside.attributes
     if not alike or len(outside.inputs) != len(inside.inputs) or len(inside.outputs) > 1:
         return False
     pairs = list(zip(outside.inputs, inside.inputs, strict=True))
     for branch, other in zip(outside.blocks, inside.blocks, strict=True):
         pairs += zip(branch.outputs, other.outputs, strict=True)
-    return all(same_at_start(a, b, start, body) for a, b in pairs)
+    return all(same_at_start(a, b, start, body, nested) for a, b in pairs)
 
 
 _UNKNOWN = object()
@@ -97,7 +107,7 @@ def _is_same(a: Value, b: Value) -> bool:
     return known and type(constant_of(a)) is type(constant_of(b)) and bool(constant_of(a) == constant_of(b))
 
 
-def _at_start(value: Value, start: dict[Value, Value], body: Block) -> object:
+def _at_start(value: Value, start: dict[Value, Value], body: Block, nested: Container[Node]) -> object:
     """The number that an expression of numbers is for the values the loop starts with; unknown where it is none."""
     value = start.get(value, value)
     if is_constant(value):
@@ -106,13 +116,14 @@ def _at_start(value: Value, start: dict[Value, Value], body: Block) -> object:
     node = value.node
     if (
         not node.is_inside(body)
+        or node not in nested
         or node.blocks
         or node.op is None
         or node.op.effect is not Effect.PURE
         or node.op.fn is None
     ):
         return _UNKNOWN
-    operands = [_at_start(v, start, body) for v in node.inputs]
+    operands = [_at_start(v, start, body, nested) for v in node.inputs]
     if _UNKNOWN in operands or node.op.overload is not None or node.op.attributes:
         return _UNKNOWN
     try:

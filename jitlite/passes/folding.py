@@ -71,7 +71,7 @@ def _run(node: Node, args: list[Any]) -> Sequence[Any] | None:
     if structural is None and (resolved is None or resolved.fn is None or resolved.schema.is_vararg):
         return None
     try:
-        with warnings.catch_warnings(record=True) as caught, torch.no_grad():
+        with torch._C.DisableTorchFunction(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
             warnings.simplefilter("always")
             if structural is not None:
                 results = structural(node, args)

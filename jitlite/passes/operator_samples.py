@@ -241,25 +241,23 @@ _UNKNOWN_CHOICES: dict[Type, list[Any]] = {
 
 
 def _run(op: Op, choice: Sequence[Any], plan: _Sizes, grad: bool) -> Sequence[Any] | None:
-    """The results of one run; None where it fails."""
-    try:
-        arguments = [
-            _argument(_of_length(value, a.size), a.declared_type, plan, op.is_pointwise)
-            for value, a in zip(choice, op.schema.arguments, strict=True)
-        ]
-    except _TooLarge:
-        return None
+    """The results of one run; None where it fails. Modes that watch functions of torch do not see it."""
     assert op.fn is not None
-    before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(grad)
-    try:
-        with warnings.catch_warnings(), torch._C._DisableAutocast(), torch._C.DisableTorchFunction():
-            warnings.simplefilter("ignore")
-            result = op.fn(*arguments)
-    except Exception:  # whatever it is, the operator cannot be run on these
-        return None
-    finally:
-        torch._C._set_grad_enabled(before)
+    with torch._C.DisableTorchFunction():
+        before = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(grad)
+        try:
+            with warnings.catch_warnings(), torch._C._DisableAutocast():
+                warnings.simplefilter("ignore")
+                arguments = [
+                    _argument(_of_length(value, a.size), a.declared_type, plan, op.is_pointwise)
+                    for value, a in zip(choice, op.schema.arguments, strict=True)
+                ]
+                result = op.fn(*arguments)
+        except Exception:  # whatever it is, the operator cannot be run on these
+            return None
+        finally:
+            torch._C._set_grad_enabled(before)
     results = [result] if len(op.schema.returns) == 1 else result
     return results if isinstance(results, list | tuple) and len(results) == len(op.schema.returns) else None
 
