@@ -303,7 +303,8 @@ class Propagation:
             return
         facts = [self.fact(v) for v in node.inputs]
         rule = NUMBERS.get(node.kind)
-        if rule is not None and not any(isinstance(o.type, T.TensorType) for o in node.outputs):
+        is_tensor = any(isinstance(o.type, T.TensorType) for o in node.outputs)
+        if rule is not None and len(node.outputs) == 1 and not is_tensor:
             self._set(node.output, rule(op, facts, self.symbols))
             return
         results = self._results(node, op, facts)
