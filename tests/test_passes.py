@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import jitlite
 from jitlite import options
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
+from jitlite.ir.workshop import compiling
 from jitlite.passes import registry
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE, Pipeline
 from jitlite.passes.registry import PassError, PassHook, run
@@ -245,3 +247,20 @@ def _cleaned() -> Graph:
     graph = parse(DOUBLED)
     OPTIMIZE(graph)
     return graph
+
+
+def test_passes_go_down_into_deeply_nested_blocks():
+    depth, limit = 400, sys.getrecursionlimit()
+    lines = ["graph(%c : bool, %x : Tensor):"]
+    for level in range(depth):
+        margin = "  " * (level + 1)
+        lines += [f"{margin}%r{level} : Tensor = prim::If(%c)", f"{margin} block0():", f"{margin}   -> (%x)"]
+        lines += [f"{margin} block1():"]
+    lines += [f"{'  ' * (depth + 1)}%y : Tensor = aten::relu(%x)"]
+    for level in reversed(range(depth)):
+        inner = "%y" if level == depth - 1 else f"%r{level + 1}"
+        lines += [f"{'  ' * (level + 1)}   -> ({inner})"]
+    with compiling():  # reading the text, too, goes down into the blocks
+        graph = parse("\n".join([*lines, "  return (%r0)"]) + "\n")
+    registry.run(graph, "cse,peephole,create_autodiff,dce")
+    assert sys.getrecursionlimit() == limit
