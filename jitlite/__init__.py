@@ -42,6 +42,9 @@ from jitlite.archive.errors import ArchiveError
 from jitlite.archive.load import load
 from jitlite.bisection import bisect
 from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
+from jitlite.converters.exported_program import to_exported
+from jitlite.converters.fx_graph import to_fx
+from jitlite.converters.python_out import PythonProgram, to_python
 from jitlite.drop_in import drop_in
 from jitlite.executor import last_executed_optimized_graph, optimized_execution
 from jitlite.freezing import freeze, optimize_for_inference, run_frozen_optimizations
@@ -50,18 +53,26 @@ from jitlite.script_containers import ScriptDict, ScriptList
 from jitlite.script_function import ScriptFunction
 from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
 from jitlite.source import CompileError, Error, NotSupportedError
-from jitlite.tracing import TopLevelTracedModule, TracedModule, TracerWarning, TracingCheckError, trace, trace_module
+from jitlite.tracing import (
+    TopLevelTracedModule,
+    TracedModule,
+    TracerWarning,
+    TracingCheckError,
+    autocast,
+    trace,
+    trace_module,
+)
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArchiveError", "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",
-    "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule", "TopLevelTracedModule",
-    "TracedModule", "TracerWarning", "TracingCheckError", "_IgnoreContextManager",
+    "PythonProgram", "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule",
+    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_IgnoreContextManager",
     "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_overload", "_overload_method",
-    "_unique_state_dict", "_unwrap_optional", "annotate", "bisect", "drop_in", "enable_onednn_fusion", "export",
-    "fork", "freeze", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance",
+    "_unique_state_dict", "_unwrap_optional", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion",
+    "export", "fork", "freeze", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance",
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
     "passes", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
-    "trace", "trace_module", "unused", "wait",
+    "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -32,7 +32,7 @@ from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.guards import ArgumentSpec, dispatcher, spec_of, spec_reader, tensor_type_of
 from jitlite.interpreter.profiler import Profile
-from jitlite.interpreter.python_code import add_script_traceback
+from jitlite.interpreter.python_code import add_script_traceback, trials_of
 from jitlite.interpreter.python_forms import CannotTranslate
 from jitlite.interpreter.python_tier import translate
 from jitlite.ir import types as T
@@ -40,6 +40,7 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
+from jitlite.native.policy import Trial
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
 from jitlite.plans import Counter, Counters, ExecutorState, Plan, Runner, strategy_at
@@ -71,7 +72,8 @@ def _on_stack(graph: Graph, name: str) -> Runner:
 
 def _as_python(graph: Graph, name: str) -> Runner:
     try:
-        return translate(graph, name, lambda function: executor_of(function).general.run).run
+        native = options.current().native
+        return translate(graph, name, lambda function: executor_of(function).general.run, native=native).run
     except CannotTranslate:
         return _on_stack(graph, name)
 
@@ -91,10 +93,11 @@ def plan_for(graph: Graph, name: str) -> Plan:
     """A plan that runs the optimized graph, in the way that the switches ask for."""
     chosen = options.current()
     make = _TIERS[chosen.tier]
-    if chosen.symbolic_gradients <= 0:
-        return Plan(graph, make(graph, name))
-    grouped = with_groups(graph, name, chosen.symbolic_gradients, make)
-    return Plan(grouped, make(grouped, name), ungrouped=graph)
+    grouped = graph
+    if chosen.symbolic_gradients > 0:
+        grouped = with_groups(graph, name, chosen.symbolic_gradients, make)
+    run = make(grouped, name)
+    return Plan(grouped, run, ungrouped=None if chosen.symbolic_gradients <= 0 else graph, trials=trials_of(run))
 
 
 # -- the executor
@@ -339,7 +342,7 @@ class Executor:
 
         declared = [v.type for v in general.graph.inputs]
         run = dispatcher(declared, made.types, specialised.run, otherwise, self.counters.hits.bump)
-        self._specialised = Plan(graph, run)
+        self._specialised = Plan(graph, run, trials=specialised.trials)
         shown = ", ".join(
             f"{v.name} : {t}" for v, t in zip(general.graph.inputs, made.types, strict=True) if t is not v.type
         )
@@ -450,7 +453,19 @@ class Executor:
             for name, number in step.counters.as_dict().items():
                 totals[name] += number
             step = step._rest
+        trials = self._trials_of(plans.values())
+        totals["native_runs"] = sum(trial.runs for trial in trials)
+        totals["native_misses"] = sum(trial.misses for trial in trials)
         return ExecutorState(self.graph, self._general, plans, totals, self.decision)
+
+    @property
+    def trials(self) -> list[Trial]:
+        """What becomes of the regions of all plans that can be machine code."""
+        return self._trials_of(self.state().execution_plans.values())
+
+    def _trials_of(self, plans: Iterable[Plan]) -> list[Trial]:
+        general = [] if self._general is None else [self._general]
+        return [trial for plan in (*general, *plans) for trial in plan.trials]
 
     def __deepcopy__(self, memo: Any) -> Executor:
         return Executor(self.graph, self.name)

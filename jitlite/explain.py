@@ -20,6 +20,7 @@ from jitlite.ir.graph import Graph, Node, constant_of, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.types import Type
 from jitlite.ir.unit import called_function, called_functions
+from jitlite.native.regions import find_regions
 from jitlite.passes.effects import effect_of, raises_itself
 from jitlite.passes.pipelines import OPTIMIZE
 from jitlite.passes.registry import PassHook, PassRecord
@@ -63,6 +64,7 @@ def explain(executor: Executor, bound: Sequence[Any]) -> Explanation:
             "Done before the first call": [*_inlined(executor.graph), *_done(hook.records)],
             "Left as it is": list(_left(graph)),
             "Specialised": list(_specialised(executor, graph, bound)),
+            "Machine code": list(_native(executor)),
             "Calls so far": list(_calls(executor)),
         },
     )
@@ -225,6 +227,27 @@ def _specialised(executor: Executor, graph: Graph, bound: Sequence[Any]) -> Iter
     yield f"for {', '.join(wanted)} a call would take {price}; that is done once it is called often"
 
 
+# -- machine code
+
+
+def _native(executor: Executor) -> Iterator[str]:
+    """What became of the loops that can be machine code, and why others cannot."""
+    if options.current().native == "off":
+        yield "no: the switch `native` is off"
+        return
+    for trial in executor.trials:
+        count = f", it ran so {trial.runs} times" if trial.runs else ""
+        missed = f", and {trial.misses} times Python had to do it" if trial.misses else ""
+        places = ", ".join(dict.fromkeys(_place(loop) for loop in trial.region.loops))
+        yield f"of {trial.region.size} operations with the loop at {places}: {trial.state}{count}{missed}"
+    for loop, reason in find_regions(executor.optimized_graph).refused.items():
+        yield f"not the loop at {_place(loop)}: {reason}"
+
+
+def _place(node: Node) -> str:
+    return node.range.location() if node.range is not None and node.range.filename else "?"
+
+
 def _calls(executor: Executor) -> Iterator[str]:
     said = {
         "hits": "found a specialised plan",
@@ -234,6 +257,8 @@ def _calls(executor: Executor) -> Iterator[str]:
         "profiled": "were profiled",
         "specialisations": "plans were made for some kind of arguments",
         "evictions": "plans were forgotten for others",
+        "native_runs": "runs of loops were machine code",
+        "native_misses": "runs of loops machine code could not do, so that Python did",
     }
     for name, number in executor.state().counters.items():
         if number:

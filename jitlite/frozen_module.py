@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
 from jitlite import compiler
+from jitlite.archive.loaded_module import read_again
+from jitlite.archive.save import save_to_buffer
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
@@ -66,8 +67,13 @@ class FrozenModule(RecursiveScriptModule):
         _settle(made, vars(self)[CLASS_TYPE])
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise pickle.PicklingError("a frozen module cannot be pickled: pickle the module that it was made of")
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The archive that saving the module gives: what it is made of has no other form.
+
+        Raises:
+            NotSupportedError: the archive cannot hold an operator or a constant, prepacked weights for instance.
+        """
+        return read_again, (save_to_buffer(self),)
 
 
 def frozen_type(original: ClassType) -> ClassType:

@@ -6,8 +6,29 @@ from typing import Any
 
 import torch
 
+from jitlite.frontend.module_types import same_module_type
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import class_type_of
+
+
+class ModuleType:
+    """The class type of a module; equal to that of a module that looks the same to scripts."""
+
+    def __init__(self, inner: ClassType) -> None:
+        self.inner = inner
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModuleType) and same_module_type(self.inner, other.inner)
+
+    def __hash__(self) -> int:
+        return hash(self.inner.python_class)
+
+    def __repr__(self) -> str:
+        return str(self.inner)
+
+    def attribute_names(self) -> list[str]:
+        """The names of the attributes, in order."""
+        return list(self.inner.attributes)
 
 
 class ModuleHandle:
@@ -56,6 +77,10 @@ class ModuleHandle:
 
     def _method_names(self) -> list[str]:
         return list(self._class.methods)
+
+    def _type(self) -> ModuleType:
+        """The class type: that of another module that looks the same to scripts is equal."""
+        return ModuleType(self._class)
 
     @property
     def qualified_name(self) -> str:

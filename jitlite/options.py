@@ -43,6 +43,7 @@ def _choice(*choices: str) -> Callable[[str], str]:
 
 EXECUTORS = ("profiling", "legacy", "simple", "off")
 TIERS = ("python", "stack")
+NATIVE = ("auto", "now", "off")
 
 
 def _switch(default: Any, variable: str, read: Callable[[str], Any], doc: str) -> Any:
@@ -72,6 +73,19 @@ class Options:
     )
     tier: str = _switch(
         "python", "JITLITE_TIER", _choice(*TIERS), "what runs a plan: python (generated Python), stack (the machine)"
+    )
+    archive_code_memory: int = _switch(
+        200_000_000,
+        "JITLITE_ARCHIVE_CODE_MEMORY",
+        int,
+        "bytes that the code of an archive may take once it is parsed, beside three times the size of the file",
+    )
+    native: str = _switch(
+        "auto",
+        "JITLITE_NATIVE",
+        _choice(*NATIVE),
+        "when loops over numbers become machine code, if llvmlite is there: auto (once Python has spent as much time "
+        "in them as compiling takes), now (at their first run), off (never)",
     )
     specialize_after: int = _switch(
         64, "JITLITE_SPECIALIZE_AFTER", int, "calls of a function before specialising it is considered"

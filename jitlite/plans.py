@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jitlite.ir.graph import Graph
+from jitlite.native.policy import Trial
 
 Runner = Callable[..., Any]
 """What runs a graph: takes an argument for each input and gives its result, a tuple where there are several."""
@@ -51,12 +52,14 @@ class Plan:
         graph: what runs.
         last_hit: the number of the last call, of those that found a plan in the cache, that found this one.
         ungrouped: the graph before groups of operators were differentiated, if they were.
+        trials: what becomes of the regions of it that can be machine code.
     """
 
     graph: Graph
     run: Runner
     last_hit: int = 0
     ungrouped: Graph | None = None
+    trials: Sequence[Trial] = ()
 
     @property
     def base(self) -> Graph:
@@ -109,6 +112,9 @@ class Counters:
 @dataclass(frozen=True)
 class ExecutorState:
     """What an executor has, for those who look.
+
+    The numbers are those of `Counters`, and `native_runs` and `native_misses`: how often regions of the plans there are
+    ran as machine code, and how often that could not do them, so that Python did.
 
     Attributes:
         graph: the graph of the function, as the front end left it.

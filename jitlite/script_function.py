@@ -7,18 +7,23 @@ import functools
 import os
 import pickle
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jitlite import compiler
+from torch.fx import GraphModule
+
+from jitlite import compiler, options
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.archive.source_out import function_source
+from jitlite.converters.exported_program import to_exported
+from jitlite.converters.fx_graph import to_fx
+from jitlite.converters.python_out import PythonProgram, to_python
 from jitlite.executor import Executor, code_for, executor_of
 from jitlite.explain import Explanation, explain
 from jitlite.frontend import tree
 from jitlite.frontend.definition import Program
-from jitlite.frontend.trace import Tracer
 from jitlite.frontend.trace_mode import current_tracer, is_any_tracing
+from jitlite.frontend.trace_state import Listener
 from jitlite.frontend.traced_numbers import plain
 from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
@@ -143,6 +148,18 @@ class ScriptFunction:
         with compiler.compiling():
             return save_to_buffer(self.__jitlite_function__, _extra_files)
 
+    def to_python(self, path: str | os.PathLike[str] | None = None) -> PythonProgram:
+        """The function as Python source that needs nothing but torch; see `jitlite.to_python`."""
+        return to_python(self, path)
+
+    def to_fx(self, **options: Any) -> GraphModule:
+        """The function as a `torch.fx.GraphModule`; see `jitlite.to_fx`."""
+        return to_fx(self, **options)
+
+    def to_exported(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """The function as a `torch.export.ExportedProgram`; see `jitlite.to_exported`."""
+        return to_exported(self, args, kwargs, **options)
+
     @property
     def compiled_code(self) -> Code:
         """The bytecode of the optimized graph."""
@@ -151,7 +168,8 @@ class ScriptFunction:
     @property
     def generated_code(self) -> str:
         """The Python function that calls run, as text; each line with the line of the script it comes from."""
-        return translate(self.executor.optimized_graph, self.name, _unlinked).source
+        native = options.current().native
+        return translate(self.executor.optimized_graph, self.name, _unlinked, native=native).source
 
     @property
     def bytecode(self) -> str:
@@ -190,7 +208,7 @@ class ScriptFunction:
             entry = self._entry = self._make_entry()
         return entry(*args, **kwargs)
 
-    def _record_call(self, tracer: Tracer, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _record_call(self, tracer: Listener, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function within a trace, as one node."""
         bound = self._bind([plain(a) for a in args], {name: plain(a) for name, a in kwargs.items()})
         formals = self.schema.arguments

@@ -11,15 +11,19 @@ import copy
 import inspect
 import os
 import types
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import _jit_internal
+from torch.fx import GraphModule
 
 from jitlite import compiler
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.compiler import Program
+from jitlite.converters.exported_program import to_exported
+from jitlite.converters.fx_graph import to_fx
+from jitlite.converters.python_out import PythonProgram, to_python
 from jitlite.frontend.attribute_types import ATTRIBUTE_TYPES, is_attribute_object
 from jitlite.frontend.module_types import PLUMBING, same_module_type
 from jitlite.frontend.modules import CONTAINERS, ModuleDefinition
@@ -307,6 +311,18 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         """The bytes of such an archive."""
         with compiler.compiling():
             return save_to_buffer(self, _extra_files)
+
+    def to_python(self, path: str | os.PathLike[str] | None = None) -> PythonProgram:
+        """The module as Python source that needs nothing but torch; see `jitlite.to_python`."""
+        return to_python(self, path)
+
+    def to_fx(self, **options: Any) -> GraphModule:
+        """The module as a `torch.fx.GraphModule`; see `jitlite.to_fx`."""
+        return to_fx(self, **options)
+
+    def to_exported(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """The module as a `torch.export.ExportedProgram`; see `jitlite.to_exported`."""
+        return to_exported(self, args, kwargs, **options)
 
     # -- inspection
     @property

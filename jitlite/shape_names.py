@@ -43,6 +43,19 @@ def complete_shape_analysis(graph: Graph, inputs: Sequence[Any], with_grad: bool
     propagate(graph, [_type_of(a, v.type, with_grad) for a, v in zip(inputs, graph.inputs, strict=True)])
 
 
+def shapes_from_arguments(graph: Graph, inputs: Sequence[Any], with_grad: bool = False) -> Graph:
+    """A copy of the graph with what follows from the rank, dtype and device of arguments: `_propagate_shapes`."""
+    made = graph.copy()
+    propagate(made, [_with_rank(_type_of(a, v.type, True)) for a, v in zip(inputs, made.inputs, strict=True)])
+    return made
+
+
+def _with_rank(t: Type) -> Type:
+    if not isinstance(t, T.TensorType) or t.sizes is None:
+        return t
+    return T.TensorType.of(t.dtype, [None] * len(t.sizes), None, t.device, t.requires_grad)
+
+
 def _type_of(argument: Any, declared: Type, with_grad: bool) -> Type:
     if not isinstance(argument, torch.Tensor):
         return declared
@@ -86,6 +99,7 @@ SHAPE_NAMES: dict[str, Any] = {
     "torch._C._jit_pass_propagate_dtype": propagate_dtype.propagate,
     "torch._C._jit_pass_propagate_device": propagate_device.propagate,
     "torch._C._jit_pass_complete_shape_analysis": complete_shape_analysis,
+    "torch._C._propagate_shapes": shapes_from_arguments,
     "torch._C._jit_erase_non_input_shape_information": erase_non_input_shapes,
     "torch._C._jit_symbolic_shapes_test_mode_enabled": lambda: _test_mode[0],
     "torch._C._jit_set_symbolic_shapes_test_mode": set_test_mode,

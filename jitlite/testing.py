@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any
 
 from jitlite import api, compiler, executor_switches, freezing, torch_graphs, tracing
+from jitlite.archive.opnames import export_opnames
 from jitlite.executor import get_num_profiled_runs
 from jitlite.frontend.trace_state import get_tracing_state
 from jitlite.ir.awaits import Await
-from jitlite.ir.graph import Graph
+from jitlite.ir.graph import Graph, Value
 from jitlite.ir.parser import parse
-from jitlite.ir.schema import Argument, function_schema, parse_schema
+from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.unit import Function
 from jitlite.module_handle import ModuleHandle, unwrapped
 from jitlite.passes import rewrite, run
@@ -31,9 +32,11 @@ from jitlite.script_module import ScriptModule
 from jitlite.shape_names import SHAPE_NAMES
 from jitlite.source import CompileError, Error, NotSupportedError
 from jitlite.torch_graphs import TorchNames
+from jitlite.torch_schemas import read_schema
+from jitlite.upgrade_names import UPGRADE_NAMES
 
 _PASSES = {
-    "canonicalize": "canonicalize", "canonicalize_graph": "canonicalize", "constant_pooling": "constant_pooling",
+    "canonicalize_graph": "canonicalize", "constant_pooling": "constant_pooling",
     "constant_propagation": "constant_propagation",
     "constant_propagation_immutable_types": "constant_propagation_immutable", "cse": "cse", "dce": "dce",
     "constant_loop_unrolling": "constant_loop_unrolling", "loop_unrolling": "loop_unrolling",
@@ -136,6 +139,57 @@ def optimize_frozen_graph(graph: Graph, optimize_numerics: bool = True) -> bool:
     return (FROZEN_NUMERICS if optimize_numerics else FROZEN)(graph)
 
 
+def canonicalized(graph: Graph, keep_unique_names: bool = True) -> Graph:
+    """A copy of the graph with values numbered in order; with `keep_unique_names`, those that have a name keep it."""
+    made = graph.copy()
+    names = [value.name if value.has_name else None for value in _values_of(made)]
+    run(made, "canonicalize")
+    if keep_unique_names:
+        for value, name in zip(_values_of(made), names, strict=True):
+            value.set_name(name)
+    return made
+
+
+def _values_of(graph: Graph) -> list[Value]:
+    inside = [v for node in graph.all_nodes() for v in (*node.outputs, *(p for b in node.blocks for p in b.inputs))]
+    return [*graph.inputs, *inside]
+
+
+def interpret_graph(graph: Graph, inputs: Sequence[Any]) -> Any:
+    """What a graph gives for these inputs, run as it is."""
+    return create_function_from_graph("graph", graph.copy())(*inputs)
+
+
+def as_python_object(value: Any) -> Any:
+    """The object itself: what a value of TorchScript is at run time is one of Python's."""
+    return value
+
+
+def module_iterators(handle: ModuleHandle) -> dict[str, list[Any]]:
+    """What a module gives to those who go through it, by its attributes, and by those of all below it (`_r`)."""
+    module = unwrapped(handle)
+    found: dict[str, list[Any]] = {
+        "modules": [m._c for m in module.modules()],
+        "named_modules": [(name, m._c) for name, m in module.named_modules()],
+        "children": [m._c for m in module.children()],
+        "named_children": [(name, m._c) for name, m in module.named_children()],
+        "named_attributes": _attributes_of(module, ""),
+        "named_attributes_r": [pair for n, m in module.named_modules() for pair in _attributes_of(m, n)],
+    }
+    for kind in ("parameters", "buffers"):
+        for end, recurse in (("", False), ("_r", True)):
+            named = list(getattr(module, f"named_{kind}")(recurse=recurse))
+            found[f"named_{kind}{end}"] = named
+            found[f"{kind}{end}"] = [tensor for _, tensor in named]
+    return found
+
+
+def _attributes_of(module: ScriptModule, path: str) -> list[tuple[str, Any]]:
+    handle: ModuleHandle = module._c
+    start = f"{path}." if path else ""
+    return [(start + name, handle.getattr(name)) for name in handle._type().attribute_names()]
+
+
 def remove_dropout(module: ModuleHandle) -> None:
     """Remove dropout from the `forward` of a module.
 
@@ -156,6 +210,8 @@ TORCH_NAMES: dict[str, Any] = TorchNames(
         "torch.jit.freeze": freezing.freeze,
         **{f"torch._C.{name}": found for name, found in torch_graphs.TYPES.items()},
         **SHAPE_NAMES,
+        **UPGRADE_NAMES,
+        "torch.jit.export_opnames": export_opnames,
         "torch.jit.Error": Error,
         "torch.jit.trace": tracing.trace,
         "torch.jit._get_trace_graph": trace_graph,
@@ -168,6 +224,11 @@ TORCH_NAMES: dict[str, Any] = TorchNames(
         "torch._C._get_tracing_state": get_tracing_state,
         "torch._C._create_function_from_graph": create_function_from_graph,
         "torch._C._freeze_module": freeze_handle,
+        "torch._C._ivalue_debug_python_object": as_python_object,
+        "torch._C._jit_debug_module_iterators": module_iterators,
+        "torch._C._jit_interpret_graph": interpret_graph,
+        "torch._C._jit_pass_canonicalize": canonicalized,
+        "torch._C.ScriptModule": ModuleHandle,
         "torch._C._jit_differentiate": differentiate,
         "torch._C._jit_pass_create_autodiff_subgraphs": create_autodiff_groups,
         "torch._C._jit_pass_optimize_frozen_graph": optimize_frozen_graph,
@@ -183,7 +244,7 @@ TORCH_NAMES: dict[str, Any] = TorchNames(
         "torch._C._jit_set_fusion_strategy": set_fusion_strategy,
         "torch._C._get_graph_executor_optimize": executor_switches.get_graph_executor_optimize,
         "torch._C._set_graph_executor_optimize": executor_switches.set_graph_executor_optimize,
-        "torch._C.parse_schema": parse_schema,
+        "torch._C.parse_schema": read_schema,
         "torch._C._jit_pass_custom_pattern_based_rewrite_graph": rewrite_pattern,
         "torch.jit._register_decomposition": register_decomposition,
         **{f"torch._C._jit_pass_{theirs}": _pass(ours) for theirs, ours in _PASSES.items()},

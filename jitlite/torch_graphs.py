@@ -6,207 +6,25 @@ method that jitlite has too, under the same name, the view hands it on.
 
 from __future__ import annotations
 
+import builtins
 import functools
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.ops import INT_CODES
+from jitlite.ir.schema import Schema, parse_schema
 from jitlite.ir.types import Type
 from jitlite.passes.alias import AliasDb
 from jitlite.script_function import graph_views
+from jitlite.torch_schemas import SchemaView
+from jitlite.torch_types import TYPES, TypeView, View, inner, new_symbol, view_type
 
-_new_symbols = itertools.count(1_000_000)
-"""Symbols are numbered from here on, so that they are none that a graph has already."""
-
-
-def new_symbol() -> int:
-    """A size that equals no other: a negative number, as PyTorch has it."""
-    return -next(_new_symbols)
-
-
-class View:
-    """A view of one object."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self.inner == other.inner
-
-    def __hash__(self) -> int:
-        return hash(self.inner)
-
-    def __str__(self) -> str:
-        return str(self.inner)
-
-    __repr__ = __str__
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "inner" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-
-def inner(seen: Any) -> Any:
-    """What a view is of; anything else itself."""
-    return seen.inner if isinstance(seen, View) else seen
-
-
-# -- types
-
-
-class TypeView(View):
-    """A type."""
-
-    inner: Type
-
-    def kind(self) -> str:
-        found = type(self.inner).__name__
-        name: str = getattr(self.inner, "name", "") if isinstance(self.inner, T.SimpleType) else found
-        return f"{name[:1].upper()}{name[1:]}{'' if name.endswith('Type') else 'Type'}"
-
-    @property
-    def annotation_str(self) -> str:
-        return self.inner.annotation
-
-    def str(self) -> str:
-        return str(self.inner)
-
-    def isSubtypeOf(self, other: Any) -> bool:
-        return T.is_subtype(self.inner, inner(other))
-
-    def containedTypes(self) -> list[TypeView]:
-        return [view_type(t) for t in self.inner.contained]
-
-    def elements(self) -> list[TypeView]:
-        return self.containedTypes()
-
-    def getElementType(self) -> TypeView:
-        return view_type(self.inner.contained[0])
-
-
-class TensorTypeView(TypeView):
-    """A tensor type. Sizes that are not known are None, or negative numbers where they are symbols."""
-
-    inner: T.TensorType
-
-    @staticmethod
-    def get() -> TensorTypeView:
-        return TensorTypeView(T.TENSOR)
-
-    @staticmethod
-    def create_from_tensor(tensor: torch.Tensor) -> TensorTypeView:
-        return TensorTypeView(T.TensorType.from_tensor(tensor))
-
-    def dim(self) -> int | None:
-        return None if self.inner.sizes is None else len(self.inner.sizes)
-
-    def dtype(self) -> torch.dtype | None:
-        return self.inner.dtype
-
-    def scalarType(self) -> str | None:
-        return None if self.inner.dtype is None else T.DTYPE_NAMES[self.inner.dtype]
-
-    def device(self) -> torch.device | None:
-        return self.inner.device
-
-    def requires_grad(self) -> bool:
-        return self.inner.requires_grad is not False
-
-    def requiresGrad(self) -> bool | None:
-        return self.inner.requires_grad
-
-    def sizes(self) -> list[int] | None:
-        """The sizes, if all are known."""
-        return _complete(self.inner.sizes)
-
-    def strides(self) -> list[int] | None:
-        return _complete(self.inner.strides)
-
-    def varyingSizes(self) -> list[int | None] | None:
-        return None if self.inner.sizes is None else list(self.inner.sizes)
-
-    def symbolic_sizes(self) -> list[int] | None:
-        sizes = self.inner.sizes
-        if sizes is None:
-            return None
-        symbols = self.inner.symbols or (None,) * len(sizes)
-        return [s if s is not None else -n if n else new_symbol() for s, n in zip(sizes, symbols, strict=True)]
-
-    def with_sizes(self, sizes: Sequence[int | None] | None) -> TensorTypeView:
-        if sizes is None:
-            return self._with(sizes=None, strides=None, symbols=None)
-        numbers = [new_symbol() if s is None else s for s in sizes]
-        known = [n if n >= 0 else None for n in numbers]
-        return self._with(sizes=known, strides=None, symbols=[-n if n < 0 else None for n in numbers])
-
-    def with_device(self, device: torch.device | None) -> TensorTypeView:
-        return self._with(device=device)
-
-    def with_dtype(self, dtype: torch.dtype | None) -> TensorTypeView:
-        return self._with(dtype=dtype)
-
-    def _with(self, **changes: Any) -> TensorTypeView:
-        names = ("dtype", "sizes", "strides", "device", "requires_grad", "symbols")
-        return TensorTypeView(T.TensorType.of(**{n: getattr(self.inner, n) for n in names} | changes))
-
-
-def _complete(numbers: tuple[int | None, ...] | None) -> list[int] | None:
-    known = [n for n in numbers or () if n is not None]
-    return None if numbers is None or len(known) != len(numbers) else known
-
-
-class _OfSimple(type):
-    """The class of the views of one type."""
-
-    simple: ClassVar[Type]
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(inner(instance), Type) and inner(instance) is cls.simple
-
-    def get(cls) -> TypeView:
-        return view_type(cls.simple)
-
-
-class _OfMade(type):
-    """The class of the views of types made with one constructor."""
-
-    made: ClassVar[type]
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(inner(instance), cls.made)
-
-    def __call__(cls, *parts: Any) -> TypeView:
-        given = [list(map(inner, p)) if isinstance(p, list | tuple) else inner(p) for p in parts]
-        return view_type(cls.made.of(*given))  # type: ignore[attr-defined]
-
-
-_SIMPLE = {
-    "IntType": T.INT, "FloatType": T.FLOAT, "BoolType": T.BOOL, "StringType": T.STRING, "NoneType": T.NONE,
-    "ComplexType": T.COMPLEX, "NumberType": T.NUMBER, "AnyType": T.ANY, "DeviceObjType": T.DEVICE,
-    "StreamObjType": T.STREAM, "PyObjectType": T.PY_OBJECT,
-}  # fmt: skip
-_MADE = {
-    "ListType": T.ListType, "DictType": T.DictType, "TupleType": T.TupleType, "OptionalType": T.OptionalType,
-    "UnionType": T.UnionType, "ClassType": T.ClassType, "InterfaceType": T.InterfaceType, "EnumType": T.EnumType,
-    "FutureType": T.FutureType, "AwaitType": T.AwaitType, "RRefType": T.RRefType,
-}  # fmt: skip
-
-TYPES: dict[str, type] = {
-    "TensorType": TensorTypeView,
-    **{name: _OfSimple(name, (), {"simple": t}) for name, t in _SIMPLE.items()},
-    **{name: _OfMade(name, (), {"made": t}) for name, t in _MADE.items()},
-}
-"""Classes of types by their names in `torch._C`."""
-
-
-def view_type(t: Any) -> TypeView:
-    return TensorTypeView(inner(t)) if isinstance(inner(t), T.TensorType) else TypeView(inner(t))
+__all__ = ["TYPES", "GraphView", "TorchNames", "inner", "new_symbol", "outer"]
 
 
 # -- values, nodes, blocks
@@ -270,6 +88,14 @@ class UseView(View):
     def user(self) -> NodeView:
         return NodeView(self.inner.user)
 
+    @property
+    def offset(self) -> int:
+        return int(self.inner.offset)
+
+    def isAfter(self, other: Any) -> bool:
+        mine, others = self.inner, inner(other)
+        return bool(mine.offset > others.offset if mine.user is others.user else mine.user.is_after(others.user))
+
 
 class NodeView(View):
     """A node."""
@@ -332,6 +158,10 @@ class NodeView(View):
 
     def schema(self) -> str:
         return "(no schema)" if self.inner.op is None else str(self.inner.op.schema)
+
+    def matches(self, schema: str) -> bool:
+        """Is it a call of the operator of this schema?"""
+        return self.inner.op is not None and self.inner.op.schema.key == parse_schema(schema).key
 
     def sourceRange(self) -> str:
         return "" if self.inner.range is None else self.inner.range.excerpt()
@@ -401,6 +231,9 @@ class GraphView(View):
 
     inner: Graph
 
+    def __init__(self, inner: Graph | None = None) -> None:
+        super().__init__(Graph() if inner is None else inner)
+
     @property
     def _block(self) -> BlockView:
         return BlockView(self.inner.block)
@@ -439,6 +272,39 @@ class GraphView(View):
     def lint(self) -> None:
         """PyTorch's check of its own invariants; jitlite's verifier runs where it is asked for."""
 
+    # -- building
+    def addInput(self, name: builtins.str = "") -> ValueView:
+        return ValueView(self.inner.add_input(name=name or None))
+
+    def permuteInputs(self, order: Sequence[int]) -> None:
+        self.inner.block.param_node.permute_outputs([int(i) for i in order])
+
+    def insert_point_guard(self, place: Any) -> AbstractContextManager[None]:
+        """What is inserted within the `with` goes before a node, or to the end of a block."""
+        found, graph = inner(place), self.inner
+        if isinstance(found, Block):
+            at_end: AbstractContextManager[None] = graph.inserting_at_end(found)
+            return at_end
+        return graph.inserting_before(found)
+
+    def insertConstant(self, value: Any) -> ValueView:
+        return ValueView(self.inner.insert_constant(value))
+
+    def create(self, kind: builtins.str, inputs: Sequence[Any] = (), outputs: int = 1) -> NodeView:
+        """A node that is not placed yet.
+
+        Raises:
+            ValueError: an input is no value.
+        """
+        given = [inner(v) for v in inputs]
+        if not all(isinstance(v, Value) for v in given):
+            raise ValueError(f"the inputs of a node are values, not {list(inputs)}")
+        return NodeView(self.inner.create(kind, given, [T.TENSOR] * outputs))
+
+    def insertGraph(self, callee: Any, arguments: Sequence[Any]) -> list[ValueView]:
+        """Insert what another graph computes of these arguments."""
+        return [ValueView(v) for v in self.inner.inline_call(inner(callee), [inner(a) for a in arguments])]
+
     def eraseInput(self, index: int) -> None:
         self.inner.block.erase_input(index)
 
@@ -469,7 +335,7 @@ def outer(found: Any) -> Any:
 
 
 _VIEWS: dict[type, Callable[[Any], View]] = {
-    Graph: GraphView, Node: NodeView, Value: ValueView, Block: BlockView, Type: view_type,
+    Graph: GraphView, Node: NodeView, Value: ValueView, Block: BlockView, Type: view_type, Schema: SchemaView,
 }  # fmt: skip
 
 

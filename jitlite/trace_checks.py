@@ -12,15 +12,25 @@ import torch
 from jitlite.frontend.trace_warnings import TracerWarning
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph, Node, constant_of
-from jitlite.passes.registry import run as run_passes
+from jitlite.trace_findings import Finding, first_difference, frozen_by_shapes, inlined
 
 
 class TracingCheckError(Exception):
-    """Two traces of one function differ."""
+    """A trace is not right for all inputs: another one differs, or it does something else than the function.
+
+    Attributes:
+        message: the text.
+        findings: what is frozen, or what is first to differ, with the user's line.
+    """
 
     def __init__(
-        self, graph_diff_error: str | None, tensor_compare_error: str | None, extra_msg: str | None = None
+        self,
+        graph_diff_error: str | None,
+        tensor_compare_error: str | None,
+        extra_msg: str | None = None,
+        findings: Sequence[Finding] = (),
     ) -> None:
+        self.findings = tuple(findings)
         lines = ["Tracing failed sanity checks!"]
         lines += [extra_msg] if extra_msg else []
         if graph_diff_error:
@@ -33,6 +43,47 @@ class TracingCheckError(Exception):
             ]
         self.message = "\n".join(lines) + "\n"
         super().__init__(self.message)
+
+
+def check_shapes_of(
+    function: Callable[..., Any], traced: Any, inputs: Any, again: Callable[[Any], Any], tolerance: float
+) -> None:
+    """Try inputs of other sizes: does the trace do what the function does?
+
+    Raises:
+        TracingCheckError: it does not; `findings` says what was frozen, and where.
+    """
+
+    def run(called: Callable[..., Any], given: Any) -> list[torch.Tensor]:
+        arguments = copied(given)
+        with torch.random.fork_rng(devices=[]):
+            result = called(**arguments) if isinstance(arguments, Mapping) else called(*arguments)
+        return list(_tensors(result))
+
+    def trace_again(given: Any) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            return again(given)
+
+    def same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+        if ours.shape != theirs.shape:
+            return False
+        try:
+            _assert_close(ours, theirs, tolerance)
+        except AssertionError:
+            return False
+        return True
+
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", TracerWarning)
+        found = frozen_by_shapes(function, traced, inputs, trace_again, run, same)
+    if found:
+        told = "\n".join(_indented(str(f)) for f in found)
+        raise TracingCheckError(None, None, f"The trace does not hold for other sizes:\n{told}", found)
+
+
+def _assert_close(ours: torch.Tensor, theirs: torch.Tensor, tolerance: float) -> None:
+    absolute = _tolerances(ours, theirs)
+    torch.testing.assert_close(_comparable(ours), _comparable(theirs), rtol=tolerance, atol=absolute, equal_nan=True)
 
 
 def _indented(text: str) -> str:
@@ -108,10 +159,7 @@ def _compare(
     all_equal = True
     for i, (ours, theirs) in enumerate(zip(found, wanted, strict=False)):
         try:
-            absolute = _tolerances(ours, theirs)
-            torch.testing.assert_close(
-                _comparable(ours), _comparable(theirs), rtol=tolerance, atol=absolute, equal_nan=True
-            )
+            _assert_close(ours, theirs, tolerance)
         except AssertionError as error:
             if all_equal:
                 _warn_of_randomness(_graph_of(traced))
@@ -173,9 +221,7 @@ class _Difference:
     """What two traces of one function differ in."""
 
     def __init__(self, first: Any, second: Any) -> None:
-        self._graphs = [_graph_of(traced).copy() for traced in (first, second)]
-        for graph in self._graphs:
-            run_passes(graph, "inline,canonicalize")
+        self._graphs = [inlined(_graph_of(traced)) for traced in (first, second)]
 
     def of_graphs(self) -> str | None:
         """The lines that differ, None where all are equal."""
@@ -185,12 +231,13 @@ class _Difference:
         lines = difflib.ndiff(first.splitlines(), second.splitlines())
         return "\n".join(["Graph diff:", *(f"\t{line}" for line in lines), *self._first_place()])
 
+    def first(self) -> Finding | None:
+        """The first node in which they differ, None where there is none."""
+        return first_difference(self._graphs[0], self._graphs[1])
+
     def _first_place(self) -> list[str]:
-        for one, other in zip(*(graph.nodes for graph in self._graphs), strict=False):
-            if one.kind != other.kind or [v.name for v in one.inputs] != [v.name for v in other.inputs]:
-                places = [node.range.location() for node in (one, other) if node.range is not None]
-                return [f"First diverging operator: {one.kind} and {other.kind}", *places]
-        return []
+        finding = self.first()
+        return [] if finding is None else [f"First diverging operator: {finding.operator}", str(finding)]
 
     def of_constants(self) -> str | None:
         """The first pair of constants with different tensors, None where there is none."""
@@ -215,4 +262,5 @@ class _Difference:
         """
         graphs, constants = self.of_graphs(), self.of_constants()
         if graphs or constants:
-            raise TracingCheckError(graphs, constants)
+            finding = self.first()
+            raise TracingCheckError(graphs, constants, findings=[] if finding is None else [finding])

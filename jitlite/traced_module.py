@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
 
 from jitlite import compiler
-from jitlite.frozen_module import FrozenModule, define
+from jitlite.frontend.module_types import methods_to_compile
+from jitlite.frontend.trace_backend import Mutation
+from jitlite.frozen_module import FrozenModule, define, frozen_function, retype_graph, retyped
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType
@@ -24,7 +26,15 @@ Path = tuple[str, ...]
 
 
 class TracedFunction(ScriptFunction):
-    """A function that was recorded. Its source is its graph."""
+    """A function that was recorded. Its source is its graph.
+
+    Attributes:
+        mutations: what a call writes, of a trace at the dispatcher.
+        gradient_names: what the gradients are of, of a trace of the backward pass.
+    """
+
+    mutations: Sequence[Mutation] = ()
+    gradient_names: Sequence[str] = ()
 
     def __init__(self, function: Function, python_function: Callable[..., Any]) -> None:
         super().__init__(compiler.Program(), function)
@@ -56,9 +66,21 @@ class TracedModule(FrozenModule):
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise pickle.PicklingError("a traced module cannot be pickled: pickle the module that was traced")
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("Trace submodules cannot be called.")
+
 
 class TopLevelTracedModule(TracedModule):
-    """A traced module that can be called; its submodules have no methods of their own."""
+    """A traced module that can be called; its submodules have the methods that it calls.
+
+    Attributes:
+        mutations, gradient_names: as those of `TracedFunction`.
+    """
+
+    mutations: Sequence[Mutation] = ()
+    gradient_names: Sequence[str] = ()
+
+    __call__ = torch.nn.Module.__call__
 
 
 def traced_type(module: torch.nn.Module, known: dict[int, ClassType]) -> ClassType:
@@ -85,6 +107,33 @@ def traced_type(module: torch.nn.Module, known: dict[int, ClassType]) -> ClassTy
             made.attributes[name] = traced_type(submodule, known)
     define(module, made)
     return made
+
+
+def add_exported(module: torch.nn.Module, types: dict[int, ClassType]) -> None:
+    """Compile the methods marked with `export`, of the module and its submodules, for their types.
+
+    Raises:
+        CompileError: where one of them is not TorchScript.
+    """
+    marked = [(inner, names) for inner in module.modules() if (names := _exported(inner)) and id(inner) in types]
+    program = compiler.Program()
+    with compiler.compiling():
+        for inner, names in marked:
+            definition = program.module_types.type_of(inner).definition
+            for name in names:
+                program.ready(definition.method(name))
+    found = {program.module_types.type_of(m): types[id(m)] for m in module.modules() if marked and id(m) in types}
+    for scripted, owner in found.items():
+        for name, t in scripted.attributes.items():
+            owner.attributes.setdefault(name, retyped(t, found))
+        for method in [m for m in scripted.methods.values() if m.is_compiled and m.name not in owner.methods]:
+            graph = method.graph.copy()
+            retype_graph(graph, found)
+            frozen_function(method, graph, owner, found)
+
+
+def _exported(module: torch.nn.Module) -> list[str]:
+    return [] if isinstance(module, ScriptModule) else [n for n in methods_to_compile(module) if n != "forward"]
 
 
 def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -127,7 +176,7 @@ def traced_copy(module: torch.nn.Module, types: dict[int, ClassType], made: dict
         elif name.startswith("_") and isinstance(value, dict | set):
             state[name] = copy.copy(value)
     for kind in ("_parameters", "_buffers", "_modules"):
-        state[kind] = {name: value for name, value in state[kind].items() if value is not None}
+        state[kind] = {n: value for n, value in state[kind].items() if value is not None or n in known.attributes}
     vars(result).update(state)
     for name, submodule in module._modules.items():
         if submodule is not None:
@@ -145,7 +194,9 @@ _NN_MODULE = frozenset(vars(torch.nn.Module()))
 
 
 def finish_module(module: TracedModule) -> None:
-    """Let the module find its methods, when they have been recorded."""
-    known: ClassType = vars(module)[CLASS_TYPE]
-    known.definition.entry_points = list(known.methods)
-    put_first(module, known.methods)
+    """Let the module and its submodules find their methods, when they have been recorded."""
+    for inner in module.modules():
+        if isinstance(inner, TracedModule):
+            known: ClassType = vars(inner)[CLASS_TYPE]
+            known.definition.entry_points = list(known.methods)
+            put_first(inner, known.methods)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
+from jitlite.dispatch_tracing import DispatcherOptions, trace_dispatched, trace_methods
+from jitlite.frontend.casting_blocks import autocast
 from jitlite.frontend.trace import Tracer
 from jitlite.frontend.trace_mode import recording
 from jitlite.frontend.trace_warnings import TracerWarning
@@ -21,18 +24,21 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.passes.registry import run as run_passes
 from jitlite.script_function import ScriptFunction
 from jitlite.script_module import ScriptModule
-from jitlite.trace_checks import TracingCheckError, check_trace_of, copied
+from jitlite.trace_checks import TracingCheckError, check_shapes_of, check_trace_of, copied
 from jitlite.traced_module import (
     TopLevelTracedModule,
     TracedFunction,
     TracedModule,
+    add_exported,
     finish_module,
     paths,
     traced_copy,
     traced_type,
 )
 
-__all__ = ["TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "trace", "trace_module"]
+__all__ = [
+    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "autocast", "trace", "trace_module",
+]  # fmt: skip
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 
@@ -50,6 +56,9 @@ def trace(
     _compilation_unit: object = None,
     example_kwarg_inputs: Mapping[str, Any] | None = None,
     _store_inputs: object = True,
+    check_shapes: bool = False,
+    level: str = "python",
+    **options: Any,
 ) -> Any:
     """Record what a function or module does with example inputs: a function or module that does it with any inputs.
 
@@ -72,11 +81,15 @@ def trace(
         _force_outplace: record operators that write their argument as those that give a new tensor. Views of the
             argument then do not change with it.
         example_kwarg_inputs: arguments by keyword, in the place of `example_inputs`.
+        check_shapes: try other sizes of the dimensions of the inputs, too, and say what the trace has frozen.
+        level: "python" records the operators that Python calls; "dispatcher" those that reach the dispatcher, below
+            autograd, for inputs like the examples only.
+        options: of traces at the dispatcher; see `DispatcherOptions`.
 
     Raises:
         RuntimeError: where an input or result is of no type that can be traced, or a tensor that requires grad would be
             a constant.
-        TracingCheckError: where a second trace gives another graph.
+        TracingCheckError: where a second trace gives another graph, or the trace does not hold for other sizes.
         NameError: where `example_kwarg_inputs` names no parameter.
     """
     if isinstance(func, ScriptModule):
@@ -85,6 +98,9 @@ def trace(
             stacklevel=2,
         )
         return func
+    if _is_dispatched(level, options):
+        check = check_trace, check_tolerance
+        return trace_dispatched(func, example_inputs, example_kwarg_inputs, check, options)
     by_keyword = example_kwarg_inputs is not None
     if example_inputs is None:
         if not isinstance(example_kwarg_inputs, Mapping):
@@ -96,17 +112,23 @@ def trace(
         checks = None if check_inputs is None else [{"forward": inputs} for inputs in check_inputs]
         return trace_module(
             module, {"forward": example_inputs}, None, check_trace, checks, check_tolerance, strict, _force_outplace,
-            _module_class, _compilation_unit, by_keyword,
+            _module_class, _compilation_unit, by_keyword, check_shapes=check_shapes,
         )  # fmt: skip
     if isinstance(owner, torch.nn.Module):
         raise AttributeError("trace doesn't support compiling individual module's functions.\nPlease use trace_module")
     inputs = example_inputs if by_keyword else _as_tuple(example_inputs)
     made = _trace_function(func, inputs, strict, _force_outplace)
+
+    def again(copies: Inputs) -> TracedFunction:
+        return _trace_function(func, copies, strict, _force_outplace)
+
     if check_trace:
-        given = [inputs] if check_inputs is None else [i if by_keyword else _as_tuple(i) for i in check_inputs]
-        for arguments in given:
-            again = lambda copies: _trace_function(func, copies, strict, _force_outplace)  # noqa: E731
+        for arguments in (
+            [inputs] if check_inputs is None else [i if by_keyword else _as_tuple(i) for i in check_inputs]
+        ):
             check_trace_of(func, made, arguments, again, check_tolerance)
+    if check_shapes:
+        check_shapes_of(func, made, inputs, again, check_tolerance)
     return made
 
 
@@ -123,6 +145,9 @@ def trace_module(
     _compilation_unit: object = None,
     example_inputs_is_kwarg: bool = False,
     _store_inputs: object = True,
+    check_shapes: bool = False,
+    level: str = "python",
+    **options: Any,
 ) -> Any:
     """Trace several methods of a module: a module with these methods, sharing the state.
 
@@ -130,6 +155,7 @@ def trace_module(
         inputs: the example inputs by the name of the method; see `trace`. `forward` is traced with the hooks of the
             module.
         example_inputs_is_kwarg: the inputs of each method are dicts of arguments by keyword.
+        check_shapes, level, options: as in `trace`.
 
     Raises:
         AttributeError: where `mod` is no module or `inputs` no dict.
@@ -140,31 +166,28 @@ def trace_module(
         raise AttributeError("expected torch.nn.Module as the first argument")
     if not isinstance(inputs, dict):
         raise AttributeError("expected a dictionary of (method_name, input) pairs")
+    if _is_dispatched(level, options):
+        given = {n: ((), i) if example_inputs_is_kwarg else (_as_tuple(i), {}) for n, i in inputs.items()}
+        return trace_methods(mod, given, DispatcherOptions(**options))
     made = _trace_methods(mod, inputs, strict, _force_outplace, example_inputs_is_kwarg)
-    if check_trace:
-        for given in [inputs] if check_inputs is None else check_inputs:
-            for name in inputs:
-                _check_method(mod, made, name, given, check_tolerance, strict, _force_outplace, example_inputs_is_kwarg)
+    by_keyword = example_inputs_is_kwarg
+    for name in inputs:
+        again = partial(_again, mod, name, strict, _force_outplace, by_keyword)
+        function = mod if name == "forward" else getattr(mod, name)
+        method = made._script_method(name)
+        if check_trace:
+            for other in [inputs] if check_inputs is None else check_inputs:
+                arguments = other[name] if by_keyword else _as_tuple(other[name])
+                check_trace_of(function, method, arguments, again, check_tolerance)
+        if check_shapes:
+            arguments = inputs[name] if by_keyword else _as_tuple(inputs[name])
+            check_shapes_of(function, method, arguments, again, check_tolerance)
     return made
 
 
-def _check_method(
-    module: torch.nn.Module,
-    made: Any,
-    name: str,
-    inputs: Mapping[str, Any],
-    tolerance: float,
-    strict: bool,
-    out_of_place: bool,
-    by_keyword: bool,
-) -> None:
-    def again(copies: Any) -> Any:
-        traced = _trace_methods(module, {name: copies}, strict, out_of_place, by_keyword)
-        return traced._script_method(name)
-
-    function = module if name == "forward" else getattr(module, name)
-    arguments = inputs[name] if by_keyword else _as_tuple(inputs[name])
-    check_trace_of(function, made._script_method(name), arguments, again, tolerance)
+def _again(module: torch.nn.Module, name: str, strict: bool, out_of_place: bool, by_keyword: bool, copies: Any) -> Any:
+    """Another trace of one method."""
+    return _trace_methods(module, {name: copies}, strict, out_of_place, by_keyword)._script_method(name)
 
 
 def trace_graph(
@@ -194,10 +217,19 @@ def trace_graph(
         result = f(*given, **(kwargs or {}))
     tracer.finish(result)
     _drop_unused(tracer.graph)
+    run_passes(tracer.graph, "normalize_ops,dce")
     return (tracer.graph, result, before) if return_inputs else (tracer.graph, result)
 
 
 # -- making them
+
+
+def _is_dispatched(level: str, options: Mapping[str, Any]) -> bool:
+    if level not in ("python", "dispatcher"):
+        raise ValueError(f"level is 'python' or 'dispatcher', not {level!r}")
+    if options and level == "python":
+        raise TypeError(f"{next(iter(options))} is an option of traces with level='dispatcher'")
+    return level == "dispatcher"
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:
@@ -217,6 +249,7 @@ def _trace_methods(
 ) -> Any:
     types: dict[int, ClassType] = {}
     owner = traced_type(module, types)
+    add_exported(module, types)
     made = traced_copy(module, types, {})
     tensors, modules = paths(module)
     for name, given in inputs.items():
@@ -264,6 +297,8 @@ def _record(
         result = func(*args, **kwargs)
     returned = tracer.finish(result)
     _drop_unused(tracer.graph)
+    for graph in [*tracer.make_methods(), tracer.graph]:
+        run_passes(graph, "normalize_ops,dce")
     first = [] if owner is None else [Argument("self", owner)]
     values = tracer.graph.inputs[len(first) :]
     formals = [Argument(n, value.type) for n, value in zip(names, values, strict=True)]
@@ -272,11 +307,10 @@ def _record(
 
 def _drop_unused(graph: Graph) -> None:
     """Remove what only told Python something, such as the sum in `if x.sum() > 0`. That it could raise is no reason."""
-    for node in reversed(list(graph.nodes)):
+    for node in reversed(list(graph.all_nodes())):
         silent = node.op is not None and node.op.effect is ops.Effect.PURE and node.kind not in _UPDATES_STATISTICS
         if silent and not any(output.has_uses for output in node.outputs):
             node.destroy()
-    run_passes(graph, "normalize_ops,dce")
 
 
 _UPDATES_STATISTICS = frozenset({"aten::batch_norm", "aten::instance_norm"})

@@ -6,8 +6,8 @@ place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -55,8 +55,13 @@ def _views_are_copies() -> Any:
     return patch.object(AliasDb, "_flow", only_control)
 
 
-def _visible_writes_are_dead() -> Any:
-    return patch.object(AliasDb, "writes_visibly", lambda self, node: False)
+@contextmanager
+def _visible_writes_are_dead() -> Iterator[None]:
+    with (
+        patch.object(AliasDb, "writes_visibly", lambda self, node: False),
+        patch.object(dce, "_writes_what_came_in", lambda graph, node, op: False),
+    ):
+        yield
 
 
 def _nothing_raises() -> Any:

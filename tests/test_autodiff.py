@@ -22,7 +22,7 @@ from gradients import (
 )
 
 from jitlite.ir import gradient_prims
-from jitlite.ir.ops import declared_ops
+from jitlite.ir.ops import declared_ops, lookup
 from jitlite.ir.parser import parse
 from jitlite.passes import autodiff, create_autodiff, registry
 from jitlite.passes.autodiff import differentiate
@@ -36,6 +36,12 @@ _SAMPLES = [(name, number) for name, cases in CASES.items() for number in range(
 def test_every_formula_has_a_case():
     with_gradient = {name.removeprefix("aten::") for name, rule in rules().items() if rule.inputs}
     assert with_gradient == set(CASES)
+
+
+def test_every_formula_is_that_of_an_operator():
+    for name in rules():
+        kind, _, overload = name.partition(".")
+        assert overload in {op.schema.overload for op in lookup(kind)}, name
 
 
 def test_every_operator_made_for_gradients_is_used():

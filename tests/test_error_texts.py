@@ -329,7 +329,7 @@ class Other(NamedTuple):
         ),
         (bare_tuple, Other(torch.ones(1)), "found type 'Other (aka NamedTuple(width))'"),
         (plain_object, torch.ones(1), "missing attribute depth"),
-        (heard, 3, "Class 'int' is not compatible with interface __torch__"),
+        (heard, 3, "its class 'int' is not compatible with interface __torch__"),
     ],
 )
 def test_refused_arguments(function, value, words):

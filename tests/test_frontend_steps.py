@@ -16,6 +16,7 @@ import pytest
 from jitlite.frontend import closures, exits, loops, normalize, ssa
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.vm import run
+from jitlite.ir import loop_forms
 from jitlite.ir import types as T
 from jitlite.ir.compare import canonical_text
 from jitlite.ir.graph import Graph
@@ -47,7 +48,7 @@ STEPS = {
     step.__name__: step
     for step in (
         ssa.to_ssa, ssa.add_control_flow_variables, ssa.replace_loop_exits, ssa.erase_variables,
-        loops.inline_loop_conditions, loops.canonicalize_modified_loops,
+        loops.inline_loop_conditions, loop_forms.canonicalize_modified_loops,
         exits.transform_exits, exits.wrap_with_bodies, exits.unwrap_with_bodies, exits.merge_consecutive_ifs,
         remove_exits, remove_loop_exits, drop_unused,
         closures.lift_closures, closures.inline_forked_closures, normalize.normalize_ops,
@@ -192,7 +193,7 @@ class Emitter:
         self.block(node, tree.orelse)
 
     def While(self, tree):
-        node = self.graph.insert("prim::Loop", [self.graph.insert_constant(loops.MAX_TRIP_COUNT)])
+        node = self.graph.insert("prim::Loop", [self.graph.insert_constant(loop_forms.MAX_TRIP_COUNT)])
         condition = node.add_block()
         with self.graph.inserting_at_end(condition):
             condition.add_output(self.expression(tree.test))
@@ -294,7 +295,7 @@ def test_random_programs_do_what_they_do_in_python(seed):
     graph = Emitter(ast.parse(source).body[0]).graph
     ssa.to_ssa(graph)
     verify(graph)
-    loops.canonicalize_modified_loops(graph)
+    loop_forms.canonicalize_modified_loops(graph)
     verify(graph)
     code = lower(graph)
     for numbers in ((0, 0, 0), (1, 3, 2), (3, 1, 0)):

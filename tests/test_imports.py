@@ -8,35 +8,44 @@ import re
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "jitlite"
-ROOMS = ("ir", "frontend", "passes", "interpreter")
+ROOMS = ("ir", "frontend", "passes", "interpreter", "native")
 BASE = {"source", "options"}
 TOOLS = {"literals", "terminal", "equality", "sample"}
 ALLOWED = {
     **dict.fromkeys(BASE | TOOLS, {"source"}),
     "ir": BASE | {"ir"},
-    **{room: BASE | {"ir", room} for room in ("frontend", "passes", "interpreter")},
+    **{room: BASE | {"ir", room} for room in ("frontend", "passes", "native")},
+    "interpreter": BASE | {"ir", "native", "interpreter"},
     "compiler": BASE | {"ir", "frontend", "passes"},
     "specialize": BASE | {"ir", "compiler", "passes"},
-    "plans": {"ir"},
+    "plans": {"ir", "native"},
     "differentiation": {"ir", "compiler", "passes", "interpreter", "plans"},
-    "executor": BASE | {"ir", "compiler", "passes", "interpreter", "specialize", "plans", "differentiation"},
+    "executor": BASE | {"ir", "compiler", "passes", "interpreter", "native", "specialize", "plans", "differentiation"},
     "script_function": BASE
-    | {"archive", "ir", "frontend", "compiler", "passes", "interpreter", "executor", "explain", "plans"},
+    | {"converters", "archive", "ir", "frontend", "compiler", "passes", "interpreter", "executor", "explain", "plans"},
     "executor_switches": {"options"},
-    "explain": BASE | {"ir", "passes", "interpreter", "executor", "specialize", "differentiation"},
+    "explain": BASE | {"ir", "passes", "interpreter", "native", "executor", "specialize", "differentiation"},
     "outcomes": BASE | {"equality"},
     "reduce": BASE | {"ir", "interpreter", "outcomes"},
     "bisection": BASE | {"ir", "passes", "interpreter", "executor", "script_function", "outcomes", "reduce"},
     "text": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
-    "module_handle": BASE | {"ir"},
+    "module_handle": BASE | {"ir", "frontend"},
+    "migration": {"migration"},
     "script_module": BASE
-    | {"archive", "ir", "frontend", "compiler", "interpreter", "script_function", "text", "module_handle"},
-    "frozen_module": BASE | {"ir", "frontend", "compiler", "passes", "script_function", "script_module"},
+    | {"converters", "archive", "ir", "frontend", "compiler", "interpreter"}
+    | {"script_function", "text", "module_handle"},
+    "frozen_module": BASE | {"archive", "ir", "frontend", "compiler", "passes", "script_function", "script_module"},
     "attribute_folding": BASE | {"ir", "passes"},
     "freezing": BASE | {"ir", "compiler", "passes", "script_module", "frozen_module", "attribute_folding"},
-    "traced_module": BASE | {"ir", "compiler", "frozen_module", "script_function", "script_module"},
-    "trace_checks": BASE | {"ir", "frontend", "passes"},
-    "tracing": BASE | {"ir", "frontend", "passes", "script_function", "script_module", "trace_checks", "traced_module"},
+    "traced_module": BASE | {"ir", "frontend", "compiler", "frozen_module", "script_function", "script_module"},
+    "trace_findings": BASE | {"ir", "passes"},
+    "trace_checks": BASE | {"ir", "frontend", "passes", "trace_findings"},
+    "dispatch_tracing": BASE | {"ir", "frontend", "passes", "trace_checks", "traced_module"},
+    "tracing": BASE
+    | {"ir", "frontend", "passes", "script_function", "script_module", "trace_checks", "traced_module"}
+    | {"dispatch_tracing"},
+    "fx_graphs": BASE | {"ir", "frontend", "compiler", "passes"},
+    "backend": BASE | {"ir", "frontend", "passes", "interpreter", "executor"},
     "script_containers": BASE | {"ir", "interpreter"},
     "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
     "archive": BASE
@@ -46,7 +55,10 @@ ALLOWED = {
     | {"archive"}
     | {"ir", "frontend", "compiler", "passes", "interpreter"}
     | {"script_function", "script_module", "script_containers", "concurrency", "text", "module_handle"},
-    "torch_graphs": BASE | {"ir", "passes", "script_function"},
+    "torch_types": BASE | {"ir"},
+    "torch_schemas": BASE | {"ir", "torch_types"},
+    "torch_graphs": BASE | {"ir", "passes", "script_function", "torch_types", "torch_schemas"},
+    "upgrade_names": {"ir", "archive"},
     "shape_names": BASE | {"ir", "passes", "torch_graphs"},
     "drop_in": BASE
     | {"archive", "api", "tracing", "executor", "plans", "script_function", "script_module", "concurrency", "freezing"},
@@ -54,14 +66,16 @@ ALLOWED = {
     "__init__": BASE
     | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"}
     | {"freezing", "tracing"}
-    | {"archive", "executor", "bisection", "plans"},
+    | {"archive", "converters", "executor", "bisection", "plans"},
     "testing": BASE
     | {"ir", "compiler", "passes", "script_function", "freezing", "module_handle"}
     | {"executor", "executor_switches", "plans", "frontend", "tracing"}
-    | {"api", "script_module", "torch_graphs", "shape_names"},
+    | {"api", "archive", "script_module", "torch_graphs", "torch_schemas", "shape_names", "upgrade_names"},
+    "converters": BASE | {"ir", "frontend", "compiler", "passes", "interpreter", "archive", "converters"},
     "cli": BASE
     | TOOLS
-    | {"ir", "passes", "api", "script_function", "executor", "explain", "bisection", "demo", "doctor", "__init__"},
+    | {"ir", "passes", "api", "script_function", "executor", "explain", "bisection", "demo", "doctor", "__init__"}
+    | {"cli", "archive", "converters", "migration"},
     "__main__": {"cli"},
 }
 FILES = sorted(PACKAGE.rglob("*.py"))

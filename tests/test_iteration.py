@@ -1,12 +1,14 @@
 """Loops over what changes meanwhile, and blocks left to Python: results are eager's."""
 
 import copy
-from typing import List
+from typing import Dict, List
 
 import pytest
 import torch
 
 import jitlite
+from jitlite import options
+from jitlite.outcomes import observe
 
 LIMIT = 5
 
@@ -127,3 +129,87 @@ def test_nesting_too_deep_is_an_error_of_the_program():
     chain = "".join(f"    if x == {i}:\n        return {i * 2}\n" for i in range(3000))
     with pytest.raises(jitlite.CompileError, match="nested too deeply"):
         jitlite.CompilationUnit(f"def f(x: int) -> int:\n{chain}    return -1\n").f(1)
+
+
+# -- dicts that change meanwhile
+
+
+def grow(d: Dict[int, int], key: int):
+    for k in d:
+        d[k + key] = 1
+    return d
+
+
+def shrink_items(d: Dict[int, int], key: int):
+    for k, v in d.items():
+        if k == key:
+            d.pop(k)
+    return d
+
+
+def grow_by_value(d: Dict[int, int], key: int):
+    for v in d.values():
+        d[v + 10 * key] = v
+    return d
+
+
+def own_key(d: Dict[int, int], key: int):
+    for k, v in d.items():
+        d[k] = v + key
+    return d
+
+
+def leave_at_once(d: Dict[int, int], key: int):
+    for k in d:
+        if k == key:
+            d.pop(k)
+            break
+    return d
+
+
+def through_an_alias(d: Dict[int, int], key: int):
+    e = [d][0]
+    for i, k in enumerate(d.keys()):
+        if i == key:
+            e.clear()
+    return d
+
+
+def _drop(d: Dict[int, int], key: int):
+    if key in d:
+        del d[key]
+
+
+def by_a_call(d: Dict[int, int], key: int):
+    for k in d:
+        _drop(d, key)
+    return d
+
+
+def of_a_list(d: Dict[int, int], key: int):
+    for k in list(d.keys()):
+        d[k + key] = 1
+    return d
+
+
+def with_another_dict(d: Dict[int, int], key: int):
+    e: Dict[int, int] = {}
+    for k in d:
+        e[k + key] = 1
+    return e
+
+
+@pytest.mark.parametrize("tier", options.TIERS)
+@pytest.mark.parametrize(
+    "f",
+    [grow, shrink_items, grow_by_value, own_key, leave_at_once, through_an_alias, by_a_call, of_a_list,
+     with_another_dict],
+    ids=lambda f: f.__name__,
+)  # fmt: skip
+def test_a_dict_that_changes_its_size_while_it_is_gone_through(f, tier):
+    with options.override(tier=tier):
+        scripted = jitlite.script(f)
+        for key in (0, 1, 2, 9):
+            for given in ({}, {1: 1}, {1: 1, 2: 2}, {0: 0, 1: 1, 2: 2}):
+                ours, theirs = dict(given), dict(given)
+                assert observe(scripted, [ours, key]).told == observe(f, [theirs, key]).told, (key, given)

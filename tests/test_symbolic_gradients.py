@@ -51,9 +51,10 @@ def nodes_of(result: Tensor) -> list[str]:
 
 
 def test_it_is_off_unless_asked_for():
-    scripted = jitlite.script(gate)
-    assert KIND not in str(scripted.graph_for(*arguments()))
-    assert len(nodes_of(scripted(*arguments()))) > 1
+    with options.override(symbolic_gradients=options.Options().symbolic_gradients):  # the environment may ask for it
+        scripted = jitlite.script(gate)
+        assert KIND not in str(scripted.graph_for(*arguments()))
+        assert len(nodes_of(scripted(*arguments()))) > 1
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -50,3 +50,63 @@ def test_errors_under_the_names_of_torch():
 
     with pytest.raises(testing.TORCH_NAMES["torch.jit.frontend.UnsupportedNodeError"]):
         jitlite.script(generator)
+
+
+# -- schemas and graphs under torch's names
+
+
+def read(text):
+    return testing.TORCH_NAMES["torch._C.parse_schema"](text)
+
+
+@pytest.mark.parametrize(
+    "old, new, compatible",
+    [
+        ("f(int a) -> int", "f(int a, int b=1) -> int", True),
+        ("f(int a) -> int", "f(int a, int b) -> int", False),
+        ("f(int a) -> int", "f(int? a) -> int", True),
+        ("f(int? a) -> int", "f(int a) -> int", False),
+        ("f(int a) -> int?", "f(int a) -> int", True),
+        ("f(*, int a) -> int", "f(int a) -> int", True),
+        ("f(int a) -> int", "f(*, int a) -> int", False),
+        ("f(int a=1) -> int", "f(int a=2) -> int", False),
+        ("f(int a) -> int", "g(int a) -> int", False),
+        ("f(*, Tensor(a!) out) -> ()", "f(*, int b=1, Tensor(a!) out) -> ()", True),
+    ],
+)
+def test_schemas_that_take_over(old, new, compatible):
+    assert read(new).is_backward_compatible_with(read(old)) is compatible
+
+
+@pytest.mark.parametrize(
+    "old, new, reason",
+    [
+        ("f(int a, int b=1) -> int", "f(int a) -> int", ""),
+        ("f(int a) -> int", "f(int a, int b=1) -> int", ""),
+        ("f(int a) -> int", "f(int a, int b) -> int", "did not provide a default value"),
+        ("f(int a) -> int", "f(int a, int[2] b=1) -> int", "container type as its default value"),
+        ("f(int a=1) -> int", "f(int a=2) -> int", "'a' is not forward compatible"),
+        ("f(int a) -> int", "f(int? a) -> int", "'a' is not forward compatible"),
+        ("f(int a) -> int", "f(int a, *, Tensor(a!) out) -> int", "same number of out arguments"),
+    ],
+)
+def test_schemas_that_can_be_sent_back(old, new, reason):
+    fits, told = read(new).check_forward_compatible_with(read(old))
+    assert fits is not bool(reason)
+    assert reason in told
+
+
+def test_arguments_of_schemas():
+    schema = read("f(Tensor self, SymInt n, *, Tensor(a!)[] out) -> ()")
+    assert [a.is_out for a in schema.arguments] == [False, False, True]
+    assert schema.arguments[2].alias_info.is_write
+    assert (schema.arguments[1].type.str(), schema.arguments[1].real_type.str()) == ("int", "SymInt")
+    with pytest.raises(RuntimeError, match="vararg"):
+        read("f(int a=1, ...) -> int")
+
+
+def test_module_types_are_equal_where_modules_look_the_same():
+    one, two, other = (jitlite.script(torch.nn.Linear(3, 2))._c._type() for _ in range(3))
+    assert one == two == other
+    assert one != jitlite.script(torch.nn.ReLU())._c._type()
+    assert jitlite.trace(torch.nn.ReLU(), torch.ones(1))._c._type() != jitlite.script(torch.nn.ReLU())._c._type()

@@ -331,13 +331,25 @@ def test_autograd_functions_keep_their_backward():
     assert x.grad.tolist() == [10.0] * 3
 
 
-def test_autocast_is_warned_of():
+def test_autocast_is_recorded():
     def function(x):
         with torch.autocast("cpu", torch.bfloat16):
-            return x @ x
+            y = x @ x
+            with torch.autocast("cpu", enabled=False), torch.no_grad():
+                z = x @ x
+        return y, z, x @ x
 
-    with pytest.warns(jitlite.TracerWarning, match="autocast"):
-        jitlite.trace(function, torch.ones(2, 2), check_trace=False)
+    traced = jitlite.trace(function, torch.ones(2, 2))
+    results = traced(torch.ones(2, 2, requires_grad=True))
+    assert [r.dtype for r in results] == [torch.bfloat16, torch.float32, torch.float32]
+    assert [r.requires_grad for r in results] == [True, False, True]
+
+
+def test_autocast_of_the_caller_is_the_callers():
+    with torch.autocast("cpu", torch.bfloat16):
+        traced = jitlite.trace(lambda x: x @ x, torch.ones(2, 2))
+        assert traced(torch.ones(2, 2)).dtype is torch.bfloat16
+    assert traced(torch.ones(2, 2)).dtype is torch.float32
 
 
 def test_ranges_are_the_users_lines():

@@ -7,7 +7,9 @@ file; the total of what is read is bounded by the size of the file, and so is wh
 from __future__ import annotations
 
 import io
+import mmap
 import os
+import struct
 import zipfile
 from typing import Any, BinaryIO
 
@@ -21,7 +23,16 @@ _RATIO = 64
 _LARGEST_TEXT = 64 * _MIB
 """No member that is not tensor data is larger."""
 _CHUNK = 1 * _MIB
+_LARGEST_DIRECTORY = 24 * _MIB
+"""The list of members, which takes many times its size once it is read."""
+_END = b"PK\x05\x06"
+_END_64 = b"PK\x06\x06"
+_TAIL = 65557 + 76
+"""The last bytes of a file, among which its end records are."""
 _EXTRA = "extra/"
+_HEADER = 30
+"""Bytes before the name in the header of a member."""
+_ENCRYPTED = 1
 
 
 class ArchiveReader:
@@ -37,6 +48,7 @@ class ArchiveReader:
 
     def __init__(self, file: Any) -> None:
         self._file, self._owned = _opened(file)
+        self._map: memoryview | None = None
         try:
             self.size = self._file.seek(0, os.SEEK_END)
             self._left = 2 * self.size + _LARGEST_TEXT
@@ -61,6 +73,8 @@ class ArchiveReader:
     def _directory(self) -> zipfile.ZipFile:
         self._file.seek(0)
         head = self._file.read(16)
+        if _directory_size(self._file, self.size) > _LARGEST_DIRECTORY:
+            raise ArchiveError("the file has more members than any archive of a program would have")
         try:
             return zipfile.ZipFile(self._file)
         except Exception as error:
@@ -129,6 +143,31 @@ class ArchiveReader:
             raise ArchiveError(f"expected {len(buffer)} bytes, found {info.file_size}", name)
         self._checked_size(name, info)
         self._fill(name, info, buffer)
+
+    def mapped(self, name: str, alignment: int) -> memoryview | None:
+        """A member as memory that lies in the file: it is read when it is used, and writing to it changes the memory
+        only. None where it is compressed, or does not begin at a multiple of `alignment`.
+
+        Raises:
+            ArchiveError: there is no such member, or the file does not hold all of it.
+        """
+        info = self._info(name)
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED or not info.file_size:
+            return None
+        size = self._checked_size(name, info)
+        self._file.seek(info.header_offset)
+        head = self._file.read(_HEADER)
+        if len(head) < _HEADER or head[:4] != b"PK\x03\x04":
+            raise ArchiveError("its header is damaged", name)
+        name_length, extra_length = struct.unpack("<HH", head[-4:])
+        start = info.header_offset + _HEADER + name_length + extra_length
+        if start + size > self.size:
+            raise ArchiveError("the file ends before it", name)
+        if start % alignment:
+            return None
+        if self._map is None:
+            self._map = memoryview(mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_COPY))
+        return self._map[start : start + size]
 
     def _checked_size(self, name: str, info: zipfile.ZipInfo) -> int:
         """The size of a member, which the file can really hold, as far as that can be told before it is read."""
@@ -200,6 +239,19 @@ def _opened(file: Any) -> tuple[BinaryIO, bool]:
         if not isinstance(content, bytes):
             raise TypeError("load needs a file that is open for reading bytes: open it with 'rb'") from None
         return io.BytesIO(content), True
+
+
+def _directory_size(file: BinaryIO, size: int) -> int:
+    """The bytes that the list of members is said to have; 0 where there is no end record."""
+    file.seek(max(size - _TAIL, 0))
+    tail = file.read()
+    end, large = tail.rfind(_END), tail.rfind(_END_64)
+    if end < 0 or len(tail) < end + 16:
+        return 0
+    found: int = struct.unpack_from("<I", tail, end + 12)[0]
+    if 0 <= large <= len(tail) - 48:
+        found = max(found if found != 0xFFFFFFFF else 0, struct.unpack_from("<Q", tail, large + 40)[0])
+    return found if found != 0xFFFFFFFF else 0
 
 
 _HEADS: tuple[tuple[bytes, int, str, str | None], ...] = (

@@ -10,6 +10,11 @@ from typing import Any
 
 import torch
 
+from jitlite.ir import types as T
+from jitlite.ir.ops import int_coded
+from jitlite.ir.schema import parse_schema
+from jitlite.ir.types import ClassType
+
 _EXIT = """\
   def __exit__(self: {name},
     exc_type: Any,
@@ -83,6 +88,28 @@ _AUTOCAST = (
 """
 )
 
+_AUTOCAST_OF_DEVICE = (
+    """\
+  _enabled : bool
+  device : str
+  fast_dtype : int
+  def __enter__(self: {{name}}) -> {{name}}:
+    return self
+"""
+    + _EXIT.replace("{name}", "{{name}}")
+    + """\
+    return None
+  def __init__(self: {{name}},
+    enabled: bool=True,
+    dtype: int={dtype},
+    cache_enabled: bool=True) -> NoneType:
+    self._enabled = enabled
+    self.device = "{device}"
+    self.fast_dtype = dtype
+    return None
+"""
+)
+
 _RECORD_FUNCTION = (
     """\
   name : str
@@ -129,15 +156,67 @@ BODIES: Mapping[Any, str] = {
     torch.enable_grad: _GRAD_MODE.format(mode="True"),
     torch.set_grad_enabled: _SET_GRAD_ENABLED,
     torch.autocast: _AUTOCAST,
+    torch.cuda.amp.autocast: _AUTOCAST_OF_DEVICE.format(device="cuda", dtype=5),
+    torch.cpu.amp.autocast_mode.autocast: _AUTOCAST_OF_DEVICE.format(device="cpu", dtype=15),
     torch.autograd.profiler.record_function: _RECORD_FUNCTION,
     torch._C.DisableTorchFunctionSubclass: _NOTHING,
     torch._C.DisableTorchFunction: _NOTHING,
 }
 """The body of the declaration of each class; `{name}` is the name that it has in the archive."""
 
+
+class _Autocast(torch.autocast):
+    """`torch.autocast` for programs from archives, in which dtypes are numbers."""
+
+    def __init__(self, device_type: str, dtype: Any, enabled: bool, cache_enabled: bool | None) -> None:
+        super().__init__(device_type, int_coded(T.SCALAR_TYPE, dtype), enabled, cache_enabled)  # type: ignore[arg-type]
+
+
+class _AutocastOfDevice(_Autocast):
+    """The classes for one device, which are older."""
+
+    device_type = "cuda"
+
+    def __init__(self, enabled: bool, dtype: Any, cache_enabled: bool) -> None:
+        super().__init__(self.device_type, dtype, enabled, cache_enabled)
+
+
+class _AutocastOnCpu(_AutocastOfDevice):
+    device_type = "cpu"
+
+
+_LOADED: dict[type, tuple[type, str]] = {
+    torch.autocast: (_Autocast, "str device_type, int? dtype=None, bool enabled=True, bool? cache_enabled=None"),
+    torch.cuda.amp.autocast: (_AutocastOfDevice, "bool enabled=True, int dtype=5, bool cache_enabled=True"),
+    torch.cpu.amp.autocast_mode.autocast: (_AutocastOnCpu, "bool enabled=True, int dtype=15, bool cache_enabled=True"),
+}
+"""Classes whose declaration in an archive does not say what they do, what is used for them, and its parameters."""
+_BY_QUALIFIED_NAME = {f"__torch__.{cls.__module__}.{cls.__name__}": cls for cls in _LOADED}
+_DECLARED_AS = {used: cls for cls, (used, _) in _LOADED.items()}
+
+
+def loaded_context(name: str) -> ClassType | None:
+    """The type of a class for `with` of which an archive has the name only, in effect; None for other names."""
+    cls = _BY_QUALIFIED_NAME.get(name)
+    if cls is None:
+        return None
+    used, parameters = _LOADED[cls]
+    made = ClassType.new(name, used)
+    made.methods["__init__"] = parse_schema(f"__init__(Any self, {parameters}) -> NoneType")
+    return made
+
+
+_BY_NAME: Mapping[str, str] = {"torch.jit.strict_fusion": _NOTHING}
+"""The same for classes that are known by name only."""
+
+
+def body_of(cls: Any) -> str | None:
+    """The body of the declaration of a class, None for one that is not torch's."""
+    known = BODIES.get(_DECLARED_AS.get(cls, cls)) if isinstance(cls, type) else None
+    return known or _BY_NAME.get(f"{getattr(cls, '__module__', '')}.{getattr(cls, '__qualname__', '')}")
+
+
 REFUSED: Mapping[Any, str] = {
     torch.inference_mode: "use torch.no_grad()",
-    torch.cuda.amp.autocast: "use torch.autocast('cuda')",
-    torch.cpu.amp.autocast_mode.autocast: "use torch.autocast('cpu')",
 }
 """Classes that TorchScript has no equal of, and what to use instead."""

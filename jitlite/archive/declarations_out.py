@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jitlite.archive.context_classes import BODIES
+from jitlite.archive.context_classes import body_of
 from jitlite.archive.source_out import SourceFile
 from jitlite.archive.type_names import BOUND_CLASSES, is_identifier
 from jitlite.frontend.classes import ScriptClass
@@ -80,13 +80,14 @@ def _slot_group(type: ClassType, name: str, t: Type) -> int:
 
 def methods(type: ClassType) -> list[Function]:
     """The methods of a class that are compiled or can be, in torch's order: what gets and sets properties first."""
-    found = []
-    for method in list(type.methods.values()):
-        if not method.is_compiled:
-            with suppress(CompileError):  # nothing that is compiled reaches it, or that would have failed
-                method.ensure_compiled()
-        if method.is_compiled:
-            found.append(method)
+    tried = 0
+    while tried < len(type.methods):  # compiling one may add others
+        for method in list(type.methods.values())[tried:]:
+            tried += 1
+            if not method.is_compiled:
+                with suppress(CompileError):  # nothing that is compiled reaches it, or that would have failed
+                    method.ensure_compiled()
+    found = [method for method in type.methods.values() if method.is_compiled]
     accessors = {name for pair in type.properties.values() for name in pair}
     if type.definition.__class__ in (ModuleDefinition, ScriptClass):  # others have the order of their text
         found.sort(key=lambda m: (m.name not in accessors, "" if type.is_module else m.name))
@@ -110,8 +111,9 @@ def _class(file: SourceFile, type: ClassType) -> None:
     if name.startswith(BOUND_CLASSES):
         return
     head = f"class {name.rpartition('.')[2]}{'(Module)' if type.is_module else ''}:\n"
-    if type.definition is None and type.python_class in BODIES:
-        file.lines.write(None, head, BODIES[type.python_class].format(name=name))
+    body = body_of(type.python_class) if type.definition is None else None
+    if body is not None:
+        file.lines.write(None, head, body.format(name=name))
         return
     lines = [] if not type.is_module else _module_lines(type)
     for number, (attribute, t) in enumerate(slots(type).items()):

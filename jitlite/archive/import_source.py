@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.context_classes import loaded_context
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.source_text import CodeFile
 from jitlite.archive.upgraders import replacements, upgraded
@@ -179,6 +180,10 @@ class Importer:
             return known
         if name.startswith(CUSTOM):
             return ClassType.of(name)
+        context = loaded_context(name)
+        if context is not None:
+            self.types[name] = context
+            return context
         file, node = self._definition(name)
         if file is None or not isinstance(node, ast.ClassDef):
             return None

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
+import re
 from collections.abc import Collection
 from typing import Any
 
 import torch
 
-from jitlite import compiler
+from jitlite import compiler, options
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.import_source import Importer
+from jitlite.archive.lite import load_lite
 from jitlite.archive.loaded_module import readers
 from jitlite.archive.objects import Objects
 from jitlite.archive.tensors import Storages
@@ -28,6 +31,7 @@ def load(
     _restore_shapes: bool = False,
     *,
     allow: Collection[str] = (),
+    mmap: bool = False,
 ) -> Any:
     """Read a module that `torch.jit.save` or jitlite has written.
 
@@ -43,6 +47,9 @@ def load(
         _restore_shapes: not used; kept for callers of torch.jit.load.
         allow: operators such as `torchvision::nms`, or whole libraries such as `torchvision`, that the program may use
             all the same.
+        mmap: large tensors lie in the file itself, which `f` is to be the path of, and are read when they are used.
+            Writing to them does not change the file. The file must not be changed or cut while they are in use (a new
+            file may take its place), and damage of their data goes unnoticed.
 
     Raises:
         ArchiveError: the file is no TorchScript archive, or damaged, or newer; the error says what to do.
@@ -50,10 +57,17 @@ def load(
         OSError: it cannot be opened.
     """
     device = _device(map_location)
+    if isinstance(allow, str):
+        raise TypeError("allow takes a list of names")
+    if mmap and not isinstance(f, str | os.PathLike):
+        raise ValueError("mmap=True needs the path of the file")
     with ArchiveReader(f) as reader, compiler.compiling():
-        version = _version(reader)
-        _check_kind(reader)
-        made = _Loading(reader, version, device, allow).root()
+        version = version_of(reader)
+        if is_lite(reader):
+            made: Any = load_lite(reader, version, device, allow, mapped=mmap)
+        else:
+            check_kind(reader)
+            made = _Loading(reader, version, device, allow, mmap).root()
         if _extra_files is not None:
             _read_extra(reader, _extra_files)
         return made
@@ -74,14 +88,13 @@ class _Loading:
     """One archive being read."""
 
     def __init__(
-        self, reader: ArchiveReader, version: int, device: torch.device | None, allow: Collection[str]
+        self, reader: ArchiveReader, version: int, device: torch.device | None, allow: Collection[str], mapped: bool
     ) -> None:
-        if isinstance(allow, str):
-            raise TypeError("allow takes a list of names")
         self.reader = reader
+        self.mapped = mapped
         self.device = device
         self.allow = allow
-        self.importer = Importer(_code(reader), version, self.constant, allow)
+        self.importer = Importer(code_of(reader), version, self.constant, allow)
         self._constants: tuple[Any, ...] | None = None
 
     def root(self) -> Any:
@@ -93,7 +106,7 @@ class _Loading:
 
     def _unpickled(self, name: str) -> Any:
         member = f"{name}.pkl"
-        storages = Storages(self.reader, name, self.device)
+        storages = Storages(self.reader, name, self.device, mapped=self.mapped)
         return Objects(lambda: self.importer, storages, member, self.allow).load(self.reader.read(member))
 
     def constants(self) -> tuple[Any, ...]:
@@ -118,8 +131,17 @@ class _Loading:
         return known[number]
 
 
-def _code(reader: ArchiveReader) -> dict[str, bytes]:
-    """The files of code and their tables of places. They are read at once, since methods are compiled later."""
+_WORD_BYTES, _LINE_BYTES = 450, 1000
+"""About what a word and a statement take."""
+_WORD = re.compile(rb"[\w\x80-\xff]+|[^\w\s\x80-\xff]", re.ASCII)
+
+
+def code_of(reader: ArchiveReader) -> dict[str, bytes]:
+    """The files of code and their tables of places. They are read at once, since methods are compiled later.
+
+    Raises:
+        ArchiveError: a file is damaged, or all would take far more memory than the archive has bytes.
+    """
     found = {}
     for name in reader.names():
         if name.startswith("code/") and name.endswith((".py", ".debug_pkl")):
@@ -128,16 +150,38 @@ def _code(reader: ArchiveReader) -> dict[str, bytes]:
             except ArchiveError:
                 if name.endswith(".py"):  # a damaged table only costs the places that it would have told
                     raise
+    _check_size(found, options.current().archive_code_memory + 3 * reader.size)
     return found
+
+
+def _check_size(files: dict[str, bytes], room: int) -> None:
+    """See that what the code becomes when it is read has room."""
+    texts = {name: data for name, data in files.items() if name.endswith(".py")}
+    if sum(map(len, texts.values())) * _LINE_BYTES <= room:  # however it is written
+        return
+    for name, data in texts.items():
+        room -= _size_as_trees(data)
+        if room < 0:
+            raise ArchiveError(
+                "the code would take far more memory than the file has bytes: refused",
+                name,
+                hint="if you trust the file, allow it more: options.override(archive_code_memory=...), in bytes",
+            )
+
+
+def _size_as_trees(text: bytes) -> int:
+    """About how many bytes a text takes as a syntax tree, which words count for more than letters for."""
+    lines = text.count(b"\n") + text.count(b";")
+    return sum(1 for _ in _WORD.finditer(text)) * _WORD_BYTES + lines * _LINE_BYTES
 
 
 # -- what kind of file it is
 
 
-def _version(reader: ArchiveReader) -> int:
+def version_of(reader: ArchiveReader) -> int:
     name = next((name for name in _VERSIONS if name in reader), None)
     if name is None:
-        _check_kind(reader)
+        check_kind(reader)
         raise ArchiveError("the archive has no such member; it says what version the archive is of", "version")
     text = reader.read(name)[:32].decode("ascii", "replace").strip()
     if not (text.isascii() and text.isdigit()):
@@ -156,8 +200,7 @@ def _version(reader: ArchiveReader) -> int:
 _KINDS: tuple[tuple[str, str, str], ...] = (
     ("model.json", "an archive in the first format of torch.jit, which had a model.json",
      "load it with torch.jit.load and save it again"),
-    ("bytecode.pkl", "a model for the lite interpreter (.ptl) without its code",
-     "export the model with torch.jit.save, or with _save_for_lite_interpreter, which keeps the code"),
+    ("bytecode.pkl", "a model of the lite interpreter (.ptl) without its data.pkl", "export it anew"),
     (".data/python_version", "a package of torch.package", "open it with torch.package.PackageImporter"),
     ("archive_format", "a program of torch.export (.pt2)", "read it with torch.export.load"),
     ("serialized_exported_program.json", "a program of torch.export (.pt2)", "read it with torch.export.load"),
@@ -167,7 +210,14 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
 """Members, what a file is that has them but not all that an archive has, and what to do."""
 
 
-def _check_kind(reader: ArchiveReader) -> None:
+def is_lite(reader: ArchiveReader) -> bool:
+    """Is it a file of the lite interpreter without source?"""
+    return all(n in reader for n in ("bytecode.pkl", "data.pkl")) and not any(
+        name.startswith("code/") for name in reader.names()
+    )
+
+
+def check_kind(reader: ArchiveReader) -> None:
     """See that the file has what every archive has.
 
     Raises:

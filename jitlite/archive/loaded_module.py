@@ -36,6 +36,17 @@ class LoadedModule(RecursiveScriptModule):
         assert method is not None
         return LoadedMethod(definition.program, method, self)
 
+    def __getitem__(self, index: Any) -> Any:
+        """What the Python class says; a container whose class is not known here has its submodules in order."""
+        try:
+            return super().__getitem__(index)
+        except NotImplementedError:
+            if isinstance(index, int):
+                return list(self._modules.values())[index]
+            if index in self._modules:
+                return self._modules[index]
+            raise
+
     def __copy__(self) -> Any:
         made = type(self).__new__(type(self))
         vars(made).update(plain_state(self))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitlite.frontend.loops import canonicalize_modified_loops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.loop_forms import canonicalize_modified_loops
 from jitlite.source import NotSupportedError
 
 _Lower = Callable[[Node], bool]

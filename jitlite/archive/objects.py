@@ -10,14 +10,15 @@ import torch
 from jitlite.archive.errors import ArchiveError, faults_of
 from jitlite.archive.import_source import CUSTOM, Importer
 from jitlite.archive.loaded_module import LoadedModule, settle
+from jitlite.archive.setters import Setter
 from jitlite.archive.shaping import Shaper, WrongType
 from jitlite.archive.tensors import REBUILD, STORAGE_TYPES, Storages, as_parameter
-from jitlite.archive.unpickling import Global, Unpickler
-from jitlite.executor import executor_of
+from jitlite.archive.unpickling import ROOM, Global, Unpickler
 from jitlite.frontend.annotations import parse_type
 from jitlite.frontend.python_ast import parse_expression
 from jitlite.ir import types as T
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, Type
+from jitlite.ir.values import bound_class
 from jitlite.script_function import ScriptFunction
 
 _MISSING: Any = object()
@@ -54,7 +55,8 @@ class Objects:
             ArchiveError: it is damaged, or holds what archives do not have.
         """
         with faults_of(self.member):
-            return Unpickler(data, self.member, self._find, self._persistent).load()
+            room = ROOM - len(data) + 2 * self.storages.reader.size
+            return Unpickler(data, self.member, self._find, self._persistent, room).load()
 
     def _persistent(self, described: Any) -> Any:
         return self.storages.find(described, self.member)
@@ -77,10 +79,10 @@ class Objects:
     def _known(self, module: str, name: str) -> Global | None:
         if module == "torch.jit._pickle":
             if name in _LISTS:
-                return _Call(_list)
-            return _Call(self._tagged) if name == "restore_type_tag" else None
+                return Call(_list)
+            return Call(self._tagged) if name == "restore_type_tag" else None
         if module == "torch._utils" and name in REBUILD:
-            return _Call(REBUILD[name])
+            return Call(REBUILD[name])
         if module == "torch" and name in STORAGE_TYPES:
             return StorageType(STORAGE_TYPES[name])
         if module == "torch" and name in _SCHEMES:
@@ -91,14 +93,14 @@ class Objects:
             ("collections", "OrderedDict"): dict,
         }
         function = known.get((module, name))
-        return None if function is None else _Call(function)
+        return None if function is None else Call(function)
 
     def _class(self, qualified: str) -> Global:
         if qualified.startswith(CUSTOM):
             return _CustomClass(qualified, self.member, self.allow)
         found = self.importer().needed_type(qualified, self.member)
         if isinstance(found, EnumType):
-            return _Call(found.python_class, spread=False)
+            return Call(found.python_class, spread=False)
         if isinstance(found, ClassType):
             return _ModuleClass(self, found) if found.is_module else _ObjectClass(self, found)
         raise ArchiveError(f"'{qualified}' is no class of which there can be an object", self.member)
@@ -145,7 +147,7 @@ class Objects:
         return known[1]
 
 
-class _Call:
+class Call:
     """A name for a function: with `spread`, of a tuple of arguments, else of the argument itself."""
 
     def __init__(self, function: Callable[..., Any], *, spread: bool = True) -> None:
@@ -165,17 +167,18 @@ class _Call:
     def set_state(self, made: Any, state: Any) -> None:
         raise ValueError("a function is used as a class")
 
+    @staticmethod
+    def no_function(*arguments: Any) -> Any:
+        """What a name for something else is as a function."""
+        raise ValueError("a value is called")
 
-class _Value(_Call):
+
+class _Value(Call):
     """A name for a value."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(self._no_function)
+        super().__init__(self.no_function)
         self.value = value
-
-    @staticmethod
-    def _no_function(*arguments: Any) -> Any:
-        raise ValueError("a value is called")
 
 
 class StorageType(_Value):
@@ -205,11 +208,11 @@ def _complex(real: Any, imaginary: Any) -> complex:
 # -- objects
 
 
-class _ObjectClass(_Call):
+class _ObjectClass(Call):
     """A name for a class of the archive."""
 
     def __init__(self, objects: Objects, type: ClassType) -> None:
-        super().__init__(_Value._no_function)
+        super().__init__(Call.no_function)
         self.objects = objects
         self.type = type
 
@@ -240,7 +243,12 @@ class _ObjectClass(_Call):
         if len(arguments) != 2:
             raise ArchiveError(f"'{setter.qualified_name}' takes {len(arguments)} arguments, not 2", self._member)
         shaped = self.objects.shaped(state, arguments[1].type, f"the state of '{self.type.qualified_name}'")
-        executor_of(setter).run([made, shaped])
+        objects = self.objects
+        run = Setter(self.type.qualified_name, self._member, objects.storages.reader.size, objects.allow).run
+        run(setter, [made, shaped])
+        for value in vars(made).values():
+            if isinstance(value, torch.ScriptObject):
+                bound_class(value)  # so that programs know its methods
 
 
 class _ModuleClass(_ObjectClass):
@@ -288,11 +296,11 @@ class _ModuleClass(_ObjectClass):
             self._set(made, name, vars(made).pop(name, None))
 
 
-class _CustomClass(_Call):
+class _CustomClass(Call):
     """A name for a class that a library defines in C++, such as the packed weights of quantized modules."""
 
     def __init__(self, qualified: str, member: str, allow: Collection[str]) -> None:
-        super().__init__(_Value._no_function)
+        super().__init__(Call.no_function)
         library = qualified.removeprefix(CUSTOM).partition(".")[0]
         if library not in _LIBRARIES and library not in allow:
             raise ArchiveError(
@@ -312,3 +320,4 @@ class _CustomClass(_Call):
         except Exception as error:
             text = str(error).partition("\n")[0]
             raise ArchiveError(f"an object of '{self.qualified}' cannot be made here: {text}", self.member) from None
+        bound_class(made)  # so that programs know its methods

@@ -36,6 +36,7 @@ class PickleStream:
         self._parts = [b"\x80\x02"]
         self._memo: dict[Any, int] = {}
         self._count = 0
+        self._tuple = _Marked(self)
 
     def finish(self) -> bytes:
         """The whole pickle."""
@@ -93,12 +94,9 @@ class PickleStream:
             self.op(f"c{module}\n{name}\n".encode())
             self.put(key)
 
-    @contextmanager
-    def marked_tuple(self) -> Iterator[None]:
+    def marked_tuple(self) -> _Marked:
         """Inside, the elements of a tuple of any length are written."""
-        self.op(b"(")
-        yield
-        self.op(b"t")
+        return self._tuple
 
     def short_tuple(self, size: int) -> None:
         """Make a tuple of the last `size` (one to three) values."""
@@ -113,6 +111,19 @@ class PickleStream:
                 self.integer(value)
             self.op(b"e")
         self.op(b"R")
+
+
+class _Marked:
+    """`with`: a mark, and a tuple of what stands behind it."""
+
+    def __init__(self, stream: PickleStream) -> None:
+        self.op = stream.op
+
+    def __enter__(self) -> None:
+        self.op(b"(")
+
+    def __exit__(self, *exception: object) -> None:
+        self.op(b"t")
 
 
 class StoredTensor(NamedTuple):
@@ -137,16 +148,16 @@ class ValuePickler:
         self.classes: dict[ClassType, None] = {}
         self._record_names: dict[int, str] = {}
         self._path = [what]
+        self._step = _Step(self._path)
         self._kept: list[Any] = []
+        self._slots: dict[ClassType, dict[str, Type]] = {}
 
     def fail(self, message: str, hint: str | None = None) -> NotSupportedError:
         return NotSupportedError(f"{''.join(self._path)} {message}", hint=hint)
 
-    @contextmanager
-    def _inside(self, step: str) -> Iterator[None]:
+    def _inside(self, step: str) -> _Step:
         self._path.append(step)
-        yield
-        self._path.pop()
+        return self._step
 
     def _known(self, value: Any) -> bool:
         return self.stream.get(("object", id(value)))
@@ -313,7 +324,10 @@ class ValuePickler:
                 self.value(getstate(value), getstate.schema.returns[0].type)
             return
         self.stream.op(b"}(")
-        for name, t in slots(type).items():
+        found = self._slots.get(type)
+        if found is None:
+            found = self._slots[type] = slots(type)
+        for name, t in found.items():
             self.stream.string(name)
             with self._inside(f".{name}"):
                 self.value(self._attribute(value, name, type), t)
@@ -427,6 +441,19 @@ class ValuePickler:
             self.stream.integer(storage.nbytes() // value.element_size())
         self.stream.op(b"Q")
         self.stream.put(("storage", identity, dtype))
+
+
+class _Step:
+    """`with`: one step deeper into the value that is written."""
+
+    def __init__(self, path: list[str]) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        self.path.pop()
 
 
 _SIMPLE: dict[type, Callable[[ValuePickler, Any], None]] = {

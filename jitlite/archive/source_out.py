@@ -21,9 +21,9 @@ from jitlite.archive.fragments import Fragment, Lines, fragment, joined
 from jitlite.archive.inlining import has_own_name, inlined_nodes
 from jitlite.archive.lowering import lowered
 from jitlite.archive.type_names import TypeNames, is_identifier, is_named, valid_identifier
-from jitlite.frontend.loops import MAX_TRIP_COUNT
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value, constant_of
+from jitlite.ir.loop_forms import MAX_TRIP_COUNT
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -32,7 +32,7 @@ from jitlite.source import NotSupportedError, SourceRange
 OLDEST_VERSION = 3
 """The version that is written where no operator needs a newer one."""
 
-_VERSIONS: dict[str, int] = {
+VERSIONS: dict[str, int] = {
     **dict.fromkeys(
         ("aten::div.Scalar", "aten::div.Scalar_mode", "aten::div.Tensor", "aten::div.Tensor_mode", "aten::div.out",
          "aten::div.out_mode", "aten::div_.Scalar", "aten::div_.Scalar_mode", "aten::div_.Tensor",
@@ -235,7 +235,7 @@ class _FunctionWriter(Expressions):
     def note_version(self, node: Node) -> None:
         resolved = node.op
         if resolved is not None:
-            self.file.version = max(self.file.version, _VERSIONS.get(resolved.schema.qualified, 0))
+            self.file.version = max(self.file.version, VERSIONS.get(resolved.schema.qualified, 0))
 
     def assign(self, node: Node, written: Fragment) -> None:
         """`a, b = written`"""

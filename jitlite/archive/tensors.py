@@ -31,6 +31,10 @@ STORAGE_TYPES: dict[str, torch.dtype] = {
 _PACKED = {torch.quint4x2: 2, torch.quint2x4: 4}
 """How many elements a byte holds, of dtypes that have several in one."""
 
+_WORTH_MAPPING = 1 << 14
+"""Smaller storages are read at once."""
+_ALIGNMENT = 16
+"""At a multiple of this, numbers of all dtypes may begin."""
 _DEEPEST = 64
 """Dimensions that a tensor can have."""
 
@@ -41,10 +45,14 @@ class Storages:
     Args:
         folder: where their records are, `data` or `constants`.
         device: where all are to be put, None for where they were when they were written.
+        mapped: let large ones lie in the file itself.
     """
 
-    def __init__(self, reader: ArchiveReader, folder: str, device: torch.device | None) -> None:
+    def __init__(
+        self, reader: ArchiveReader, folder: str, device: torch.device | None, *, mapped: bool = False
+    ) -> None:
         self.reader = reader
+        self.mapped = mapped
         self.folder = folder
         self.device = device
         self.swapped = _written_elsewhere(reader)
@@ -83,6 +91,10 @@ class Storages:
         expected = -(-count // _PACKED[dtype]) if dtype in _PACKED else count * width
         if length < expected:
             raise ArchiveError(f"it has {length} bytes, but {member} says that {expected} are needed", record)
+        if self.mapped and device.type == "cpu" and not self.swapped and length >= _WORTH_MAPPING:
+            mapped = self.reader.mapped(record, _ALIGNMENT)
+            if mapped is not None:
+                return torch.frombuffer(mapped, dtype=torch.uint8).untyped_storage()
         made = _bytes(length)
         if length:
             self.reader.read_into(record, memoryview((ctypes.c_char * length).from_address(made.data_ptr())).cast("B"))

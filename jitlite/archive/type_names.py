@@ -29,8 +29,8 @@ _UNKNOWN_TO_TORCH = {T.EXCEPTION: "a caught exception", T.PY_OBJECT: "a Python o
 
 
 def is_identifier(name: str) -> bool:
-    """Can the name stand in TorchScript text? Only ASCII letters can."""
-    return _IDENTIFIER.fullmatch(name) is not None
+    """Can the name stand in TorchScript text? Only ASCII letters can, and no keywords."""
+    return _IDENTIFIER.fullmatch(name) is not None and not keyword.iskeyword(name)
 
 
 def valid_identifier(name: str) -> str:

@@ -7,12 +7,18 @@ caller says; a name that the caller does not know is an error. Nothing is import
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from jitlite.archive.errors import ArchiveError
 
+ROOM = 128 << 20
+"""About how many bytes the values of a pickle may take."""
 _LONGEST_INT = 16
+_REFERENCE = 8
+_ENTRY = 100
+"""Bytes of an entry of a dict."""
 
 
 class Global(Protocol):
@@ -45,15 +51,22 @@ class Unpickler:
         member: where the pickle stands, for errors.
         find: what a global name, given as module and name, means.
         persistent: what a persistent id stands for.
+        room: about how many bytes the values may take.
     """
 
     def __init__(
-        self, data: bytes, member: str, find: Callable[[str, str], Global], persistent: Callable[[Any], Any] | None
+        self,
+        data: bytes,
+        member: str,
+        find: Callable[[str, str], Global],
+        persistent: Callable[[Any], Any] | None,
+        room: int = ROOM,
     ) -> None:
         self.data = data
         self.member = member
         self.find = find
         self.persistent = persistent
+        self.room = room
         self.position = 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
@@ -72,7 +85,13 @@ class Unpickler:
             action = _ACTIONS.get(opcode)
             if action is None:
                 raise self._fault(f"the opcode {bytes([opcode])!r} does not occur in TorchScript's pickles")
+            self._pay(_COSTS.get(opcode, _REFERENCE))
             action(self)
+
+    def _pay(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise self._fault("its values would take far more memory than the file has bytes, which is refused")
 
     def _fault(self, message: str) -> ArchiveError:
         return ArchiveError(f"{message} (at byte {self.position})", self.member)
@@ -98,9 +117,11 @@ class Unpickler:
     def _text(self, length: int) -> str:
         found = self._take(length)
         try:
-            return found.decode()
+            text = found.decode()
         except UnicodeDecodeError:
             raise self._fault("a text is not UTF-8") from None
+        self._pay(sys.getsizeof(text))
+        return text
 
     def _push(self, value: Any) -> None:
         self.stack.append(value)
@@ -150,6 +171,7 @@ class Unpickler:
 
     def _set_items(self, values: list[Any]) -> None:
         found = self._top(dict)
+        self._pay(_ENTRY * len(values) // 2)
         if len(values) % 2:
             raise self._fault("a key without a value")
         for key, value in zip(values[::2], values[1::2], strict=True):
@@ -258,3 +280,8 @@ _ACTIONS: dict[int, Callable[[Unpickler], None]] = {
     ord("Q"): Unpickler._persistent,
 }
 """What each opcode does."""
+_COSTS: dict[int, int] = {
+    **dict.fromkeys(b"Q\x85\x86\x87t]l}", 72), **dict.fromkeys(b"JM\x8aG", 40), **dict.fromkeys(b"qr", _ENTRY),
+    ord("c"): 200, ord("R"): 500, 0x81: 3000,
+}  # fmt: skip
+"""About how many bytes an opcode takes where it takes more than a reference, beside its text."""

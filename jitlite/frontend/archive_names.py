@@ -56,19 +56,21 @@ class Permissions:
         Raises:
             NotSupportedError: it is refused.
         """
+        reason = self.refusal(name)
+        if reason is not None:
+            raise NotSupportedError(
+                f"the archive uses the operator '{name}', which {reason}", range,
+                hint=f"if you trust the archive, allow it by name: load(file, allow=['{name}'])",
+            )  # fmt: skip
+
+    def refusal(self, name: str) -> str | None:
+        """Why an operator may not be used, None if it may."""
         namespace = name.partition("::")[0]
         if name in self.allow or namespace in self.allow:
-            return
+            return None
         if name in _REFUSED:
-            reason = "touches what is outside of the program: files, processes, networks or Python"
-        elif namespace not in _HARMLESS:
-            reason = "belongs to a library that is not part of torch"
-        else:
-            return
-        raise NotSupportedError(
-            f"the archive uses the operator '{name}', which {reason}", range,
-            hint=f"if you trust the archive, allow it by name: load(file, allow=['{name}'])",
-        )  # fmt: skip
+            return "touches what is outside of the program: files, processes, networks or Python"
+        return None if namespace in _HARMLESS else "belongs to a library that is not part of torch"
 
 
 Upgrades = Callable[[str], "SugaredValue | None"]
@@ -170,13 +172,13 @@ class _Raise(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         message, *others = [a.in_graph(b.graph) for a in args]
         named = others[0] if others else b.constant(None, range)
-        if is_constant(named) and not _is_exception(constant_of(named)):
+        if is_constant(named) and not may_raise(constant_of(named)):
             named = b.constant(None, range)
         b.node("prim::RaiseException", [message, named], [], range)
         return SimpleValue(b.constant(None, range))
 
 
-def _is_exception(name: object) -> bool:
+def may_raise(name: object) -> bool:
     """May a program raise the class of this name? Not those that end the process, such as SystemExit."""
     if not isinstance(name, str) or not name.startswith("builtins."):
         return isinstance(name, str)

@@ -16,7 +16,7 @@ from jitlite.frontend.resolve import Resolver
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.types import Type
-from jitlite.ir.values import class_type_of
+from jitlite.ir.values import bound_class, class_type_of
 from jitlite.source import CompileError
 
 
@@ -62,6 +62,8 @@ def _object_type(value: Any) -> Type:
     own = class_type_of(value)
     if own is not None:
         return own
+    if isinstance(value, torch.ScriptObject):
+        return bound_class(value)
     if isinstance(value, torch.nn.Module):
         raise NoType(
             "Cannot infer concrete type of torch.nn.Module: a module can only be an attribute by itself, or in a "

@@ -198,20 +198,26 @@ def _emit_logical(em: Emitter, expr: tree.BinOp, is_or: bool) -> Condition:
     return Condition(value, refinements, static)
 
 
+_PLAIN = tree.Var, tree.Const, tree.StringLiteral
+"""What may as well be evaluated twice."""
+
+
 def _evaluate_once(em: Emitter, expr: tree.BinOp) -> tuple[tree.Expr, tree.Expr]:
     """The operands of an `and`, such that the middle operands of a comparison chain are evaluated once.
 
     The tree of `a < f() < c` is `a < f() and f() < c`, with one and the same tree for both `f()`. Python calls f once;
     so does `a < (t := f()) and t < c`, nested to the right for longer chains.
     """
+    if not isinstance(expr.right, tree.BinOp) or isinstance(expr.right.left, _PLAIN):
+        return expr.left, expr.right  # the middle operands further left are for the `and` on the left to look at
     chain = _comparison_chain(expr)
-    if all(isinstance(c.right, tree.Var | tree.Const | tree.StringLiteral) for c in chain[:-1]):
+    if not chain:
         return expr.left, expr.right
     bound: list[tree.Expr] = []
     left = chain[0].left
     for comparison in chain:
         right: tree.Expr = comparison.right
-        if comparison is not chain[-1] and not isinstance(right, tree.Var | tree.Const | tree.StringLiteral):
+        if comparison is not chain[-1] and not isinstance(right, _PLAIN):
             name = em.temporary("middle")
             right = _Bind(name, right, range=right.range)
             following: tree.Expr = tree.Var(tree.Ident(name, range=right.range), range=right.range)

@@ -22,12 +22,13 @@ from jitlite.frontend.closures import inline_forked_closures, inline_local_calls
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.emitter import Emitter, declared_arguments
 from jitlite.frontend.exits import transform_exits
-from jitlite.frontend.loops import canonicalize_modified_loops, inline_loop_conditions
+from jitlite.frontend.loops import inline_loop_conditions
 from jitlite.frontend.normalize import annotate_warns, normalize_ops
 from jitlite.frontend.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
 from jitlite.frontend.unset import check_reads
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
+from jitlite.ir.loop_forms import canonicalize_modified_loops
 from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
 

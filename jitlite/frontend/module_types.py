@@ -101,8 +101,8 @@ def same_module_type(a: ClassType, b: ClassType) -> bool:
     if a is b:
         return True
     first, second = a.definition, b.definition
-    if a.python_class is not b.python_class or not isinstance(first, ModuleDefinition):
-        return False
+    if a.python_class is not b.python_class or type(first) is not ModuleDefinition:
+        return False  # methods of other kinds of modules, such as frozen ones, are each their own
     if list(a.attributes) != list(b.attributes) or not isinstance(second, ModuleDefinition):
         return False
     for one, other in zip(a.attributes.values(), b.attributes.values(), strict=True):

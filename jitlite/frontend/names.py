@@ -261,7 +261,7 @@ def _amp_arguments(dtype: torch.dtype) -> list[Argument]:
     ]
 
 
-_CONTEXT_ARGUMENTS: dict[Any, list[Argument]] = {
+CONTEXT_ARGUMENTS: dict[Any, list[Argument]] = {
     torch.inference_mode: [Argument("mode", T.BOOL, default=True, default_text="True")],
     torch.set_grad_enabled: [Argument("mode", T.BOOL)],
     torch.cpu.amp.autocast_mode.autocast: _amp_arguments(torch.bfloat16),
@@ -281,7 +281,7 @@ _CONTEXT_ARGUMENTS: dict[Any, list[Argument]] = {
 
 
 def _context(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    return ContextClass(meaning.object, _CONTEXT_ARGUMENTS.get(meaning.object, []))
+    return ContextClass(meaning.object, CONTEXT_ARGUMENTS.get(meaning.object, []))
 
 
 def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:

@@ -31,6 +31,7 @@ from jitlite.frontend import tree as t
 from jitlite.frontend.annotated_names import names_of_annotation
 from jitlite.frontend.decorators import with_contexts
 from jitlite.frontend.ignored_blocks import IgnoredBlock, read_ignored_block
+from jitlite.frontend.private_names import mangle_private_names, private_owner
 from jitlite.frontend.python_expressions import BINARY, Builder, expression_builder, statement_builder
 from jitlite.frontend.python_source import (
     Parsed,
@@ -393,6 +394,9 @@ def function_tree(
         source = source_of(function)
         parsed = parse_statements(source)
         node = definition_of(function, parsed)
+        owner = private_owner(function.__qualname__)
+        if owner is not None:
+            mangle_private_names(node, owner)
         builder = Builder(parsed.positions, parsed.comments)
         tree = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
         known[key] = tree, source, builder.ignored

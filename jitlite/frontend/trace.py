@@ -21,8 +21,10 @@ from typing import Any
 import torch
 
 from jitlite.frontend.builder import Builder
+from jitlite.frontend.casting_blocks import scope_of_switches
 from jitlite.frontend.trace_constants import MadeTensors
 from jitlite.frontend.trace_conversions import Conversions, Link
+from jitlite.frontend.trace_methods import Regions, parameter_names
 from jitlite.frontend.trace_regions import Modes, with_fixed
 from jitlite.frontend.trace_values import (
     another_object,
@@ -35,7 +37,7 @@ from jitlite.frontend.trace_values import (
     wrapped_number,
     written,
 )
-from jitlite.frontend.trace_warnings import TracerWarning, UserLines, current_place
+from jitlite.frontend.trace_warnings import TracerWarning, UserLines, current_place, users_names
 from jitlite.frontend.traced_numbers import NumberNode, node_of, plain
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -44,6 +46,7 @@ from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.overloads import NamedValue, emit_builtin_call
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function, insert_call
+from jitlite.ir.values import CLASS_TYPE
 
 _CONTAINER = (
     "Encountering a {0} at the output of the tracer might cause the trace to be incorrect, this is only valid if the "
@@ -110,6 +113,10 @@ class Tracer:
         self._conversions = Conversions()
         self._lines = UserLines()
         self._modes = Modes(self.builder)
+        self._regions = Regions(self.graph)
+
+    sees_calls = True
+    below_autograd = False
 
     # -- inputs
     def add_input(self, name: str, example: Any) -> Any:
@@ -210,14 +217,16 @@ class Tracer:
         if found is None:
             owner = self._attribute(path[:-1])
             assert isinstance(owner.type, ClassType)
-            node = self.graph.insert("prim::GetAttr", [owner], [owner.type.attributes[path[-1]]], {"name": path[-1]})
+            node = self.graph.create("prim::GetAttr", [owner], [owner.type.attributes[path[-1]]])
+            node.attributes["name"] = path[-1]
+            node.insert_before(self._regions.outermost or self.graph.insert_point)
             found = self._attributes[path] = node.output
             if t is not None:
                 self._varying.add(found)
         return found
 
     # -- operators
-    def call(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def called(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operator and record it."""
         plain_args = [plain_number(a) for a in args]
         plain_kwargs = {name: plain_number(a) for name, a in kwargs.items()}
@@ -233,12 +242,21 @@ class Tracer:
         if any(str(r.type) not in _RECORDED for r in returns):
             return overload(*plain_args, **plain_kwargs)
         self.graph.current_range = self._lines.current()
+        self._name_values(args)
         self._modes.follow()
         given = self._conversions.linked(in_schema_order(overload, args, kwargs))
         node = self._node(overload, given)
         result = overload(*plain_args, **plain_kwargs)
         node.insert_before(self.graph.insert_point)
         return self._bind_results(overload, node, args, result)
+
+    def _name_values(self, args: Sequence[Any]) -> None:
+        """Let values have the names of the variables that hold them."""
+        values = {id(a): self._values.get(id(a)) for a in args if isinstance(a, torch.Tensor)}
+        unnamed = {i: v for i, v in values.items() if v is not None and not v.has_name}
+        if unnamed:
+            for held, name in users_names([a for a in args if id(a) in unnamed]).items():
+                unnamed[held].set_name(name)
 
     def _node(self, overload: Any, given: Sequence[Any]) -> Node:
         """The node of a call, not placed yet."""
@@ -256,6 +274,7 @@ class Tracer:
                 inputs.append(self.argument(argument, formal.type))
         types = [r.type for r in (found.schema.returns if found is not None else ())]
         node = self.graph.create(name, inputs, types)
+        node.scope = scope_of_switches()
         if exact and found is not None:
             node.set_op(found)
         elif node.op is None:  # an operator that takes no numbers there
@@ -439,7 +458,8 @@ class Tracer:
         node = self.builder.node("prim::PythonOp", inputs, [t])
         node.attributes["name"] = name
         fixed: list[Any] = [None if i in free else a for i, a in enumerate(numbers)]
-        node.attributes["callable"] = with_fixed(function, fixed, free)
+        written = self.out_of_place and any(result is a for a in arguments)
+        node.attributes["callable"] = with_fixed(_refused(name) if written else function, fixed, free)
         return self._take_apart_result(node.output, result)
 
     def call_function(self, function: Function, arguments: Sequence[Any], run: Callable[[], Any]) -> Any:
@@ -448,11 +468,41 @@ class Tracer:
         values = [self._given(a, formal.type) for a, formal in zip(arguments, function.schema.arguments, strict=True)]
         if any(v is None for v in values):
             return run()
-        value = insert_call(self.graph, function, [v for v in values if v is not None])
+        value = self._insert_call(function, [v for v in values if v is not None])
         with self.not_recording():
             result = run()
         self._varying.add(value)
         return self._take_apart_result(value, result)
+
+    def _insert_call(self, function: Function, values: Sequence[Value]) -> Value:
+        owner = values[0].type if values else None
+        if not isinstance(owner, ClassType) or owner.methods.get(function.name) is not function:
+            return insert_call(self.graph, function, values)
+        result = [r.type for r in function.schema.returns]
+        return self.graph.insert("prim::CallMethod", values, result, {"name": function.name}).output
+
+    def call_module(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run the `forward` of a module; if it is a submodule of the traced one, the call becomes one of a method."""
+        path = self._modules.get(id(module))
+        if not path or self._owner is None or hasattr(module, CLASS_TYPE):
+            return module.forward(*args, **kwargs)
+        given = parameter_names(module.forward, args, kwargs)
+        names = {self.known(a): n for n, a in given.items() if isinstance(a, torch.Tensor)}
+        self.graph.current_range = self._lines.current()
+        self._modes.follow()
+        modes, self._modes = self._modes, Modes(self.builder)
+        try:
+            with self._regions.inside(path, {value: n for value, n in names.items() if value is not None}):
+                result = module.forward(*args, **kwargs)
+                self._modes.leave()
+        finally:
+            self._modes = modes
+        return result
+
+    def make_methods(self) -> list[Graph]:
+        """Let the calls of submodules be calls of methods, when all is recorded; gives the methods' graphs."""
+        owner = None if self._owner is None else self._owner.type
+        return self._regions.become_methods(owner, self._attributes) if isinstance(owner, ClassType) else []
 
     def _given(self, argument: Any, t: Type) -> Value | None:
         """The value of an argument of a compiled function; None where the graph can have none."""
@@ -530,6 +580,17 @@ class Tracer:
         if found is None:
             raise RuntimeError(f"the elements of a {what} at the output of the tracer must have a common type")
         return found
+
+
+def _refused(name: str) -> Callable[..., Any]:
+    """Stands for a Python function that writes an argument, which has no counterpart that does not."""
+
+    def refuse(*args: Any) -> Any:
+        raise RuntimeError(
+            f"inplace {name}: the trace was made without writes (_force_outplace), and {name} writes its argument"
+        )
+
+    return refuse
 
 
 class _Paused:

@@ -12,13 +12,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 
-from jitlite.frontend.trace import Tracer
-from jitlite.frontend.trace_state import current, get_tracing_state, is_tracing
+from jitlite.frontend.trace_state import Listener, current, get_tracing_state, is_tracing
 from jitlite.frontend.trace_warnings import current_place
 from jitlite.frontend.traced_indexing import get_item, set_item
 
@@ -26,36 +25,43 @@ _KEY = "DeferredInit"
 
 
 _lock = threading.RLock()
-is_any_tracing: list[Tracer] = []
+is_any_tracing: list[Listener] = []
 """The tracers of all threads: false while nobody traces."""
 _put_back: list[Callable[[], None]] = []
 _library: list[Any] = []
 """torch's registration of `_on_operator`, once there has been a trace."""
 
 
-def current_tracer() -> Tracer | None:
+def current_tracer() -> Listener | None:
     """The tracer that records what this thread does now, if any."""
     if not is_any_tracing:
         return None
-    tracer = current.tracer
+    tracer: Listener | None = current.tracer
     return None if tracer is None or tracer.paused else tracer
 
 
 @contextmanager
-def recording(tracer: Tracer) -> Iterator[None]:
-    """Within the `with`, the tracer is told of what this thread does."""
-    before = current.tracer
+def recording(tracer: Listener) -> Iterator[None]:
+    """Within the `with`, the tracer is told of what this thread does.
+
+    Raises:
+        RuntimeError: where a trace at the other level is going on.
+    """
+    before: Listener | None = current.tracer
+    if before is not None and before.below_autograd != tracer.below_autograd:
+        raise RuntimeError("a trace at one level cannot be made inside of a trace at the other")
     _enter(tracer)
     try:
         current.tracer = tracer
-        with torch._C._IncludeDispatchKeyGuard(torch._C._dispatch_key_parse(_KEY)):
+        key = torch._C._dispatch_key_parse(_KEY)
+        with torch._C._IncludeDispatchKeyGuard(key) if tracer.sees_calls else nullcontext():
             yield
     finally:
         current.tracer = before
         _leave(tracer)
 
 
-def _enter(tracer: Tracer) -> None:
+def _enter(tracer: Listener) -> None:
     with _lock:
         if not _library:
             library = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
@@ -66,7 +72,7 @@ def _enter(tracer: Tracer) -> None:
         is_any_tracing.append(tracer)
 
 
-def _leave(tracer: Tracer) -> None:
+def _leave(tracer: Listener) -> None:
     with _lock:
         is_any_tracing.remove(tracer)
         while not is_any_tracing and _put_back:
@@ -77,7 +83,7 @@ def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
     key_set = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(_KEY))
     with torch._C._ExcludeDispatchKeyGuard(key_set):
         tracer = current_tracer()
-        return overload(*args, **kwargs) if tracer is None else tracer.call(overload, args, kwargs)
+        return overload(*args, **kwargs) if tracer is None else tracer.called(overload, args, kwargs)
 
 
 # -- what is no operator
@@ -87,6 +93,7 @@ def _exchange() -> None:
     for name, made in _MEMBERS.items():
         _set(torch.Tensor, name, made)
     _set(torch.autograd.Function, "apply", classmethod(_apply))
+    _set(torch.nn.Module, "_slow_forward", _module_forward)
     _set(torch._C, "_get_tracing_state", get_tracing_state)
     _set(torch._C, "_is_tracing", is_tracing)
 
@@ -107,7 +114,7 @@ def _set(owner: Any, name: str, made: Any) -> None:
 _MISSING = object()
 
 
-def _following(tensor: torch.Tensor) -> Tracer | None:
+def _following(tensor: torch.Tensor) -> Listener | None:
     tracer = current_tracer()
     return tracer if tracer is not None and tracer.is_followed(tensor) else None
 
@@ -144,15 +151,15 @@ def _contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch
 
 def _data(tensor: torch.Tensor) -> torch.Tensor:
     found: torch.Tensor = _Base.data.__get__(tensor)
-    tracer = _following(tensor)
-    if tracer is not None:
+    tracer = current_tracer()
+    if tracer is not None and (tracer.below_autograd or tracer.is_followed(tensor)):
         tracer.same_memory(tensor, found)
     return found
 
 
 def _set_data(tensor: torch.Tensor, new: torch.Tensor) -> None:
     tracer = _following(tensor) or _following(new)
-    if tracer is not None:
+    if tracer is not None and not tracer.below_autograd:
         current_place().warn(
             "Assigning to .data is not recorded by the tracer: the trace will use the tensor as it was before."
         )
@@ -226,6 +233,12 @@ def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     if tracer is None or kwargs:
         return _apply_function(cls, *args, **kwargs)
     return tracer.call_python(cls.__name__, functools.partial(_apply_function, cls), args)
+
+
+def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """What nn.Module calls in the place of `forward` while a trace is going on."""
+    tracer = current_tracer()
+    return module.forward(*args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)
 
 
 _MEMBERS: dict[str, Any] = {

@@ -4,9 +4,36 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
+
+
+class Listener(Protocol):
+    """What records a thread: `Tracer`, at the level of Python's calls, or `DispatchTracer`, below autograd.
+
+    Attributes:
+        paused: above 0 while operators just run.
+        sees_calls: is it told of the operators that Python calls, by `called`?
+        below_autograd: is it told of what reaches the dispatcher, with sizes as torch has them?
+    """
+
+    paused: int
+    sees_calls: bool
+    below_autograd: bool
+
+    def called(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+    def call_function(self, function: Any, arguments: Sequence[Any], run: Callable[[], Any]) -> Any: ...
+    def call_python(self, name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any: ...
+    def call_module(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any: ...
+    def asked_for(self, tensor: torch.Tensor, number: Any, what: str) -> None: ...
+    def same_memory(self, tensor: torch.Tensor, other: torch.Tensor) -> None: ...
+    def is_followed(self, tensor: torch.Tensor) -> bool: ...
+    def known(self, tensor: torch.Tensor) -> Any: ...
+    def size(self, tensor: torch.Tensor, dim: int, number: int) -> Any: ...
+    def numel(self, tensor: torch.Tensor, number: int) -> Any: ...
+    def not_recording(self) -> Any: ...
 
 
 class _Current(threading.local):

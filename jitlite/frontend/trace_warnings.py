@@ -6,6 +6,7 @@ import linecache
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -72,6 +73,22 @@ def _caller() -> FrameType | None:
     return frame
 
 
+def _users_frame() -> FrameType | None:
+    """The innermost frame that is neither jitlite's nor torch's."""
+    frame = _caller()
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def users_names(wanted: Iterable[object]) -> dict[int, str]:
+    """The names of the user's variables that hold these objects now, by the identity of the object."""
+    frame, missing = _users_frame(), {id(w) for w in wanted}
+    if frame is None or not missing:
+        return {}
+    return {id(held): name for name, held in frame.f_locals.items() if id(held) in missing and name.isidentifier()}
+
+
 class UserLines:
     """Finds the line of the user's code that is at work."""
 
@@ -80,9 +97,7 @@ class UserLines:
 
     def current(self) -> SourceRange | None:
         """The line, None where there is none."""
-        frame = _caller()
-        while frame is not None and _is_library(frame.f_code.co_filename):
-            frame = frame.f_back
+        frame = _users_frame()
         if frame is None or frame.f_lineno is None:
             return None
         filename = frame.f_code.co_filename

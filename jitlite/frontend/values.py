@@ -18,7 +18,8 @@ from jitlite.frontend.python_arguments import call_operator
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
-from jitlite.ir.overloads import NamedValue
+from jitlite.ir.overloads import NamedValue, match_schema
+from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, SourceRange, did_you_mean
 
@@ -122,6 +123,9 @@ class SimpleValue(SugaredValue):
         plain = b.enum_value(self.value, range)
         if plain is not self.value:
             return SimpleValue(plain).attr(b, range, name)
+        bound = t.methods.get(name) if isinstance(t, T.ClassType) else None
+        if isinstance(bound, Schema):
+            return BoundMethod(self.value, bound)
         raise CompileError(
             f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
             range,
@@ -330,6 +334,22 @@ class BuiltinFunction(SugaredValue):
         except CompileError as error:
             error.hint = error.hint or _of_empty_list(b, self.self_value, args) or _of_unannotated(b, args, error)
             raise
+
+
+class BoundMethod(SugaredValue):
+    """A method of an object of a class that a library defines in C++."""
+
+    def __init__(self, owner: Value, schema: Schema) -> None:
+        self.owner = owner
+        self.schema = schema
+        self.kind = f"the method {schema.name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        given = [NamedValue(None, self.owner), *args]
+        matched = match_schema(self.schema, b.graph, range, given, list(kwargs))
+        node = b.node("prim::CallMethod", matched.inputs, matched.return_types, range)
+        node.attributes["name"] = self.schema.name
+        return SimpleValue(node.output if node.outputs else b.constant(None, range))
 
 
 def _of_empty_list(b: Builder, subject: NamedValue | None, args: Args) -> str | None:

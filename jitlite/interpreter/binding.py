@@ -415,8 +415,8 @@ def _to_interface(t: T.InterfaceType) -> Converter:
             raise Mismatch(T.why_not_interface(found, t) or "")
         missing = ", ".join(name for name in t.methods if not callable(getattr(value, name, None)))
         raise Mismatch(
-            f"Class '{type(value).__name__}' is not compatible with interface {t.annotation}"
-            + (f": it does not have method {missing}" if missing else "")
+            f"the value is not a TorchScript compatible type, and its class '{type(value).__name__}' is not compatible "
+            f"with interface {t.annotation}" + (f": it does not have method {missing}" if missing else "")
         )
 
     return convert

@@ -160,7 +160,7 @@ def _previous_computation(node: Node) -> Node | None:
 
 _Task = Callable[[], None]
 
-_DIRECT: dict[str, str] = {
+CALLED_BY_OPCODE: dict[str, str] = {
     "prim::TupleIndex": "TUPLE_INDEX",
     "aten::wait": "WAIT",
     "prim::dtype": "DTYPE",
@@ -293,8 +293,8 @@ class _Emitter:
         kind = node.kind
         if kind == "prim::Return":
             return
-        if kind in _DIRECT:
-            self.emit(node, _DIRECT[kind])
+        if kind in CALLED_BY_OPCODE:
+            self.emit(node, CALLED_BY_OPCODE[kind])
             return
         special = _SPECIAL.get(kind)
         if special is not None:

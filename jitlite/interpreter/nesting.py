@@ -7,7 +7,7 @@ branches are nothing but expressions is nested as a conditional expression.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from jitlite.ir.graph import Block, Graph, Node, Value
 
@@ -26,9 +26,20 @@ class Nesting:
     Args:
         is_expression: can the node be written as an expression? (Not asked of nodes with blocks.)
         is_in_order: are its operands evaluated from first to last?
+        deepest: how many operations may be within one another.
+        parts: nodes of a part are not nested in nodes of another one, or of none.
     """
 
-    def __init__(self, graph: Graph, is_expression: Question, is_in_order: Question) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        is_expression: Question,
+        is_in_order: Question,
+        deepest: int = DEEPEST,
+        parts: Mapping[Node, object] | None = None,
+    ) -> None:
+        self.deepest = deepest
+        self._parts = parts or {}
         self.nested: set[Node] = set()
         self.conditional: set[Node] = set()
         """The `prim::If`s that are written as conditional expressions, nested or not."""
@@ -88,7 +99,9 @@ class Nesting:
         while pending:
             value, depth = pending.pop()
             node = value.node
-            if node is point and value.use_count == 1 and depth < DEEPEST and self._can_nest(node):
+            if node is not point or value.use_count != 1 or depth >= self.deepest:
+                continue
+            if self._parts.get(node) is self._parts.get(value.uses[0].user) and self._can_nest(node):
                 self.nested.add(node)
                 point = _previous_computation(node)
                 self._push(node, True, depth + 1, point, pending)

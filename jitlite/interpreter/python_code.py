@@ -7,12 +7,13 @@ Tracebacks and debuggers show the text with the script's line behind each line: 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
 from jitlite.interpreter.code import Place
 from jitlite.interpreter.frames import Calling, add_traceback
+from jitlite.native.policy import Trial
 
 FIRST_MARK = 0xF0000
 """Characters from here on (a private area of Unicode) begin the part of a line that a nested operation is written as;
@@ -37,10 +38,20 @@ class PythonCode:
         name: of the script function.
         run: the generated function: takes a value for each input of the graph; gives its result (a tuple where the
             graph has several outputs).
+        trials: what becomes of the regions in it that can be machine code.
     """
 
-    def __init__(self, name: str, lines: list[Line], nested: list[Place], names: dict[str, Any], entry: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        lines: list[Line],
+        nested: list[Place],
+        names: dict[str, Any],
+        entry: str,
+        trials: Sequence[Trial] = (),
+    ) -> None:
         self.name = name
+        self.trials = trials
         self._lines = lines
         self._nested = nested
         text = "\n".join(_without_marks(line.text) for line in lines) + "\n"
@@ -96,6 +107,12 @@ def _without_marks(text: str) -> str:
     if text.isascii():
         return text
     return "".join(c for c in text if c != END_MARK and ord(c) < FIRST_MARK)
+
+
+def trials_of(run: Callable[..., Any]) -> Sequence[Trial]:
+    """What becomes of the regions of a generated function; nothing where it is none."""
+    found = getattr(run, "__globals__", {}).get(_LOADER)
+    return found.trials if isinstance(found, PythonCode) else ()
 
 
 def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:

@@ -6,7 +6,8 @@ code is given. The rules, first to last:
 1. kinds that are syntax (attributes, displays, `is`): `_KINDS`
 2. operators that jitlite declares with a function that Python has a spelling for: `_SPELLINGS`
 3. torch's operators: the public binding, `torch.add` or a method of Tensor, that takes the same arguments
-4. else a call of the function that is the operator's meaning
+4. what the dispatcher's own entry calls
+5. else a call of the function that is the operator's meaning
 
 A binding is called instead of the dispatcher's own entry, `torch.ops.aten.add.Tensor`, because that converts each
 argument twice: it takes about 1 us longer (torch 2.13). Bindings choose the overload by the classes of the arguments.
@@ -82,7 +83,7 @@ def form_of(node: Node) -> Form:
     if op.attributes:
         fn = partial(op.fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
         return call_form(fn, len(node.inputs))
-    return _spelling(op, node) or _binding(op, node) or call_form(op.fn, len(node.inputs))
+    return _spelling(op, node) or _binding(op, node) or _dispatched(op, node) or call_form(op.fn, len(node.inputs))
 
 
 def call_form(function: Any, count: int) -> Form:
@@ -311,7 +312,7 @@ _IDENTITY = (operator.is_, operator.is_not)
 _SPACES = {f"{name}_": vars(torch._C)[f"_{name}"] for name in ("linalg", "special", "fft", "sparse")}
 """Where the bindings are of operators whose names begin so."""
 
-_UNLIKE = frozenset({"aten::is_contiguous", "aten::stft"})
+_UNLIKE = frozenset({"aten::is_contiguous", "aten::stft", "aten::to.dtype_layout"})
 """Operators whose binding does something else than the dispatcher's operator with the same arguments."""
 
 _INFIX_OF_TENSORS = {"aten::add": "+", "aten::sub": "-", "aten::mul": "*", "aten::div": "/"}
@@ -322,7 +323,9 @@ def _binding(op: Op, node: Node) -> Form | None:
     schema = op.schema
     if schema.key == ("aten::index", "Tensor"):
         return call_form(tensors.index, 2)
-    if op.overload is None or not schema.name.startswith("aten::") or schema.is_vararg or schema.name in _UNLIKE:
+    if op.overload is None or not schema.name.startswith("aten::") or schema.is_vararg:
+        return None
+    if schema.name in _UNLIKE or schema.qualified in _UNLIKE:
         return None
     formals, values = schema.arguments, node.inputs
     if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
@@ -352,6 +355,26 @@ def _binding(op: Op, node: Node) -> Form | None:
     return Form(template, holder, gives_sequence=isinstance(returned, T.ListType), constants=coded)
 
 
+def _dispatched(op: Op, node: Node) -> Form | None:
+    """A call of what a torch operator calls itself, without a Python function in between."""
+    schema = op.schema
+    formals, values = schema.arguments, node.inputs
+    if type(op.overload) is not torch._ops.OpOverload or len(formals) != len(values):
+        return None
+    coded = [is_int_coded(a.declared_type) for a in formals]
+    if any(c and not is_constant(v) for c, v in zip(coded, values, strict=True)):
+        return None  # it may be an int at run time
+    if any(is_int_coded(r.declared_type) for r in schema.returns):
+        return None
+    written = [f"{a.name}={{{i}}}" if a.kwarg_only else f"{{{i}}}" for i, a in enumerate(formals)]
+    constants = tuple(
+        (i, int_coded(a.declared_type, constant_of(v)))
+        for i, (a, v) in enumerate(zip(formals, values, strict=True))
+        if coded[i]
+    )
+    return Form(f"{{f}}({', '.join(written)})", op.overload._op, constants=constants)
+
+
 def _function(base: str) -> Any:
     for prefix, space in _SPACES.items():
         if base.startswith(prefix):
@@ -379,6 +402,7 @@ def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> lis
         if is_default and formal.name != "reduction":  # its default in bindings is 0, `at::Reduction::Mean` unread
             by_name = True  # what follows has to be named
         elif formal.kwarg_only or by_name or formal.name in _BY_NAME:
+            by_name = True  # as what follows has to be, too
             written.append(f"{formal.name}={{{position}}}")
         else:
             written.append(f"{{{position}}}")

@@ -18,6 +18,7 @@ others, `variables.py` which values share a variable; here the statements are pu
 from __future__ import annotations
 
 import itertools
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,13 +29,15 @@ from jitlite.interpreter.frames import exit_contexts
 from jitlite.interpreter.python_code import Line, PythonCode
 from jitlite.interpreter.python_forms import CannotTranslate
 from jitlite.interpreter.python_writer import SPREAD, ExpressionWriter, Runner
-from jitlite.interpreter.range_loops import OVER_RANGE, same_at_start, with_range_loops
+from jitlite.interpreter.range_loops import same_at_start, with_range_loops
 from jitlite.interpreter.variables import identifier
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
-from jitlite.ir.prims import make_exception
+from jitlite.ir.prims import OVER_RANGE, make_exception
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
+from jitlite.native.policy import Trials
+from jitlite.native.regions import Region, find_regions
 
 _DEEPEST = 18
 """Blocks within one another. Python allows 20 loops and handlers, and 100 levels of indentation."""
@@ -45,19 +48,24 @@ _ENDLESS = 2**63 - 1
 """The number of trips of a `while` loop, which has no such limit."""
 
 
-def translate(graph: Graph, name: str, runner_of: Callable[[Function], Runner]) -> PythonCode:
+def translate(
+    graph: Graph, name: str, runner_of: Callable[[Function], Runner], *, boxed: bool = False, native: str = "off"
+) -> PythonCode:
     """The Python function of a graph.
 
     Args:
         graph: what to run. It may not be changed later.
         name: the name of the function, for tracebacks.
         runner_of: gives what runs a function that the graph calls.
+        boxed: the function takes its arguments in one list, which it empties, and forgets each after its last use; it
+            gives its results in a list.
+        native: when regions of it become machine code, as the switch of that name says.
 
     Raises:
         CannotTranslate: where Python's own limits do not allow it, or the graph has something that cannot be run.
     """
     _check_depth(graph)
-    return _Writer(graph, name, runner_of).code()
+    return FunctionWriter(graph, name, runner_of, boxed, native).code()
 
 
 def _check_depth(graph: Graph) -> None:
@@ -80,11 +88,22 @@ class Leaving(NamedTuple):
     """What hands on outputs, from the innermost block to the loop."""
 
 
-class _Writer(ExpressionWriter):
+class FunctionWriter(ExpressionWriter):
     """Writes the function of one graph."""
 
-    def __init__(self, graph: Graph, name: str, runner_of: Callable[[Function], Runner]) -> None:
-        super().__init__(with_range_loops(graph), runner_of)
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        runner_of: Callable[[Function], Runner],
+        boxed: bool = False,
+        native: str = "off",
+    ) -> None:
+        ranges = with_range_loops(graph)
+        self.parts = {} if native == "off" else find_regions(ranges).parts()
+        self.boxed = boxed
+        super().__init__(ranges, runner_of, self.parts)
+        self.trials = Trials(native, self.names, self.fresh)
         self.name = name
         self.lines: list[Line] = []
         self.indent = 0
@@ -93,15 +112,20 @@ class _Writer(ExpressionWriter):
 
     def code(self) -> PythonCode:
         entry = self.fresh(identifier(self.name, "graph"))
-        parameters = ", ".join(self.variables[v].name for v in self.graph.inputs)
-        self.write(f"def {entry}({parameters}):")
+        parameters = [self.variables[v].name for v in self.graph.inputs]
+        box = self.fresh("arguments") if self.boxed else ""
+        self.write(f"def {entry}({box or ', '.join(parameters)}):")
         with self.indented():
+            if self.boxed:
+                self.unpack(parameters, box)
+                self.write(f"{box}.clear()")
+                self.forget([v for v in self.graph.inputs if not v.has_uses])
             if self.has_contexts:
                 self._write_with_contexts()
             else:
                 self.block(self.graph.block)
                 self.returned()
-        return PythonCode(self.name, self.lines, self.nested_places, self.names, entry)
+        return PythonCode(self.name, self.lines, self.nested_places, self.names, entry, self.trials.made)
 
     def _write_with_contexts(self) -> None:
         """The managers entered are kept in a list: whatever is raised, those not left yet are left."""
@@ -114,10 +138,17 @@ class _Writer(ExpressionWriter):
         with self.indented():
             self.write(f"raise {self.bind(exit_contexts, 'exit_contexts')}(_entered, 0, _error)")
 
+    def _is_expression(self, node: Node) -> bool:
+        # within an expression, what an operand holds is not forgotten before the whole of it is computed
+        return not (self.boxed and may_be_large(node.output.type)) and super()._is_expression(node)
+
     def returned(self) -> None:
         outputs = self.graph.outputs
         self.place = Place(outputs[0].node.range, outputs[0].node.call_stack) if outputs else None
         texts = [self.text(v, self.graph.block.return_node) for v in outputs]
+        if self.boxed:
+            self.write(f"return [{', '.join(texts)}]")
+            return
         self.write(f"return {texts[0]}" if len(texts) == 1 else f"return ({', '.join(texts)})" if texts else "return")
 
     # -- lines
@@ -139,16 +170,42 @@ class _Writer(ExpressionWriter):
 
         `last` is the `prim::If` at the end of it that may leave a loop.
         """
+        part: Region | None = None
         for node in block.nodes:
             if node.kind == "prim::Constant" or node in self.nesting.nested:
                 continue
+            part = self.go_over(part, self.parts.get(node))
             self.place = Place(node.range, node.call_stack)
             if node is last:
                 self.if_(node, leaving)
                 return
-            special = None if node in self.nesting.conditional else _STATEMENTS.get(node.kind)
-            (special or _Writer.operation)(self, node)
+            self.statement(node)
             self.forget(self.dying.get(node, ()))
+        self.go_over(part, None)
+
+    def go_over(self, left: Region | None, entered: Region | None) -> Region | None:
+        """Leave a region, or none, and enter another one: machine code, or else what follows."""
+        if left is entered:
+            return entered
+        if left is not None:
+            self.write(f"{self.trials.spent(left)}(_since)")
+            self.indent -= 1
+        if entered is not None:
+            native = self.trials.native(entered)
+            arguments = ", ".join(self.variables[v].name for v in entered.inputs)
+            names = [self.variables[v].name for v in entered.outputs]
+            self.write(f"_done = {native} and {native}({arguments})")
+            self.write("if _done is not None:")
+            self.write(f"    {', '.join(names)} = _done")
+            self.write("else:")
+            self.indent += 1
+            self.write(f"_since = {self.bind(time.perf_counter, 'clock')}()")
+        return entered
+
+    def statement(self, node: Node) -> None:
+        """Write a node that is not part of another one."""
+        special = None if node in self.nesting.conditional else _STATEMENTS.get(node.kind)
+        (special or FunctionWriter.operation)(self, node)
 
     def operation(self, node: Node) -> None:
         """A statement that is one operation."""
@@ -192,7 +249,8 @@ class _Writer(ExpressionWriter):
     def _find_dying(self) -> dict[Node, list[Value]]:
         """For each statement, the values that may be large and that nothing reads after it."""
         dying: dict[Node, list[Value]] = {}
-        for node in self.graph.all_nodes():
+        parameters = [self.graph.block.param_node] if self.boxed else []
+        for node in itertools.chain(parameters, self.graph.all_nodes()):
             if node in self.nesting.nested or node.block is None:
                 continue
             for value in node.outputs:
@@ -486,15 +544,15 @@ def exit_context(entered: list[Any]) -> Any:
     return special_method(entered.pop(), "__exit__")(None, None, None)
 
 
-_STATEMENTS: dict[str, Callable[[_Writer, Node], None]] = {
-    "prim::If": _Writer.if_,
-    "prim::Loop": _Writer.loop,
-    "prim::Try": _Writer.try_,
-    "prim::TupleUnpack": _Writer.unpacking,
-    "prim::ListUnpack": _Writer.unpacking,
-    "prim::RaiseException": _Writer.raise_exception,
-    "prim::Enter": _Writer.enter,
-    "prim::Exit": _Writer.exit,
-    "aten::warn": _Writer.warn,
+_STATEMENTS: dict[str, Callable[[FunctionWriter, Node], None]] = {
+    "prim::If": FunctionWriter.if_,
+    "prim::Loop": FunctionWriter.loop,
+    "prim::Try": FunctionWriter.try_,
+    "prim::TupleUnpack": FunctionWriter.unpacking,
+    "prim::ListUnpack": FunctionWriter.unpacking,
+    "prim::RaiseException": FunctionWriter.raise_exception,
+    "prim::Enter": FunctionWriter.enter,
+    "prim::Exit": FunctionWriter.exit,
+    "aten::warn": FunctionWriter.warn,
 }
 """How each kind of `STATEMENTS` is written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from jitlite.interpreter import futures
 from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.bytecode import as_at_run_time
 from jitlite.interpreter.code import Place
-from jitlite.interpreter.nesting import Nesting
+from jitlite.interpreter.nesting import DEEPEST, Nesting
 from jitlite.interpreter.python_code import END_MARK, FIRST_MARK, LAST_MARK, add_script_traceback
 from jitlite.interpreter.python_forms import CannotTranslate, Form, call_form, form_of, isinstance_form
 from jitlite.interpreter.subscripts import Subscript, subscript
@@ -70,18 +70,26 @@ class Link:
 
 
 class ExpressionWriter:
-    """Knows how the values of one graph are written."""
+    """Knows how the values of one graph are written.
 
-    def __init__(self, graph: Graph, runner_of: Callable[[Function], Runner]) -> None:
+    Attributes:
+        deepest: how many operations are written within one another.
+    """
+
+    deepest = DEEPEST
+
+    def __init__(
+        self, graph: Graph, runner_of: Callable[[Function], Runner], parts: Mapping[Node, object] | None = None
+    ) -> None:
         self.graph = graph
         self.runner_of = runner_of
         self.forms: dict[Node, Form] = {}
         self.names: dict[str, Any] = {}
         self.links: dict[Function, Link] = {}
-        self.nesting = Nesting(graph, self._is_expression, self._is_in_order)
+        self.nesting = Nesting(graph, self._is_expression, self._is_in_order, self.deepest, parts)
         errors = [n.blocks[1].inputs[0] for n in graph.all_nodes() if n.kind == "prim::Try"]
         self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
-        self.taken = self.variables.names | set(dir(builtins)) | {"_entered", "_error", "_warned"}
+        self.taken = self.variables.names | set(dir(builtins)) | {"_entered", "_error", "_warned", "_done", "_since"}
         self.bound: dict[int, str] = {}
         self.nested_places: list[Place] = []
         self.in_head: dict[Value, Value] = {}

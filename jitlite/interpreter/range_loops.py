@@ -7,9 +7,7 @@ from collections.abc import Container
 from jitlite.ir import scalars
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
-
-OVER_RANGE = "over_range"
-"""The attribute of a loop whose counter is the element of the range: made here, in a copy of the graph."""
+from jitlite.ir.prims import OVER_RANGE
 
 
 def with_range_loops(graph: Graph) -> Graph:

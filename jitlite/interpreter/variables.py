@@ -15,7 +15,7 @@ from __future__ import annotations
 import builtins
 import keyword
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -84,6 +84,9 @@ class Variables:
 
     def __getitem__(self, value: Value) -> Variable:
         return self._variables[value]
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(dict.fromkeys(self._variables.values()))
 
     @property
     def names(self) -> set[str]:

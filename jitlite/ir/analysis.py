@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
-
-import networkx as nx
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.printer import node_text
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 # -- blocks and dominance
@@ -181,13 +184,19 @@ def _find_loops(block: Block, parent: Loop | None, found: list[Loop]) -> None:
 
 
 # -- networkx
+@cache
+def networkx() -> Any:
+    """The module, read when it is first asked for: that takes longer than a small function takes to be compiled."""
+    return import_module("networkx")
+
+
 def to_networkx(graph: Graph) -> nx.MultiDiGraph[Any]:
     """Data flow: the nodes (param and return nodes too), and an edge from definition to use for each input.
 
     Nodes have the attributes `kind`, `block` and `index` (position in the walk); edges have `value`, `output` (its
     offset at the source) and `input` (its offset at the target), which is the edge's key.
     """
-    flow: nx.MultiDiGraph[Any] = nx.MultiDiGraph()
+    flow: nx.MultiDiGraph[Any] = networkx().MultiDiGraph()
     for index, node in enumerate(_nodes_of(graph.block)):
         flow.add_node(node, kind=node.kind, block=node.block, index=index)
     for node in list(flow):
@@ -198,7 +207,7 @@ def to_networkx(graph: Graph) -> nx.MultiDiGraph[Any]:
 
 def control_tree(graph: Graph) -> nx.DiGraph[Any]:
     """What holds what: the top block holds its nodes, which hold their blocks, and so on. Edges have `index`."""
-    tree: nx.DiGraph[Any] = nx.DiGraph()
+    tree: nx.DiGraph[Any] = networkx().DiGraph()
 
     def add(block: Block) -> None:
         tree.add_node(block)

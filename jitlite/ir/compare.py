@@ -9,15 +9,17 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 
-from jitlite.ir.analysis import to_networkx
+from jitlite.ir.analysis import networkx, to_networkx
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
 from jitlite.ir.printer import graph_text
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def renumbered(graph: Graph, *, keep_names: bool = True) -> Graph:
@@ -81,7 +83,7 @@ def isomorphic(a: Graph, b: Graph) -> bool:
     numbers and source ranges do not count; types, attributes and the structure of blocks do. Meant for tests: the
     search takes long for large graphs of many equal nodes.
     """
-    matcher = nx.algorithms.isomorphism.MultiDiGraphMatcher(
+    matcher = networkx().algorithms.isomorphism.MultiDiGraphMatcher(
         _labelled(a),
         _labelled(b),
         node_match=lambda x, y: x["label"] == y["label"],

@@ -28,6 +28,9 @@ class QualifiedClassName(str):
         made.python_class = python_class
         return made
 
+    def __getnewargs__(self) -> tuple[str, type]:  # type: ignore[override]
+        return str(self), self.python_class
+
 
 def type_of_constant(value: object) -> Type | None:
     """The type of a value that can be a constant, else None. An empty list is a List[Tensor], as in TorchScript."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
@@ -64,8 +65,31 @@ class Op:
         return f"<Op {self.schema}>"
 
 
+@dataclass(frozen=True, eq=False)
+class _Declaration:
+    """What is written down of an operator.
+
+    The schema is read when somebody asks for the operator: most programs use few, and reading all took a third of the
+    time of `import jitlite`.
+    """
+
+    text: str
+    effect: Effect | None
+    fn: Callable[..., Any] | None
+    total: bool
+    doc: str
+
+    @cached_property
+    def op(self) -> Op:
+        schema = parse_schema(self.text)
+        effect = self.effect or (Effect.WRITE if schema.is_mutable else Effect.PURE)
+        return Op(schema, effect, self.fn, self.total, self.doc, attributes=_keyword_only(self.fn))
+
+
 _F = TypeVar("_F", bound=Callable[..., Any])
-_declared: dict[str, dict[str, Op]] = {}
+_declared: dict[str, dict[str, _Declaration]] = {}
+"""By name and overload."""
+
 _found: dict[str, tuple[Op, ...]] = {}
 
 
@@ -78,10 +102,8 @@ def op(schema: str, effect: Effect | None = None, *, total: bool = False, doc: s
     """
 
     def declare(fn: _F) -> _F:
-        parsed = parse_schema(schema)
-        known = effect or (Effect.WRITE if parsed.is_mutable else Effect.PURE)
         text = (fn.__doc__ or "").strip() if doc is None else doc
-        _add(Op(parsed, known, fn, total, text, attributes=_keyword_only(fn)))
+        _add(_Declaration(schema, effect, fn, total, text))
         return fn
 
     return declare
@@ -106,18 +128,20 @@ def op_family(
 
 def structural(schema: str, effect: Effect, doc: str, *, total: bool = False) -> None:
     """Declare a kind whose meaning is an instruction of the interpreter (control flow, calls, construction)."""
-    _add(Op(parse_schema(schema), effect, None, total, doc))
+    _add(_Declaration(schema, effect, None, total, doc))
 
 
-def _add(declared: Op) -> None:
-    overloads = _declared.setdefault(declared.name, {})
-    if declared.schema.overload in overloads:
-        raise ValueError(f"{declared.schema.qualified} is declared twice")
-    overloads[declared.schema.overload] = declared
-    _found.pop(declared.name, None)
+def _add(declared: _Declaration) -> None:
+    qualified = declared.text.partition("(")[0].strip()
+    name, _, overload = qualified.partition(".")
+    overloads = _declared.setdefault(name, {})
+    if overload in overloads:
+        raise ValueError(f"{qualified} is declared twice")
+    overloads[overload] = declared
+    _found.pop(name, None)
 
 
-def _keyword_only(fn: Callable[..., Any]) -> tuple[str, ...]:
+def _keyword_only(fn: Callable[..., Any] | None) -> tuple[str, ...]:
     code = getattr(fn, "__code__", None)
     if code is None:
         return ()
@@ -128,7 +152,13 @@ def _keyword_only(fn: Callable[..., Any]) -> tuple[str, ...]:
 def declared_ops() -> Iterator[Op]:
     """Every operator declared by jitlite, in order of declaration."""
     for overloads in _declared.values():
-        yield from overloads.values()
+        for declared in overloads.values():
+            yield declared.op
+
+
+def declared_names() -> set[str]:
+    """The names of all operators declared by jitlite."""
+    return set(_declared)
 
 
 def lookup(name: str) -> tuple[Op, ...]:
@@ -144,10 +174,11 @@ def _collect(name: str) -> Iterator[Op]:
     for overload_name, overload in _dispatcher_overloads(name):
         ours = declared.pop(overload_name, None)
         if ours is not None:
-            yield ours
+            yield ours.op
         elif overload is not None:
             yield _dispatcher_op(overload)
-    yield from declared.values()
+    for rest in declared.values():
+        yield rest.op
 
 
 def _dispatcher_overloads(name: str) -> Iterator[tuple[str, Any]]:

@@ -478,7 +478,7 @@ def _no_fit(
 
 def _unknown(name: str, range: SourceRange | None) -> CompileError:
     known = {full.partition(".")[0] for full in torch._C._dispatch_get_all_op_names()}
-    known |= {declared.name for declared in ops.declared_ops()} | EXPANSIONS.keys()
+    known |= ops.declared_names() | EXPANSIONS.keys()
     namespace = name.partition("::")[0] + "::"
     hint = did_you_mean(name, sorted(k for k in known if k.startswith(namespace)))
     return CompileError(

@@ -22,6 +22,10 @@ from jitlite.source import Error
 
 # -- structure
 
+OVER_RANGE = "over_range"
+"""The attribute of a loop whose counter is the element of the range that it runs over, not the number of the trip: made
+in the copy of a graph that code is generated from."""
+
 _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
     ("prim::Constant() -> Any", Effect.PURE, True,
      "The value of attribute `value`; None without it. A function is named by attribute `name`."),

@@ -193,6 +193,7 @@ class TypeParser:
         self.named = named
         self.variables = variables
         self.position = 0
+        self._peeked = (-1, "")
         self._skip_blank()
 
     # -- tokens
@@ -202,8 +203,10 @@ class TypeParser:
 
     def peek(self) -> str:
         """The next token, empty at the end."""
-        found = _TOKEN.match(self.text, self.position)
-        return found.group() if found else ""
+        if self._peeked[0] != self.position:
+            found = _TOKEN.match(self.text, self.position)
+            self._peeked = (self.position, found.group() if found else "")
+        return self._peeked[1]
 
     def next(self) -> str:
         token = self.peek()

@@ -259,7 +259,7 @@ class DictType(Type):
         return cls._intern((key, value), key=key, value=value)
 
     def _spell(self) -> tuple[str, str]:
-        return f"Dict({self.key}, {self.value})", f"Dict[{self.key.annotation}, {self.value.annotation}]"
+        return f"Dict({self.key}, {_in_dict(self.value)})", f"Dict[{self.key.annotation}, {self.value.annotation}]"
 
     @property
     def contained(self) -> tuple[Type, ...]:
@@ -267,6 +267,15 @@ class DictType(Type):
 
     def with_contained(self, types: Sequence[Type]) -> Type:
         return DictType.of(*types)
+
+
+def _in_dict(t: Type) -> str:
+    """The text of a dict's values: torch writes futures there as schemas have them, `Future(int)`."""
+    if isinstance(t, FutureType | RRefType):
+        return f"{t.kind}({_in_dict(t.element)})"
+    if isinstance(t, ListType | OptionalType):
+        return f"{_in_dict(t.element)}{'?' if isinstance(t, OptionalType) else '[]'}"
+    return str(t)
 
 
 DICT_KEYS = (STRING, INT, FLOAT, BOOL, COMPLEX, DEVICE, TENSOR)
@@ -613,13 +622,13 @@ def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str
             method = sub.definition.method(name)
         if method is None:
             return (
-                f"Class '{sub.annotation}' is not compatible with interface '{sup.annotation}': it does not have "
+                f"Class '{sub.annotation}' is not compatible with interface {sup.annotation}: it does not have "
                 f"method '{name}'"
             )
         found = getattr(method, "schema", method)
         if not _may_replace(found, wanted):
             return (
-                f"Method '{name}' on class '{sub.annotation}' is not compatible with interface '{sup.annotation}': it "
+                f"Method '{name}' on class '{sub.annotation}' is not compatible with interface {sup.annotation}: it "
                 f"is {found}, and {wanted} is wanted"
             )
     return None

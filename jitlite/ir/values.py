@@ -17,6 +17,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import enum_type, qualified_name, type_of_constant
+from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 
@@ -203,9 +204,18 @@ def _type_of_object(value: object) -> Type:
     if type(value).__module__ in ("builtins", "numpy") or (callable(value) and not isinstance(value, torch.nn.Module)):
         return T.PY_OBJECT
     if isinstance(value, torch.ScriptObject):
-        return T.ClassType.of(_class_name(value))
+        return bound_class(value)
     found = class_type_of(value)
     return found or T.ClassType.of(qualified_name(type(value)), type(value), isinstance(value, torch.nn.Module))
+
+
+def bound_class(value: Any) -> T.ClassType:
+    """The type of an object of a class that a library defines in C++. It has the schemas of its methods."""
+    found = T.ClassType.of(_class_name(value))
+    if not found.methods:
+        names = [name for name in value._method_names() if not name.startswith("__")]
+        found.methods.update({name: parse_schema(str(value._get_method(name).schema)) for name in names})
+    return found
 
 
 CLASS_TYPE = "__jitlite_type__"

@@ -38,10 +38,11 @@ def is_differentiable(node: Node) -> bool:
         return False
     if node.kind == "prim::Constant" or not any(may_have_gradient(o.type) for o in node.outputs):
         return True
+    # a display that is unpacked at once belongs to nobody: the two would ask one another without end
     if node.kind == "prim::ListConstruct":
-        return all(is_differentiable(use.user) for use in node.output.uses) and gradients.is_display_part(node)
+        return gradients.is_display_part(node) and all(is_differentiable(use.user) for use in node.output.uses)
     if node.kind == "prim::ListUnpack":
-        return is_differentiable(node.input.node) and gradients.is_unpacked_part(node)
+        return gradients.is_unpacked_part(node) and is_differentiable(node.input.node)
     return rule_of(node) is not None
 
 

@@ -60,7 +60,9 @@ def _first_use(value: Value) -> tuple[bool, tuple[int, ...]]:
 
 def _place(node: Node) -> tuple[int, ...]:
     """Position of the node in its block, behind the places of the nodes and blocks around it."""
+    found = [node._position]
     block = node.block
-    if block is None or block.owner is None:
-        return (node._position,)
-    return (*_place(block.owner), block.owner.blocks.index(block), node._position)
+    while block is not None and block.owner is not None:
+        found += [block.owner.blocks.index(block), block.owner._position]
+        block = block.owner.block
+    return tuple(reversed(found))

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitlite.ir.graph import Block, Graph, Node, Value
-from jitlite.ir.ops import Effect
+from jitlite.ir.ops import Effect, Op
 from jitlite.passes.alias import AliasDb
 from jitlite.passes.effects import effect_of, raises_itself
 from jitlite.passes.registry import graph_pass
@@ -48,12 +48,16 @@ class _Liveness:
             if effect_of(node) in (Effect.SIDE, Effect.RANDOM) or raises_itself(node):
                 self._keep(node)
             elif node.op is not None and node.op.schema.is_mutable:
-                writers.append(node)
+                if _writes_what_came_in(graph, node, node.op):
+                    self._keep(node)
+                else:
+                    writers.append(node)
             if node.kind == "prim::Loop":
                 self._keep_carried(node)
         self._propagate()
-        if writers:  # most graphs have none that could go, and do without the analysis
-            self._keep_writers(AliasDb(graph), writers)
+        undecided = [node for node in writers if node not in self.nodes]
+        if undecided:  # most graphs have none that could go, and do without the analysis
+            self._keep_writers(AliasDb(graph), undecided)
 
     def _keep_carried(self, loop: Node) -> None:
         """What the next round needs: the condition, and the carried values that are read in the body."""
@@ -112,6 +116,12 @@ class _Liveness:
         block = parameter.node.block
         if block is not None and block.owner is not None:
             self._keep(block.owner)
+
+
+def _writes_what_came_in(graph: Graph, node: Node, op: Op) -> bool:
+    """Does the node certainly write an argument of the graph or what an attribute holds, which others see?"""
+    written = (v.node for v, a in zip(node.inputs, op.schema.arguments, strict=False) if a.is_write)
+    return any(maker.kind == "prim::GetAttr" or maker is graph.block.param_node for maker in written)
 
 
 def _sweep(block: Block, live: set[Node]) -> bool:

@@ -15,6 +15,22 @@ TorchScript fixes the number of rounds before the first one; a Python list itera
 length before every round, which is what the new condition does. Loops over `zip` and `enumerate`, whose number of
 rounds is the least of several lengths, likewise. A condition of the loop's own (from `break`) still has to hold too.
 
+A loop over a dict, its keys or its items goes through a list of them, made before the first round. A Python iterator
+raises RuntimeError before a round if the dict has another number of entries than at the start, so where the body may
+add or drop entries the loop compares the two at the end of each round that is not the last by its own condition:
+
+     = prim::Loop(%n, %true)                         = prim::Loop(%n, %true)
+      block0(%i : int):                               block0(%i : int):
+        %k : int = aten::__getitem__(%keys, %i)         %k : int = aten::__getitem__(%keys, %i)
+        %v : int = aten::pop(%d, %k)          =>        %v : int = aten::pop(%d, %k)
+        -> (%true)                                      %o : int = aten::len(%d)
+                                                        %c : bool = aten::ne(%o, %m)
+                                                         = prim::If(%c)
+                                                          block0(): ... prim::RaiseException(...)
+
+Setting the entry of the round's own key adds none. In a `zip`, only the dict that is asked first is looked at: whether
+the others are asked once more depends on those before them.
+
 A loop is changed only if a node in its body may change the length of (an alias of) the list: for all others the two
 meanings agree, as the length read before the loop is the length at every round. The emitter marks loops over lists with
 an attribute, for `range(len(l))` is evaluated once; the pass removes the marks. It runs right after early exits are
@@ -36,18 +52,33 @@ _MARK = "measured_lists"
 _SAME_LENGTH = frozenset({"aten::_set_item", "aten::sort", "aten::reverse", "prim::SetCell"})
 """Operators that write a list and leave its length."""
 
+_VIEWS = frozenset({"aten::keys", "aten::values", "aten::items"})
+"""Operators that list what a loop over a dict goes through."""
+
 
 @graph_pass
 def follow_growing_lists(graph: Graph) -> bool:
-    """Let loops over lists that may change their length test it in every round."""
+    """Let loops over lists that may change their length test it in every round; over dicts, compare it."""
     marked = [n for n in graph.all_nodes() if n.kind == "prim::Loop" and _MARK in n.attributes]
-    measured = {loop: set(loop.attributes.pop(_MARK)) for loop in marked}
-    candidates = [n for n in marked if any(_may_resize(inner) for inner in _inside(n))]
-    if candidates:
+    measured = {loop: _lists(loop) for loop in marked}
+    lists = [n for n in marked if measured[n] and any(map(_may_resize, _inside(n)))]
+    dicts = [n for n in marked if _listed(n) and any(_may_add_entries(inner, n) for inner in _inside(n))]
+    if lists or dicts:
         aliases = AliasDb(graph)
-        for loop in [n for n in candidates if _resizes(aliases, n, measured[n])]:
+        lists = [n for n in lists if _resizes(aliases, n, measured[n])]
+        for loop in [n for n in dicts if _changes_entries(aliases, n)]:
+            _compare_every_round(graph, loop)
+        for loop in lists:
             _test_every_round(graph, loop, measured[loop])
+    for loop in marked:
+        del loop.attributes[_MARK]
     return bool(marked)
+
+
+def _lists(loop: Node) -> set[int]:
+    """Which of the lengths that bound the loop are those of lists; what is listed of a dict is no list in Python."""
+    lengths = _lengths(loop.inputs[0])
+    return {i for i in loop.attributes[_MARK] if lengths[i].node.inputs[0].node.kind not in _VIEWS}
 
 
 def _lengths(trip_count: Value) -> list[Value]:
@@ -113,6 +144,81 @@ def _test_every_round(graph: Graph, loop: Node, measured: set[int]) -> None:
         goes_on = graph.insert("aten::lt", (following, _measure_again(graph, trip_count, measured)), (T.BOOL,)).output
         body.replace_output(0, _both(graph, goes_on, body.outputs[0]))
         graph.current_range = None
+
+
+# -- dicts
+
+
+def _listed(loop: Node) -> Node | None:
+    """What lists the keys, values or items of a dict that the loop asks first whether it goes on."""
+    for position, length in enumerate(_lengths(loop.inputs[0])):
+        if position in loop.attributes[_MARK]:
+            listed = length.node.inputs[0].node
+            return listed if listed.kind in _VIEWS else None
+        if constant_of(length, None) != _NO_BOUND:  # other than the counter of `enumerate`, it may end the loop
+            return None
+    return None
+
+
+def _iterated_dict(loop: Node) -> Value | None:
+    listed = _listed(loop)
+    return None if listed is None else listed.inputs[0]
+
+
+def _may_add_entries(node: Node, loop: Node) -> bool:
+    """May the node change the number of entries of the dict that the loop goes through?"""
+    op = node.op
+    if node.blocks or node.kind in ("prim::Print", "prim::RaiseException", "prim::SetCell"):
+        return False
+    if op is None or op.fn is None:
+        return node.kind in ("prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "aten::wait")
+    if node.kind == "aten::_set_item" and node.inputs[0] is _iterated_dict(loop) and _is_own_key(node.inputs[1], loop):
+        return False
+    return any(
+        argument.is_write and isinstance(value.type, T.DictType)
+        for argument, value in zip(op.schema.arguments, node.inputs, strict=False)
+    )
+
+
+def _is_own_key(key: Value, loop: Node) -> bool:
+    """Is it the key that this round of the loop is about?"""
+    listed = _listed(loop)
+    if listed is None or listed.kind == "aten::values":
+        return False
+    if listed.kind == "aten::items":
+        if key.node.kind != "prim::TupleUnpack" or key.offset != 0:
+            return False
+        key = key.node.input
+    round_number = loop.blocks[0].inputs[0]
+    return key.node.kind == "aten::__getitem__" and list(key.node.inputs) == [listed.output, round_number]
+
+
+def _changes_entries(aliases: AliasDb, loop: Node) -> bool:
+    entries = _iterated_dict(loop)
+    assert entries is not None
+    locations = aliases.locations(entries)
+    return any(_may_add_entries(node, loop) and aliases.writes(node) & locations for node in _inside(loop))
+
+
+def _compare_every_round(graph: Graph, loop: Node) -> None:
+    entries = _iterated_dict(loop)
+    assert entries is not None
+    graph.current_range = loop.range
+    with graph.inserting_before(loop):
+        before = graph.insert("aten::len", (entries,), (T.INT,)).output
+    (body,) = loop.blocks
+    with graph.inserting_at_end(body):
+        now = graph.insert("aten::len", (entries,), (T.INT,)).output
+        differs = graph.insert("aten::ne", (now, before), (T.BOOL,)).output
+        goes_on = body.outputs[0]
+        condition = differs if constant_of(goes_on, None) is True else _both(graph, differs, goes_on)
+        test = graph.insert("prim::If", (condition,))
+    raising = test.add_block()
+    test.add_block()
+    with graph.inserting_at_end(raising):
+        message = graph.insert_constant("dictionary changed size during iteration")
+        graph.insert("prim::RaiseException", (message, graph.insert_constant("builtins.RuntimeError")))
+    graph.current_range = None
 
 
 def _measure_again(graph: Graph, trip_count: Value, measured: set[int]) -> Value:

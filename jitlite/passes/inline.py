@@ -28,7 +28,7 @@ def inline_calls(graph: Graph) -> bool:
         call = pending.pop()
         function = _callee(call, recursive)
         assert function is not None
-        copied = _inline(graph, call, function)
+        copied = inline_call(graph, call, function)
         pending += [node for node in copied if _callee(node, recursive) is not None]
     return changed
 
@@ -39,7 +39,7 @@ def inline_only(graph: Graph, functions: Collection[Function]) -> bool:
     for call in calls:
         function = called_function(call)
         assert function is not None
-        _inline(graph, call, function)
+        inline_call(graph, call, function)
     return bool(calls)
 
 
@@ -84,8 +84,8 @@ def _nodes_and_subgraphs(graph: Graph) -> Iterator[Node]:
             yield from _nodes_and_subgraphs(forked)
 
 
-def _inline(graph: Graph, call: Node, function: Function) -> list[Node]:
-    """Replace the call; gives all nodes that came in."""
+def inline_call(graph: Graph, call: Node, function: Function) -> list[Node]:
+    """Replace a call of the function by its body; gives all nodes that came in."""
     copied: list[Node] = []
     arguments = call.inputs[1:] if call.kind == "prim::CallFunction" else call.inputs
     with graph.inserting_before(call):

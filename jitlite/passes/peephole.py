@@ -23,7 +23,6 @@ from __future__ import annotations
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.passes.alias import AliasDb
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.loop_copies import ends_a_loop
 from jitlite.passes.registry import graph_pass
@@ -53,7 +52,7 @@ def peephole(graph: Graph, *, disable_shape_peepholes: bool = False) -> bool:
     """Apply the rules until none applies; without those that read tensor types if so asked."""
     rules = _WITHOUT_SHAPES if disable_shape_peepholes else _ALL
     changed = False
-    while _block(graph.block, Context(graph, AliasDb(graph)), rules):
+    while _block(graph.block, Context(graph), rules):
         changed = True
     if changed:
         eliminate_dead_code(graph)

@@ -38,11 +38,19 @@ class Pipeline:
         return run(graph, self.last, around) or changed
 
     def _repeat(self, graph: Graph, hook: PassHook) -> bool:
-        changed, size = False, _size(graph)
+        """Rounds, until every pass but the last one that changed something has found nothing to do since then."""
+        changed, quiet, size = False, 0, _size(graph)
         for _ in range(self.rounds if self.repeated else 0):
-            if not run(graph, self.repeated, hook):
+            for name in self.repeated:
+                if quiet == len(self.repeated) - 1 and changed:
+                    return True
+                if run(graph, (name,), hook):
+                    changed, quiet = True, 0
+                else:
+                    quiet += 1
+            if quiet >= len(self.repeated):
                 break
-            changed, before, size = True, size, _size(graph)
+            before, size = size, _size(graph)
             if _is_little(before, size):
                 break
         return changed

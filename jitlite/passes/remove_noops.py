@@ -26,7 +26,6 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.ops import int_coded
-from jitlite.passes.alias import AliasDb
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.rules.context import Context
 
@@ -42,7 +41,7 @@ def remove_noops(graph: Graph) -> bool:
 def remove_where(graph: Graph, tests: dict[str, _Test]) -> bool:
     """Remove the nodes whose test says that they give back their first input."""
     changed = False
-    while _remove_in(graph.block, tests, Context(graph, AliasDb(graph))):
+    while _remove_in(graph.block, tests, Context(graph)):
         changed = True
     return changed
 

@@ -36,9 +36,9 @@ def both(function, *examples):
         warnings.simplefilter("ignore")
         theirs = torch.jit.trace(function, examples, check_trace=False, strict=False)
         ours = jitlite.trace(function, examples, check_trace=False, strict=False)
-    inner = ours.forward if isinstance(ours, nn.Module) else ours
-    theirs = theirs.inlined_graph if isinstance(ours, nn.Module) else theirs.graph
-    return kinds(inner.__jitlite_function__.graph), kinds(theirs)
+    if isinstance(ours, nn.Module):  # both have a method for each submodule
+        return kinds(ours.inlined_graph), kinds(theirs.inlined_graph)
+    return kinds(ours.graph), kinds(theirs.graph)
 
 
 FUNCTIONS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -21,9 +22,13 @@ class Context:
     """What rules may ask and make."""
 
     graph: Graph
-    db: AliasDb
     unsettled: list[Value] = field(default_factory=list)
-    """Values whose aliasing a replacement changed, so that `db` is out of date about them."""
+    """Values whose aliasing a replacement changed, so that `db` may be out of date about them."""
+
+    @cached_property
+    def db(self) -> AliasDb:
+        """Who may write what, as it was when a rule first asked: most graphs have no node that it matters for."""
+        return AliasDb(self.graph)
 
     def node(self, kind: str, inputs: Sequence[Value], type: T.Type, like: Node) -> Sequence[Value]:
         """A new node, standing where `like` stands; its output alone replaces a node."""

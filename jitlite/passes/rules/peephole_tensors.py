@@ -24,7 +24,9 @@ from jitlite.passes.value_keys import value_key
 def _tensor_type(node: Node, context: Context) -> T.TensorType | None:
     """The type of the tensor the node asks about, unless the tensor may be resized or the like."""
     t = node.inputs[0].type if node.inputs else None
-    return t if isinstance(t, T.TensorType) and not context.db.has_writers(node.inputs[0]) else None
+    if not isinstance(t, T.TensorType) or t is T.TENSOR or context.db.has_writers(node.inputs[0]):
+        return None
+    return t
 
 
 def _fact(read: Callable[[T.TensorType], Any]) -> Rule:

@@ -1,0 +1,77 @@
+"""What a command of the command line is, and how one is declared.
+
+    @command("dis", "print the bytecode of a function", argument("target", metavar="FILE:FN"))
+    def dis(options: argparse.Namespace) -> int: ...
+
+The files beside this one declare the commands by subject; importing a file enters its commands.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Run = Callable[[argparse.Namespace], int]
+"""Does what a command is for; gives the exit status."""
+
+
+class UsageError(Exception):
+    """The command line is wrong: exit status 2."""
+
+
+class ProgramError(Exception):
+    """The user's program failed; the cause is the exception it raised."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A word or an option of a command: what `add_argument` of argparse takes."""
+
+    names: tuple[str, ...]
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command.
+
+    Attributes:
+        name: the word it is called by.
+        help: what it does, in one line.
+        parameters: its words and options; all commands have `--json` besides.
+        run: what does it.
+    """
+
+    name: str
+    help: str
+    parameters: tuple[Parameter, ...]
+    run: Run
+
+    def add_to(self, commands: Any) -> None:
+        """Enter the command into the sub-commands of a parser."""
+        sub = commands.add_parser(self.name, help=self.help, description=self.help, allow_abbrev=False)
+        sub.set_defaults(command=self.run)
+        sub.add_argument("--json", action="store_true", help="print JSON instead of text")
+        for parameter in self.parameters:
+            sub.add_argument(*parameter.names, **parameter.settings)
+
+
+COMMANDS: dict[str, Command] = {}
+"""All commands by name, as they were declared."""
+
+
+def argument(*names: str, **settings: Any) -> Parameter:
+    """A parameter for a declaration, as `add_argument` of argparse takes it."""
+    return Parameter(names, settings)
+
+
+def command(name: str, help: str, *parameters: Parameter) -> Callable[[Run], Run]:
+    """Declare the decorated function to be a command."""
+
+    def declare(run: Run) -> Run:
+        COMMANDS[name] = Command(name, help, parameters, run)
+        return run
+
+    return declare

@@ -1,0 +1,139 @@
+"""The command `convert`: a program as something else, by the table `TARGETS`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jitlite.cli.archives import is_archive
+from jitlite.cli.commands import ProgramError, UsageError, argument, command
+from jitlite.cli.inputs import read_arguments
+from jitlite.cli.run import load_archive
+from jitlite.cli.targets import scripted
+from jitlite.converters.exported_program import to_exported
+from jitlite.converters.fx_graph import to_fx
+from jitlite.converters.python_out import to_python, weights_path
+from jitlite.source import CompileError
+
+Written = dict[str, str]
+"""What was written: paths by what they hold."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something that a program can become.
+
+    Attributes:
+        suffix: of the file that is written.
+        write: writes it; is given the program, the options and the path.
+    """
+
+    help: str
+    suffix: str
+    write: Callable[[Any, argparse.Namespace, Path], Written]
+    also_writes: Callable[[Path], list[Path]] = lambda path: []
+
+
+def _write_python(program: Any, options: argparse.Namespace, path: Path) -> Written:
+    source, weights = to_python(program).save(path)
+    return {"source": str(source), **({"weights": str(weights)} if weights else {})}
+
+
+def _write_fx(program: Any, options: argparse.Namespace, path: Path) -> Written:
+    torch.save(to_fx(program), path)
+    return {"graph module": str(path)}
+
+
+def _write_exported(program: Any, options: argparse.Namespace, path: Path) -> Written:
+    if not options.inputs:
+        raise UsageError("--to exported needs an --input for each argument: torch.export is told the shapes by them")
+    args, kwargs = read_arguments(options.inputs)
+    try:
+        exported = to_exported(program, args, kwargs)
+    except CompileError:
+        raise
+    except Exception as error:  # what the program raises for these inputs, or what torch.export says
+        raise ProgramError from error
+    torch.export.save(exported, path)
+    return {"exported program": str(path)}
+
+
+def _refuse_stablehlo(program: Any, options: argparse.Namespace, path: Path) -> Written:
+    raise UsageError(
+        "StableHLO is not part of this version; convert --to exported, and give the program to torch_xla: "
+        "torch_xla.stablehlo.exported_program_to_stablehlo(torch.export.load(PATH))"
+    )
+
+
+TARGETS: dict[str, Target] = {
+    "python": Target("Python source that needs only torch, with its weights beside it", ".py", _write_python,
+                     lambda path: [weights_path(path)]),
+    "fx": Target("a torch.fx.GraphModule, written by torch.save", ".pt", _write_fx),
+    "exported": Target("a program of torch.export", ".pt2", _write_exported),
+    "stablehlo": Target("not part of this version: says what to use instead", ".mlir", _refuse_stablehlo),
+}  # fmt: skip
+
+
+@command(
+    "convert",
+    "turn an archive or a function into something else",
+    argument("target", metavar="MODEL.pt|FILE:FN", help="an archive, or a function in a Python file"),
+    argument("--to", required=True, choices=TARGETS, help="; ".join(f"{n}: {t.help}" for n, t in TARGETS.items())),
+    argument("-o", "--output", metavar="FILE", help="the file to write (default: the name of the archive)"),
+    argument("--force", action="store_true", help="write over files that exist"),
+    argument("--input", action="append", default=[], metavar="FILE", dest="inputs",
+             help="an example argument, as for run"),
+    argument("--allow", action="append", default=[], metavar="NAME", help="an operator to allow"),
+    argument("--map-location", metavar="DEVICE", help="where to put the tensors of the archive"),
+)  # fmt: skip
+def convert(options: argparse.Namespace) -> int:
+    """Write a program in another form."""
+    target = TARGETS[options.to]
+    if target.write is _refuse_stablehlo:
+        target.write(None, options, Path())
+    path = _output_path(options, target)
+    if is_archive(options.target):
+        program = load_archive(options.target, options.allow, options.map_location)
+    else:
+        _, program = scripted(options.target)
+    try:
+        written = target.write(program, options, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {error.filename or path}: {error.strerror}") from None
+    if options.json:
+        print(json.dumps({"written": written}, indent=1))
+    else:
+        print("\n".join(f"{what}: {where}" for what, where in written.items()))
+    return 0
+
+
+def _output_path(options: argparse.Namespace, target: Target) -> Path:
+    """Where to write.
+
+    Raises:
+        UsageError: there is something already, or the name is not right.
+    """
+    if options.output:
+        path = Path(options.output)
+    else:
+        name = options.target if is_archive(options.target) else options.target.rpartition(":")[2]
+        path = Path(Path(name).stem.replace("-", "_")).with_suffix(target.suffix)
+    if path.suffix != target.suffix:
+        raise UsageError(f"--to {options.to} writes {target.suffix} files, not '{path.name}'")
+    if not path.parent.is_dir():
+        raise UsageError(f"no such folder: {path.parent}")
+    source = Path(options.target)
+    for file in (path, *target.also_writes(path)):
+        if file.is_dir():
+            raise UsageError(f"cannot write {file}: it is a folder")
+        if file.exists() and source.exists() and file.samefile(source):
+            raise UsageError(f"{file} is the archive itself; say where to write with -o")
+        if file.exists() and not options.force:
+            raise UsageError(f"{file} exists; say where to write with -o, or --force to write over it")
+    return path

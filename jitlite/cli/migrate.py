@@ -1,0 +1,84 @@
+"""`jitlite migrate`: rewrite code for torch.jit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+
+import jitlite
+from jitlite.cli.commands import UsageError, argument, command
+from jitlite.migration import files
+from jitlite.migration.findings import Kind, Migration
+from jitlite.terminal import diff, paint
+
+_SAID = (Kind.LEFT, Kind.LOOK, Kind.CAN_COMPILE, Kind.CANNOT_COMPILE)
+
+
+@command(
+    "migrate",
+    "rewrite code that uses torch.jit so that it uses jitlite",
+    argument("paths", metavar="PATH", nargs="+", help="files, or folders of Python files"),
+    argument(
+        "--to",
+        choices=("jitlite", "compile"),
+        default="jitlite",
+        help="compile: also mark, with a comment, what torch.compile can take",
+    ),
+    argument("--diff", action="store_true", help="print what would change, write nothing"),
+    argument("--check", action="store_true", help="write nothing; the exit status is 1 where something would change"),
+)
+def migrate(options: argparse.Namespace) -> int:
+    """Rewrite files in place, and say what was left and why."""
+    try:
+        rewrite = files.rewriter()
+        found = list(files.find_files(options.paths))
+    except files.MissingLibrary as error:
+        raise UsageError(f"{error}: pip install 'jitlite[migrate]'") from error
+    except OSError as error:
+        raise UsageError(str(error)) from error
+    results = []
+    for path in found:
+        done = files.migrate_file(path, rewrite, jitlite.__all__, options.to == "compile")
+        if done.changed and not options.diff and not options.check:
+            try:
+                files.write(done)
+            except OSError as error:
+                done = Migration(done.path, done.before, done.before, done.findings, str(error))
+        results.append(done)
+        if not options.json:
+            _tell(done, options.diff)
+    if options.json:
+        print(json.dumps([_as_json(done) for done in results], indent=1))
+    else:
+        _sum_up(results, not options.diff and not options.check)
+    failed = any(done.error for done in results)
+    return 1 if failed or (options.check and any(done.changed for done in results)) else 0
+
+
+def _tell(done: Migration, with_diff: bool) -> None:
+    if done.error:
+        print(paint(f"{done.path}: {done.error}", "red"))
+    for finding in done.of_kind(*_SAID):
+        print(f"{done.path}:{finding.line}:{finding.column}: {finding}")
+    if with_diff and done.changed:
+        before, after = (text.decode("utf-8", "replace") for text in (done.before, done.after))
+        print(diff(before, after, done.path, done.path))
+
+
+def _sum_up(results: list[Migration], written: bool) -> None:
+    counts = Counter(finding.kind for done in results for finding in done.findings)
+    changed = sum(done.changed for done in results)
+    rewritten = counts[Kind.REWRITTEN] + counts[Kind.LOOK]
+    print(
+        f"{changed} of {len(results)} files {'rewritten' if written else 'to be rewritten'}: "
+        f"{rewritten} uses of torch.jit rewritten, {counts[Kind.LEFT]} left"
+    )
+
+
+def _as_json(done: Migration) -> dict[str, object]:
+    findings = [
+        {"line": f.line, "column": f.column, "kind": f.kind.name.lower(), "name": f.text, "reason": f.reason}
+        for f in done.findings
+    ]
+    return {"path": done.path, "changed": done.changed, "error": done.error, "findings": findings}

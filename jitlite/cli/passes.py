@@ -1,0 +1,96 @@
+"""Commands that run passes over graphs, and look for the one that is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from jitlite.bisection import bisect
+from jitlite.cli.commands import UsageError, argument, command
+from jitlite.cli.targets import arguments_of, graph_of, scripted, value_of
+from jitlite.ir.graph import Graph
+from jitlite.passes import registry
+from jitlite.source import CompileError, did_you_mean
+from jitlite.terminal import diff, heading, table
+
+
+@command(
+    "opt",
+    "run passes over a graph and print what comes out",
+    argument("target", metavar="FILE|FILE:FN|-", help="a file with graph text, a function, or - to read stdin"),
+    argument(
+        "-p", "--passes", required=True, metavar="NAMES", help=f"joined by commas, of: {', '.join(registry.names())}"
+    ),
+    argument("--print-changed", action="store_true", help="print what each pass changed"),
+    argument("--time", action="store_true", help="print how long each pass took, and how many nodes it left"),
+)
+def opt(options: argparse.Namespace) -> int:
+    names = [name.strip() for name in options.passes.split(",") if name.strip()]
+    unknown = [name for name in names if name not in registry.names()]
+    if unknown:
+        hint = did_you_mean(unknown[0], registry.names()) or f"there are: {', '.join(registry.names())}"
+        raise UsageError(f"no such pass: '{unknown[0]}'; {hint}")
+    graph = graph_of(options.target)
+    steps = [_opt_step(graph, name, options.print_changed and not options.json) for name in names]
+    if options.json:
+        print(json.dumps({"graph": str(graph), "passes": steps}, indent=1))
+        return 0
+    print(graph)
+    if options.time and steps:
+        rows = [("pass", "changed", "ms", "nodes")]
+        rows += [
+            (s["pass"], "yes" if s["changed"] else "no", f"{1e3 * s['seconds']:.2f}", _nodes_text(s)) for s in steps
+        ]
+        print(table(rows), file=sys.stderr)
+    return 0
+
+
+def _opt_step(graph: Graph, name: str, show: bool) -> dict[str, Any]:
+    before = str(graph)
+    hook = registry.PassHook(verify=True)
+    registry.run(graph, name, hook)
+    after = str(graph)
+    if show and after != before:
+        print(heading(name), diff(before, after, f"before {name}", f"after {name}"), sep="\n")
+    record = hook.records[0]
+    nodes = {"nodes_before": record.nodes_before, "nodes_after": record.nodes_after}
+    return {"pass": name, "changed": after != before, "seconds": record.seconds, **nodes}
+
+
+def _nodes_text(step: dict[str, Any]) -> str:
+    before, after = step["nodes_before"], step["nodes_after"]
+    return str(after) if before == after else f"{before} -> {after}"
+
+
+@command(
+    "bisect",
+    "find the pass that changes what a call does, and a small graph that shows it",
+    argument("target", metavar="FILE:FN|FILE|-", help="a function, a file with graph text, or - for stdin"),
+    argument("--input", nargs="*", default=[], metavar="ARG", help="the arguments of the call, as for run"),
+    argument("-p", "--passes", metavar="NAMES", help="the passes to suspect (default: those that always run)"),
+    argument("--seconds", type=float, default=30.0, help="how long to look for a small graph (default: 30)"),
+)
+def bisect_(options: argparse.Namespace) -> int:
+    target: Any
+    keywords: dict[str, Any] = {}
+    if options.target == "-" or ":" not in options.target:
+        target = graph_of(options.target)
+        args = list(map(value_of, options.input))
+    else:
+        _, target = scripted(options.target)
+        args, keywords = arguments_of(target, options.input)
+    try:
+        found = bisect(target, *args, passes=options.passes, seconds=options.seconds, **keywords)
+    except CompileError:
+        raise
+    except (RuntimeError, TypeError, ValueError) as error:  # the arguments, or the names of passes, are wrong
+        raise UsageError(str(error).splitlines()[0]) from None
+    if options.json:
+        print(json.dumps({"pass": found.pass_name, "text": str(found)} if found else {"pass": None}, indent=1))
+    elif found is None:
+        print("no pass changes what this call does")
+    else:
+        print(found)
+    return 0 if found is None else 1

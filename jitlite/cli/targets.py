@@ -1,0 +1,158 @@
+"""What the words of a command line mean: functions in files and modules, arguments of calls, graphs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jitlite
+from jitlite.cli.commands import ProgramError, UsageError
+from jitlite.ir.graph import Graph
+from jitlite.ir.parser import parse
+from jitlite.ir.schema import Argument
+from jitlite.ir.verify import VerifyError, verify
+from jitlite.literals import parse_value
+from jitlite.source import CompileError, did_you_mean
+
+_KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.S)
+
+# -- functions
+
+
+def load_function(target: str) -> Any:
+    """The object that `FILE.py:NAME` or `MODULE:NAME` names.
+
+    Raises:
+        UsageError: there is no such file, module or name.
+        ProgramError: the user's file raises while it is imported.
+    """
+    place, colon, name = target.rpartition(":")
+    if not colon or not name:
+        raise UsageError(f"expected FILE:FN, got '{target}' (for example model.py:forward)")
+    found: Any = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            public = [n for n, v in vars(found).items() if callable(v) and not n.startswith("__")]
+            hint = did_you_mean(part, public) or f"it has: {', '.join(public[:8])}" if public else "it has no functions"
+            raise UsageError(f"{place} has no '{part}'; {hint}")
+        found = getattr(found, part)
+    return found
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UsageError(f"no such file: {path}")
+    name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"_jitlite_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except (CompileError, BrokenPipeError):
+        raise
+    except Exception as error:
+        raise ProgramError from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    if not name:
+        raise UsageError("expected FILE:FN, got an empty file name")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"'{name}' is neither a .py file nor a module: {error}") from None
+    except Exception as error:
+        raise ProgramError from error
+
+
+def scripted(target: str) -> tuple[Any, jitlite.ScriptFunction]:
+    """The Python function that the target names (None if there is only its source), and it compiled."""
+    found = load_function(target)
+    if isinstance(found, jitlite.ScriptFunction):
+        return getattr(found, "__wrapped__", None), found
+    if not callable(found):
+        raise UsageError(f"'{target}' is not a function: its type is {type(found).__name__}")
+    return found, jitlite.script(found)
+
+
+# -- arguments
+
+
+def arguments_of(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Values for the texts on the command line; where a string is wanted, its quotes may be left out."""
+    declared = function.schema.arguments
+    names = {a.name: a for a in declared}
+    args: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for text in texts:
+        match = _KEYWORD.fullmatch(text)
+        named = match is not None and match.group(1) in names
+        if match is not None and named:
+            argument: Argument | None = names[match.group(1)]
+            text = match.group(2)
+        else:
+            argument = declared[len(args)] if len(args) < len(declared) else None
+        value: Any = text
+        if argument is None or str(argument.type) != "str" or text[:1] in ("'", '"'):
+            if match is not None and not named:
+                hint = did_you_mean(match.group(1), list(names)) or f"there are: {', '.join(names) or 'none'}"
+                raise UsageError(f"no parameter is called '{match.group(1)}'; {hint}")
+            try:
+                value = parse_value(text)
+            except CompileError as error:
+                raise UsageError(str(error)) from None
+        if match is not None and named:
+            keywords[match.group(1)] = value
+        else:
+            args.append(value)
+    return args, keywords
+
+
+def value_of(text: str) -> Any:
+    try:
+        return parse_value(text)
+    except CompileError as error:
+        raise UsageError(str(error)) from None
+
+
+# -- graphs
+
+
+def graph_of(target: str) -> Graph:
+    """A graph from standard input, a file of graph text, or a function."""
+    if target == "-":
+        return _read_graph(sys.stdin.read, "<stdin>")
+    if ":" in target:
+        return scripted(target)[1].graph.copy()
+    path = Path(target)
+    if not path.is_file():
+        raise UsageError(f"no such file: {target}")
+    if path.suffix == ".py":
+        raise UsageError(f"which function of {target}? Expected FILE:FN, or a file with graph text")
+    return _read_graph(lambda: path.read_text(encoding="utf-8"), target)
+
+
+def _read_graph(read: Callable[[], str], name: str) -> Graph:
+    """The graph whose text `read` gives, checked, so that what passes complain about is their own doing."""
+    try:
+        text = read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {name}: {error}") from None
+    try:
+        graph = parse(text)
+        verify(graph)
+    except CompileError:
+        parse(text, filename=name)  # the same error, with the name of the file
+        raise
+    except VerifyError as error:
+        raise ProgramError from error
+    return graph

@@ -1,0 +1,1 @@
+"""Ways out: compiled programs as something else, such as Python source."""

@@ -1,0 +1,545 @@
+"""A graph as a function of Python that people can read: the statements of `jitlite.interpreter.python_tier`, spelled
+with the names that torch and Python give to operations, `with` and `raise` as statements, variables with good names.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from jitlite.converters import python_helpers
+from jitlite.converters.known_functions import same_function_of_torch
+from jitlite.converters.python_checks import check_text
+from jitlite.converters.python_file import USUAL, PythonFile, identifier
+from jitlite.converters.python_layout import laid_out
+from jitlite.converters.python_spelling import call, embedded, refusal, spelled
+from jitlite.converters.python_variables import ModulePath, wanted_name
+from jitlite.interpreter.bytecode import as_at_run_time
+from jitlite.interpreter.python_code import Line
+from jitlite.interpreter.python_forms import CannotTranslate, Form
+from jitlite.interpreter.python_tier import FunctionWriter
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.unit import Function, called_function
+from jitlite.source import NotSupportedError
+
+NEW = "python::New"
+"""`C(arguments)`: an object made and initialised, which graphs do in two steps."""
+_SHADOWED = re.compile(r"(?<![\w.])(len|bool|int|float|abs|list|id|range|print|hash|isinstance)\(")
+_OVERLOAD = re.compile(r"__\d+$")
+_DEEPEST = 4
+"""Operations within one another, beyond which lines are hard to read."""
+
+
+def function_lines(file: PythonFile, function: Function, name: str, *, is_method: bool = False) -> list[str]:
+    """The lines of a function.
+
+    Raises:
+        NotSupportedError: there is something in it that Python with torch cannot say; the error names it.
+    """
+    try:
+        writer = FunctionSource(file, with_calls_of_classes(function.graph), function.schema, name)
+        return writer.source(is_method)
+    except CannotTranslate as error:
+        raise NotSupportedError(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
+
+
+def with_calls_of_classes(graph: Graph) -> Graph:
+    """A copy in which objects are made by a call of their class: `prim::CreateObject` and the call of `__init__`."""
+    graph = graph.copy()
+    for node in list(graph.all_nodes()):
+        if node.kind != "prim::CallMethod" or node.attributes["name"] != "__init__" or node.output.has_uses:
+            continue
+        made = node.inputs[0].node
+        if made.kind != "prim::CreateObject" or made.block is not node.block:
+            continue
+        if any(use.user is not node and not _comes_after(use.user, node) for use in made.output.uses):
+            continue
+        with graph.inserting_before(node):
+            new = graph.insert(NEW, list(node.inputs[1:]), [made.output.type], range=made.range)
+        called = called_function(node)
+        new.attributes["schema"] = called.schema if called is not None else None
+        new.output.copy_metadata(made.output)
+        node.destroy()
+        made.output.replace_all_uses_with(new.output)
+        made.destroy()
+    for node in list(graph.all_nodes()):
+        if node.kind == "prim::Exit":
+            node.remove_input(0)  # so that what is entered can stand in the head of its `with`
+    return graph
+
+
+def _with_paths(graph: Graph, name: str, path_of: Callable[[Node, str], str]) -> None:
+    """Let submodules of the first argument be constants, so that they are written where they are used."""
+    if not graph.inputs or not _is_module(graph.inputs[0].type) or identifier(name) != name:
+        return
+    root = graph.inputs[0]
+    if any(use.user.blocks or use.user.kind == "prim::Return" for use in root.uses):
+        return  # its variable may hold something else, too
+    paths = {root: name}
+    for node in list(graph.all_nodes()):
+        if node.kind != "prim::GetAttr" or node.inputs[0] not in paths or not _is_module(node.output.type):
+            continue
+        paths[node.output] = path_of(node, paths[node.inputs[0]])
+        with graph.inserting_before(node):
+            made = graph.insert("prim::Constant", (), [node.output.type], {"value": ModulePath(paths[node.output])})
+        paths[made.output] = paths[node.output]
+        node.output.replace_all_uses_with(made.output)
+        node.destroy()
+
+
+def _is_module(type: T.Type) -> bool:
+    return isinstance(type, T.ClassType) and type.is_module
+
+
+def _comes_after(user: Node, node: Node) -> bool:
+    """Is the user, or what it is in, behind the node in its block?"""
+    while user.block is not node.block:
+        owner = user.block.owner if user.block is not None else None
+        if owner is None:
+            return user.kind == "prim::Return"
+        user = owner
+    if user.kind == "prim::Return":
+        return True
+    following = node.next
+    while following is not None:
+        if following is user:
+            return True
+        following = following.next
+    return False
+
+
+class FunctionSource(FunctionWriter):
+    """Writes one function."""
+
+    deepest = _DEEPEST
+
+    def __init__(self, file: PythonFile, graph: Graph, schema: Schema, name: str) -> None:
+        self.file = file
+        self.schema = schema
+        self._opened: list[int] = []
+        """Where the bodies of the `with` statements begin that are being written."""
+        if schema.arguments:
+            _with_paths(graph, schema.arguments[0].name, self._path)
+        super().__init__(graph, name, _no_runner)
+        self.has_contexts = False
+        self.taken |= USUAL | set(file.names_in_use)
+        self._name_parameters()
+        self._name_variables()
+
+    # -- names
+    def _name_parameters(self) -> None:
+        for value, argument in zip(self.graph.inputs, self.schema.arguments, strict=True):
+            variable = self.variables[value]
+            variable.name = argument.name if argument.name.isidentifier() else identifier(argument.name)
+            self.file.parameters.add(variable.name)
+            self.taken.add(variable.name)
+
+    def _name_variables(self) -> None:
+        parameters = {self.variables[v] for v in self.graph.inputs}
+        used = {v.name for v in parameters}
+        kept = {*USUAL, *self.file.names_in_use, *used}
+        numbers: dict[str, int] = {}
+        for variable in sorted(self.variables, key=lambda v: v.ranges[0] if v.ranges else (0, 0)):
+            if variable in parameters:
+                continue
+            wanted = wanted_name(variable)
+            name = wanted
+            while name in kept or name in self.file.reserved:
+                numbers[wanted] = numbers.get(wanted, 1) + 1
+                name = f"{wanted}_{numbers[wanted]}"
+            kept.add(name)
+            variable.name = name
+            self.file.variables.add(name)
+        self.taken |= kept
+
+    def fresh(self, base: str) -> str:
+        name = super().fresh(base.strip("_"))
+        self.file.variables.add(name)
+        return name
+
+    def bind(self, value: object, base: str) -> str:
+        if value is itertools.count:
+            return f"{self.file.imported('itertools')}.count"
+        raise NotSupportedError(f"'{base}' has no name in Python", self.place.range if self.place else None)
+
+    def _is_expression(self, node: Node) -> bool:
+        if len(node.outputs) == 1 and node.output.has_name and node.kind not in _ALWAYS_NESTED:
+            use = node.output.uses[0].user if node.output.use_count == 1 else None
+            if use is None or use.kind != "prim::Return":
+                return False
+        return super()._is_expression(node)
+
+    # -- the whole
+    def code(self) -> Any:
+        raise AssertionError("the function is source, not code")
+
+    def source(self, is_method: bool) -> list[str]:
+        """The lines of the function."""
+        self.write(f"def {self.name}({', '.join(self._parameters(is_method))}) -> {self._returned()}:")
+        with self.indented():
+            self.block(self.graph.block)
+            if not self._never_returns():
+                self.returned()
+        text = "\n".join(line.text for line in self.lines)
+        text = ast.unparse(ast.parse(text))  # which leaves out parentheses that are not needed
+        return [line for written in text.splitlines() for line in laid_out(written)]
+
+    def _never_returns(self) -> bool:
+        return bool(self.lines) and self.lines[-1].text.strip().startswith("raise ") and self._depth_of_last() == 1
+
+    def _depth_of_last(self) -> int:
+        text = self.lines[-1].text
+        return (len(text) - len(text.lstrip())) // 4
+
+    def returned(self) -> None:
+        outputs = self.graph.outputs
+        if len(outputs) == 1 and is_constant(outputs[0]) and constant_of(outputs[0]) is None:
+            if len(self.lines) == 1:
+                self.write("return None")
+            return
+        super().returned()
+
+    def _parameters(self, is_method: bool) -> list[str]:
+        written = []
+        arguments = self.schema.arguments
+        star = _first_keyword(arguments)
+        last = max((i for i, a in enumerate(arguments[:star]) if not a.has_default), default=-1)
+        for i, (argument, value) in enumerate(zip(arguments, self.graph.inputs, strict=True)):
+            name = self.variables[value].name
+            if i == star:
+                written.append("*")
+            if i == 0 and is_method:
+                written.append(name)
+                continue
+            text = f"{name}: {self.file.annotation(argument.type)}"
+            if argument.has_default and (i > last or (star is not None and i >= star)):
+                text += f" = {self._default(argument)}"
+            written.append(text)
+        return written
+
+    def _default(self, argument: Argument) -> str:
+        value = argument.default
+        if isinstance(argument.type, T.ListType) and argument.size is not None and isinstance(value, int | float):
+            value = [value] * argument.size
+        return self.file.constant(value, self.place.range if self.place else None)
+
+    def _returned(self) -> str:
+        return self.file.annotation(self.schema.returns[0].type) if self.schema.returns else "None"
+
+    # -- expressions
+    def marked(self, text: str, node: Node) -> str:
+        return text
+
+    def forget(self, values: Sequence[Value]) -> None:
+        pass
+
+    def _find_dying(self) -> dict[Node, list[Value]]:
+        return {}
+
+    def _path(self, node: Node, owner: str) -> str:
+        return self.attribute(node).template.replace("{0}", owner, 1)
+
+    def constant(self, value: object, in_expression: bool) -> str:
+        if isinstance(value, ModulePath):
+            return str(value)
+        text = self.file.constant(value, self.place.range if self.place else None)
+        return f"({text})" if in_expression and isinstance(value, int | float) and text.startswith("-") else text
+
+    def form(self, node: Node) -> Form:
+        found = self.forms.get(node)
+        if found is None:
+            special = _FORMS.get(node.kind)
+            found = special(self, node) if special else spelled(self.file, node)
+            if self.file.avoided:
+                template = _SHADOWED.sub(lambda m: f"{self.file.builtin(m.group(1))}(", found.template)
+                found = Form(template, found.function, found.in_order, found.is_atom, found.is_statement,
+                             found.gives_sequence, found.constants)  # fmt: skip
+            self.forms[node] = found
+        return found
+
+    # -- forms of kinds
+    def attribute(self, node: Node) -> Form:
+        name, owner = node.attributes["name"], node.inputs[0].type
+        if name.isdigit() and isinstance(owner, T.ClassType) and self.file.is_sequence(owner):
+            return Form(f"{{0}}[{name}]")
+        return Form(f"{{0}}.{name}" if is_attribute_name(name) else f"getattr({{0}}, {_escaped(name)})")
+
+    def set_attribute(self, node: Node) -> Form:
+        name, owner = node.attributes["name"], node.inputs[0].type
+        if isinstance(owner, T.ClassType) and owner.is_frozen:
+            return Form(f"object.__setattr__({{0}}, {_escaped(name)}, {{1}})")
+        plain = is_attribute_name(name)
+        template = f"{{0}}.{name} = {{1}}" if plain else f"setattr({{0}}, {_escaped(name)}, {{1}})"
+        return Form(template, in_order=False, is_statement=True)
+
+    def tuple_(self, node: Node) -> Form:
+        made = node.output.type
+        holes = ", ".join(f"{{{i}}}" for i in range(len(node.inputs)))
+        if isinstance(made, T.TupleType) and made.names is not None:
+            cls: Any = made.python_class
+            if cls is not None and hasattr(cls, "n_sequence_fields"):
+                return Form(f"{self.file.dotted(cls)}(({holes},))")
+            return Form(f"{self.file.type_name(made)}({holes})")
+        return Form(f"({holes}{',' * (len(node.inputs) == 1)})")
+
+    def tuple_index(self, node: Node) -> Form:
+        held, index = node.inputs[0].type, constant_of(node.inputs[1], None)
+        names = held.names if isinstance(held, T.TupleType) and held.names is not None else ()
+        is_known = isinstance(index, int) and -len(names) <= index < len(names)
+        return Form(f"{{0}}.{names[index]}" if is_known and is_attribute_name(names[index]) else "{0}[{1}]")
+
+    def call_function(self, node: Node) -> Form:
+        callee = called_function(node)
+        if callee is None:
+            raise refusal(node, "the function is only a name here")
+        known = same_function_of_torch(callee)
+        name = self.file.function(callee) if known is None else f"{self.file.imported('F')}.{known}"
+        return Form(f"{name}({self._arguments(node.inputs[1:], callee.schema.arguments)})")
+
+    def call_method(self, node: Node) -> Form:
+        name, owner = node.attributes["name"], node.inputs[0].type
+        callee = called_function(node)
+        arguments = callee.schema.arguments[1:] if callee is not None else ()
+        written = self._arguments(node.inputs[1:], arguments, 1)
+        if owner in self.file.of_torch:
+            name = _OVERLOAD.sub("", name)  # torch's own class has the function that chooses
+        if name == "forward" and isinstance(owner, T.ClassType) and not self.file.has_hooks(owner):
+            return Form(f"{{0}}({written})")
+        return Form(f"{{0}}.{method_name(name)}({written})")
+
+    def _arguments(self, values: Sequence[Value], arguments: Sequence[Argument], first: int = 0) -> str:
+        """The arguments of a call, without those behind that are the defaults."""
+        count = len(values)
+        star = _first_keyword(arguments)
+        while count and count <= len(arguments) and _is_simple_default(arguments[count - 1], values[count - 1]):
+            count -= 1
+        written = []
+        for i in range(count):
+            named = star is not None and i >= star and i < len(arguments)
+            written.append(f"{arguments[i].name}={{{i + first}}}" if named else f"{{{i + first}}}")
+        return ", ".join(written)
+
+    def new(self, node: Node) -> Form:
+        schema = node.attributes["schema"]
+        arguments = schema.arguments[1:] if schema is not None else ()
+        return Form(f"{self.file.type_name(node.output.type)}({self._arguments(node.inputs, arguments)})")
+
+    def create(self, node: Node) -> Form:
+        name = self.file.type_name(node.output.type)
+        return Form(f"{name}.__new__({name})")
+
+    def isinstance_(self, node: Node) -> Form:
+        given = node.inputs[0].type
+        types = [as_at_run_time(t, given) for t in node.attributes["types"]]
+        return check_text(self.file, types)
+
+    def deferred(self, node: Node) -> Form:
+        graph: Graph = node.attributes["Subgraph"]
+        name = self.file.unique("forked" if node.kind == "prim::fork" else "awaitable")
+        arguments = [Argument(f"v{i}", v.type) for i, v in enumerate(graph.inputs)]
+        schema = Schema(name, "", tuple(arguments), tuple(Argument("", v.type) for v in graph.outputs))
+        writer = FunctionSource(self.file, with_calls_of_classes(graph), schema, name)
+        self.file.blocks["functions"].append(writer.source(is_method=False))
+        holes = ", ".join(["", *(f"{{{i}}}" for i in range(len(node.inputs)))])
+        if node.kind == "prim::fork":
+            return Form(f"{embedded(self.file, python_helpers.fork, node)}({name}{holes})")
+        return Form(f"{self.file.imported('torch')}._C._awaitable({name}{holes})")
+
+    def python_call(self, node: Node) -> Form:
+        function = node.attributes.get("callable")
+        with suppress(NotSupportedError):
+            return call(self.file.dotted(function), len(node.inputs))
+        name = node.attributes.get("name") or getattr(function, "__qualname__", "?")
+        raise NotSupportedError(
+            f"the Python function '{name}' was left to Python, and its source is not part of the program", node.range,
+            hint="let it be compiled, or write it into the source by hand",
+        )  # fmt: skip
+
+    def exception(self, node: Node) -> Form:
+        """`prim::MakeException`, as an expression."""
+        return Form(self.exception_text(node))
+
+    def exception_text(self, node: Node) -> str:
+        message = node.inputs[0]
+        named = node.inputs[1] if len(node.inputs) > 1 else None
+        cls = constant_of(named, None) if named is not None else None
+        if named is not None and not is_constant(named):
+            raise refusal(node, "the class of the exception is not known")
+        if cls is None:
+            text = constant_of(message, None)
+            if isinstance(text, str) and text.startswith("AssertionError: "):
+                rest = text.removeprefix("AssertionError: ")
+                return f"{self.file.builtin('AssertionError')}({_escaped(rest) if rest else ''})"
+            if isinstance(text, str):
+                return f"{self.file.exception(None)}({{0}})"
+            make = embedded(self.file, python_helpers.exception_of, node)
+            return f"{make}({{0}}, {self.file.exception(None)})"
+        if constant_of(message, None) == "":
+            return f"{self.file.exception(cls)}()"
+        return f"{self.file.exception(cls)}({{0}})"
+
+    def is_exception(self, node: Node) -> Form:
+        cls = constant_of(node.inputs[1], None)
+        if not isinstance(cls, str):
+            raise refusal(node, "the class of the exception is not known")
+        return Form(f"{self.file.builtin('isinstance')}({{0}}, {self.file.exception(cls)})")
+
+    def new_exception(self, node: Node) -> Form:
+        cls = constant_of(node.inputs[0], None)
+        if not isinstance(cls, str):
+            raise refusal(node, "the class of the exception is not known")
+        holes = ", ".join(f"{{{i}}}" for i in range(1, len(node.inputs)))
+        return Form(f"{self.file.exception(cls)}({holes})")
+
+    # -- statements
+    def statement(self, node: Node) -> None:
+        own = _STATEMENTS.get(node.kind)
+        if own is not None and node not in self.nesting.conditional:
+            own(self, node)
+        else:
+            super().statement(node)
+
+    def raise_(self, node: Node) -> None:
+        template = self.exception_text(node)
+        self.write(f"raise {template.format(self.text(node.inputs[0], node))}")
+
+    def raise_again(self, node: Node) -> None:
+        text = self.text(node.inputs[0], node)
+        if isinstance(node.inputs[0].type, T.OptionalType):
+            self.write(f"if {text} is not None:")
+            self.lines.append(Line(f"{'    ' * (self.indent + 1)}raise {text}", self.place))
+        else:
+            self.write(f"raise {text}")
+
+    def raise_from(self, node: Node) -> None:
+        error, cause = (self.text(v, node) for v in node.inputs)
+        self.write(f"raise {error} from {cause}")
+
+    def warn(self, node: Node) -> None:
+        self.write(f"{self.file.imported('warnings')}.warn({self.text(node.inputs[0], node)})")
+
+    def unpack_into(self, node: Node) -> None:
+        names = [self.variables[v].name if v.has_uses else "_" for v in node.outputs]
+        self.unpack(names, self.text(node.inputs[0], node))
+
+    def enter(self, node: Node) -> None:
+        if _matching_exit(node) is None:
+            raise NotSupportedError("a context that is not left in the block where it is entered", node.range)
+        target = f" as {self.variables[node.output].name}" if node.outputs and node.output.has_uses else ""
+        self.write(f"with {self.text(node.inputs[0], node)}{target}:")
+        self.indent += 1
+        self._opened.append(len(self.lines))
+
+    def exit(self, node: Node) -> None:
+        if self._opened.pop() == len(self.lines):
+            self.write("pass")
+        self.indent -= 1
+
+    def try_(self, node: Node) -> None:
+        body, handler = node.blocks
+        name = self.variables[handler.inputs[0]].name
+        self.write("try:")
+        with self.indented():
+            self.lines += self.branch_at(node, body)
+        self.write(f"except {self.file.builtin('BaseException')} as {name}_caught:")
+        with self.indented():
+            self.write(f"{name} = {name}_caught")
+            self.lines += self.branch_at(node, handler)
+
+
+def _matching_exit(node: Node) -> Node | None:
+    depth, following = 0, node.next
+    while following is not None:
+        if following.kind == "prim::Enter":
+            depth += 1
+        elif following.kind == "prim::Exit":
+            if depth == 0:
+                return following
+            depth -= 1
+        following = following.next
+    return None
+
+
+def _no_runner(function: Function) -> Callable[..., Any]:
+    raise AssertionError("nothing is run")
+
+
+def _first_keyword(arguments: Sequence[Argument]) -> int | None:
+    return next((i for i, a in enumerate(arguments) if a.kwarg_only), None)
+
+
+def _is_simple_default(argument: Argument, value: Value) -> bool:
+    if not argument.has_default or argument.kwarg_only or not is_constant(value):
+        return False
+    found, default = constant_of(value), argument.default
+    if found is None or default is None:
+        return found is default
+    return isinstance(found, int | float | str) and type(found) is type(default) and found == default
+
+
+def is_attribute_name(name: str) -> bool:
+    """Can the name stand behind a dot, within classes too?"""
+    return name.isascii() and identifier(name) == name and not _is_private(name)
+
+
+def _is_private(name: str) -> bool:
+    """Is it a name that Python changes within a class?"""
+    return name.startswith("__") and not name.endswith("__")
+
+
+def method_name(name: str) -> str:
+    """The name of a method in the source."""
+    return f"_{name.lstrip('_')}" if _is_private(name) else name
+
+
+def _escaped(name: str) -> str:
+    """A text within a template."""
+    return ascii(name).replace("{", "{{").replace("}", "}}")
+
+
+_ALWAYS_NESTED = frozenset({"aten::__range_length", "prim::GetAttr"})
+"""Kinds that are written within others though the program had a variable."""
+
+
+_FORMS: dict[str, Callable[[FunctionSource, Node], Form]] = {
+    "prim::GetAttr": FunctionSource.attribute,
+    "prim::SetAttr": FunctionSource.set_attribute,
+    "prim::TupleConstruct": FunctionSource.tuple_,
+    "prim::TupleIndex": FunctionSource.tuple_index,
+    "prim::CallFunction": FunctionSource.call_function,
+    "prim::CallMethod": FunctionSource.call_method,
+    "prim::CreateObject": FunctionSource.create,
+    NEW: FunctionSource.new,
+    "prim::isinstance": FunctionSource.isinstance_,
+    "prim::fork": FunctionSource.deferred,
+    "prim::awaitable": FunctionSource.deferred,
+    "prim::PythonOp": FunctionSource.python_call,
+    "prim::IgnoredPythonOp": FunctionSource.python_call,
+    "prim::MakeException": FunctionSource.exception,
+    "prim::IsException": FunctionSource.is_exception,
+    "prim::NewException": FunctionSource.new_exception,
+    "prim::Uninitialized": lambda writer, node: Form("None"),
+    "prim::Print": lambda writer, node: call(writer.file.builtin("print"), len(node.inputs)),
+    "aten::wait": lambda writer, node: Form("{0}.wait()"),
+    "prim::awaitable_wait": lambda writer, node: call(f"{writer.file.imported('torch')}._C._awaitable_wait", 1),
+    "prim::awaitable_nowait": lambda writer, node: call(f"{writer.file.imported('torch')}._C._awaitable_nowait", 1),
+}
+"""Kinds whose form depends on the program around the node."""
+
+_STATEMENTS: dict[str, Callable[[FunctionSource, Node], None]] = {
+    "prim::RaiseException": FunctionSource.raise_,
+    "prim::Raise": FunctionSource.raise_again,
+    "prim::RaiseFrom": FunctionSource.raise_from,
+    "prim::Enter": FunctionSource.enter,
+    "prim::Exit": FunctionSource.exit,
+    "prim::Try": FunctionSource.try_,
+    "aten::warn": FunctionSource.warn,
+    "prim::TupleUnpack": FunctionSource.unpack_into,
+    "prim::ListUnpack": FunctionSource.unpack_into,
+}

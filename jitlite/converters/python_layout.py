@@ -1,0 +1,74 @@
+"""Long lines of Python, broken at the commas within their brackets."""
+
+from __future__ import annotations
+
+LONGEST = 110
+"""Columns of a line, where it can be broken."""
+
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+
+
+def laid_out(line: str) -> list[str]:
+    """The lines that a line is written as."""
+    if len(line) <= LONGEST:
+        return [line]
+    margin = line[: len(line) - len(line.lstrip())]
+    found = _widest(line)
+    if found is None:
+        return [line]
+    start, end, commas = found
+    inner = f"{margin}    "
+    parts = _pieces(line[start + 1 : end], [c - start - 1 for c in commas])
+    needs_comma = len(parts) > 1 or line[end - 1] == ","
+    lines = laid_out_head(line[: start + 1])
+    for number, part in enumerate(parts):
+        is_last = number == len(parts) - 1
+        comma = "," if not is_last or (needs_comma and not part.startswith("*") and " for " not in part) else ""
+        lines += laid_out(f"{inner}{part}{comma}")
+    return [*lines, *laid_out_head(f"{margin}{line[end:]}")]
+
+
+def laid_out_head(line: str) -> list[str]:
+    """A line that an opening bracket ends, or a closing one begins: it stays one line."""
+    return [line]
+
+
+def _pieces(text: str, commas: list[int]) -> list[str]:
+    parts, begin = [], 0
+    for comma in commas:
+        parts.append(text[begin:comma].strip())
+        begin = comma + 1
+    return [part for part in [*parts, text[begin:].strip()] if part]
+
+
+def _widest(line: str) -> tuple[int, int, list[int]] | None:
+    """The outermost brackets with most between them: where they open and close, and the commas directly within."""
+    best: tuple[int, int, list[int]] | None = None
+    stack: list[tuple[str, int, list[int]]] = []
+    position = 0
+    while position < len(line):
+        sign = line[position]
+        if sign in "'\"":
+            position = _end_of_text(line, position)
+        elif sign in _CLOSING:
+            stack.append((_CLOSING[sign], position, []))
+        elif stack and sign == stack[-1][0]:
+            _, start, commas = stack.pop()
+            is_wide = position - start > 1 and (commas or sign != "]")
+            if not stack and is_wide and (best is None or position - start > best[1] - best[0]):
+                best = start, position, commas
+        elif sign == "," and stack:
+            stack[-1][2].append(position)
+        elif sign == "#":
+            break
+        position += 1
+    return best
+
+
+def _end_of_text(line: str, start: int) -> int:
+    """Where a string literal ends."""
+    quote = line[start]
+    position = start + 1
+    while position < len(line) and line[position] != quote:
+        position += 2 if line[position] == "\\" else 1
+    return position

@@ -1,0 +1,1 @@
+"""Rewriting code that uses torch.jit so that it uses jitlite: `jitlite migrate PATH...`."""

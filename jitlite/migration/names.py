@@ -1,0 +1,85 @@
+"""What the names of torch.jit are in jitlite, and why some have no counterpart."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Collection
+
+HOME = "torch.jit"
+
+_HOMES = (
+    HOME, "torch._jit_internal",
+    "torch.jit._async", "torch.jit._await", "torch.jit._freeze", "torch.jit._fuser", "torch.jit._script",
+    "torch.jit._serialization", "torch.jit._trace", "torch.jit.frontend",
+)  # fmt: skip
+"""Modules whose public names torch.jit has too; programs import from them what they should get from torch.jit."""
+
+_RENAMED = {
+    "_fork": "fork",
+    "_wait": "wait",
+    "_isinstance": "isinstance",
+    "_set_fusion_strategy": "set_fusion_strategy",
+}
+"""Names of torch.jit under which jitlite's is not found."""
+
+TO_LOOK_AT = {
+    "Error": "what a script raises keeps its own type; only errors without one in eager Python are jitlite.Error",
+    "freeze": "lists and dicts of the module stay the caller's, so attributes that hold them are kept",
+    "load": "operators of other libraries are refused unless allowed by name: load(path, allow=['torchvision'])",
+}
+"""Names whose counterpart does not do the very same thing."""
+
+_REASONS = {
+    "ONNXTracedModule": "it belongs to the export to ONNX, which is torch's",
+    "ScriptWarning": "jitlite raises errors or says nothing; it has no warnings of this kind",
+    "strict_fusion": "it asserts what torch.jit's fuser does",
+    "export_opnames": "it lists the operators of an archive: jitlite show model.pt --ops",
+    "jit_module_from_flatbuffer": "the flatbuffer format is not TorchScript's archive",
+    "save_jit_module_to_flatbuffer": "the flatbuffer format is not TorchScript's archive",
+    "fuser": "it chooses one of torch.jit's fusers",
+    "mobile": "it belongs to the lite interpreter; jitlite.load reads .ptl files",
+    "supported_ops": "it lists the operators of torch.jit; docs/operators.md lists jitlite's",
+    "quantized": "it was removed from torch",
+}
+_PRIVATE = "it is not public in torch.jit, and jitlite has nothing of that name"
+_UNKNOWN = "jitlite has nothing of that name"
+_BARE = "it belongs to torch.jit's own machinery"
+
+
+def is_of_torch_jit(path: str) -> bool:
+    """Does this dotted name lead into torch.jit?"""
+    return any(path == home or path.startswith(home + ".") for home in _HOMES)
+
+
+def is_public(name: str) -> bool:
+    """Might `from torch.jit import *` bind this name?"""
+    return not name.startswith("_") and (name in _REASONS or not hasattr(builtins, name) or name == "isinstance")
+
+
+def is_home(path: str) -> bool:
+    """Is it a module whose names jitlite has?"""
+    return path in _HOMES
+
+
+def counterpart(path: str, available: Collection[str]) -> str | None:
+    """jitlite's name for what is called `path`, such as "torch.jit.script"; None if there is none.
+
+    Args:
+        path: the full dotted name.
+        available: the names that jitlite has.
+    """
+    home, _, name = path.rpartition(".")
+    if home not in _HOMES:
+        return None
+    name = _RENAMED.get(name, name)
+    return name if name in available else None
+
+
+def reason_against(path: str) -> str:
+    """Why there is no counterpart of `path`."""
+    for home in sorted(_HOMES, key=len, reverse=True):
+        if path.startswith(home + "."):
+            name = path[len(home) + 1 :].partition(".")[0]
+            default = _UNKNOWN if not name.startswith("_") else _PRIVATE if home == HOME else _BARE
+            return _REASONS.get(name, default)
+    return "it is the module itself, from which anything may be taken"

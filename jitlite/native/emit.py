@@ -1,0 +1,222 @@
+"""From a region to the text of a function in LLVM's language.
+
+    PyObject *entry(PyObject *self, PyObject *const *args, Py_ssize_t count)
+
+is what `METH_FASTCALL` calls. It gives the outputs of the region (a tuple unless there is one), None where it has
+missed, or null with an exception: what a signal's handler raised, or no memory for results.
+
+Loops look up every `TRIPS` trips: they call a function of Python, so that whatever Python does between two instructions
+is done (handlers of signals, Ctrl-C, exceptions that other threads have set), and let other threads have the
+interpreter's lock, which the function holds otherwise.
+"""
+
+from __future__ import annotations
+
+from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
+from jitlite.ir.prims import OVER_RANGE
+from jitlite.native.boxes import free
+from jitlite.native.boxing import boxed, boxed_tuple, check_list, unboxed
+from jitlite.native.capi import pointer
+from jitlite.native.code import MISS, RAISED, Code
+from jitlite.native.containers import Site, holds_boxes, keeps_boxes
+from jitlite.native.layout import OUTSIDE, letter_of, literal, stored, zero
+from jitlite.native.regions import Region, all_nodes, container_rule, is_outside, raises, scalar_rule
+from jitlite.native.rules import widened
+
+TRIPS = 1 << 16
+"""Trips of any loops from one look at signals to the next: a tenth of a millisecond, or a few."""
+
+ENTRY = "entry"
+
+
+def _between() -> None:
+    """Called from loops: Python looks at what is pending whenever a function of its own is entered."""
+
+
+def emit(region: Region, counters: int) -> str:
+    """The text of the module.
+
+    Args:
+        region: what to compute.
+        counters: the address of two ints of 64 bits: how often the function was done, and how often it missed.
+    """
+    return _Emitter(region).module(counters)
+
+
+class _Emitter:
+    def __init__(self, region: Region) -> None:
+        self.region = region
+        self.code = Code()
+        self.registers: dict[Value, str] = {}
+        self.frame = self.code.slot("{ ptr, i64 }")
+        self.fuel = self.code.slot("i64")
+
+    def module(self, counters: int) -> str:
+        code = self.code
+        code.store("{ ptr, i64 }", "zeroinitializer", self.frame)
+        code.store("i64", str(TRIPS), self.fuel)
+        for i, value in enumerate(self.region.inputs):
+            place = code.value(f"getelementptr ptr, ptr %args, i64 {i}")
+            self.registers[value] = self._taken(code.load("ptr", place), value)
+        for node in self.region.nodes:
+            self.node(node)
+        self._return(counters)
+        lines = [f"define ptr @{ENTRY}(ptr %self, ptr %args, i64 %count) {{", *code.slots, *code.lines, "}"]
+        return "\n".join([*sorted(code.declared), *code.helpers, "", *lines, ""])
+
+    def _taken(self, held: str, value: Value) -> str:
+        if self.letter(value) == OUTSIDE:
+            check_list(self.code, held)
+            return held
+        return unboxed(self.code, held, value.type)
+
+    def _return(self, counters: int) -> None:
+        code = self.code
+        outputs = [(self.operand(v), v.type) for v in self.region.outputs]
+        result = boxed(code, *outputs[0]) if len(outputs) == 1 else boxed_tuple(code, outputs)
+        self._end(result, counters)
+        code.label(MISS)
+        code.call("void", "Py_IncRef", "ptr", pointer(id(None)))
+        self._end(pointer(id(None)), counters + 8)
+        code.label(RAISED)
+        free(code, self.frame)
+        code.do("ret ptr null")
+
+    def _end(self, result: str, counter: int) -> None:
+        code = self.code
+        code.store("i64", code.value(f"add i64 {code.load('i64', pointer(counter))}, 1"), pointer(counter))
+        free(code, self.frame)
+        code.do(f"ret ptr {result}")
+
+    # -- values
+    def operand(self, value: Value) -> str:
+        if is_constant(value):
+            if self.letter(value) == OUTSIDE:
+                return pointer(id(constant_of(value)))  # the region keeps it alive
+            text = literal(constant_of(value), value.type)
+            assert text is not None, "regions.py let through a constant that does not fit"
+            return text
+        return self.registers[value]
+
+    def letter(self, value: Value) -> str:
+        is_own = value in self.region.made
+        return OUTSIDE if not is_own and is_outside(value) else letter_of(value.type)
+
+    # -- nodes
+    def node(self, node: Node) -> None:
+        special = {
+            "prim::If": self.if_,
+            "prim::Loop": self.loop,
+            "prim::TupleUnpack": self.unpack,
+            "prim::Uninitialized": self.unset,
+        }.get(node.kind, self.operation)
+        special(node)
+
+    def operation(self, node: Node) -> None:
+        operands = [self.operand(v) for v in node.inputs]
+        letters = "".join(map(self.letter, node.inputs))
+        scalar, container = scalar_rule(node, letters), container_rule(node, letters)
+        if scalar is not None:
+            emit_it, widens = scalar
+            if widens:
+                operands = [widened(self.code, o) if k == "b" else o for o, k in zip(operands, letters, strict=True)]
+            result: str | None = emit_it(self.code, *operands)
+        else:
+            assert container is not None, "regions.py let through what has no rule"
+            result = container(Site(self.code, node, self.frame, operands, letters))
+        if result is not None and node.outputs:
+            self.registers[node.output] = result
+
+    def unpack(self, node: Node) -> None:
+        whole = f"{stored(node.input.type)} {self.operand(node.input)}"
+        for i, output in enumerate(node.outputs):
+            self.registers[output] = self.code.value(f"extractvalue {whole}, {i}")
+
+    def unset(self, node: Node) -> None:
+        self.registers[node.output] = zero(node.output.type)
+
+    def block(self, block: Block) -> None:
+        for node in block.nodes:
+            if node.kind != "prim::Constant":
+                self.node(node)
+
+    # -- control flow: what is handed on goes through slots, of which LLVM makes registers
+    def if_(self, node: Node) -> None:
+        code = self.code
+        slots = [code.slot(stored(v.type)) for v in node.outputs]
+        labels = [code.fresh("then"), code.fresh("else")]
+        end = code.fresh("end")
+        code.branch(self.operand(node.inputs[0]), *labels)
+        for block, label in zip(node.blocks, labels, strict=True):
+            code.label(label)
+            if raises(block):
+                code.go(MISS)
+                continue
+            self.block(block)
+            for value, slot in zip(block.outputs, slots, strict=True):
+                code.store(stored(value.type), self.operand(value), slot)
+            code.go(end)
+        code.label(end)
+        for output, slot in zip(node.outputs, slots, strict=True):
+            self.registers[output] = code.load(stored(output.type), slot)
+
+    def loop(self, node: Node) -> None:
+        code, body = self.code, node.blocks[0]
+        slots = [code.slot(stored(v.type)) for v in node.outputs]
+        goes_on, trip = code.slot("i1"), code.slot("i64")
+        head, inside, end = code.fresh("head"), code.fresh("body"), code.fresh("end")
+        for value, slot in zip(node.inputs[2:], slots, strict=True):
+            code.store(stored(value.type), self.operand(value), slot)
+        code.store("i1", self.operand(node.inputs[1]), goes_on)
+        code.store("i64", "0", trip)
+        code.go(head)
+        code.label(head)
+        index = code.load("i64", trip)
+        left = code.value(f"icmp slt i64 {index}, {self.operand(node.inputs[0])}")
+        code.branch(code.value(f"and i1 {code.load('i1', goes_on)}, {left}"), inside, end)
+        code.label(inside)
+        self.registers[body.inputs[0]] = self._counter(node, index)
+        for parameter, slot in zip(body.inputs[1:], slots, strict=True):
+            self.registers[parameter] = code.load(stored(parameter.type), slot)
+        before = code.load("ptr", self.frame) if _frees(body) else None
+        self.block(body)
+        if before is not None:
+            free(code, self.frame, before)
+        for value, slot in zip(body.outputs, [goes_on, *slots], strict=True):
+            code.store(stored(value.type), self.operand(value), slot)
+        code.store("i64", code.value(f"add i64 {index}, 1"), trip)
+        self._look_up()
+        code.go(head)
+        code.label(end)
+        for output, slot in zip(node.outputs, slots, strict=True):
+            self.registers[output] = code.load(stored(output.type), slot)
+
+    def _counter(self, node: Node, index: str) -> str:
+        """The number of the trip, or the element of the range, which cannot overflow."""
+        if not node.attributes.get(OVER_RANGE):
+            return index
+        start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
+        return self.code.value(f"add i64 {start}, {self.code.value(f'mul i64 {index}, {step}')}")
+
+    def _look_up(self) -> None:
+        code = self.code
+        left = code.value(f"sub i64 {code.load('i64', self.fuel)}, 1")
+        code.store("i64", left, self.fuel)
+        look, onward = code.fresh("look"), code.fresh("on")
+        code.branch(code.value(f"icmp eq i64 {left}, 0"), look, onward)
+        code.label(look)
+        code.store("i64", str(TRIPS), self.fuel)
+        given = code.call("ptr", "PyObject_CallNoArgs", "ptr", pointer(id(_between)))
+        code.leave_if(code.value(f"icmp eq ptr {given}, null"), RAISED)
+        code.call("void", "Py_DecRef", "ptr", given)
+        code.call("void", "PyEval_RestoreThread", "ptr", code.call("ptr", "PyEval_SaveThread"))
+        code.go(onward)
+        code.label(onward)
+
+
+def _frees(body: Block) -> bool:
+    """Can the boxes that a trip makes be freed at its end? Neither what was there before nor the next may hold them."""
+    inner = list(all_nodes([n for n in body.nodes if n.kind != "prim::Constant"]))
+    makes = any(holds_boxes(v.type) for node in inner for v in node.outputs if not node.blocks)
+    kept = any(map(keeps_boxes, inner)) or any(holds_boxes(v.type) for v in body.outputs)
+    return makes and not kept

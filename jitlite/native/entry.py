@@ -1,0 +1,179 @@
+"""From the text of a function to a callable: llvmlite, and the object that Python calls.
+
+llvmlite is imported when the first function is compiled. That one also makes sure that this Python is as we take it to
+be (`_trial`): if anything is not, nothing is ever compiled.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import itertools
+import math
+import os
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from jitlite.native.boxing import CLASS_OFFSET
+from jitlite.native.capi import MATHEMATICS, address
+from jitlite.native.code import RAISED, Code
+from jitlite.native.emit import ENTRY, emit
+from jitlite.native.regions import Region
+
+Entry = Callable[..., Any]
+
+_FASTCALL = 0x0080
+"""`METH_FASTCALL` of Python's headers."""
+
+
+class _Method(ctypes.Structure):
+    """`PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class Machine:
+    """The machine code of one region. It is freed with this object, which its entry keeps alive.
+
+    Attributes:
+        counters: how often it was done, and how often it missed.
+    """
+
+    def __init__(self, name: str, region: Region | None = None) -> None:
+        self.counters = (ctypes.c_int64 * 2)()
+        self.name = name
+        self.region = region  # the code knows addresses of its constants
+        self._engine: Any = None
+        self._method: _Method | None = None
+
+    def load(self, text: str) -> Entry:
+        """Compile a module; gives its entry.
+
+        Raises:
+            Exception: whatever llvmlite raises.
+        """
+        llvm = _llvm()
+        machine = _target_machine(llvm)
+        layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+        module = llvm.parse_assembly(layout + text)
+        module.verify()
+        passes = llvm.create_pass_builder(machine, _tuning(llvm))
+        passes.getModulePassManager().run(module, passes)
+        self._engine = llvm.create_mcjit_compiler(module, machine)
+        self._engine.finalize_object()
+        function = self._engine.get_function_address(ENTRY)
+        self._method = _Method(self.name.encode(), function, _FASTCALL, None)
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
+        made: Entry = make(ctypes.byref(self._method), self, None)
+        return made
+
+
+_compiling = threading.RLock()
+"""Held by whoever compiles. A process is not forked meanwhile: in the child, llvmlite's own lock would stay locked."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_compiling.acquire, after_in_parent=_compiling.release, after_in_child=_compiling.release
+    )
+
+_loaded: Any = None
+_is_refused = False
+
+
+def is_loaded() -> bool:
+    """Has llvmlite been imported?"""
+    return _loaded is not None or "llvmlite.binding" in sys.modules
+
+
+def _llvm() -> Any:
+    global _loaded
+    if _loaded is None:
+        llvm = importlib.import_module("llvmlite.binding")
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        _loaded = llvm
+    return _loaded
+
+
+def _target_machine(llvm: Any) -> Any:
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1, codemodel="jitdefault")
+
+
+def _tuning(llvm: Any) -> Any:
+    """Loops that may miss in every trip gain nothing from being unrolled or vectorized, which takes time."""
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    for name in ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving"):
+        setattr(tuning, name, False)
+    return tuning
+
+
+def compile_region(region: Region, name: str) -> tuple[Entry, Machine] | None:
+    """What runs a region: takes its inputs; gives its outputs, or None if it has missed. None if there can be none."""
+    global _is_refused
+    if _is_refused:
+        return None
+    with _compiling:
+        try:
+            if not _has_been_tried:
+                _trial()
+            machine = Machine(name, region)
+            return machine.load(emit(region, ctypes.addressof(machine.counters))), machine
+        except (RecursionError, MemoryError):  # says nothing about the next one
+            return None
+        except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
+            _is_refused = _is_refused or not _has_been_tried
+            return None
+
+
+# -- is Python as we take it to be?
+
+_has_been_tried = False
+
+
+def _trial() -> None:
+    """Compile and call a function that takes apart and makes objects, and try C's mathematics.
+
+    Raises:
+        OSError: where something is not as expected.
+    """
+    global _has_been_tried
+    if sys.implementation.name != "cpython" or object.__basicsize__ != CLASS_OFFSET + ctypes.sizeof(ctypes.c_void_p):
+        raise OSError("objects are laid out in another way here")
+    code = Code()
+    first = code.load("ptr", "%args")
+    held = code.load("ptr", code.value(f"getelementptr i8, ptr {first}, i64 {CLASS_OFFSET}"))
+    code.call("void", "Py_IncRef", "ptr", held)
+    code.do(f"ret ptr {held}")
+    code.label(RAISED)
+    code.do("ret ptr null")
+    text = f"define ptr @{ENTRY}(ptr %self, ptr %args, i64 %count) {{\n" + "\n".join(code.lines) + "\n}\n"
+    entry = Machine("trial").load(text)
+    objects: tuple[Any, ...] = (1, 1.5, True, [], None)
+    if any(entry(value) is not type(value) for value in objects):
+        raise OSError("objects do not say their class where expected")
+    for name in MATHEMATICS:
+        _try_mathematics(name)
+    _has_been_tried = True
+
+
+def _try_mathematics(name: str) -> None:
+    count = 2 if name in ("pow", "fmod") else 1
+    function = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_double] * count)(address(name))
+    for operands in itertools.product((0.3, 0.9999, 1.7, 23.45), repeat=count):
+        try:
+            wanted = getattr(math, name)(*operands)
+        except ValueError:
+            continue
+        if struct.pack("d", wanted) != struct.pack("d", function(*operands)):
+            raise OSError(f"C's {name} is not the one that Python uses")

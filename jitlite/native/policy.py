@@ -1,0 +1,140 @@
+"""When a region becomes machine code, and when it is given up.
+
+Python measures how long it is in a region, each time it runs it, which takes two looks at the clock. Once that sums up
+to what compiling is likely to take, the next time compiles the region (the "ski rental" rule: at most twice the time
+that the best choice would have taken). So nothing is compiled for what runs for an instant, and llvmlite is not even
+imported.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from jitlite.native.entry import Entry, Machine, compile_region, is_loaded
+from jitlite.native.regions import Region
+
+IMPORT_SECONDS = 0.1
+COMPILE_SECONDS = 0.02
+NODE_SECONDS = 0.001
+"""What importing llvmlite takes, compiling any region, and compiling each node of it."""
+
+MISSES = 8
+"""A region that has missed so often, and at least as often as it was done, is given up."""
+
+
+def _misses(*arguments: Any) -> None:
+    """What is called for a region that is given up."""
+
+
+class Trial:
+    """What becomes of one region of a plan.
+
+    Generated code asks for `native`, which is None while Python runs the region, and calls `spent` when it has:
+
+        _done = native and native(n)
+        if _done is None: ...; spent(since)
+
+    Attributes:
+        region: what may become machine code.
+        state: a sentence about it.
+    """
+
+    def __init__(self, region: Region, name: str, mode: str, publish: Callable[[Entry], None]) -> None:
+        """`publish` puts what is to be called for the region where generated code finds it."""
+        self.region = region
+        self.name = name
+        self.seconds = 0.0
+        self.state = "not hot yet"
+        self._machine: Machine | None = None
+        self._is_cold = mode == "auto"
+        self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
+        self._publish = publish
+        self._compiling = threading.Lock()
+        if mode == "now":
+            publish(self._compile)
+
+    @property
+    def runs(self) -> int:
+        """How often it ran as machine code."""
+        return 0 if self._machine is None else int(self._machine.counters[0])
+
+    @property
+    def misses(self) -> int:
+        """How often machine code could not do it."""
+        return 0 if self._machine is None else int(self._machine.counters[1])
+
+    @property
+    def price(self) -> float:
+        """The seconds that compiling it is likely to take."""
+        return self._least + (0.0 if is_loaded() else IMPORT_SECONDS)
+
+    def spent(self, since: float) -> None:
+        """Python has run the region, from `since` on."""
+        if self._is_cold:
+            self.seconds += time.perf_counter() - since
+            if self.seconds > self._least and self.seconds > self.price:
+                self._is_cold, self.state = False, "hot: its next run compiles it"
+                self._publish(self._compile)
+        elif self.misses >= MISSES and self.misses > self.runs:
+            self._give_up(f"given up, for it missed {self.misses} times of {self.misses + self.runs}")
+
+    def _give_up(self, why: str) -> None:
+        self.state = why
+        self._publish(_misses)  # not None: generated code of another thread may be about to call what it has seen
+
+    def _compile(self, *arguments: Any) -> Any:
+        """Become machine code, and run it. Threads that come meanwhile stay with Python."""
+        if not self._compiling.acquire(blocking=False):
+            return None
+        try:
+            if self._machine is not None:
+                return None
+            made = compile_region(self.region, self.name)
+            if made is None:
+                self._give_up("no machine code here: llvmlite is missing, or does not work with this Python")
+                return None
+            entry, self._machine = made
+            self.state = "machine code"
+            self._publish(entry)
+        finally:
+            self._compiling.release()
+        return entry(*arguments)
+
+
+class Trials:
+    """The trials of the regions in one generated function.
+
+    Args:
+        mode: the switch `native`.
+        names: the names of the generated code.
+        fresh: gives a name that is not taken.
+    """
+
+    def __init__(self, mode: str, names: dict[str, Any], fresh: Callable[[str], str]) -> None:
+        self.made: list[Trial] = []
+        self._mode = mode
+        self._names = names
+        self._fresh = fresh
+        self._written: dict[Region, tuple[str, str]] = {}
+
+    def native(self, region: Region) -> str:
+        """The name of what runs a region as machine code, None while there is nothing."""
+        return self._named(region)[0]
+
+    def spent(self, region: Region) -> str:
+        """The name of what is told that Python has run a region."""
+        return self._named(region)[1]
+
+    def _named(self, region: Region) -> tuple[str, str]:
+        found = self._written.get(region)
+        if found is None:
+            native, spent = found = self._written[region] = self._fresh("_native"), self._fresh("_spent")
+            self._names[native] = None
+            trial = Trial(region, native, self._mode, partial(self._names.__setitem__, native))
+            self._names[spent] = trial.spent
+            self.made.append(trial)
+        return found

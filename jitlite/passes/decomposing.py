@@ -1,0 +1,416 @@
+"""What an operator does, written with others: it is run once on stand-ins, and what reaches the dispatcher is recorded.
+
+The stand-ins are fake tensors whose sizes are symbols, so what is recorded holds for other sizes; where a number in it
+depends on sizes, the graph computes it. What torch decides on the way by looking at sizes holds for such sizes only:
+these assumptions are kept. Sizes of one are taken to be one always.
+
+An operator that is wanted is recorded, any other is run as what `table` says it is made of, or as what torch composes
+it of. Writes to a tensor that was made on the way are recorded as operators that make a new tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitlite.ir import ops
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Value
+from jitlite.ir.types import TensorType, Type
+
+
+class Undecomposable(Exception):
+    """Why an operator is not decomposed."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """An int that is known only when the graph runs, with what it is for example."""
+
+    example: int
+
+
+@dataclass
+class Recording:
+    """What an operator is made of.
+
+    Attributes:
+        graph: its inputs are the tensors and `Number`s among the arguments, in order; its outputs the results.
+        assumptions: what torch has found true of sizes on the way.
+        results: the complete types of the results, for the example.
+    """
+
+    graph: Graph
+    assumptions: list[str]
+    results: list[Type]
+
+
+def record(
+    overload: Any,
+    args: Sequence[Any],
+    table: Mapping[Any, Callable[..., Any]],
+    wanted: Callable[[Any], bool],
+) -> Recording:
+    """Record what the operator is made of.
+
+    Args:
+        args: in the order of the schema; a tensor is given as its complete TensorType.
+
+    Raises:
+        Undecomposable: it cannot be recorded; the text says why.
+    """
+    sizes = _Sizes()
+    graph = Graph()
+    fake_mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    recorder = _Recorder(graph, sizes, table, wanted)
+    formals = overload._schema.arguments
+    made = [recorder.stand_in(a, fake_mode, f.name) for a, f in zip(args, formals, strict=True)]
+    positional = [a for a, f in zip(made, formals, strict=True) if not f.kwarg_only]
+    by_name = {f.name: a for a, f in zip(made, formals, strict=True) if f.kwarg_only}
+    sizes.is_computing = False
+    try:
+        with torch.no_grad(), _without_mkldnn(), enable_python_dispatcher(), fake_mode, recorder:
+            result = overload(*positional, **by_name)
+    except Undecomposable:
+        raise
+    except Exception as error:
+        raise Undecomposable(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
+    sizes.is_computing = True
+    recorder.finish(result)
+    return Recording(graph, sizes.assumptions, recorder.results)
+
+
+@contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    """Let torch not choose layers of mkldnn, which are made of nothing else."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+class _Sizes(ShapeEnv):
+    """Writes down what is asked about sizes, except by operators that compute the size of their result."""
+
+    def __init__(self) -> None:
+        super().__init__(specialize_zero_one=False, duck_shape=False)
+        self.is_computing = True
+        self.assumptions: list[str] = []
+        self.names: dict[Any, Any] = {}
+        """What to show in the place of symbols."""
+
+    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+        found = super().evaluate_expr(orig_expr, *args, **kwargs)
+        if not self.is_computing and isinstance(orig_expr, sympy.Basic) and orig_expr.free_symbols:
+            is_answer = isinstance(found, bool | sympy.logic.boolalg.BooleanAtom)
+            shown = orig_expr.xreplace(self.names)
+            text = (str(shown) if found else f"not {shown}") if is_answer else f"{shown} is {found}"
+            if text not in self.assumptions:
+                self.assumptions.append(text)
+        return found
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(
+        self, graph: Graph, sizes: _Sizes, table: Mapping[Any, Callable[..., Any]], wanted: Callable[[Any], bool]
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._graph = graph
+        self._sizes = sizes
+        self._table = table
+        self._wanted = wanted
+        self._values: dict[int, Value] = {}
+        self._kept: list[Any] = []
+        self._given: set[int] = set()
+        self._symbols: dict[Any, tuple[Value, int | None]] = {}
+        self._fresh: set[Value] = set()
+        self.results: list[Type] = []
+        self._at_work: list[Any] = []
+        """The operators that are being decomposed: what one is made of may call it again."""
+
+    # -- arguments
+    def stand_in(self, argument: Any, fake_mode: Any, name: str) -> Any:
+        """What the operator is run with; an input of the graph where it is a tensor or a number."""
+        if isinstance(argument, list):
+            return [self.stand_in(a, fake_mode, f"{name}[{i}]") for i, a in enumerate(argument)]
+        if isinstance(argument, Number):
+            return self._number_input(argument, name)
+        if not isinstance(argument, TensorType):
+            return argument
+        assert argument.sizes is not None
+        shape = [n for n in argument.sizes if n is not None]
+        meta = torch.empty(shape, dtype=argument.dtype, device="meta")
+        dynamic = [DimDynamic.STATIC if n == 1 else DimDynamic.DYNAMIC for n in shape]
+        context: Any = StatelessSymbolicContext(dynamic_sizes=dynamic)
+        number = len(self._graph.inputs)
+        source = torch._dynamo.source.ConstantSource(f"t{number}")
+        with fake_mode:
+            made = fake_mode.from_tensor(meta, symbolic_context=context, source=source)
+            device = argument.device or torch.device("cpu")
+            if device.type != "meta":
+                made = torch._subclasses.FakeTensor(fake_mode, made.to("meta"), device)
+        value = self._graph.add_input(argument)
+        self._bind(made, value)
+        self._given.add(id(made))
+        for dim, size in enumerate(made.shape):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                self._symbols.setdefault(size.node.expr, (value, dim))
+                self._sizes.names[size.node.expr] = sympy.Symbol(f"{name}.size({dim})")
+        return made
+
+    def _number_input(self, number: Number, name: str) -> Any:
+        value = self._graph.add_input(T.INT)
+        source = torch._dynamo.source.ConstantSource(f"n{len(self._symbols)}")
+        symbol: Any = self._sizes.create_symbol(number.example, source, dynamic_dim=DimDynamic.DYNAMIC)
+        self._symbols[symbol] = value, None
+        self._sizes.names[symbol] = sympy.Symbol(name)
+        return self._sizes.create_symintnode(symbol, hint=number.example, source=source)
+
+    def _bind(self, tensor: torch.Tensor, value: Value) -> None:
+        self._values[id(tensor)] = value
+        self._kept.append(tensor)
+
+    # -- operators
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = kwargs or {}
+        if func is torch.ops.prim.device.default:
+            return args[0].fake_device
+        if func in (torch.ops.aten.size.default, torch.ops.aten.sym_size.default):
+            return list(args[0].shape)
+        if not self._wanted(func) and func not in self._at_work:
+            self._at_work.append(func)
+            try:
+                result = self._decomposed(func, args, given)
+            finally:
+                self._at_work.pop()
+            if result is not NotImplemented:
+                return result
+        return self._call(func, args, given)
+
+    def _decomposed(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        """Run what the operator is made of; NotImplemented where it is made of nothing."""
+        made_of = self._table.get(func, getattr(func, "impl_aten", None))  # the latter is that of torch's own prims
+        result = NotImplemented
+        with self:
+            if made_of is not None:
+                result = made_of(*args, **kwargs)
+            if result is NotImplemented and not func._schema.is_mutable:
+                result = func.decompose(*args, **kwargs)
+        return result
+
+    def _call(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+        self._sizes.is_computing = True
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            self._sizes.is_computing = False
+        if func in _ANSWERS:
+            return result
+        if func._schema.is_mutable:
+            return self._write(func, args, kwargs, result)
+        if func in _COPIES:
+            args = [self._contiguous(args[0]), *args[1:]]
+            func = torch.ops.aten.view.default
+        self._insert(func, args, kwargs, result)
+        return result
+
+    def _insert(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        schema = func._schema
+        name, _, overload = func.name().partition(".")
+        found = next((op for op in ops.lookup(name) if op.schema.overload == overload), None)
+        if found is None:
+            raise Undecomposable(f"it is made of {func.name()}, which graphs do not have")
+        inputs = []
+        for position, formal in enumerate(schema.arguments):
+            given = args[position] if position < len(args) else kwargs.get(formal.name, formal.default_value)
+            inputs.append(self._argument(given, found.schema.arguments[position].type))
+        node = self._graph.create(name, inputs, [r.type for r in found.schema.returns])
+        node.set_op(found)
+        node.insert_before(self._graph.insert_point)
+        parts = list(result) if len(node.outputs) > 1 else [result]
+        for output, part in zip(node.outputs, parts, strict=True):
+            self._result(output, part)
+        if name in _GIVES_CONTIGUOUS:
+            self._fresh.update(node.outputs)
+
+    def _result(self, output: Value, part: Any) -> None:
+        if isinstance(part, torch.Tensor):
+            output.type = _type_of(part)
+            self._bind(part, output)
+        elif isinstance(part, list | tuple):
+            node = self._graph.create("prim::ListUnpack", [output], [T.TENSOR] * len(part))
+            node.insert_before(self._graph.insert_point)
+            for value, tensor in zip(node.outputs, part, strict=True):
+                self._result(value, tensor)
+
+    def _contiguous(self, tensor: torch.Tensor) -> Value:
+        """The tensor, laid out so that it can be viewed: arguments may have any strides."""
+        value = self._tensor(tensor)
+        if value in self._fresh:
+            return value
+        packed = self._graph.insert_constant(torch.contiguous_format, T.INT)
+        return self._graph.insert("aten::clone", [value, packed], [_type_of(tensor)]).output
+
+    def _write(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> Any:
+        """A write to a tensor of the recording's own, as the operator that makes a new one."""
+        name, _, overload = func.name().partition(".")
+        target: Any = args[0] if args else None
+        storage = target.untyped_storage()._cdata if isinstance(target, torch.Tensor) else None
+        is_own = isinstance(target, torch.Tensor) and id(target) not in self._given and id(target) in self._values
+        users = {id(t) for t in self._kept if t.untyped_storage()._cdata == storage}
+        space = getattr(torch.ops.aten, name.removeprefix("aten::").removesuffix("_"), None)
+        functional = getattr(space, overload or "default", None)
+        if not is_own or users != {id(target)} or not name.endswith("_"):
+            raise Undecomposable(f"it is made of {func.name()}, which writes")
+        if name == "aten::copy_":  # `aten::copy` has no derivative
+            with self:
+                source = args[1] if args[1].dtype == target.dtype else args[1].to(target.dtype)
+                made = torch.ops.aten.expand.default(source, list(target.shape))
+            self._values[id(target)] = self._values[id(made)]
+            return result
+        if functional is None:
+            raise Undecomposable(f"it is made of {func.name()}, which writes")
+        if not self._wanted(functional) and functional in self._table:
+            with self:
+                made = functional(*args, **kwargs)
+            self._values[id(target)] = self._values[id(made)]
+        else:
+            self._insert(functional, args, kwargs, target)
+        return result
+
+    # -- values
+    def _argument(self, argument: Any, wanted: Type = T.TENSOR) -> Value:
+        if isinstance(argument, Value):
+            return argument
+        if isinstance(argument, torch.Tensor):
+            return self._tensor(argument)
+        if isinstance(argument, torch.SymInt | torch.SymFloat):
+            return self._number(argument.node.expr)
+        if isinstance(argument, torch.SymBool):
+            raise Undecomposable("what it does depends on sizes")
+        if isinstance(argument, list | tuple) and any(isinstance(a, torch.Tensor | torch.SymInt) for a in argument):
+            element = T.without_none(wanted)
+            inner = element.element if isinstance(element, T.ListType) else T.TENSOR
+            parts = [self._argument(a, T.without_none(inner)) for a in argument]
+            t: Type = T.INT if all(v.type is T.INT for v in parts) else T.TENSOR
+            if any(a is None for a in argument):
+                t = T.OptionalType.of(T.TENSOR)
+            return self._graph.insert("prim::ListConstruct", parts, [T.ListType.of(t)]).output
+        if wanted is T.TENSOR and isinstance(argument, bool | int | float | complex):
+            with no_dispatch():
+                number = torch.tensor(argument)
+            return self._graph.insert_constant(number)  # without dimensions, it does not promote others
+        if isinstance(argument, list | tuple) and not argument:
+            return self._graph.insert_constant([], T.without_none(wanted))
+        return self._graph.insert_constant(list(argument) if isinstance(argument, tuple) else argument)
+
+    def _tensor(self, tensor: torch.Tensor) -> Value:
+        found = self._values.get(id(tensor))
+        if found is not None:
+            return found
+        constant = getattr(tensor, "constant", tensor)
+        if constant is None or isinstance(constant, torch._subclasses.FakeTensor):
+            raise Undecomposable("a tensor in it comes from nowhere")
+        with no_dispatch():
+            constant = constant.detach().clone()
+        value = self._graph.insert_constant(constant)
+        self._bind(tensor, value)
+        return value
+
+    def _number(self, expr: Any) -> Value:
+        """The value of an expression of sizes."""
+        if expr.is_Integer:
+            return self._graph.insert_constant(int(expr))
+        if expr.is_Symbol:
+            value, dim = self._symbols.get(expr, (None, None))
+            if value is None:
+                raise Undecomposable("a size in it depends on what tensors hold")
+            if dim is None:
+                return value
+            at = self._graph.insert_constant(dim)
+            return self._graph.insert("aten::size", [value, at], [T.INT]).output
+        if expr.is_Float or expr.is_Rational:
+            return self._graph.insert_constant(float(expr))
+        name = type(expr).__name__
+        values = [self._number(a) for a in expr.args]
+        if name in _UNARY and len(values) == 1:
+            return self._graph.insert(_UNARY[name], values, [T.FLOAT]).output
+        if name in ("Pow", "PowByNatural", "FloatPow"):
+            return self._power(values[0], expr.args[1])
+        kind = _ARITHMETIC.get(name)
+        if kind is None:
+            raise Undecomposable(f"a number in it is {expr}")
+        result = values[0]
+        for other in values[1:]:
+            is_float = kind == "aten::div" or T.FLOAT in (result.type, other.type)
+            result = self._graph.insert(kind, [result, other], [T.FLOAT if is_float else T.INT]).output
+        return result
+
+    def _power(self, base: Value, exponent: Any) -> Value:
+        if exponent in (sympy.Rational(1, 2), 0.5):
+            return self._graph.insert("aten::sqrt", [base], [T.FLOAT]).output
+        if exponent in (-1, sympy.Rational(-1, 2), -0.5):
+            bottom = base if exponent == -1 else self._power(base, sympy.Rational(1, 2))
+            return self._graph.insert("aten::div", [self._graph.insert_constant(1), bottom], [T.FLOAT]).output
+        if not exponent.is_Integer or exponent < 0:
+            raise Undecomposable(f"a number in it is a power with exponent {exponent}")
+        result = base if exponent else self._graph.insert_constant(1)
+        for _ in range(int(exponent) - 1):
+            result = self._graph.insert("aten::mul", [result, base], [base.type]).output
+        return result
+
+    def finish(self, result: Any) -> None:
+        """Make the results the outputs of the graph."""
+        for part in result if isinstance(result, tuple) else [result]:
+            if isinstance(part, list):
+                values = [self._argument(p) for p in part]
+                made = self._graph.insert("prim::ListConstruct", values, [T.ListType.of(T.TENSOR)])
+                self._graph.add_output(made.output)
+                self.results.append(made.output.type)
+            elif isinstance(part, torch.Tensor):
+                self._graph.add_output(self._argument(part))
+                self.results.append(self._example_type(part))
+            else:
+                raise Undecomposable("it gives something else than tensors")
+
+    def _example_type(self, tensor: torch.Tensor) -> Type:
+        shape = [s.node.hint if isinstance(s, torch.SymInt) else s for s in tensor.shape]
+        known = [s if isinstance(s, int) else None for s in shape]
+        return TensorType.of(tensor.dtype, known, None, tensor.device)
+
+
+def _type_of(tensor: torch.Tensor) -> TensorType:
+    return TensorType.of(tensor.dtype, [None] * tensor.dim(), None, tensor.device)
+
+
+_ANSWERS = frozenset({
+    torch.ops.aten.sym_size.int, torch.ops.aten.sym_numel.default, torch.ops.aten.sym_stride.int,
+    torch.ops.aten.is_contiguous.default, torch.ops.aten.is_non_overlapping_and_dense.default,
+    torch.ops.aten.sym_storage_offset.default,
+})  # fmt: skip
+"""Operators that say something about a tensor and are not recorded."""
+
+_COPIES = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default})
+
+_GIVES_CONTIGUOUS = frozenset({"aten::clone", "aten::mm", "aten::bmm", "aten::addmm"})
+
+_ARITHMETIC = {
+    "Add": "aten::add", "Mul": "aten::mul", "IntTrueDiv": "aten::div", "FloatTrueDiv": "aten::div",
+    "FloorDiv": "aten::floordiv", "CleanDiv": "aten::floordiv", "PythonMod": "aten::remainder",
+    "Mod": "aten::remainder", "Max": "prim::max", "Min": "prim::min",
+}  # fmt: skip
+"""Computations on sizes of two or more operands."""
+
+_UNARY = {"ToFloat": "aten::Float", "OpaqueUnaryFn_sqrt": "aten::sqrt"}

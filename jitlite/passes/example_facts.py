@@ -1,0 +1,37 @@
+"""What is known about the values of a graph for arguments that serve as an example."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.types import TensorType, Type
+from jitlite.passes.shapes import propagate
+
+
+def facts_of(graph: Graph, examples: Sequence[Any] | None, module: torch.nn.Module | None) -> dict[Value, Type]:
+    """What is known about each value for these arguments."""
+    copy, values = graph.copy_with_map()
+    types = None
+    if examples is not None:
+        given = [*([] if module is None else [module]), *examples]
+        types = [TensorType.from_tensor(e) if isinstance(e, torch.Tensor) else None for e in given]
+    for node in list(copy.all_nodes()) if module is not None else ():
+        found = _attribute(node, copy.inputs[0], module)
+        if isinstance(found, torch.Tensor):
+            with copy.inserting_before(node):
+                node.output.replace_all_uses_with(copy.insert_constant(found))
+            node.output.type = TensorType.from_tensor(found)
+    propagate(copy, types)
+    return {ours: theirs.type for ours, theirs in values.items()}
+
+
+def _attribute(node: Node, owner: Value, module: Any) -> Any:
+    """What a `prim::GetAttr` on the module or its submodules gives; None for any other node."""
+    if node.kind != "prim::GetAttr":
+        return None
+    holder = module if node.input is owner else _attribute(node.input.node, owner, module)
+    return getattr(holder, node.attributes["name"], None)

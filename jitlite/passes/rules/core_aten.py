@@ -1,0 +1,121 @@
+"""Core ATen: the operators that torch tags with `torch.Tag.core`, and how others are written with these.
+
+torch's own table (`torch._decomp`) says what most operators are made of, and operators that torch composes of others
+say it themselves. Here is what these leave open: operators that need no table, and those for which it is not right.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph
+from jitlite.ir.ops import Op
+from jitlite.ir.parser import parse
+
+KEPT = frozenset({
+    "aten::detach",
+    "aten::lift_fresh",
+})  # fmt: skip
+"""Operators beyond the set that stay: `detach` is the only one that cuts gradients, `lift_fresh` does nothing."""
+
+QUESTIONS = frozenset({
+    "aten::size", "aten::sym_size", "aten::dim", "aten::numel", "aten::sym_numel", "aten::stride", "aten::len",
+    "aten::is_floating_point", "aten::is_complex", "aten::item", "aten::Int", "aten::Float", "aten::Bool",
+    "aten::is_nonzero", "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::tolist",
+    "aten::__is__", "aten::__isnot__", "aten::is_contiguous", "aten::storage_offset", "aten::requires_grad",
+    "aten::is_same_size",
+})  # fmt: skip
+"""Operators that ask a tensor for a number."""
+
+_CONTAINERS = frozenset({
+    "aten::append", "aten::__getitem__", "aten::_set_item", "aten::extend", "aten::pop", "aten::insert",
+    "aten::__contains__", "aten::keys", "aten::values", "aten::items", "aten::list", "aten::dict", "aten::clear",
+    "aten::copy", "aten::reverse", "aten::Delete", "aten::wait",
+})  # fmt: skip
+
+
+def is_supported(op: Op) -> bool:
+    """Is the operator of the set, or none of torch's on tensors?"""
+    if op.schema.name in KEPT or op.schema.name in QUESTIONS:
+        return True
+    if op.overload is None:
+        return not _has_tensor(op) or op.schema.name.startswith("prim::") or op.schema.name in _CONTAINERS
+    return is_core(op.overload) or not _has_tensor(op)
+
+
+def is_core(overload: Any) -> bool:
+    """Is the dispatcher's operator of the set?"""
+    return torch.Tag.core in overload.tags
+
+
+def _has_tensor(op: Op) -> bool:
+    return any(_is_tensor(a.type) for a in (*op.schema.arguments, *op.schema.returns))
+
+
+def _is_tensor(t: T.Type) -> bool:
+    return isinstance(t, T.TensorType) or any(map(_is_tensor, t.contained))
+
+
+@functools.cache
+def table() -> dict[Any, Callable[..., Any]]:
+    """What operators are made of, by the dispatcher's operator: as core ATen has it, else as torch knows at all."""
+    core: Any = torch._decomp.core_aten_decompositions()
+    return {**torch._decomp.decomposition_table, **{overload: core[overload] for overload in core}}
+
+
+RULES: dict[str, str] = {
+    # a view where the memory allows it, else a copy: always a copy
+    "aten::reshape": """
+graph(%self : Tensor, %shape : int[]):
+  %contiguous : int = prim::Constant[value=0]()
+  %copy : Tensor = aten::clone(%self, %contiguous)
+  %view : Tensor = aten::view(%copy, %shape)
+  return (%view)""",
+    "aten::contiguous": """
+graph(%self : Tensor, %format : int):
+  %copy : Tensor = aten::clone(%self, %format)
+  return (%copy)""",
+    "aten::_unsafe_view": """
+graph(%self : Tensor, %shape : int[]):
+  %view : Tensor = aten::view(%self, %shape)
+  return (%view)""",
+    "aten::max": """
+graph(%self : Tensor):
+  %all : int[] = prim::Constant[value=annotate(List[int], [])]()
+  %keep : bool = prim::Constant[value=0]()
+  %result : Tensor = aten::amax(%self, %all, %keep)
+  return (%result)""",
+    "aten::min": """
+graph(%self : Tensor):
+  %all : int[] = prim::Constant[value=annotate(List[int], [])]()
+  %keep : bool = prim::Constant[value=0]()
+  %result : Tensor = aten::amin(%self, %all, %keep)
+  return (%result)""",
+    "aten::exp2": """
+graph(%self : Tensor):
+  %two : float = prim::Constant[value=2.]()
+  %result : Tensor = aten::pow(%two, %self)
+  return (%result)""",
+    "aten::relu6": """
+graph(%self : Tensor):
+  %low : int = prim::Constant[value=0]()
+  %high : int = prim::Constant[value=6]()
+  %result : Tensor = aten::hardtanh(%self, %low, %high)
+  return (%result)""",
+}  # fmt: skip
+"""Graphs by the operator's name, with the overload's behind a dot if it has one. They hold for any arguments."""
+
+
+EXACT = frozenset({"aten::relu6", "aten::exp2"})
+"""Operators whose graphs share no memory with their arguments and raise what the operator raises."""
+
+
+@functools.cache
+def rule_of(name: str) -> Graph | None:
+    """The graph of `RULES` for an operator."""
+    return parse(RULES[name]) if name in RULES else None

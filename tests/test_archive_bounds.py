@@ -1,0 +1,146 @@
+"""What loading a hostile archive takes: `__setstate__` without an end, and members that become far larger.
+
+Each is loaded in its own way here; `test_archive_mutations.py` measures memory and time of all damage at random.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+import zipfile
+
+import pytest
+import torch
+from test_archive_hostile import CODE, archive, name, tensor, text
+
+import jitlite
+from jitlite import ArchiveError
+
+SETTER = """class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  training : bool
+  v : Any
+  def __setstate__(self: __torch__.M,
+    state: Tensor) -> NoneType:
+    n = 1
+    s = "ab"
+    x = state
+    l = [1]
+    self.training = False
+{body}
+    return None
+  def forward(self: __torch__.M) -> NoneType:
+    return None
+  def more(self: __torch__.M,
+    x: Tensor) -> NoneType:
+    _0 = (self).more(x, )
+    return None
+"""
+
+
+def stateful(*lines: str) -> bytes:
+    code = SETTER.format(body="\n".join(f"    {line}" for line in lines))
+    data = b"\x80\x02" + name("__torch__", "M") + b")\x81" + tensor() + b"b."
+    return archive({"code/__torch__.py": code.encode(), "data.pkl": data})
+
+
+def load(content: bytes):
+    return jitlite.load(io.BytesIO(content))
+
+
+def test_setters_that_are_fine():
+    state = torch.get_rng_state()
+    loaded = load(stateful("r = torch.rand([2])", "torch.set_grad_enabled(False)", "x0 = torch.mul(torch.add(x, 1), r)",
+                           "self.v = (x0, torch.nonzero(x), torch.mul(n, 3), torch.add(s, s))"))  # fmt: skip
+    assert isinstance(loaded.v[0], torch.Tensor)
+    assert loaded.v[2:] == (3, "abab")
+    assert torch.equal(torch.get_rng_state(), state), "loading draws no random numbers"
+    assert torch.is_grad_enabled()
+
+
+ENDLESS: dict[str, list[str]] = {
+    "a loop": ["for i in range(100000000000):", "  n = torch.add(n, i)", "self.v = n"],
+    "while": ["while True:", "  self.v = n"],
+    "a recursion": ["_1 = (self).more(x, )"],
+    "a text that doubles": ["for i in range(60):", "  s = torch.add(s, s)"],
+    "a list that doubles": ["for i in range(60):", "  l = torch.add(l, l)"],
+    "a list of itself": ["l0 = torch.mul(l, 100000000000)"],
+    "an int that squares itself": ["n = 12345", "for i in range(60):", "  n = torch.mul(n, n)"],
+    "a large shift": ["n = torch.__lshift__(n, 1000000000000)"],
+    "a large factorial": ["n = torch.factorial(1000000)"],
+    "a wide text": ["s0 = torch.ljust(s, 100000000000)"],
+    "a replaced text": ["s0 = torch.ljust(s, 100000)", 's1 = torch.replace(s0, " ", s0)'],
+    "a large tensor": ["x0 = torch.zeros([1000000, 1000000])"],
+    "many tensors": ["l1 = [x]", "for i in range(10000):", "  _1 = torch.append(l1, torch.zeros([1000000]))"],
+    "a tensor that doubles": ["for i in range(60):", "  x = torch.cat([x, x])"],
+    "an expanded tensor": ["self.v = torch.clone(torch.expand(x, [100000000, 2]))"],
+    "a resized tensor": ["x0 = torch.resize_(x, [100000000000])"],
+    "counts": ["x0 = torch.bincount(torch.to(torch.mul(x, 1000000000), 4))"],
+    "many repeats": ["x0 = torch.repeat_interleave(x, torch.to(torch.mul(x, 1000000000), 4))"],
+    "a large product": ["x0 = torch.rand([2000, 2000])", "for i in range(1000):", "  x0 = torch.mm(x0, x0)"],
+    "numbers of a large view": ["y = torch.expand(x, [100000000, 2])", "z = annotate(List[List[float]], y.tolist())"],
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_setters_that_would_not_end(kind):
+    content = stateful(*ENDLESS[kind])
+    start = time.process_time()
+    with pytest.raises(ArchiveError, match="(?s)data.pkl.*") as caught:
+        load(content)
+    assert caught.value.member == "data.pkl"
+    assert time.process_time() - start < 8
+
+
+def test_an_operator_of_a_setter_may_be_allowed():
+    content = stateful("self.v = torch.bincount(torch.to(x, 4))")
+    with pytest.raises(ArchiveError, match="(?s)bincount.*allow="):
+        load(content)
+    assert jitlite.load(io.BytesIO(content), allow=["aten::bincount"]).v.tolist() == [0, 0, 1, 1]
+
+
+# -- members that become large
+
+LARGE: dict[str, tuple[str, bytes]] = {
+    "dicts": ("data.pkl", b"\x80\x02(" + b"}" * 3_000_000 + b"t."),
+    "lists": ("data.pkl", b"\x80\x02(" + b"]" * 3_000_000 + b"t."),
+    "objects": ("data.pkl", b"\x80\x02" + name("__torch__", "M") + b"q\x000" + b"h\x00)\x81" * 100_000 + b"."),
+    "a memo": ("data.pkl", b"\x80\x02N" + b"".join(b"r" + struct.pack("<I", i << 8) for i in range(2_000_000)) + b"."),
+    "statements": ("code/__torch__.py", (CODE + "def f():\n  " + "a;" * 500_000).encode()),
+    "a list": ("code/__torch__.py", (CODE + "def f():\n  return [" + "a," * 500_000 + "]").encode()),
+    "lines": ("code/__torch__.py", (CODE + "def f():\n  a\n" + "  a\n" * 250_000).encode()),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_members_that_become_large(kind):
+    member, content = LARGE[kind]
+    with pytest.raises(ArchiveError) as caught:
+        load(archive({member: content}, zipfile.ZIP_STORED if len(content) > 1 << 20 else zipfile.ZIP_DEFLATED))
+    assert caught.value.member == member
+
+
+def test_texts_of_wide_letters():
+    wide = ("a" * 1000 + "\U0001f600").encode()
+    data = b"\x80\x02(" + (b"X" + struct.pack("<I", len(wide)) + wide) * 60_000 + b"t."
+    with pytest.raises(ArchiveError, match="memory") as caught:
+        load(archive({"data.pkl": data}))
+    assert caught.value.member == "data.pkl"
+
+
+def test_a_directory_of_many_members():
+    content = bytearray(archive())
+    at = content.rindex(b"PK\x05\x06")
+    content[at + 12 : at + 16] = struct.pack("<I", 100 << 20)
+    with pytest.raises(ArchiveError, match="more members"):
+        load(bytes(content))
+
+
+def test_large_lists_are_read():
+    data = b"\x80\x02" + name("__torch__", "M") + b")\x81}(" + text("w") + tensor() + text("training") + b"\x89"
+    numbers = b"".join(b"J" + struct.pack("<i", i) for i in range(200_000))
+    data += text("n") + b"](" + numbers + b"eub."
+    code = CODE.replace("n : int", "n : List[int]")
+    assert load(archive({"data.pkl": data, "code/__torch__.py": code.encode()})).n[-1] == 199_999
