@@ -40,6 +40,7 @@ from jitlite.api import (
 from jitlite.api import _isinstance as isinstance
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.load import load
+from jitlite.archive.opnames import export_opnames
 from jitlite.bisection import bisect
 from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
 from jitlite.converters.exported_program import to_exported
@@ -68,10 +69,10 @@ __version__ = "0.1.0"
 __all__ = [
     "ArchiveError", "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",
     "PythonProgram", "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule",
-    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_IgnoreContextManager",
-    "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_overload", "_overload_method",
-    "_unique_state_dict", "_unwrap_optional", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion",
-    "export", "fork", "freeze", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance",
+    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_IgnoreContextManager", "_awaitable",
+    "_awaitable_nowait", "_awaitable_wait", "_drop", "_overload", "_overload_method", "_unique_state_dict",
+    "_unwrap_optional", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion", "export", "export_opnames",
+    "fork", "freeze", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance",
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
     "passes", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
     "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused", "wait",

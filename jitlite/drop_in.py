@@ -19,6 +19,7 @@ import torch
 
 from jitlite import api, concurrency, executor, freezing, plans, tracing
 from jitlite.archive import load as archive
+from jitlite.archive import opnames
 from jitlite.script_function import OverloadedMethod, ScriptFunction
 from jitlite.script_module import RecursiveScriptModule, ScriptMeta, ScriptModule, script_method
 from jitlite.source import NotSupportedError
@@ -47,9 +48,7 @@ _CLASSES: dict[str, type] = {
     "ScriptModule": ScriptModule, "RecursiveScriptModule": RecursiveScriptModule, "ScriptFunction": ScriptFunction,
 }  # fmt: skip
 
-_TAKES_COMPILED = (
-    "export_opnames", "save_jit_module_to_flatbuffer",
-)  # fmt: skip
+_TAKES_COMPILED = ("save_jit_module_to_flatbuffer",)
 """Functions of torch.jit whose first argument may be something compiled. jitlite has none of its own yet."""
 
 
@@ -59,6 +58,7 @@ _UNLESS_TORCH_CALLS: dict[str, Callable[..., Any]] = {"trace": tracing.trace, "t
 _FOR_OURS: dict[str, Callable[..., Any]] = {
     "freeze": freezing.freeze, "optimize_for_inference": freezing.optimize_for_inference,
     "run_frozen_optimizations": freezing.run_frozen_optimizations, "save": api.save,
+    "export_opnames": opnames.export_opnames,
 }  # fmt: skip
 """Functions of torch.jit that take something compiled, and jitlite's for what jitlite has compiled."""
 

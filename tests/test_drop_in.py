@@ -387,3 +387,11 @@ def test_pickled_inside_and_loaded_outside():
     with jitlite.drop_in():
         data = pickle.dumps(JIT.script(Marked()))
     assert is_ours(pickle.loads(data))
+
+
+def test_operators_of_a_program_are_listed():
+    with jitlite.drop_in():
+        model = torch.jit.script(nn.Linear(2, 2))
+        assert torch.jit.export_opnames(model) == jitlite.export_opnames(model) == ["aten::linear"]
+        with pytest.raises(TypeError, match="takes a script module"):
+            jitlite.export_opnames(nn.Linear(2, 2))

@@ -33,7 +33,6 @@ _REASONS = {
     "ONNXTracedModule": "it belongs to the export to ONNX, which is torch's",
     "ScriptWarning": "jitlite raises errors or says nothing; it has no warnings of this kind",
     "strict_fusion": "it asserts what torch.jit's fuser does",
-    "export_opnames": "it lists the operators of an archive: jitlite show model.pt --ops",
     "jit_module_from_flatbuffer": "the flatbuffer format is not TorchScript's archive",
     "save_jit_module_to_flatbuffer": "the flatbuffer format is not TorchScript's archive",
     "fuser": "it chooses one of torch.jit's fusers",
