@@ -22,6 +22,8 @@ from jitlite.terminal import error_text, heading, paint
 
 _REQUIRED = ("jitlite", "torch", "networkx")
 _OPTIONAL = {
+    "llvmlite": "machine code for loops over numbers",
+    "libcst": "jitlite migrate",
     "numpy": "tensors that share memory with arrays",
     "hypothesis": "random programs: make explore",
     "mypy": "make lint",

@@ -104,7 +104,9 @@ def trace(
     by_keyword = example_kwarg_inputs is not None
     if example_inputs is None:
         if not isinstance(example_kwarg_inputs, Mapping):
-            raise RuntimeError("example_kwarg_inputs should be a dict")
+            raise RuntimeError(
+                "without example_inputs, example_kwarg_inputs should be a dict: there must be an example"
+            )
         example_inputs = dict(example_kwarg_inputs)
     owner = getattr(func, "__self__", None)
     module = owner if isinstance(owner, torch.nn.Module) and func.__name__ == "forward" else func

@@ -221,6 +221,14 @@ def test_without_examples_types_have_to_say_it():
         lower_to_core_aten(graph)
 
 
+def test_examples_are_as_many_as_inputs():
+    module = jitlite.script(nn.Linear(4, 2))
+    with pytest.raises(ValueError, match="2 inputs, and 1 were given; the graph of a method needs its module"):
+        lower_to_core_aten(module.graph.copy(), [X])
+    with pytest.raises(ValueError, match="2 inputs, and 3 were given$"):
+        lower_to_core_aten(module.graph.copy(), [X, X], module=module)
+
+
 def test_sizes_that_depend_on_what_tensors_hold():
     check(lambda x: x[x[:, 0] > 0].softmax(1), (X,))
     check(lambda x: torch.nonzero(x > 0).float().std(0), (X,))
@@ -241,3 +249,12 @@ def test_other_types_of_elements():
 def test_empty_and_scalar_tensors():
     check(lambda x: F.silu(x).sum(), (torch.ones(0, 3),))
     check(lambda x: F.silu(x), (torch.tensor(2.0),))
+
+
+def test_what_is_no_graph_is_refused():
+    with pytest.raises(TypeError, match="expected a graph, such as the .graph of a script, got ScriptFunction"):
+        lower_to_core_aten(jitlite.script(_doubled), (torch.ones(1),))
+
+
+def _doubled(x: torch.Tensor):
+    return x * 2

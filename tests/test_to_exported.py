@@ -279,6 +279,12 @@ def test_kwargs():
     assert program.module()(torch.ones(2), y=torch.full((2,), 3.0)).tolist() == [7, 7]
 
 
+def test_a_tensor_is_no_tuple_of_inputs():
+    script = jitlite.script(nn.Linear(2, 2))
+    with pytest.raises(TypeError, match=r"args is a tuple .*to_exported\(\(x,\)\)"):
+        script.to_exported(torch.ones(1, 2))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.stem for p in MODELS.glob("*.py") if p.stem != "training"))
 def test_example_models(name):

@@ -158,7 +158,7 @@ def _source(strings: tuple[str, ...], pieces: Any, filename: Any, first_line: in
         text, name = "".join(strings[i] for i in pieces), strings[filename]
     else:
         text, name = pieces, filename
-    return Source(text, name, first_line + 1) if text and name else None
+    return Source(text, name, max(first_line, 1)) if text and name else None
 
 
 class _ListMaker:

@@ -46,15 +46,18 @@ def to_exported(
 
     Args:
         obj: a compiled function, a method of a script module, or a script module, also a loaded one.
-        args, kwargs: example inputs.
+        args, kwargs: example inputs: a tuple and a dict.
         dynamic_shapes, options: as for `torch.export.export`.
         strict: let Dynamo read the FX module, instead of running it. Its errors do not name lines of the script.
         method: the method of the module.
 
     Raises:
         NotSupportedError: where something has no place in an exported program; the error names it and its place.
+        TypeError: `args` is a tensor by itself.
         Exception: what the script raises for the example inputs.
     """
+    if isinstance(args, torch.Tensor):
+        raise TypeError("args is a tuple of example inputs, not a tensor; write to_exported((x,))")
     module = to_fx(obj, method=method, for_export=True)
     originals = _take_containers(module)
     recorded = module if strict else _Recorded(module)

@@ -13,11 +13,18 @@ from jitlite.passes.shapes import propagate
 
 
 def facts_of(graph: Graph, examples: Sequence[Any] | None, module: torch.nn.Module | None) -> dict[Value, Type]:
-    """What is known about each value for these arguments."""
+    """What is known about each value for these arguments.
+
+    Raises:
+        ValueError: there are more or fewer of them than inputs.
+    """
     copy, values = graph.copy_with_map()
     types = None
     if examples is not None:
         given = [*([] if module is None else [module]), *examples]
+        if len(given) != len(copy.inputs):
+            hint = "" if module is not None else "; the graph of a method needs its module, too: module="
+            raise ValueError(f"the graph has {len(copy.inputs)} inputs, and {len(given)} were given{hint}")
         types = [TensorType.from_tensor(e) if isinstance(e, torch.Tensor) else None for e in given]
     for node in list(copy.all_nodes()) if module is not None else ():
         found = _attribute(node, copy.inputs[0], module)

@@ -119,7 +119,10 @@ def lower_to_core_aten(
 
     Raises:
         CanonicalizationError: operators are left; it lists all.
+        TypeError: `graph` is no graph.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"expected a graph, such as the .graph of a script, got {type(graph).__name__}")
     changed = run(graph, _BEFORE)
     report = _Lowering(graph, facts_of(graph, example_inputs, module), may_assume, frozenset(allow)).run()
     report.changed = report.changed or changed

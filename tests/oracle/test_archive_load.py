@@ -414,6 +414,20 @@ def test_errors_show_the_original_file():
     assert __file__ in notes and "y = self.net(x)" in notes and "conv.py" in notes
 
 
+@pytest.mark.parametrize("compiler", [torch.jit, jitlite])
+@pytest.mark.parametrize("traced", [False, True])
+def test_nodes_have_the_lines_of_the_original_file(compiler, traced):
+    made = compiler.trace(Thrice(), torch.ones(2)) if traced else compiler.script(Thrice())
+    graph = jitlite.load(io.BytesIO(made.save_to_buffer())).graph
+    (place,) = [n.range for n in graph.nodes if n.kind == "aten::mul"]
+    assert place.location().startswith(f"{__file__}:{Thrice.forward.__code__.co_firstlineno + 1}:")
+
+
+class Thrice(nn.Module):
+    def forward(self, x):
+        return x * 3
+
+
 def test_a_trained_module_goes_on():
     _, ours = both(torch.jit.script(nn.Linear(2, 1)))
     before = ours.weight.detach().clone()
