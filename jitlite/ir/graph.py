@@ -652,15 +652,28 @@ _printers: list[Callable[[Graph, bool], str]] = []
 
 
 def _walk(block: Block) -> Iterator[Node]:
-    # A stack of its own: early returns nest blocks as deep as a function is long.
-    open_blocks = [block.nodes]
-    while open_blocks:
-        node = next(open_blocks[-1], None)
-        if node is None:
-            open_blocks.pop()
+    # A stack of its own: early returns nest blocks as deep as a function is long. It holds blocks that are still to be
+    # walked, from the start or from behind a node; what `Block.nodes` says of removed nodes holds here too.
+    todo: list[tuple[Block, Node | None, Node | None]] = []
+    node = block.param_node._next
+    while True:
+        if node is None or node is block.return_node:
+            if not todo:
+                return
+            block, before, following = todo.pop()
+            if before is None:
+                node = block.param_node._next
+            else:
+                node = before._next if before.block is block else following
+            continue
+        following = node._next
+        yield node
+        if node.blocks:
+            todo.append((block, node, following))
+            todo += [(inner, None, None) for inner in reversed(node.blocks)]
+            node = None
         else:
-            yield node
-            open_blocks += [inner.nodes for inner in reversed(node.blocks)]
+            node = node._next if node.block is block else following
 
 
 def constant_of(value: Value, default: Any = _UNSET) -> Any:
