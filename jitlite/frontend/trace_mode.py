@@ -9,7 +9,6 @@ torch's own for threads that do not trace.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -224,15 +223,16 @@ def _asking(name: str, what: str) -> Callable[..., Any]:
     return member
 
 
-_apply_function = vars(torch.autograd.Function)["apply"].__func__
+_torchs_apply: Any = vars(torch.autograd.Function)["apply"]
+"""A class method, written in Python or in C: asked by `__get__`, which both have."""
 
 
 def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`Function.apply`: its own way to differentiate is kept, as the call stays one of Python."""
-    tracer = current_tracer()
+    tracer, apply = current_tracer(), _torchs_apply.__get__(None, cls)
     if tracer is None or kwargs:
-        return _apply_function(cls, *args, **kwargs)
-    return tracer.call_python(cls.__name__, functools.partial(_apply_function, cls), args)
+        return apply(*args, **kwargs)
+    return tracer.call_python(cls.__name__, apply, args)
 
 
 def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
