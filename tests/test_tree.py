@@ -155,6 +155,8 @@ EXPRESSIONS = {
     "[i for i in x]": "(list comprehension i i x)",
     "f(i for i in x)": "(apply f (list (list comprehension i i x)) (list))",
     "{k: 1 for k in x}": "(dict comprehension k (const 1) k x)",
+    "[i for i in x if i]": "(list comprehension i i x (list (if i)))",
+    "{i: j for i in x for j in y if j}": "(dict comprehension i j i x (list (for j y) (if j)))",
 }
 
 
@@ -346,8 +348,6 @@ def test_nested_functions_have_defaults_and_types():
 REJECTED = {  # statement: what is underlined, part of the message
     "y: int": ("y: int", "without assigned value"),
     "try: pass\nexcept* E: pass": ("try", "exception groups aren't supported"),
-    "return [i for i in x if i > 1]": ("i > 1", "Comprehension ifs are not supported"),
-    "return [i + j for i in x for j in y]": ("j", "Only a single generator"),
     "return __jit_x": ("__jit_x", "can't start with __jit"),
     "async def g(): pass": ("async def", "async function definitions aren't supported"),
     "@f\ndef g(): pass": ("f", "decorators of nested functions aren't supported"),

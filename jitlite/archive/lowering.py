@@ -31,7 +31,7 @@ def lowered(graph: Graph) -> Graph:
             if lower(node):
                 node.destroy()
     for node in list(graph.all_nodes()):
-        if node.kind == "prim::MakeException" and not node.output.has_uses:
+        if node.kind in ("prim::MakeException", "prim::NewException") and not node.output.has_uses:
             node.destroy()
     _refuse_constructs(graph)
     return graph
@@ -61,9 +61,25 @@ def _raise(node: Node) -> bool:
     """`raise` of an exception that was just made. What it comes from is told by tracebacks only, which TorchScript
     has not."""
     made = node.inputs[0].node
-    if made.kind != "prim::MakeException":
-        return False
-    return _replace(node, "prim::RaiseException", list(made.inputs))
+    if made.kind == "prim::MakeException":
+        return _replace(node, "prim::RaiseException", list(made.inputs))
+    if made.kind == "prim::NewException":
+        return _replace(node, "prim::RaiseException", [_message(made), made.inputs[0]])
+    return False
+
+
+def _message(made: Node) -> Value:
+    """The text of an exception with other arguments than one text: as in torch.jit, what goes by keyword is no part of
+    it."""
+    graph = made.graph
+    args = made.inputs[1 : len(made.inputs) - len(made.attributes.get("keywords", ()))]
+    if not args:
+        return graph.insert_constant("")
+    if len(args) == 1:
+        text = args[0]
+    else:
+        text = graph.insert("prim::TupleConstruct", args, [T.TupleType.of(a.type for a in args)]).output
+    return text if text.type is T.STRING else graph.insert("aten::str", [text], [T.STRING]).output
 
 
 def _get_cell(node: Node) -> bool:
@@ -140,9 +156,7 @@ _BY_KIND: dict[str, _Lower] = {
 
 _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "prim::Try": ("try statement", "test for what may go wrong before it does"),
-    "prim::NewException": (
-        "exceptions with other arguments than one text", "raise an exception with one text",
-    ),
+    "prim::NewException": ("exceptions as values", "raise the exception where it is made"),
     "prim::MakeException": ("exceptions as values", "raise the exception where it is made"),
     "prim::Raise": ("way to raise an exception that was kept", "raise the exception where it is made"),
     "prim::RaiseFrom": ("way to raise an exception that was kept", "raise the exception where it is made"),

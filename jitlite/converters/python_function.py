@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import keyword
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -394,7 +395,11 @@ class FunctionSource(FunctionWriter):
         cls = constant_of(node.inputs[0], None)
         if not isinstance(cls, str):
             raise refusal(node, "the class of the exception is not known")
-        holes = ", ".join(f"{{{i}}}" for i in range(1, len(node.inputs)))
+        keywords = list(node.attributes.get("keywords", ()))
+        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in keywords):
+            raise refusal(node, f"the keywords of the exception are no names: {keywords}")
+        names = [""] * (len(node.inputs) - 1 - len(keywords)) + [f"{name}=" for name in keywords]
+        holes = ", ".join(f"{name}{{{i}}}" for i, name in enumerate(names, 1))
         return Form(f"{self.file.exception(cls)}({holes})")
 
     # -- statements

@@ -24,7 +24,7 @@ import torch
 from jitlite.frontend import tree as t
 from jitlite.frontend.python_ast import parse_expression
 from jitlite.ir.awaits import Await
-from jitlite.ir.constants import qualified_name
+from jitlite.ir.constants import module_name, qualified_name
 from jitlite.ir.types import (
     ANY,
     ANY_DICT,
@@ -401,7 +401,7 @@ class _Reader:
         annotations: dict[str, object] = {}
         for base in reversed(cls.__mro__):
             annotations.update(inspect.get_annotations(base))
-        defined_in = sys.modules.get(cls.__module__)
+        defined_in = sys.modules.get(module_name(cls))
 
         def resolve(name: str) -> object:
             first, *rest = name.split(".")
@@ -487,7 +487,7 @@ def _dict_type(key: Type, value: Type, place: SourceRange | None) -> Type:
 def _constructor(denoted: object) -> str | None:
     """The name under which TorchScript knows a generic type."""
     found = _find(_CONSTRUCTORS, denoted)
-    if found is None and isinstance(denoted, type) and denoted.__module__.startswith("torch.distributed.rpc"):
+    if found is None and isinstance(denoted, type) and module_name(denoted).startswith("torch.distributed.rpc"):
         return "RRef" if denoted.__name__ in ("RRef", "PyRRef") else None
     return found
 

@@ -16,7 +16,7 @@ from jitlite.frontend.resolve import Resolver
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.types import Type
-from jitlite.ir.values import bound_class, class_type_of
+from jitlite.ir.values import bound_class, class_type_of, plain_tuple
 from jitlite.source import CompileError
 
 
@@ -103,7 +103,7 @@ def _key_type(key: Type) -> Type:
 
 
 def _tuple_type(value: tuple[Any, ...]) -> Type:
-    elements = [infer_type(v) for v in value]
+    elements = [infer_type(v) for v in plain_tuple(value)]
     names = getattr(type(value), "_fields", None)
     if names is None:
         return T.TupleType.of(elements)
@@ -122,6 +122,32 @@ def annotated_type(annotation: object, resolver: Resolver) -> Type:
         return type_from_python(annotation, None, resolver.resolve_type)
     except CompileError as error:
         raise NoType(error.message) from None
+
+
+def as_held(annotated: Type, value: Any) -> Type:
+    """The annotated type, with the class of the object itself where a base class of it is annotated.
+
+    Methods are bound by the type, so an object under the type of its base class would have the methods of the base.
+    """
+    if value is None:
+        return annotated
+    if isinstance(annotated, T.OptionalType):
+        return T.OptionalType.of(as_held(T.without_none(annotated), value))
+    if isinstance(annotated, T.ListType) and isinstance(value, list | tuple):
+        return T.ListType.of(_held_in(annotated.element, value))
+    if isinstance(annotated, T.DictType) and isinstance(value, dict):
+        return T.DictType.of(annotated.key, _held_in(annotated.value, value.values()))
+    if isinstance(annotated, T.TupleType) and isinstance(value, tuple) and annotated.names is None:
+        return T.TupleType.of(as_held(t, v) for t, v in zip(annotated.elements, plain_tuple(value), strict=False))
+    base = annotated.python_class if isinstance(annotated, T.ClassType) and not annotated.is_module else None
+    inherits = base is not None and isinstance(value, base) and type(value) is not base
+    return _object_type(value) if inherits and annotated.definition is not None else annotated  # type: ignore[attr-defined]
+
+
+def _held_in(element: Type, values: Iterable[Any]) -> Type:
+    """The type of elements annotated as `element`: that of a subclass only where all are of it."""
+    found = {as_held(element, v) for v in values}
+    return found.pop() if len(found) == 1 else element
 
 
 def class_annotations(cls: type) -> dict[str, object]:

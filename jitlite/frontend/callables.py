@@ -93,15 +93,16 @@ class ExceptionClass(SugaredValue):
                 raise CompileError(f"{self.cls.__name__} takes no keyword arguments here", range)
             message = self._message_with_class(b, range, [a.in_graph(b.graph) for a in args])
             return ExceptionInstance(self, message)
-        if kwargs:
-            args = self._by_position(range, args, kwargs)
-        values = [a.in_graph(b.graph) for a in args]
+        args, kwargs = self._bound(range, args, kwargs)
+        values = [a.in_graph(b.graph) for a in (*args, *kwargs)]
         if not values and not self._has_own_constructor:
             return ExceptionInstance(self, b.constant("", range))
         if len(values) == 1 and values[0].type is T.STRING and not self._has_own_constructor:
             return ExceptionInstance(self, values[0])
-        name = b.constant(self.qualified, range)
-        return SimpleValue(b.node("prim::NewException", [name, *values], [T.EXCEPTION], range).output)
+        node = b.node("prim::NewException", [b.constant(self.qualified, range), *values], [T.EXCEPTION], range)
+        if kwargs:
+            node.attributes["keywords"] = [str(k.name) for k in kwargs]
+        return SimpleValue(node.output)
 
     @property
     def _has_own_constructor(self) -> bool:
@@ -109,19 +110,21 @@ class ExceptionClass(SugaredValue):
         written = [base for base in self.cls.__mro__ if base.__module__ != "builtins"]
         return any(name in base.__dict__ for base in written for name in ("__init__", "__new__"))
 
-    def _by_position(self, range: SourceRange, args: Args, kwargs: Args) -> Args:
-        """The arguments in the order of the constructor's parameters.
+    def _bound(self, range: SourceRange, args: Args, kwargs: Args) -> tuple[Args, Args]:
+        """The arguments that go by position, in the order of the constructor's parameters, and those that cannot.
 
         Raises:
-            CompileError: where they do not fit them.
+            CompileError: where they do not fit the parameters.
         """
         try:
-            bound = inspect.signature(self.cls).bind(*args, **{str(k.name): k for k in kwargs})
-        except (TypeError, ValueError) as error:
+            signature = inspect.signature(self.cls)
+        except (TypeError, ValueError):  # written in C, without a signature: it says itself what it takes
+            return args, kwargs
+        try:
+            bound = signature.bind(*args, **{str(k.name): k for k in kwargs})
+        except TypeError as error:
             raise CompileError(f"{self.cls.__name__}: {error}", range) from None
-        if bound.kwargs:
-            raise CompileError(f"{self.cls.__name__}: pass '{next(iter(bound.kwargs))}' by position", range)
-        return list(bound.args)
+        return list(bound.args), [k for k in kwargs if k.name in bound.kwargs]
 
     def _message_with_class(self, b: Builder, range: SourceRange, values: Sequence[Value]) -> Value:
         """The message of an exception whose class has no name in the graph: `AssertionError: message`."""

@@ -36,7 +36,7 @@ from jitlite.frontend.resolve import (
 )
 from jitlite.frontend.values import Args, ConstantSugar, SimpleValue, SugaredValue
 from jitlite.ir import types as T
-from jitlite.ir.constants import qualified_name
+from jitlite.ir.constants import module_name, qualified_name
 from jitlite.ir.graph import Value
 from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import Schema, function_schema
@@ -76,7 +76,7 @@ def why_no_script_class(cls: type) -> str | None:
             f"Type '{cls.__name__}' cannot be compiled since it inherits from nn.Module: scripts use the modules they "
             "are given and make none"
         )
-    if cls.__module__ in ("builtins", "typing") or cls.__module__.partition(".")[0] in ("torch", "numpy"):
+    if module_name(cls).partition(".")[0] in ("builtins", "typing", "torch", "numpy"):
         return f"'{cls.__name__}' is a class that TorchScript does not know"
     if type(cls) is not type and type(cls).__name__ != "ABCMeta":
         return f"'{cls.__name__}' has the metaclass {type(cls).__name__}"
@@ -118,7 +118,7 @@ def _refuse_other_bases(cls: type) -> None:
         NotSupportedError: where one has.
     """
     for base in cls.__mro__[1:]:
-        if INTERFACE_MARK in vars(base) or base is torch.nn.Module or base.__module__ in ("builtins", "typing"):
+        if INTERFACE_MARK in vars(base) or base is torch.nn.Module or module_name(base) in ("builtins", "typing"):
             continue
         for name, member in vars(base).items():
             if inspect.isfunction(member):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.frontend import tree
+from jitlite.frontend.conditions import emit_condition
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.iteration import Body, emit_for
+from jitlite.frontend.statements import emit_chosen
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
@@ -243,6 +245,26 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
 
 def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
     node = em.node("prim::ComprehensionScope", [], [], expr.range)
+    clauses = [tree.ComprehensionFor(expr.target, expr.iterable, range=expr.range), *expr.clauses]
     with em.inside(node.add_block()) as frame:
-        frame.owned = {v.name.name for v in expr.target.walk() if isinstance(v, tree.Var)}
-        emit_for(em, expr.range, [expr.target], expr.iterable, Body(emit_body))
+        frame.owned = {v.name.name for target in expr.targets for v in target.walk() if isinstance(v, tree.Var)}
+        _emit_clauses(em, expr.range, clauses, emit_body)
+
+
+def _emit_clauses(
+    em: Emitter,
+    range: SourceRange,
+    clauses: Sequence[tree.ComprehensionFor | tree.ComprehensionIf],
+    emit_body: Callable[[], None],
+) -> None:
+    """The loops and conditions of a comprehension, each inside of those before it."""
+    if not clauses:
+        emit_body()
+        return
+    first, *others = clauses
+    if isinstance(first, tree.ComprehensionFor):
+        body = Body(lambda: _emit_clauses(em, range, others, emit_body))
+        emit_for(em, range, [first.target], first.iterable, body)
+    else:
+        condition = emit_condition(em, first.condition)
+        emit_chosen(em, first.range, condition, lambda: _emit_clauses(em, range, others, emit_body), lambda: None)

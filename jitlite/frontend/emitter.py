@@ -380,9 +380,9 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
             t, size = parsed.type, parsed.broadcast
         default: dict[str, Any] = {}
         if name in defaults:
-            fits = _default_fits(defaults[name], t, size)
-            if fits:
-                default = {"default": defaults[name], "default_text": repr(defaults[name])}
+            if _default_fits(defaults[name], t, size):
+                value = _as_declared(defaults[name], t, size)
+                default = {"default": value, "default_text": repr(value)}
             elif not overloaded:
                 raise CompileError(
                     f'Expected a default value of type {t.annotation} on parameter "{name}"',
@@ -411,3 +411,18 @@ def _default_fits(value: object, declared: Type, size: int | None) -> bool:
     if isinstance(declared, T.TupleType) and isinstance(value, tuple) and len(value) == len(declared.elements):
         return all(_default_fits(v, e, None) for v, e in zip(value, declared.elements, strict=True))
     return isinstance(value, int | float) and declared in (T.FLOAT, T.COMPLEX, T.NUMBER)
+
+
+def _as_declared(value: Any, declared: Type, size: int | None = None) -> Any:
+    """A default that fits, with lists where lists are declared: for those, Python programs often write tuples."""
+    declared = T.without_none(declared)
+    if isinstance(declared, T.ListType):
+        if isinstance(value, list | tuple):
+            return [_as_declared(v, declared.element) for v in value]
+        return value if size is None or value is None else [value] * size
+    if isinstance(declared, T.TupleType) and isinstance(value, tuple):
+        parts = [_as_declared(v, e) for v, e in zip(value, declared.elements, strict=True)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(declared, T.DictType) and isinstance(value, dict):
+        return {k: _as_declared(v, declared.value) for k, v in value.items()}
+    return value

@@ -20,6 +20,7 @@ import torch
 from jitlite.frontend.annotations import type_from_python
 from jitlite.frontend.python_source import parse_statements, source_of
 from jitlite.frontend.resolve import FunctionResolver
+from jitlite.ir.constants import module_name
 from jitlite.ir.types import ANY, Type
 from jitlite.ir.values import value_has_type
 from jitlite.source import CompileError
@@ -74,7 +75,7 @@ def _look_at(cls: type) -> _Found:
 
 def _is_of_torch(cls: type) -> bool:
     """Is it one of torch's own modules, which annotate their classes where it matters?"""
-    return cls.__module__.partition(".")[0] == "torch"
+    return module_name(cls).partition(".")[0] == "torch"
 
 
 def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:

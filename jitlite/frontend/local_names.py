@@ -88,7 +88,7 @@ def _used_names(at: tree.Tree) -> set[str]:
             found = free_names(at)
             parts = [p.default for p in at.decl.params if p.default is not None]
         case tree.ListComp() | tree.DictComp():
-            own = set(names_in_target(at.target))
+            own = {name for target in at.targets for name in names_in_target(target)}
             found = {name for part in parts if part is not at.iterable for name in _used_names(part)} - own
             parts = [at.iterable]
         case tree.Assign():
@@ -160,7 +160,7 @@ class _Renamer:
         return replace(at, name=name, decl=decl, body=tuple(_plain.rename(s, inside) for s in at.body))
 
     def _comprehension(self, at: tree.ListComp | tree.DictComp, names: Mapping[str, str]) -> tree.Tree:
-        own = set(names_in_target(at.target))
+        own = {name for target in at.targets for name in names_in_target(target)}
         inside = {old: new for old, new in names.items() if old not in own}
         if self.comprehension:
             inside.update((name, f"{self.comprehension}{name}") for name in own)

@@ -20,6 +20,7 @@ from jitlite.frontend.attribute_types import (
     ATTRIBUTE_TYPES,
     NoType,
     annotated_type,
+    as_held,
     class_annotations,
     infer_type,
     is_attribute_object,
@@ -28,7 +29,16 @@ from jitlite.frontend.definition import Program
 from jitlite.frontend.hooks import declare_hooks
 from jitlite.frontend.init_annotations import declared_in_init
 from jitlite.frontend.modules import ModuleDefinition
-from jitlite.frontend.resolve import FunctionResolver, Kind, Mark, Resolver, function_mark, meaning_of, plain_constant
+from jitlite.frontend.resolve import (
+    FunctionResolver,
+    Kind,
+    Mark,
+    Resolver,
+    declared_method_overloads,
+    function_mark,
+    meaning_of,
+    plain_constant,
+)
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType, InterfaceType, Type
@@ -233,10 +243,9 @@ class _Inspection:
             self.definition.overloads[name] = list(functions)
         for name, member in _members(type(self.module)):
             if inspect.isfunction(member):
-                overloads: Any = _jit_internal._get_overloaded_methods
-                found = overloads(member, type(self.module))
+                found = declared_method_overloads(member, type(self.module))
                 if found:
-                    self._overloaded_method(name, member, list(found))
+                    self._overloaded_method(name, member, found)
 
     def _overloaded_method(self, name: str, function: Any, signatures: list[Any]) -> None:
         if function in signatures:
@@ -262,7 +271,10 @@ class _Inspection:
             return
         annotated = name in self.annotations
         try:
-            found = annotated_type(self.annotations[name], self.resolver) if annotated else infer_type(value)
+            if annotated:
+                found = as_held(annotated_type(self.annotations[name], self.resolver), value)
+            else:
+                found = infer_type(value)
             if not annotated:
                 found = declared_in_init(type(self.module), name, value) or found
         except NoType as error:

@@ -311,7 +311,7 @@ def _comment_types(function: Callable[..., Any], resolver: Resolver) -> tuple[di
     """The types that comments give to the parameters and the result of a function without annotations."""
     if getattr(function, "__annotations__", None):
         return {}, None
-    decl = declaration_of(function, is_method=True)
+    decl = declaration_of(function)
     if decl is None:
         return {}, None
     types = {p.ident.name: parse_type(p.type, resolver.resolve_type) for p in decl.params if p.type is not None}

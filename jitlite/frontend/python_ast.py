@@ -290,7 +290,7 @@ def _parameter(b: Builder, node: ast.arg, default: ast.expr | None, self_name: s
     return t.Param(ident, annotation, value, kwarg_only, range=ident.range)
 
 
-def declaration_of(fn: object, *, is_method: bool = False) -> t.Decl | None:
+def declaration_of(fn: object) -> t.Decl | None:
     """The declaration of a function whose body is not to be compiled; None where its source cannot be read."""
     try:
         function = plain_function(fn)
@@ -299,7 +299,7 @@ def declaration_of(fn: object, *, is_method: bool = False) -> t.Decl | None:
         builder = Builder(parsed.positions, parsed.comments)
         keyword = builder.at.first(node, len("def"))
         decl = t.Decl(_parameters(builder, node.args, None), builder.optional(node.returns), range=keyword)
-        return apply_comments(builder, node, decl, is_method=is_method)
+        return apply_comments(builder, node, decl, is_method=None)
     except CompileError:
         return None
 

@@ -338,31 +338,33 @@ def _generator_expression(b: Builder, node: ast.GeneratorExp) -> t.Expr:
 
 
 def _collect(b: Builder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.Expr:
-    loop = _generator(b, generators)
-    return t.ListComp(b.expression(element), b.expression(loop.target), b.expression(loop.iter), range=place)
+    target, iterable, clauses = _generators(b, generators)
+    return t.ListComp(b.expression(element), target, iterable, clauses, range=place)
 
 
 @expression_builder(ast.DictComp)
 def _dict_comprehension(b: Builder, node: ast.DictComp) -> t.Expr:
-    loop = _generator(b, node.generators)
     key, value = b.expression(node.key), b.expression(node.value)
-    return t.DictComp(key, value, b.expression(loop.target), b.expression(loop.iter), range=b.at.first(node, 0))
+    target, iterable, clauses = _generators(b, node.generators)
+    return t.DictComp(key, value, target, iterable, clauses, range=b.at.first(node, 0))
 
 
-def _generator(b: Builder, generators: list[ast.comprehension]) -> ast.comprehension:
-    first = generators[0]
-    if len(generators) > 1:
-        second = b.at.whole(generators[1].target)
-        raise NotSupportedError(
-            "Only a single generator is supported in a comprehension", second, hint="write nested for loops"
-        )
-    if first.ifs:
-        raise NotSupportedError(
-            "Comprehension ifs are not supported", b.at.whole(first.ifs[0]), hint="write a for loop with an if"
-        )
-    if first.is_async:
-        raise NotSupportedError("async comprehensions aren't supported", b.at.whole(first.target))
-    return first
+_Clauses = tuple[t.ComprehensionFor | t.ComprehensionIf, ...]
+
+
+def _generators(b: Builder, generators: list[ast.comprehension]) -> tuple[t.Expr, t.Expr, _Clauses]:
+    """The target and the iterable of the first loop of a comprehension, and its further loops and conditions."""
+    loops: list[t.ComprehensionFor] = []
+    clauses: list[t.ComprehensionFor | t.ComprehensionIf] = []
+    for loop in generators:
+        if loop.is_async:
+            raise NotSupportedError("async comprehensions aren't supported", b.at.whole(loop.target))
+        place = b.at.whole(loop.target)
+        loops.append(t.ComprehensionFor(b.expression(loop.target), b.expression(loop.iter), range=place))
+        clauses.append(loops[-1])
+        for condition in loop.ifs:
+            clauses.append(t.ComprehensionIf(b.expression(condition), range=b.at.whole(condition)))
+    return loops[0].target, loops[0].iterable, tuple(clauses[1:])
 
 
 @expression_builder(ast.Starred)

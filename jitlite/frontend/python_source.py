@@ -25,7 +25,7 @@ _FAULTS = (
     (re.compile("cannot assign to"), "Cannot pack a tuple into a non-variable"),
 )
 """What Python's parser says of a text that is none, and the words that torch.jit has for it."""
-_IGNORED = re.compile(r"\s*ignore(\[[^]]*\])?\s*(#|$)")
+_IGNORED = re.compile(r"\s*ignore(?![A-Za-z0-9_])")
 
 
 class Positions:

@@ -26,7 +26,7 @@ from torch import _jit_internal
 from jitlite.frontend.builtin_names import builtin_op_name, cuda_op_name
 from jitlite.frontend.decorators import context_of_wrapper
 from jitlite.frontend.trace_state import is_tracing
-from jitlite.ir.constants import type_of_constant
+from jitlite.ir.constants import module_name, type_of_constant
 from jitlite.ir.unit import Function
 from jitlite.source import did_you_mean
 
@@ -312,8 +312,8 @@ def _jit_form(found: object, name: str) -> Meaning | None:
 
 
 def _lives_in(found: object, homes: tuple[str, ...]) -> bool:
-    module = getattr(found, "__module__", None)
-    return isinstance(module, str) and any(module == home or module.startswith(f"{home}.") for home in homes)
+    module = module_name(found)
+    return any(module == home or module.startswith(f"{home}.") for home in homes)
 
 
 def _script_function(found: object) -> Meaning | None:
@@ -379,6 +379,14 @@ def declared_overloads(fn: Callable[..., Any]) -> tuple[Callable[..., Any], ...]
     if current:
         _overloads[name] = current
     return _overloads.get(name, ())
+
+
+def declared_method_overloads(method: Callable[..., Any], cls: type) -> list[Callable[..., Any]]:
+    """The signatures declared for a method of a class of modules with `torch.jit._overload_method`."""
+    if not _overload_key(method):
+        return []
+    find: Any = _jit_internal._get_overloaded_methods
+    return list(find(method, cls) or ())
 
 
 _qualified_name: Any = _jit_internal._qualified_name

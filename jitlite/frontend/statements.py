@@ -93,20 +93,26 @@ def emit_if_else(
     orelse: Sequence[tree.Stmt],
 ) -> None:
     """Emit both branches, or only the one a statically known condition takes."""
-    if condition.static is not None:
-        refinements = condition.refinements if condition.static else condition.refinements.negation()
-        insert_refinements(em, refinements, range)
-        em.emit_statements(then if condition.static else orelse)
-        return
+    emit_chosen(em, range, condition, lambda: em.emit_statements(then), lambda: em.emit_statements(orelse))
+
+
+def emit_chosen(
+    em: Emitter, range: SourceRange, condition: Condition, then: Callable[[], None], orelse: Callable[[], None]
+) -> None:
+    """`emit_if_else` for branches of any kind."""
     refinements = condition.refinements
+    if condition.static is not None:
+        insert_refinements(em, refinements if condition.static else refinements.negation(), range)
+        (then if condition.static else orelse)()
+        return
 
     def emit_then() -> None:
         insert_refinements(em, refinements, range)
-        em.emit_statements(then)
+        then()
 
     def emit_orelse() -> None:
         insert_refinements(em, refinements.negation(), range)
-        em.emit_statements(orelse)
+        orelse()
 
     emit_branches(em, range, condition.value, emit_then, emit_orelse)
 

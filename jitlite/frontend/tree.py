@@ -40,6 +40,7 @@ class _Part(Enum):
     OPTION = auto()  # (option) or (option subtree)
     LIST = auto()  # (list subtree ...)
     OPTIONAL_LIST = auto()  # (option) or (option (list subtree ...))
+    MORE = auto()  # (list subtree ...), or nothing where there is none
     MARK = auto()  # a subtree that is only a kind: the value
     KIND = auto()  # not a subtree: the value is the kind of the tree itself
     HIDDEN = auto()  # not a subtree
@@ -47,6 +48,7 @@ class _Part(Enum):
 
 _MARK = MappingProxyType({"part": _Part.MARK})
 _KIND = MappingProxyType({"part": _Part.KIND})
+_MORE = MappingProxyType({"part": _Part.MORE})
 _HIDDEN = MappingProxyType({"part": _Part.HIDDEN})
 
 
@@ -96,7 +98,7 @@ class Tree:
             value = getattr(self, name)
             if part is _Part.TREE or (part is _Part.OPTION and value is not None):
                 yield value
-            elif part is _Part.LIST or (part is _Part.OPTIONAL_LIST and value is not None):
+            elif part in (_Part.LIST, _Part.MORE) or (part is _Part.OPTIONAL_LIST and value is not None):
                 yield from value
 
     def walk(self) -> Iterator[Tree]:
@@ -545,24 +547,57 @@ class Lambda(Expr):
 
 
 @dataclass(frozen=True, repr=False)
-class ListComp(Expr):
-    """`[element for target in iterable]`, or the same as a generator expression."""
+class ComprehensionFor(Tree):
+    """`for target in iterable` behind the first one of a comprehension."""
 
-    kind = "list comprehension"
-    element: Expr
+    kind = "for"
     target: Expr
     iterable: Expr
 
 
 @dataclass(frozen=True, repr=False)
+class ComprehensionIf(Tree):
+    """`if condition` in a comprehension."""
+
+    kind = "if"
+    condition: Expr
+
+
+@dataclass(frozen=True, repr=False)
+class ListComp(Expr):
+    """`[element for target in iterable]`, or the same as a generator expression; `clauses` are its further parts."""
+
+    kind = "list comprehension"
+    element: Expr
+    target: Expr
+    iterable: Expr
+    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=_MORE)
+
+    @property
+    def targets(self) -> tuple[Expr, ...]:
+        """What all its loops assign to."""
+        return _all_targets(self)
+
+
+@dataclass(frozen=True, repr=False)
 class DictComp(Expr):
-    """`{key: value for target in iterable}`."""
+    """`{key: value for target in iterable}`; `clauses` are its further parts."""
 
     kind = "dict comprehension"
     key: Expr
     value: Expr
     target: Expr
     iterable: Expr
+    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=_MORE)
+
+    @property
+    def targets(self) -> tuple[Expr, ...]:
+        """What all its loops assign to."""
+        return _all_targets(self)
+
+
+def _all_targets(at: ListComp | DictComp) -> tuple[Expr, ...]:
+    return at.target, *(c.target for c in at.clauses if isinstance(c, ComprehensionFor))
 
 
 @dataclass(frozen=True, repr=False)
@@ -605,6 +640,8 @@ def _expand(tree: Tree, waiting: list[tuple[Tree, _Node]]) -> _Node:
                 parts.append(_Node("option", [] if value is None else [later(value)]))
             case _Part.LIST:
                 parts.append(_Node("list", [later(v) for v in value]))
+            case _Part.MORE:
+                parts += [_Node("list", [later(v) for v in value])] if value else []
             case _Part.OPTIONAL_LIST:
                 parts.append(_Node("option", [] if value is None else [_Node("list", [later(v) for v in value])]))
             case _Part.MARK:

@@ -22,8 +22,12 @@ _ELLIPSIS = re.compile(r"\(\s*\.\.\.\s*\)")
 """The parameters of a signature whose types stand beside them."""
 
 
-def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool) -> t.Decl:
+def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool | None) -> t.Decl:
     """The declaration with the types of comments in place of annotations.
+
+    Args:
+        is_method: does the first parameter have no type, as it is the object? None where that is not known: then it is
+            so if the comment has one type less than there are parameters.
 
     Raises:
         CompileError: where comments and parameters do not match.
@@ -51,7 +55,7 @@ def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method
     b.comments.remove(signature)
     params = list(decl.params)
     if single:
-        _check_all_commented(b, params, single, is_method)
+        _check_all_commented(b, params, single, is_method is not False)
     for comment in single:
         k = _commented_parameter(b, params, comment)
         params[k] = replace(params[k], type=comment_type(b, comment))
@@ -59,8 +63,8 @@ def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method
     has_result = "->" in signature.text
     parsed = parse_signature(signature.text if has_result else f"{signature.text} -> None", inner.at)
     if not any(isinstance(a, ast.Constant) and a.value is ... for a in parsed.argtypes):
-        skipped = 1 if is_method else 0
         types = inner.expressions(parsed.argtypes)
+        skipped = int(len(types) == len(params) - 1 if is_method is None else is_method)
         if len(types) != len(params) - skipped:
             raise CompileError(
                 f"Number of type annotations ({len(types)}) did not match the number of function parameters "

@@ -17,7 +17,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import INT_OBJECTS, checker, class_type_of, type_of_value
+from jitlite.ir.values import INT_OBJECTS, checker, class_type_of, plain_tuple, reads_as_tuple, type_of_value
 from jitlite.source import did_you_mean
 
 Converter = Callable[[Any], Any]
@@ -255,8 +255,13 @@ def _to_tensor(value: Any) -> Any:
 
 
 def _to_string(value: Any) -> Any:
-    if isinstance(value, str | bytes):  # TorchScript takes bytes, too; what they can do is up to them
+    if isinstance(value, str):
         return value
+    if isinstance(value, bytes):  # TorchScript takes them for the text that they are in UTF-8
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise Mismatch(f"the bytes are no text in UTF-8: {error.reason}") from None
     raise Mismatch
 
 
@@ -345,13 +350,14 @@ def _to_tuple(t: T.TupleType) -> Converter:
             value = tuple(value)
         if not isinstance(value, tuple | list):
             raise Mismatch
-        if len(value) != len(t.elements):
-            raise Mismatch(f"has {len(value)} elements and not {len(t.elements)}")
+        parts = plain_tuple(value) if isinstance(value, tuple) else tuple(value)
+        if len(parts) != len(t.elements):
+            raise Mismatch(f"has {len(parts)} elements and not {len(t.elements)}")
         if t.names is not None and getattr(value, "_fields", t.names) != t.names:
             raise Mismatch(f"has the fields {', '.join(value._fields)}")  # type: ignore[union-attr]
-        pairs = enumerate(zip(value, t.elements, strict=True))
+        pairs = enumerate(zip(parts, t.elements, strict=True))
         converted = [_convert_part(v, e, f"element {i}") for i, (v, e) in pairs]
-        if isinstance(value, tuple) and all(map(operator.is_, value, converted)):
+        if isinstance(value, tuple) and reads_as_tuple(type(value)) and all(map(operator.is_, parts, converted)):
             return value
         if hasattr(value, "_make"):
             return value._make(converted)

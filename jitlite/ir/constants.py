@@ -84,11 +84,17 @@ def _common_type(values: list[object]) -> Type | None:
     return T.unify_all([t for t in types if t is not None])
 
 
+def module_name(found: object) -> str:
+    """The module that a class or function says it is from; generated code often says None, which is "" here."""
+    name = getattr(found, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
 def qualified_name(cls: type) -> str:
     """The TorchScript name of a Python class: `__torch__.module.Class`."""
     name = cls.__qualname__.replace("<locals>.", "").replace("<", "").replace(">", "")
-    module = cls.__module__
-    return f"__torch__.{name}" if module == "__main__" else f"__torch__.{module}.{name}"
+    module = module_name(cls)
+    return f"__torch__.{name}" if module in ("", "__main__") else f"__torch__.{module}.{name}"
 
 
 def enum_type(cls: type[enum.Enum]) -> Type | None:

@@ -10,7 +10,7 @@ import builtins
 import operator
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -194,12 +194,14 @@ def exception_object(msg: str, cls: str | None) -> BaseException:
 
 
 @op("prim::NewException(...) -> Exception", Effect.SIDE)
-def new_exception(cls: str, *args: Any) -> BaseException:
-    """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet."""
+def new_exception(cls: str, *args: Any, keywords: Sequence[str] = ()) -> BaseException:
+    """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet. The
+    last arguments go by the names in `keywords`."""
     found = _exception_class(cls)
     if found is None:
         raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
-    return found(*args)
+    first = len(args) - len(keywords)
+    return found(*args[:first], **dict(zip(keywords, args[first:], strict=True)))
 
 
 @op("prim::ExceptionInfo(Exception e) -> (Any, Any, Any)")

@@ -108,13 +108,16 @@ def _tuple_check(t: T.TupleType) -> Check:
     elements = [checker(e) for e in t.elements]
 
     def check(value: Any) -> bool:
-        if not isinstance(value, tuple) or len(value) != len(elements):
+        if not isinstance(value, tuple):
+            return False
+        parts = plain_tuple(value)
+        if len(parts) != len(elements):
             return False
         if t.python_class is not None and not isinstance(value, t.python_class):
             return False
         if t.names is not None and getattr(value, "_fields", None) != t.names:
             return False
-        return all(has_type(v) for has_type, v in zip(elements, value, strict=True))
+        return all(has_type(v) for has_type, v in zip(elements, parts, strict=True))
 
     return check
 
@@ -170,6 +173,18 @@ _CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
 )
 
 
+def plain_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The elements of a tuple, whatever its class makes of `len`, iteration and indices."""
+    return value if type(value) is tuple else tuple.__getitem__(value, slice(None))
+
+
+def reads_as_tuple(cls: type) -> bool:
+    """Do `len`, iteration and indices of this class of tuples give what the tuple holds?"""
+    return all(getattr(cls, name) is getattr(tuple, name) for name in ("__len__", "__iter__", "__getitem__")) or (
+        issubclass(cls, torch.Size) or hasattr(cls, "n_sequence_fields")
+    )
+
+
 def type_of_value(value: object) -> Type:
     """The type that TorchScript infers for a value. Elements of several types make a Union.
 
@@ -180,7 +195,7 @@ def type_of_value(value: object) -> Type:
     if isinstance(value, dict):
         return T.DictType.of(_common_type(value.keys(), T.STRING), _common_type(value.values(), T.TENSOR))
     if isinstance(value, tuple):
-        elements = [type_of_value(v) for v in value]
+        elements = [type_of_value(v) for v in plain_tuple(value)]
         names = getattr(value, "_fields", None)
         if names is None:
             return T.TupleType.of(elements)
