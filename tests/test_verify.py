@@ -197,7 +197,8 @@ def test_broken_structure(change, reason):
 
 
 # -- rules of kinds: the last line before `return` is wrong
-HEAD = """graph(%x : Tensor, %n : int, %c : bool, %s : str, %t : (int, str), %l : int[], %any : Any, %f : Function):
+HEAD = """graph(%x : Tensor, %n : int, %c : bool, %s : str, %t : (int, str), %l : int[], %any : Any, %f : Function,
+      %o : __torch__.C):
   %none : NoneType = prim::Constant()
 """
 RULES = {
@@ -237,13 +238,12 @@ RULES = {
     "dict: key": ("%r : Dict(str, int) = prim::DictConstruct(%n, %n)", "element %n"),
     "dict: value": ("%r : Dict(str, int) = prim::DictConstruct(%s, %s)", "element %s"),
     "GetAttr": ("%r : int = prim::GetAttr(%x)", "has the attribute name"),
-    "SetAttr": ("= prim::SetAttr[name=\"a\"](%x)", "has 2 inputs, not 1"),
+    "SetAttr": ("= prim::SetAttr[name=\"a\"](%o)", "has 2 inputs, not 1"),
     "CallFunction": ("%r : int = prim::CallFunction(%x)", "takes the function first"),
     "CallMethod": ("%r : int = prim::CallMethod[name=\"m\"]()", "takes the object first"),
-    "isinstance: types": ("%r : bool = prim::isinstance[types=int](%any)", "list of types"),
     "isinstance: output": ("%r : int = prim::isinstance[types=[int]](%any)", "gives a bool"),
     "unchecked_cast": ("%r : int = prim::unchecked_cast(%any, %any)", "has 1 inputs, not 2"),
-    "SetAttr: outputs": ("%r : int = prim::SetAttr[name=\"a\"](%x, %n)", "has 0 outputs, not 1"),
+    "SetAttr: outputs": ("%r : int = prim::SetAttr[name=\"a\"](%o, %n)", "has 0 outputs, not 1"),
     "Raise": ("= prim::RaiseException(%s, %n)", "takes a message"),
     "Uninitialized": ("%r : int = prim::Uninitialized(%n)", "has 0 inputs, not 1"),
     "Constant: type": ("%r : str = prim::Constant[value=1]()", "the constant is of type int, but its output of str"),

@@ -27,6 +27,7 @@ from jitlite.converters.fx_modules import graph_module, rename_hiding_parameters
 from jitlite.converters.fx_scope import Conversion, Scope, is_literal
 from jitlite.converters.preparation import Hooks, Prepared
 from jitlite.ir import types as T
+from jitlite.ir.code_text import identifier, is_identifier
 from jitlite.ir.ops import int_coded, is_int_coded
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
@@ -94,7 +95,9 @@ def _add_parameters(scope: Scope, function: Function, is_method: bool) -> None:
         default = formal.default if formal.has_default else None
         default = int_coded(formal.declared_type, default) if is_int_coded(formal.declared_type) else default
         given = ((default if is_literal(default) else None),) if formal.has_default else ()
-        node = scope.graph.placeholder(formal.name, _annotation(formal.type), *given)
+        node = scope.graph.placeholder(
+            identifier(formal.name, "the name of a parameter"), _annotation(formal.type), *given
+        )
         scope.values[value] = node
         if not is_literal(default):
             constant = scope.get_attribute(scope.conversion.store(default, "default"))
@@ -126,4 +129,4 @@ def _annotation(t: T.Type) -> Any:
 def _class_name(function: Function, owner: Any) -> str:
     known = class_type_of(owner) if owner is not None else None
     name = known.qualified_name.rpartition(".")[2] if known is not None else function.name
-    return name if name.isidentifier() else "GraphModule"
+    return name if is_identifier(name) else "GraphModule"

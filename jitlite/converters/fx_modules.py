@@ -11,6 +11,8 @@ from torch.fx import Graph, GraphModule
 
 from jitlite.converters.control_flow import Root
 from jitlite.converters.fx_pickling import can_be_traced, described, restored
+from jitlite.ir.code_text import is_attribute_path_part
+from jitlite.source import NotSupportedError
 
 _STATE = ("_parameters", "_buffers", "_modules")
 KEPT = "script_attributes"
@@ -75,6 +77,8 @@ def _skeleton(original: torch.nn.Module, made: dict[int, torch.nn.Module]) -> to
     if id(original) in made:
         return made[id(original)]
     result = made[id(original)] = torch.nn.Module()
+    for name in (*original._parameters, *original._buffers, *original._modules):
+        check_name(name)
     result.training = bool(getattr(original, "training", False))
     result._parameters.update(original._parameters)
     result._buffers.update(original._buffers)
@@ -82,6 +86,16 @@ def _skeleton(original: torch.nn.Module, made: dict[int, torch.nn.Module]) -> to
     for name, submodule in original._modules.items():
         result._modules[name] = None if submodule is None else _skeleton(submodule, made)
     return result
+
+
+def check_name(name: str) -> None:
+    """Refuse the name of an attribute that no source can hold, however it is written: torch.fx does not escape names.
+
+    Raises:
+        NotSupportedError: it has quotes, ends of lines, backslashes, braces or dots in it.
+    """
+    if not name.isidentifier() and not is_attribute_path_part(name):
+        raise NotSupportedError(f"the module has an attribute of the name {name!a}, which FX cannot write")
 
 
 _OF_THE_CODE = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")

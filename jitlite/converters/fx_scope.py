@@ -15,11 +15,19 @@ from torch import fx
 from jitlite.converters import fx_calls
 from jitlite.converters.control_flow import Root
 from jitlite.converters.fx_calls import Call, is_importable, operator_call
-from jitlite.converters.fx_modules import KEPT, ROOT
+from jitlite.converters.fx_modules import KEPT, ROOT, check_name
 from jitlite.converters.fx_pickling import RENAMED
 from jitlite.converters.preparation import Prepared, is_plain
 from jitlite.ir import containers, tensors
 from jitlite.ir import types as T
+from jitlite.ir.code_text import (
+    Identifier,
+    comment,
+    identifier,
+    is_attribute_path_part,
+    is_identifier,
+    made_identifier,
+)
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Node, Use, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect, is_int_coded
@@ -92,21 +100,22 @@ class Conversion:
         return name
 
     def written_target(self, target: str) -> str:
-        """The path of an attribute as FX can write it: what is behind a keyword gets a second, plain name.
+        """The path of an attribute as FX can write it: what is behind a name that it cannot gets a second, plain name.
 
         Raises:
-            NotSupportedError: it is a tensor whose own name is a keyword.
+            NotSupportedError: it is a tensor whose own name is a keyword, or the like.
         """
         parts = target.split(".")
-        keywords = [i for i, part in enumerate(parts) if keyword.iskeyword(part)]
-        if not keywords:
+        unwritable = [i for i, part in enumerate(parts) if not is_attribute_path_part(part)]
+        if not unwritable:
             return target
-        end = keywords[-1] + 1
+        end = unwritable[-1] + 1
         found: Any = self.root
         for part in parts[:end]:
             found = getattr(found, part)
         if not isinstance(found, torch.nn.Module):
-            raise NotSupportedError(f"the attribute '{target}' has a name that is a keyword, which FX cannot write")
+            why = "a name that is a keyword" if keyword.iskeyword(parts[end - 1]) else "a name that is no identifier"
+            raise NotSupportedError(f"the attribute {target!a} has {why}, which FX cannot write")
         return ".".join([self.store(found, RENAMED), *parts[end:]])
 
     # -- what need not be a node of its own
@@ -235,6 +244,7 @@ class Scope:
 
     def place_attribute(self, path: Sequence[str], name: str, found: Any) -> None:
         """Let the FX module have an attribute that is no parameter, buffer or submodule."""
+        check_name(name)
         holder = self.conversion.root.get_submodule(".".join(path))
         if name not in holder._parameters and name not in holder._buffers:
             vars(holder)[name] = found
@@ -388,9 +398,9 @@ def _first(graph: fx.Graph) -> fx.Node:
     return next((n for n in graph.nodes if n.op != "placeholder"), graph._root)
 
 
-def _bare(name: str) -> str:
+def _bare(name: str) -> Identifier:
     name = _SUFFIX.sub("", name).replace(".", "_")
-    return name if name.isidentifier() else "arg"
+    return identifier(name) if is_identifier(name) else made_identifier("arg")
 
 
 def _name_of(node: Node) -> str | None:
@@ -411,6 +421,7 @@ def stack_trace(node: Node) -> str:
 
 
 def _frame(name: str, place: SourceRange) -> str:
-    found = place.surroundings().name or name or "<script>"
-    code = place.source.line_text(place.source.line_index(place.start)).strip()
-    return f'  File "{place.filename or "<string>"}", line {place.line}, in {found}\n    {code}\n'
+    found = comment(place.surroundings().name or name or "<script>")
+    line = comment(place.source.line_text(place.source.line_index(place.start)).strip())
+    filename = comment(place.filename or "<string>").replace('"', "'")
+    return f'  File "{filename}", line {place.line}, in {found}\n    {line}\n'

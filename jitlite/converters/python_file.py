@@ -15,13 +15,26 @@ from typing import Any
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.code_text import (
+    Identifier,
+    Text,
+    code,
+    dotted,
+    fixed,
+    identifier,
+    is_identifier,
+    joined,
+    literal,
+    made_identifier,
+    numbered,
+    shown_literal,
+)
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import INT_OBJECTS, type_of_value
 from jitlite.source import NotSupportedError, SourceRange
 
 _MANGLED = re.compile(r"___torch_mangle_\d+")
-_NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 _IMPORTS = {
     "torch": "import torch", "nn": "from torch import nn", "Tensor": "from torch import Tensor",
     "F": "import torch.nn.functional as F",
@@ -55,7 +68,7 @@ class PythonFile:
         self.avoided = avoided
         self.reserved = reserved
         self.imports: dict[str, str] = {}
-        self.names: dict[Any, str] = {}
+        self.names: dict[Any, Text] = {}
         self.taken: set[str] = {*USUAL, *dir(builtins), *keyword.kwlist, *avoided}
         self.blocks: dict[str, list[list[str]]] = {kind: [] for kind in ("helpers", "types", "functions", "classes")}
         self.constants: list[str] = []
@@ -65,56 +78,57 @@ class PythonFile:
         self.sequences: set[T.ClassType] = set()
         self.of_torch: set[Type] = set()
         self.pending: list[Any] = []
-        self._constant_names: dict[int, tuple[Any, str]] = {}
+        self._constant_names: dict[int, tuple[Any, Text]] = {}
         self._tensor_names: dict[int, str] = {}
         self.stored_names: set[str] = set()
         """Names that the file of weights uses already."""
 
     # -- names
-    def unique(self, wanted: str) -> str:
+    def unique(self, wanted: Identifier) -> Identifier:
         """A name for something that the file defines."""
         name, number = wanted, 1
         while name in self.taken:
             number += 1
-            name = f"{wanted}_{number}"
+            name = numbered(wanted, number)
         self.taken.add(name)
         return name
 
-    def imported(self, name: str) -> str:
+    def imported(self, name: str) -> Identifier:
         """The name in the source of something that is imported."""
         line = _IMPORTS[name]
-        alias = name
+        alias = identifier(name)
         if name in self.avoided:
-            alias = f"{name}_"
+            alias = made_identifier(f"{name}_")
             line = line if " as " not in line else line.rpartition(" as ")[0]
             line = f"{line} as {alias}"
         self.imports[alias] = line
         return alias
 
-    def builtin(self, name: str) -> str:
+    def builtin(self, name: str) -> Text:
         """The name in the source of one of Python's functions or classes."""
-        return f"{self.imported('builtins')}.{name}" if name in self.avoided else name
+        written = identifier(name) if name not in ("None", "True", "False") else fixed(name)
+        return code("{}.{}", self.imported("builtins"), written) if name in self.avoided else written
 
-    def declared(self, named: Any, wanted: str) -> str:
+    def declared(self, named: Any, wanted: str) -> Text:
         """The name of something that is written later, if it is not written yet."""
         known = self.names.get(named)
         if known is None:
-            known = self.names[named] = self.unique(identifier(wanted))
+            known = self.names[named] = self.unique(made_identifier(wanted))
             self.pending.append(named)
         return known
 
-    def function(self, function: Function) -> str:
+    def function(self, function: Function) -> Text:
         """The name of a script function."""
         return self.declared(function, function.name)
 
-    def type_name(self, type: Any) -> str:
+    def type_name(self, type: Any) -> Text:
         """The name of the class of a type: the program's own, or one of torch's."""
         cls = getattr(type, "python_class", None)
         if cls is not None and not is_written(type):
             return self.dotted(cls)
         return self.declared(type, plain_name(type))
 
-    def dotted(self, found: Any) -> str:
+    def dotted(self, found: Any) -> Text:
         """The name by which something of torch can be reached.
 
         Raises:
@@ -126,7 +140,7 @@ class PythonFile:
                 f"'{getattr(found, '__qualname__', found)}' is Python that only its own program has"
             )
         first, _, rest = name.partition(".")
-        return f"{self.builtin(rest)}" if first == "builtins" else f"{self.imported(first)}.{rest}"
+        return self.builtin(rest) if first == "builtins" else code("{}.{}", self.imported(first), dotted(rest))
 
     @property
     def names_in_use(self) -> set[str]:
@@ -141,7 +155,7 @@ class PythonFile:
         """Has the class hooks? Graphs call them, so that they call `forward` itself."""
         return bool(type.forward_pre_hooks or type.forward_hooks)
 
-    def exception(self, name: str | None) -> str:
+    def exception(self, name: str | None) -> Text:
         """The class of an exception by its qualified name; None for what TorchScript knows no class of.
 
         Raises:
@@ -155,42 +169,44 @@ class PythonFile:
         known = self.names.get(key)
         if known is None:
             base = _base_of_exception(name)
-            known = self.names[key] = self.unique(identifier(short))
-            self.blocks["types"].append([f"class {known}({self.builtin(base)}):", '    """Raised by the program."""'])
+            known = self.names[key] = self.unique(made_identifier(short))
+            self.blocks["types"].append(
+                [code("class {}({}):", known, self.builtin(base)), '    """Raised by the program."""']
+            )
         return known
 
     # -- annotations
-    def annotation(self, type: Type) -> str:
+    def annotation(self, type: Type) -> Text:
         """A type as an annotation."""
         simple = _ANNOTATIONS.get(type)
         if simple is not None:
-            return self.imported(simple) if simple in _IMPORTS else simple
+            return self.imported(simple) if simple in _IMPORTS else fixed(simple)
         if isinstance(type, T.TensorType):
             return self.imported("Tensor")
         if isinstance(type, T.OptionalType):
-            return f"{self.annotation(type.element)} | None"
+            return code("{} | None", self.annotation(type.element))
         if isinstance(type, T.UnionType):
-            return " | ".join(self.annotation(m) for m in type.members)
+            return joined(" | ", map(self.annotation, type.members))
         if isinstance(type, T.ListType):
-            return f"list[{self.annotation(type.element)}]"
+            return code("list[{}]", self.annotation(type.element))
         if isinstance(type, T.DictType):
-            return f"dict[{self.annotation(type.key)}, {self.annotation(type.value)}]"
+            return code("dict[{}, {}]", self.annotation(type.key), self.annotation(type.value))
         if isinstance(type, T.TupleType) and type.names is None:
-            return f"tuple[{', '.join(map(self.annotation, type.elements)) or '()'}]"
+            return code("tuple[{}]", joined(", ", map(self.annotation, type.elements)) or fixed("()"))
         if type in (T.DEVICE, T.GENERATOR):
-            return f"{self.imported('torch')}.{'device' if type is T.DEVICE else 'Generator'}"
+            return code("{}.{}", self.imported("torch"), fixed("device" if type is T.DEVICE else "Generator"))
         if isinstance(type, T.ClassType | T.EnumType | T.InterfaceType | T.TupleType):
             return self._named_annotation(type)
         return self.imported("Any")
 
-    def _named_annotation(self, type: Any) -> str:
+    def _named_annotation(self, type: Any) -> Text:
         try:
             return self.type_name(type)
         except NotSupportedError:
             return self.imported("Any")
 
     # -- constants
-    def constant(self, value: Any, range: SourceRange | None = None) -> str:
+    def constant(self, value: Any, range: SourceRange | None = None) -> Text:
         """An expression for a constant.
 
         Raises:
@@ -203,48 +219,53 @@ class PythonFile:
             f"a constant of the class {type(value).__name__} cannot be written as Python", range,
         )  # fmt: skip
 
-    def _number(self, value: Any, range: SourceRange | None) -> str:
+    def _number(self, value: Any, range: SourceRange | None) -> Text:
         if isinstance(value, float) and not math.isfinite(value):
-            found = f"{self.imported('math')}.{'nan' if math.isnan(value) else 'inf'}"
-            return f"-{found}" if value < 0 else found
+            found = code("{}.{}", self.imported("math"), fixed("nan" if math.isnan(value) else "inf"))
+            return code("-{}", found) if value < 0 else found
         if isinstance(value, complex):
-            return f"complex({self._number(value.real, range)}, {self._number(value.imag, range)})"
-        return repr(value)
+            return code("complex({}, {})", self._number(value.real, range), self._number(value.imag, range))
+        return literal(value)
 
-    def _text(self, value: str, range: SourceRange | None) -> str:
-        return repr(str(value)) if str(value).isprintable() else ascii(str(value))
+    def _text(self, value: str, range: SourceRange | None) -> Text:
+        return shown_literal(value)
 
-    def _object_of_torch(self, value: Any, range: SourceRange | None) -> str:
+    def _object_of_torch(self, value: Any, range: SourceRange | None) -> Text:
         if isinstance(value, torch.device):
-            return f'{self.imported("torch")}.device("{value}")'
-        return f"{self.imported('torch')}.{str(value).rpartition('.')[2]}"
+            return code("{}.device({})", self.imported("torch"), literal(str(value)))
+        return code("{}.{}", self.imported("torch"), identifier(str(value).rpartition(".")[2]))
 
-    def _list(self, value: list[Any], range: SourceRange | None) -> str:
-        return f"[{', '.join(self.constant(v, range) for v in value)}]"
+    def _list(self, value: list[Any], range: SourceRange | None) -> Text:
+        return code("[{}]", joined(", ", (self.constant(v, range) for v in value)))
 
-    def _dict(self, value: dict[Any, Any], range: SourceRange | None) -> str:
-        return f"{{{', '.join(f'{self.constant(k, range)}: {self.constant(v, range)}' for k, v in value.items())}}}"
+    def _dict(self, value: dict[Any, Any], range: SourceRange | None) -> Text:
+        pairs = [code("{}: {}", self.constant(k, range), self.constant(v, range)) for k, v in value.items()]
+        return code("{{{}}}", joined(", ", pairs))
 
-    def _tuple(self, value: tuple[Any, ...], range: SourceRange | None) -> str:
-        items = ", ".join(self.constant(v, range) for v in value)
+    def _tuple(self, value: tuple[Any, ...], range: SourceRange | None) -> Text:
+        items = joined(", ", (self.constant(v, range) for v in value))
         if hasattr(value, "_fields"):
-            return f"{self.tuple_name(type(value), value)}({items})"
+            return code("{}({})", self.tuple_name(type(value), value), items)
+        shown = code("({},)", items) if len(value) == 1 else code("({})", items)
         if type(value) is not tuple:  # torch.Size, torch.return_types
-            return f"{self.dotted(type(value))}(({items}{',' * (len(value) == 1)}))"
-        return f"({items}{',' * (len(value) == 1)})"
+            return code("{}({})", self.dotted(type(value)), shown)
+        return shown
 
-    def tuple_name(self, cls: Any, value: Any) -> str:
+    def tuple_name(self, cls: Any, value: Any) -> Text:
         """The class of a named tuple."""
         known = next((n for t, n in self.names.items() if isinstance(t, T.TupleType) and t.python_class is cls), None)
         return known or self.type_name(type_of_value(value))
 
-    def _member(self, value: enum.Enum, range: SourceRange | None) -> str:
-        return f"{self.type_name(type_of_value(value))}.{value.name}"
+    def _member(self, value: enum.Enum, range: SourceRange | None) -> Text:
+        owner = self.type_name(type_of_value(value))
+        if is_identifier(value.name):
+            return code("{}.{}", owner, identifier(value.name))
+        return code("{}[{}]", owner, literal(value.name))
 
-    def _function(self, value: Function, range: SourceRange | None) -> str:
+    def _function(self, value: Function, range: SourceRange | None) -> Text:
         return self.function(value)
 
-    def tensor(self, value: torch.Tensor, range: SourceRange | None = None) -> str:
+    def tensor(self, value: torch.Tensor, range: SourceRange | None = None) -> Text:
         """A constant tensor: a name of its own if it is small, else an entry of the file of weights."""
         known = self._constant_names.get(id(value))
         if known is None:
@@ -252,13 +273,13 @@ class PythonFile:
             if text is None:
                 text = self.stored(value, f"constant_{len(self.tensors) + 1}")
             else:
-                name = self.unique(f"CONSTANT_{len(self.constants) + 1}")
-                self.constants.append(f"{name} = {text}")
+                name = self.unique(made_identifier(f"CONSTANT_{len(self.constants) + 1}"))
+                self.constants.append(code("{} = {}", name, text))
                 text = name
             known = self._constant_names[id(value)] = value, text
         return known[1]
 
-    def small_tensor(self, value: torch.Tensor) -> str | None:
+    def small_tensor(self, value: torch.Tensor) -> Text | None:
         """A call that makes a tensor of few elements; None where the tensor is not of that kind."""
         is_plain = value.layout is torch.strided and not value.is_quantized and value.device.type == "cpu"
         if not is_plain or type(value) is not torch.Tensor or value.numel() > _LARGEST_WRITTEN or value.requires_grad:
@@ -267,13 +288,15 @@ class PythonFile:
             return None
         if value.untyped_storage().nbytes() != value.numel() * value.element_size():
             return None  # it may share memory with others
-        dtype = f"{self.imported('torch')}.{str(value.dtype).rpartition('.')[2]}"
-        return f"{self.imported('torch')}.tensor({self._nested(value.tolist())}, dtype={dtype})"
+        dtype = code("{}.{}", self.imported("torch"), identifier(str(value.dtype).rpartition(".")[2]))
+        return code("{}.tensor({}, dtype={})", self.imported("torch"), self._nested(value.tolist()), dtype)
 
-    def _nested(self, value: Any) -> str:
-        return f"[{', '.join(map(self._nested, value))}]" if isinstance(value, list) else self._number(value, None)
+    def _nested(self, value: Any) -> Text:
+        if isinstance(value, list):
+            return code("[{}]", joined(", ", map(self._nested, value)))
+        return self._number(value, None)
 
-    def stored(self, value: torch.Tensor, wanted: str) -> str:
+    def stored(self, value: torch.Tensor, wanted: str) -> Text:
         """An entry of the file of weights, as an expression."""
         name = self._tensor_names.get(id(value))
         if name is None:
@@ -283,7 +306,7 @@ class PythonFile:
                 name = f"{wanted}_{number}"
             self._tensor_names[id(value)] = name
             self.tensors[name] = value
-        return f"TENSORS[{name!a}]"
+        return code("TENSORS[{}]", literal(name))
 
 
 _ANNOTATIONS: dict[Type, str] = {
@@ -291,8 +314,8 @@ _ANNOTATIONS: dict[Type, str] = {
     T.NUMBER: "int | float | complex", T.ANY: "Any", T.ANY_LIST: "list", T.ANY_TUPLE: "tuple", T.ANY_DICT: "dict",
 }  # fmt: skip
 
-_CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], str]], ...] = (
-    ((bool, type(None)), lambda file, value, range: repr(value)),
+_CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Text]], ...] = (
+    ((bool, type(None)), lambda file, value, range: literal(value)),
     (enum.Enum, PythonFile._member),
     (str, PythonFile._text),
     ((int, float, complex), PythonFile._number),
@@ -314,14 +337,6 @@ def _base_of_exception(name: Any) -> str:
         if {"__init__", "__new__", "__str__"} & set(vars(base)):
             raise NotSupportedError(f"the exception class '{name}' has methods of its own, which are left to Python")
     return "Exception"
-
-
-def identifier(text: str) -> str:
-    """A name of Python made of any text."""
-    base = _NOT_IN_NAMES.sub("_", text)
-    if not base or base[0].isdigit():
-        base = f"_{base}"
-    return f"{base}_" if keyword.iskeyword(base) else base
 
 
 def plain_name(type: Any) -> str:

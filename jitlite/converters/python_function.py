@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import keyword
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,15 +14,34 @@ from typing import Any
 from jitlite.converters import python_helpers
 from jitlite.converters.known_functions import same_function_of_torch
 from jitlite.converters.python_checks import check_text
-from jitlite.converters.python_file import USUAL, PythonFile, identifier
+from jitlite.converters.python_file import USUAL, PythonFile
 from jitlite.converters.python_layout import laid_out
 from jitlite.converters.python_spelling import call, embedded, refusal, spelled
 from jitlite.converters.python_variables import ModulePath, wanted_name
 from jitlite.interpreter.bytecode import as_at_run_time
 from jitlite.interpreter.python_code import Line
-from jitlite.interpreter.python_forms import CannotTranslate, Form
+from jitlite.interpreter.python_forms import CannotTranslate, Form, assigned_attribute, attribute_of
 from jitlite.interpreter.python_tier import FunctionWriter
 from jitlite.ir import types as T
+from jitlite.ir.code_text import (
+    Identifier,
+    Text,
+    code,
+    doubled,
+    filled,
+    fixed,
+    hole,
+    holes,
+    identifier,
+    indented,
+    is_identifier,
+    joined,
+    literal,
+    made_identifier,
+    named_hole,
+    numbered,
+    substituted,
+)
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.unit import Function, called_function
@@ -37,7 +55,7 @@ _DEEPEST = 4
 """Operations within one another, beyond which lines are hard to read."""
 
 
-def function_lines(file: PythonFile, function: Function, name: str, *, is_method: bool = False) -> list[str]:
+def function_lines(file: PythonFile, function: Function, name: Identifier, *, is_method: bool = False) -> list[str]:
     """The lines of a function.
 
     Raises:
@@ -75,14 +93,14 @@ def with_calls_of_classes(graph: Graph) -> Graph:
     return graph
 
 
-def _with_paths(graph: Graph, name: str, path_of: Callable[[Node, str], str]) -> None:
+def _with_paths(graph: Graph, name: str, path_of: Callable[[Node, Text], Text]) -> None:
     """Let submodules of the first argument be constants, so that they are written where they are used."""
-    if not graph.inputs or not _is_module(graph.inputs[0].type) or identifier(name) != name:
+    if not graph.inputs or not _is_module(graph.inputs[0].type) or not is_identifier(name):
         return
     root = graph.inputs[0]
     if any(use.user.blocks or use.user.kind == "prim::Return" for use in root.uses):
         return  # its variable may hold something else, too
-    paths = {root: name}
+    paths: dict[Value, Text] = {root: identifier(name)}
     for node in list(graph.all_nodes()):
         if node.kind != "prim::GetAttr" or node.inputs[0] not in paths or not _is_module(node.output.type):
             continue
@@ -120,7 +138,7 @@ class FunctionSource(FunctionWriter):
 
     deepest = _DEEPEST
 
-    def __init__(self, file: PythonFile, graph: Graph, schema: Schema, name: str) -> None:
+    def __init__(self, file: PythonFile, graph: Graph, schema: Schema, name: Identifier) -> None:
         self.file = file
         self.schema = schema
         self._opened: list[int] = []
@@ -128,6 +146,7 @@ class FunctionSource(FunctionWriter):
         if schema.arguments:
             _with_paths(graph, schema.arguments[0].name, self._path)
         super().__init__(graph, name, _no_runner)
+        self.name: Identifier = name
         self.has_contexts = False
         self.taken |= USUAL | set(file.names_in_use)
         self._name_parameters()
@@ -137,7 +156,7 @@ class FunctionSource(FunctionWriter):
     def _name_parameters(self) -> None:
         for value, argument in zip(self.graph.inputs, self.schema.arguments, strict=True):
             variable = self.variables[value]
-            variable.name = argument.name if argument.name.isidentifier() else identifier(argument.name)
+            variable.name = parameter_name(argument.name)
             self.file.parameters.add(variable.name)
             self.taken.add(variable.name)
 
@@ -153,20 +172,20 @@ class FunctionSource(FunctionWriter):
             name = wanted
             while name in kept or name in self.file.reserved:
                 numbers[wanted] = numbers.get(wanted, 1) + 1
-                name = f"{wanted}_{numbers[wanted]}"
+                name = numbered(wanted, numbers[wanted])
             kept.add(name)
             variable.name = name
             self.file.variables.add(name)
         self.taken |= kept
 
-    def fresh(self, base: str) -> str:
-        name = super().fresh(base.strip("_"))
+    def fresh(self, base: Identifier) -> Identifier:
+        name = super().fresh(made_identifier(base.strip("_")))
         self.file.variables.add(name)
         return name
 
-    def bind(self, value: object, base: str) -> str:
+    def bind(self, value: object, base: str) -> Text:  # type: ignore[override]
         if value is itertools.count:
-            return f"{self.file.imported('itertools')}.count"
+            return code("{}.count", self.file.imported("itertools"))
         raise NotSupportedError(f"'{base}' has no name in Python", self.place.range if self.place else None)
 
     def _is_expression(self, node: Node) -> bool:
@@ -182,7 +201,7 @@ class FunctionSource(FunctionWriter):
 
     def source(self, is_method: bool) -> list[str]:
         """The lines of the function."""
-        self.write(f"def {self.name}({', '.join(self._parameters(is_method))}) -> {self._returned()}:")
+        self.write("def {}({}) -> {}:", self.name, joined(", ", self._parameters(is_method)), self._returned())
         with self.indented():
             self.block(self.graph.block)
             if not self._never_returns():
@@ -206,35 +225,35 @@ class FunctionSource(FunctionWriter):
             return
         super().returned()
 
-    def _parameters(self, is_method: bool) -> list[str]:
-        written = []
+    def _parameters(self, is_method: bool) -> list[Text]:
+        written: list[Text] = []
         arguments = self.schema.arguments
         star = _first_keyword(arguments)
         last = max((i for i, a in enumerate(arguments[:star]) if not a.has_default), default=-1)
         for i, (argument, value) in enumerate(zip(arguments, self.graph.inputs, strict=True)):
             name = self.variables[value].name
             if i == star:
-                written.append("*")
+                written.append(fixed("*"))
             if i == 0 and is_method:
                 written.append(name)
                 continue
-            text = f"{name}: {self.file.annotation(argument.type)}"
+            text = code("{}: {}", name, self.file.annotation(argument.type))
             if argument.has_default and (i > last or (star is not None and i >= star)):
-                text += f" = {self._default(argument)}"
+                text = code("{} = {}", text, self._default(argument))
             written.append(text)
         return written
 
-    def _default(self, argument: Argument) -> str:
+    def _default(self, argument: Argument) -> Text:
         value = argument.default
         if isinstance(argument.type, T.ListType) and argument.size is not None and isinstance(value, int | float):
             value = [value] * argument.size
         return self.file.constant(value, self.place.range if self.place else None)
 
-    def _returned(self) -> str:
-        return self.file.annotation(self.schema.returns[0].type) if self.schema.returns else "None"
+    def _returned(self) -> Text:
+        return self.file.annotation(self.schema.returns[0].type) if self.schema.returns else literal(None)
 
     # -- expressions
-    def marked(self, text: str, node: Node) -> str:
+    def marked(self, text: Text, node: Node) -> Text:
         return text
 
     def forget(self, values: Sequence[Value]) -> None:
@@ -243,14 +262,14 @@ class FunctionSource(FunctionWriter):
     def _find_dying(self) -> dict[Node, list[Value]]:
         return {}
 
-    def _path(self, node: Node, owner: str) -> str:
-        return self.attribute(node).template.replace("{0}", owner, 1)
+    def _path(self, node: Node, owner: Text) -> Text:
+        return filled(self.attribute(node).template, owner)
 
-    def constant(self, value: object, in_expression: bool) -> str:
+    def constant(self, value: object, in_expression: bool) -> Text:
         if isinstance(value, ModulePath):
-            return str(value)
+            return value
         text = self.file.constant(value, self.place.range if self.place else None)
-        return f"({text})" if in_expression and isinstance(value, int | float) and text.startswith("-") else text
+        return code("({})", text) if in_expression and isinstance(value, int | float) and text.startswith("-") else text
 
     def form(self, node: Node) -> Form:
         found = self.forms.get(node)
@@ -258,7 +277,7 @@ class FunctionSource(FunctionWriter):
             special = _FORMS.get(node.kind)
             found = special(self, node) if special else spelled(self.file, node)
             if self.file.avoided:
-                template = _SHADOWED.sub(lambda m: f"{self.file.builtin(m.group(1))}(", found.template)
+                template = substituted(_SHADOWED, lambda m: code("{}(", self.file.builtin(m.group(1))), found.template)
                 found = Form(template, found.function, found.in_order, found.is_atom, found.is_statement,
                              found.gives_sequence, found.constants)  # fmt: skip
             self.forms[node] = found
@@ -267,41 +286,46 @@ class FunctionSource(FunctionWriter):
     # -- forms of kinds
     def attribute(self, node: Node) -> Form:
         name, owner = node.attributes["name"], node.inputs[0].type
-        if name.isdigit() and isinstance(owner, T.ClassType) and self.file.is_sequence(owner):
-            return Form(f"{{0}}[{name}]")
-        return Form(f"{{0}}.{name}" if is_attribute_name(name) else f"getattr({{0}}, {_escaped(name)})")
+        if name.isdecimal() and name.isascii() and isinstance(owner, T.ClassType) and self.file.is_sequence(owner):
+            return Form(code("{{0}}[{}]", int(name)))
+        return Form(attribute_of(name) if is_attribute_name(name) else code("getattr({{0}}, {})", _escaped(name)))
 
     def set_attribute(self, node: Node) -> Form:
         name, owner = node.attributes["name"], node.inputs[0].type
         if isinstance(owner, T.ClassType) and owner.is_frozen:
-            return Form(f"object.__setattr__({{0}}, {_escaped(name)}, {{1}})")
+            return Form(code("object.__setattr__({{0}}, {}, {{1}})", _escaped(name)))
         plain = is_attribute_name(name)
-        template = f"{{0}}.{name} = {{1}}" if plain else f"setattr({{0}}, {_escaped(name)}, {{1}})"
+        template = assigned_attribute(name) if plain else code("setattr({{0}}, {}, {{1}})", _escaped(name))
         return Form(template, in_order=False, is_statement=True)
 
     def tuple_(self, node: Node) -> Form:
         made = node.output.type
-        holes = ", ".join(f"{{{i}}}" for i in range(len(node.inputs)))
+        items = holes(range(len(node.inputs)))
         if isinstance(made, T.TupleType) and made.names is not None:
             cls: Any = made.python_class
             if cls is not None and hasattr(cls, "n_sequence_fields"):
-                return Form(f"{self.file.dotted(cls)}(({holes},))")
-            return Form(f"{self.file.type_name(made)}({holes})")
-        return Form(f"({holes}{',' * (len(node.inputs) == 1)})")
+                return Form(code("{}(({},))", self.file.dotted(cls), items))
+            return Form(code("{}({})", self.file.type_name(made), items))
+        return Form(code("({},)", items) if len(node.inputs) == 1 else code("({})", items))
 
     def tuple_index(self, node: Node) -> Form:
         held, index = node.inputs[0].type, constant_of(node.inputs[1], None)
         names = held.names if isinstance(held, T.TupleType) and held.names is not None else ()
         is_known = isinstance(index, int) and -len(names) <= index < len(names)
-        return Form(f"{{0}}.{names[index]}" if is_known and is_attribute_name(names[index]) else "{0}[{1}]")
+        if is_known and is_attribute_name(names[index]):
+            return Form(attribute_of(names[index]))
+        return Form(fixed("{0}[{1}]"))
 
     def call_function(self, node: Node) -> Form:
         callee = called_function(node)
         if callee is None:
             raise refusal(node, "the function is only a name here")
         known = same_function_of_torch(callee)
-        name = self.file.function(callee) if known is None else f"{self.file.imported('F')}.{known}"
-        return Form(f"{name}({self._arguments(node.inputs[1:], callee.schema.arguments)})")
+        if known is None:
+            name = self.file.function(callee)
+        else:
+            name = code("{}.{}", self.file.imported("F"), identifier(known))
+        return Form(code("{}({})", name, self._arguments(node.inputs[1:], callee.schema.arguments)))
 
     def call_method(self, node: Node) -> Form:
         name, owner = node.attributes["name"], node.inputs[0].type
@@ -311,29 +335,30 @@ class FunctionSource(FunctionWriter):
         if owner in self.file.of_torch:
             name = _OVERLOAD.sub("", name)  # torch's own class has the function that chooses
         if name == "forward" and isinstance(owner, T.ClassType) and not self.file.has_hooks(owner):
-            return Form(f"{{0}}({written})")
-        return Form(f"{{0}}.{method_name(name)}({written})")
+            return Form(code("{{0}}({})", written))
+        return Form(code("{{0}}.{}({})", method_name(name), written))
 
-    def _arguments(self, values: Sequence[Value], arguments: Sequence[Argument], first: int = 0) -> str:
+    def _arguments(self, values: Sequence[Value], arguments: Sequence[Argument], first: int = 0) -> Text:
         """The arguments of a call, without those behind that are the defaults."""
         count = len(values)
         star = _first_keyword(arguments)
         while count and count <= len(arguments) and _is_simple_default(arguments[count - 1], values[count - 1]):
             count -= 1
-        written = []
+        written: list[Text] = []
         for i in range(count):
             named = star is not None and i >= star and i < len(arguments)
-            written.append(f"{arguments[i].name}={{{i + first}}}" if named else f"{{{i + first}}}")
-        return ", ".join(written)
+            name = parameter_name(arguments[i].name) if named else None
+            written.append(hole(i + first) if name is None else named_hole(name, i + first))
+        return joined(", ", written)
 
     def new(self, node: Node) -> Form:
         schema = node.attributes["schema"]
         arguments = schema.arguments[1:] if schema is not None else ()
-        return Form(f"{self.file.type_name(node.output.type)}({self._arguments(node.inputs, arguments)})")
+        return Form(code("{}({})", self.file.type_name(node.output.type), self._arguments(node.inputs, arguments)))
 
     def create(self, node: Node) -> Form:
         name = self.file.type_name(node.output.type)
-        return Form(f"{name}.__new__({name})")
+        return Form(code("{}.__new__({})", name, name))
 
     def isinstance_(self, node: Node) -> Form:
         given = node.inputs[0].type
@@ -342,15 +367,15 @@ class FunctionSource(FunctionWriter):
 
     def deferred(self, node: Node) -> Form:
         graph: Graph = node.attributes["Subgraph"]
-        name = self.file.unique("forked" if node.kind == "prim::fork" else "awaitable")
+        name = self.file.unique(made_identifier("forked" if node.kind == "prim::fork" else "awaitable"))
         arguments = [Argument(f"v{i}", v.type) for i, v in enumerate(graph.inputs)]
         schema = Schema(name, "", tuple(arguments), tuple(Argument("", v.type) for v in graph.outputs))
         writer = FunctionSource(self.file, with_calls_of_classes(graph), schema, name)
         self.file.blocks["functions"].append(writer.source(is_method=False))
-        holes = ", ".join(["", *(f"{{{i}}}" for i in range(len(node.inputs)))])
+        given = joined(", ", [name, *map(hole, range(len(node.inputs)))])
         if node.kind == "prim::fork":
-            return Form(f"{embedded(self.file, python_helpers.fork, node)}({name}{holes})")
-        return Form(f"{self.file.imported('torch')}._C._awaitable({name}{holes})")
+            return Form(code("{}({})", embedded(self.file, python_helpers.fork, node), given))
+        return Form(code("{}._C._awaitable({})", self.file.imported("torch"), given))
 
     def python_call(self, node: Node) -> Form:
         function = node.attributes.get("callable")
@@ -366,7 +391,7 @@ class FunctionSource(FunctionWriter):
         """`prim::MakeException`, as an expression."""
         return Form(self.exception_text(node))
 
-    def exception_text(self, node: Node) -> str:
+    def exception_text(self, node: Node) -> Text:
         message = node.inputs[0]
         named = node.inputs[1] if len(node.inputs) > 1 else None
         cls = constant_of(named, None) if named is not None else None
@@ -376,31 +401,30 @@ class FunctionSource(FunctionWriter):
             text = constant_of(message, None)
             if isinstance(text, str) and text.startswith("AssertionError: "):
                 rest = text.removeprefix("AssertionError: ")
-                return f"{self.file.builtin('AssertionError')}({_escaped(rest) if rest else ''})"
+                return code("{}({})", self.file.builtin("AssertionError"), _escaped(rest) if rest else fixed(""))
             if isinstance(text, str):
-                return f"{self.file.exception(None)}({{0}})"
+                return code("{}({{0}})", self.file.exception(None))
             make = embedded(self.file, python_helpers.exception_of, node)
-            return f"{make}({{0}}, {self.file.exception(None)})"
+            return code("{}({{0}}, {})", make, self.file.exception(None))
         if constant_of(message, None) == "":
-            return f"{self.file.exception(cls)}()"
-        return f"{self.file.exception(cls)}({{0}})"
+            return code("{}()", self.file.exception(cls))
+        return code("{}({{0}})", self.file.exception(cls))
 
     def is_exception(self, node: Node) -> Form:
         cls = constant_of(node.inputs[1], None)
         if not isinstance(cls, str):
             raise refusal(node, "the class of the exception is not known")
-        return Form(f"{self.file.builtin('isinstance')}({{0}}, {self.file.exception(cls)})")
+        return Form(code("{}({{0}}, {})", self.file.builtin("isinstance"), self.file.exception(cls)))
 
     def new_exception(self, node: Node) -> Form:
         cls = constant_of(node.inputs[0], None)
         if not isinstance(cls, str):
             raise refusal(node, "the class of the exception is not known")
         keywords = list(node.attributes.get("keywords", ()))
-        if not all(name.isidentifier() and not keyword.iskeyword(name) for name in keywords):
-            raise refusal(node, f"the keywords of the exception are no names: {keywords}")
-        names = [""] * (len(node.inputs) - 1 - len(keywords)) + [f"{name}=" for name in keywords]
-        holes = ", ".join(f"{name}{{{i}}}" for i, name in enumerate(names, 1))
-        return Form(f"{self.file.exception(cls)}({holes})")
+        first = len(node.inputs) - len(keywords)
+        by_position = map(hole, range(1, first))
+        by_name = (named_hole(name, i) for i, name in enumerate(keywords, first))
+        return Form(code("{}({})", self.file.exception(cls), joined(", ", [*by_position, *by_name])))
 
     # -- statements
     def statement(self, node: Node) -> None:
@@ -412,32 +436,35 @@ class FunctionSource(FunctionWriter):
 
     def raise_(self, node: Node) -> None:
         template = self.exception_text(node)
-        self.write(f"raise {template.format(self.text(node.inputs[0], node))}")
+        self.write("raise {}", filled(template, self.text(node.inputs[0], node)))
 
     def raise_again(self, node: Node) -> None:
         text = self.text(node.inputs[0], node)
         if isinstance(node.inputs[0].type, T.OptionalType):
-            self.write(f"if {text} is not None:")
-            self.lines.append(Line(f"{'    ' * (self.indent + 1)}raise {text}", self.place))
+            self.write("if {} is not None:", text)
+            self.lines.append(Line(indented(code("raise {}", text), self.indent + 1), self.place))
         else:
-            self.write(f"raise {text}")
+            self.write("raise {}", text)
 
     def raise_from(self, node: Node) -> None:
         error, cause = (self.text(v, node) for v in node.inputs)
-        self.write(f"raise {error} from {cause}")
+        self.write("raise {} from {}", error, cause)
 
     def warn(self, node: Node) -> None:
-        self.write(f"{self.file.imported('warnings')}.warn({self.text(node.inputs[0], node)})")
+        self.write("{}.warn({})", self.file.imported("warnings"), self.text(node.inputs[0], node))
 
     def unpack_into(self, node: Node) -> None:
-        names = [self.variables[v].name if v.has_uses else "_" for v in node.outputs]
+        names = [self.variables[v].name if v.has_uses else made_identifier("_") for v in node.outputs]
         self.unpack(names, self.text(node.inputs[0], node))
 
     def enter(self, node: Node) -> None:
         if _matching_exit(node) is None:
             raise NotSupportedError("a context that is not left in the block where it is entered", node.range)
-        target = f" as {self.variables[node.output].name}" if node.outputs and node.output.has_uses else ""
-        self.write(f"with {self.text(node.inputs[0], node)}{target}:")
+        manager = self.text(node.inputs[0], node)
+        if node.outputs and node.output.has_uses:
+            self.write("with {} as {}:", manager, self.variables[node.output].name)
+        else:
+            self.write("with {}:", manager)
         self.indent += 1
         self._opened.append(len(self.lines))
 
@@ -452,9 +479,9 @@ class FunctionSource(FunctionWriter):
         self.write("try:")
         with self.indented():
             self.lines += self.branch_at(node, body)
-        self.write(f"except {self.file.builtin('BaseException')} as {name}_caught:")
+        self.write("except {} as {}_caught:", self.file.builtin("BaseException"), name)
         with self.indented():
-            self.write(f"{name} = {name}_caught")
+            self.write("{} = {}_caught", name, name)
             self.lines += self.branch_at(node, handler)
 
 
@@ -490,7 +517,7 @@ def _is_simple_default(argument: Argument, value: Value) -> bool:
 
 def is_attribute_name(name: str) -> bool:
     """Can the name stand behind a dot, within classes too?"""
-    return name.isascii() and identifier(name) == name and not _is_private(name)
+    return name.isascii() and is_identifier(name) and not _is_private(name)
 
 
 def _is_private(name: str) -> bool:
@@ -498,14 +525,19 @@ def _is_private(name: str) -> bool:
     return name.startswith("__") and not name.endswith("__")
 
 
-def method_name(name: str) -> str:
+def method_name(name: str) -> Identifier:
     """The name of a method in the source."""
-    return f"_{name.lstrip('_')}" if _is_private(name) else name
+    return made_identifier(f"_{name.lstrip('_')}") if _is_private(name) else identifier(name, "the name of a method")
 
 
-def _escaped(name: str) -> str:
+def parameter_name(name: str) -> Identifier:
+    """The name of a parameter in the source: the program's own if Python can have it."""
+    return identifier(name) if is_identifier(name) else made_identifier(name)
+
+
+def _escaped(name: str) -> Text:
     """A text within a template."""
-    return ascii(name).replace("{", "{{").replace("}", "}}")
+    return doubled(literal(name))
 
 
 _ALWAYS_NESTED = frozenset({"aten::__range_length", "prim::GetAttr"})
@@ -529,11 +561,13 @@ _FORMS: dict[str, Callable[[FunctionSource, Node], Form]] = {
     "prim::MakeException": FunctionSource.exception,
     "prim::IsException": FunctionSource.is_exception,
     "prim::NewException": FunctionSource.new_exception,
-    "prim::Uninitialized": lambda writer, node: Form("None"),
+    "prim::Uninitialized": lambda writer, node: Form(fixed("None")),
     "prim::Print": lambda writer, node: call(writer.file.builtin("print"), len(node.inputs)),
-    "aten::wait": lambda writer, node: Form("{0}.wait()"),
-    "prim::awaitable_wait": lambda writer, node: call(f"{writer.file.imported('torch')}._C._awaitable_wait", 1),
-    "prim::awaitable_nowait": lambda writer, node: call(f"{writer.file.imported('torch')}._C._awaitable_nowait", 1),
+    "aten::wait": lambda writer, node: Form(fixed("{0}.wait()")),
+    "prim::awaitable_wait": lambda writer, node: call(code("{}._C._awaitable_wait", writer.file.imported("torch")), 1),
+    "prim::awaitable_nowait": lambda writer, node: call(
+        code("{}._C._awaitable_nowait", writer.file.imported("torch")), 1
+    ),
 }
 """Kinds whose form depends on the program around the node."""
 

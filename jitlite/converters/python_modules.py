@@ -21,10 +21,11 @@ from torch import nn
 
 from jitlite.archive.declarations_out import methods
 from jitlite.converters.known_modules import KnownModules, class_of_torch, is_container
-from jitlite.converters.python_file import PythonFile, identifier, plain_name
+from jitlite.converters.python_file import PythonFile, plain_name
 from jitlite.converters.python_function import function_lines, is_attribute_name, method_name
 from jitlite.converters.python_layout import laid_out
 from jitlite.converters.python_values import ValueWriter
+from jitlite.ir.code_text import Identifier, Text, code, doubled, identifier, is_dunder, literal, made_identifier
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
@@ -134,9 +135,9 @@ class ModuleWriter:
         return self._of_torch.setdefault(type, True)
 
     def _step(self, path: str, type: ClassType, name: str) -> str:
-        if name.isdigit() and is_container(type) is not None:
+        if name.isdecimal() and name.isascii() and is_container(type) is not None:
             return f"{path}[{name}]"
-        return f"{path}.{name}" if is_attribute_name(name) else f"getattr({path}, {name!a})"
+        return f"{path}.{name}" if is_attribute_name(name) else f"getattr({path}, {literal(name)})"
 
     def _kinds(self) -> list[ClassType]:
         root = class_type_of(self.root)
@@ -147,16 +148,19 @@ class ModuleWriter:
         modules = self.plans[type].modules
         container = is_container(type)
         if container is not None:
-            self.file.names[type] = f"{self.file.imported('nn')}.{container.__name__}"
+            self.file.names[type] = code("{}.{}", self.file.imported("nn"), identifier(container.__name__))
             if container is not nn.ModuleDict and all(_is_numbered(m) for _, m in modules):
                 self.file.sequences.add(type)
         elif all(self.known.arguments(m) is not None for _, m in modules):
             cls = class_of_torch(type)
             is_public = getattr(nn, cls.__name__, None) is cls
-            self.file.names[type] = f"{self.file.imported('nn')}.{cls.__name__}" if is_public else self.file.dotted(cls)
+            if is_public:
+                self.file.names[type] = code("{}.{}", self.file.imported("nn"), identifier(cls.__name__))
+            else:
+                self.file.names[type] = self.file.dotted(cls)
             self.file.of_torch.add(type)
         else:
-            self.file.names[type] = self.file.unique(identifier(plain_name(type)))
+            self.file.names[type] = self.file.unique(made_identifier(plain_name(type)))
 
     @property
     def root_class(self) -> str:
@@ -184,6 +188,8 @@ class ModuleWriter:
             self.texts[id(module)] = f"{self.file.names[plan.type]}({', '.join(given)})"
 
     def _set(self, plan: _Plan, name: str, kind: str, text: str) -> None:
+        if is_dunder(name):
+            raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is a name that Python keeps for itself")
         attribute = plan.attributes.setdefault(name, _Attribute(name, kind))
         attribute.texts.append(text)
         if attribute.kind != kind:
@@ -191,10 +197,10 @@ class ModuleWriter:
 
     def _add_state(self, plan: _Plan, path: str, module: nn.Module) -> None:
         for name, parameter in module._parameters.items():
-            place = self._step(path, plan.type, name)
-            kind = f"self.{name} = {{0}}" if is_attribute_name(name) else f"self.register_parameter({name!a}, {{0}})"
+            place, quoted = self._step(path, plan.type, name), _quoted(name)
+            kind = f"self.{name} = {{0}}" if is_attribute_name(name) else f"self.register_parameter({quoted}, {{0}})"
             if parameter is None:
-                self._set(plan, name, f"self.register_parameter({name!a}, {{0}})", "None")
+                self._set(plan, name, f"self.register_parameter({quoted}, {{0}})", "None")
                 continue
             self._note_shared(parameter, place)
             grad = "" if parameter.requires_grad else ", requires_grad=False"
@@ -205,7 +211,7 @@ class ModuleWriter:
             is_kept = name not in module._non_persistent_buffers_set
             text = "None" if buffer is None else self._buffer(buffer, place, is_kept)
             persistent = "" if is_kept else ", persistent=False"
-            self._set(plan, name, f"self.register_buffer({name!a}, {{0}}{persistent})", text)
+            self._set(plan, name, f"self.register_buffer({_quoted(name)}, {{0}}{persistent})", text)
 
     def _buffer(self, buffer: torch.Tensor, place: str, is_kept: bool) -> str:
         self._note_shared(buffer, place)
@@ -229,13 +235,13 @@ class ModuleWriter:
             if same_as is not None:
                 self.ties.append(f"{place} = {same_as}")
             plain = is_attribute_name(name)
-            self._set(plan, name, f"self.{name} = {{0}}" if plain else f"setattr(self, {name!a}, {{0}})", text)
+            self._set(plan, name, f"self.{name} = {{0}}" if plain else f"setattr(self, {_quoted(name)}, {{0}})", text)
 
     def _add_modules(self, plan: _Plan, path: str, module: nn.Module) -> None:
         for name, child in module._modules.items():
             text = "None" if child is None else self.texts[id(child)]
             plain = is_attribute_name(name)
-            self._set(plan, name, f"self.{name} = {{0}}" if plain else f"self.add_module({name!a}, {{0}})", text)
+            self._set(plan, name, f"self.{name} = {{0}}" if plain else f"self.add_module({_quoted(name)}, {{0}})", text)
 
     def _text_of_torch(self, type: ClassType, module: nn.Module, path: str) -> str:
         name = self.file.names[type]
@@ -271,13 +277,13 @@ class ModuleWriter:
     def _contents(self, type: ClassType, module: nn.Module) -> str:
         children = {n: "None" if m is None else self.texts[id(m)] for n, m in module._modules.items()}
         if isinstance(module, nn.ModuleDict) or class_of_torch(type) is nn.ModuleDict:
-            pairs = ", ".join(f"{name!a}: {text}" for name, text in children.items())
+            pairs = ", ".join(f"{literal(name)}: {text}" for name, text in children.items())
             return f"{{{pairs}}}" if pairs else ""
         if class_of_torch(type) is nn.ModuleList:
             return f"[{', '.join(children.values())}]" if children else ""
         if _is_numbered(module):
             return ", ".join(children.values())
-        pairs = ", ".join(f"({name!a}, {text})" for name, text in children.items())
+        pairs = ", ".join(f"({literal(name)}, {text})" for name, text in children.items())
         return f"{self.file.imported('OrderedDict')}([{pairs}])"
 
     # -- modes
@@ -291,9 +297,9 @@ class ModuleWriter:
                 self.settings.append(f"{path}.training = {mode}")
 
     # -- an outermost module of torch
-    def maker_lines(self, type: ClassType) -> tuple[str, list[str]]:
+    def maker_lines(self, type: ClassType) -> tuple[Text, list[str]]:
         """The name and the lines of a function that makes the outermost module, where its class is one of torch's."""
-        name = self.file.unique(plain_name(type))
+        name = self.file.unique(made_identifier(plain_name(type)))
         lines = [f"def {name}() -> {self.file.names[type]}:", '    """The module, without its weights."""']
         lines += laid_out(f"    model = {self.texts[id(self.root)]}")
         lines += ["    tie_weights(model)"] if self.ties else []
@@ -329,7 +335,7 @@ class ModuleWriter:
         body = ["super().__init__()"]
         for attribute in plan.attributes.values():
             text = _argument(attribute.name) if attribute.differs else attribute.texts[0]
-            body += laid_out(attribute.kind.replace("{0}", text))
+            body += laid_out(attribute.kind.format(text))
         for kind, hooks in (("pre_hook", plan.type.forward_pre_hooks), ("hook", plan.type.forward_hooks)):
             body += [f"self.register_forward_{kind}({self.file.function(hook)})" for hook in hooks]
         if is_root and self.ties:
@@ -344,8 +350,13 @@ def _of_model(line: str) -> str:
     return re.sub(r"(?<![\w.'\"])self(?=[.\[])|(?<=\()self(?=,)", "model", line)
 
 
-def _argument(name: str) -> str:
-    return identifier(name)
+def _quoted(name: str) -> Text:
+    """The name as a text within a template."""
+    return doubled(literal(name))
+
+
+def _argument(name: str) -> Identifier:
+    return made_identifier(name)
 
 
 def _is_numbered(module: nn.Module) -> bool:
@@ -356,7 +367,7 @@ def _walk(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
     found = [(path, module)]
     for name, child in module._modules.items():
         if child is not None:
-            step = f"{path}.{name}" if is_attribute_name(name) else f"getattr({path}, {name!a})"
+            step = f"{path}.{name}" if is_attribute_name(name) else f"getattr({path}, {literal(name)})"
             found += _walk(step, child)
     return found
 
@@ -397,7 +408,7 @@ def method_lines(file: PythonFile, type: ClassType) -> list[str]:
     for name, (getter, setter) in type.properties.items():
         if getter in type.methods:
             written = [getter] + ([setter] if setter in type.methods and setter is not None else [])
-            blocks.append([f"{name} = property({', '.join(map(method_name, written))})"])
+            blocks.append([f"{identifier(name)} = property({', '.join(map(method_name, written))})"])
     lines: list[str] = []
     for block in blocks:
         lines += ([""] if lines else []) + [f"    {line}" if line else "" for line in block]

@@ -18,10 +18,11 @@ import torch
 from jitlite.compiler import compiling
 from jitlite.converters.known_modules import KnownModules
 from jitlite.converters.python_file import PythonFile
-from jitlite.converters.python_function import function_lines
+from jitlite.converters.python_function import function_lines, method_name
 from jitlite.converters.python_layout import laid_out
 from jitlite.converters.python_modules import ModuleWriter, constant_lines, method_lines
 from jitlite.ir import types as T
+from jitlite.ir.code_text import Identifier, Text, code, fixed, identifier, joined, literal
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.source import NotSupportedError
@@ -61,7 +62,7 @@ class PythonProgram:
         if target.suffix != ".py":
             raise ValueError(f"'{target}' is to end in .py, as it will be Python source")
         weights = weights_path(target)
-        target.write_text(self.source.replace(_weights_name(self.name), repr(weights.name)), encoding="utf-8")
+        target.write_text(self.source.replace(_weights_name(self.name), literal(weights.name)), encoding="utf-8")
         if not self.weights:
             return target, None
         torch.save(self.weights, weights)
@@ -75,7 +76,7 @@ def weights_path(source: Path) -> Path:
 
 def _weights_name(name: str) -> str:
     """The name of the file of weights in the source, unless it is written to a file."""
-    return repr(f"{name}_weights.pt")
+    return literal(f"{name}_weights.pt")
 
 
 def to_python(obj: Any, path: str | os.PathLike[str] | None = None) -> PythonProgram:
@@ -182,7 +183,7 @@ class _Declarations:
                 return
 
     def function(self, function: Function) -> None:
-        lines = function_lines(self.file, function, self.file.names[function])
+        lines = function_lines(self.file, function, identifier(self.file.names[function]))
         self.run()
         self.file.blocks["functions"].append(lines)
 
@@ -200,15 +201,16 @@ class _Declarations:
     def enum(self, type: T.EnumType) -> None:
         cls: Any = type.python_class
         lines = [f"class {self.file.names[type]}({self.file.imported('enum')}.Enum):"]
-        lines += [f"    {name} = {self.file.constant(member.value)}" for name, member in cls.__members__.items()]
+        for name, member in cls.__members__.items():
+            lines.append(code("    {} = {}", member_name(name), self.file.constant(member.value)))
         self.file.blocks["types"].append(lines)
 
     def named_tuple(self, type: T.TupleType) -> None:
         lines = [f"class {self.file.names[type]}({self.file.imported('NamedTuple')}):"]
         defaults = getattr(type.python_class, "_field_defaults", {})
         for name, element in zip(type.names or (), type.elements, strict=True):
-            default = f" = {self.file.constant(defaults[name])}" if name in defaults else ""
-            lines.append(f"    {name}: {self.file.annotation(element)}{default}")
+            line = code("    {}: {}", identifier(name, "the name of a field"), self.file.annotation(element))
+            lines.append(code("{} = {}", line, self.file.constant(defaults[name])) if name in defaults else line)
         if len(lines) == 1:
             lines.append("    pass")
         self.run()
@@ -217,12 +219,25 @@ class _Declarations:
     def interface(self, type: T.InterfaceType) -> None:
         lines = [f"class {self.file.names[type]}({self.file.imported('Protocol')}):"]
         for name, schema in type.methods.items():
-            taken = ["self", *(f"{a.name}: {self.file.annotation(a.type)}" for a in schema.arguments[1:])]
-            lines += laid_out(
-                f"    def {name}({', '.join(taken)}) -> {self.file.annotation(schema.returns[0].type)}: ..."
-            )
+            taken = [
+                fixed("self"),
+                *(code("{}: {}", identifier(a.name), self.file.annotation(a.type)) for a in schema.arguments[1:]),
+            ]
+            result = self.file.annotation(schema.returns[0].type)
+            lines += laid_out(code("    def {}({}) -> {}: ...", method_name(name), joined(", ", taken), result))
         self.run()
         self.file.blocks["types"].append(lines)
+
+
+def member_name(name: str) -> Identifier:
+    """The name of a member of an enum.
+
+    Raises:
+        NotSupportedError: it is none in the source: enums keep names with underscores on both sides for themselves.
+    """
+    if (name.startswith("_") and name.endswith("_")) or name == "mro":
+        raise NotSupportedError(f"an enum of Python has no member {name!a}")
+    return identifier(name, "the name of a member")
 
 
 _WRITERS: tuple[tuple[Any, Callable[[_Declarations, Any], None]], ...] = (
@@ -237,17 +252,17 @@ _WRITERS: tuple[tuple[Any, Callable[[_Declarations, Any], None]], ...] = (
 # -- the text
 
 
-def _text(file: PythonFile, name: str, modules: ModuleWriter | None, has_weights: bool) -> str:
+def _text(file: PythonFile, name: Text, modules: ModuleWriter | None, has_weights: bool) -> str:
     loader = _loader(file, name, modules, has_weights)
     parts = [
-        f'"""`{name}`, written by jitlite from a compiled program."""',
+        code('"""`{}`, written by jitlite from a compiled program."""', name),
         "",
         "from __future__ import annotations",
         "",
     ]
     parts += [*_import_lines(file), ""]
     if file.tensors:
-        names = "".join(f"{n!a}, " for n in file.tensors)
+        names = "".join(f"{literal(n)}, " for n in file.tensors)
         text = f"TENSORS = {{name: {file.imported('torch')}.empty(0) for name in ({names.strip()})}}"
         parts += [*laid_out(text), _ABOUT]
     parts += file.constants
@@ -276,7 +291,7 @@ def _import_lines(file: PythonFile) -> list[str]:
 _ABOUT = '"""Tensors that are neither parameters nor buffers: `load` reads them."""'
 
 
-def _loader(file: PythonFile, name: str, modules: ModuleWriter | None, has_weights: bool) -> list[str]:
+def _loader(file: PythonFile, name: Text, modules: ModuleWriter | None, has_weights: bool) -> list[str]:
     """The function `load` of the source."""
     if modules is None and not has_weights:
         return []

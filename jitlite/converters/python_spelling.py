@@ -31,6 +31,22 @@ from jitlite.converters.python_file import PythonFile
 from jitlite.interpreter.python_forms import CannotTranslate, Form, form_of
 from jitlite.ir import tensors
 from jitlite.ir import types as T
+from jitlite.ir.code_text import (
+    Identifier,
+    Text,
+    code,
+    dotted,
+    fixed,
+    holes,
+    identifier,
+    infix_sign,
+    joined,
+    literal,
+    made_identifier,
+    own_source,
+    replaced,
+)
+from jitlite.ir.code_text import hole as numbered_hole
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Op, int_coded, is_int_coded
 from jitlite.ir.schema import Argument
@@ -80,45 +96,45 @@ def refusal(node: Node, why: str) -> NotSupportedError:
     )  # fmt: skip
 
 
-def _filled(form: Form, name: str) -> Form:
+def _filled(form: Form, name: Text) -> Form:
     return Form(
-        form.template.replace("{f}", name), None, form.in_order, form.is_atom, form.is_statement, form.gives_sequence,
+        replaced(form.template, "{f}", name), None, form.in_order, form.is_atom, form.is_statement, form.gives_sequence,
         form.constants,
     )  # fmt: skip
 
 
-def call(name: str, count: int, first: int = 0) -> Form:
+def call(name: Text, count: int, first: int = 0) -> Form:
     """A call with so many operands."""
-    return Form(f"{name}({', '.join(f'{{{i}}}' for i in range(first, count))})")
+    return Form(code("{}({})", name, holes(range(first, count))))
 
 
 # -- names of functions
 
 
 @cache
-def _public_names() -> dict[int, str]:
+def _public_names() -> dict[int, Text]:
     """The names of functions of torch by their identity, the best one of each."""
-    found: dict[int, str] = {}
+    found: dict[int, Text] = {}
     places = {"torch": torch, "F": torch.nn.functional, "torch.linalg": torch.linalg, "torch.fft": torch.fft,
               "torch.special": torch.special, "torch.sparse": torch.sparse}  # fmt: skip
     for place, module in places.items():
         for name, value in vars(module).items():
             if isinstance(value, types.BuiltinFunctionType | types.FunctionType) and not name.startswith("__"):
-                found.setdefault(id(value), f"{place}.{name}")
+                found.setdefault(id(value), dotted(f"{place}.{name}"))
     return found
 
 
-def _name_of(file: PythonFile, function: Any) -> str | None:
+def _name_of(file: PythonFile, function: Any) -> Text | None:
     name = _public_names().get(id(function))
     if name is not None:
         first, _, rest = name.partition(".")
-        return f"{file.imported(first)}.{rest}"
+        return code("{}.{}", file.imported(first), dotted(rest))
     plain = str(getattr(function, "__name__", ""))
     if getattr(builtins, plain, None) is function:
         return file.builtin(plain)
     module = getattr(function, "__module__", None)
     if module in ("math", "cmath", "time") and isinstance(function, types.BuiltinFunctionType):
-        return f"{file.imported(module)}.{function.__name__}"
+        return code("{}.{}", file.imported(module), identifier(function.__name__))
     return None
 
 
@@ -131,7 +147,7 @@ def _of_python(file: PythonFile, op: Op, node: Node) -> Form | None:
         return _method(function.__name__, _arguments(op, node))
     if isinstance(function, operator.attrgetter):
         reduced: Any = function.__reduce__()
-        return Form(f"{{0}}.{reduced[1][0]}")
+        return Form(code("{{0}}.{}", dotted(reduced[1][0])))
     enclosed = {name: cell.cell_contents for name, cell in _cells(function)}
     if function.__class__ is not types.FunctionType or not enclosed:
         return None
@@ -146,9 +162,9 @@ def _of_python(file: PythonFile, op: Op, node: Node) -> Form | None:
 
 
 def _cells(function: Any) -> Any:
-    code = getattr(function, "__code__", None)
+    compiled = getattr(function, "__code__", None)
     cells = getattr(function, "__closure__", None) or ()
-    return zip(code.co_freevars, cells, strict=True) if code is not None else ()
+    return zip(compiled.co_freevars, cells, strict=True) if compiled is not None else ()
 
 
 def _arguments(op: Op, node: Node) -> int:
@@ -167,7 +183,7 @@ def _is_default(argument: Argument, value: Value) -> bool:
 
 
 def _method(name: str, count: int) -> Form:
-    return Form(f"{{0}}.{name}({', '.join(f'{{{i}}}' for i in range(1, count))})")
+    return Form(code("{{0}}.{}({})", identifier(name), holes(range(1, count))))
 
 
 def _searching(file: PythonFile, name: str, node: Node) -> Form:
@@ -177,21 +193,25 @@ def _searching(file: PythonFile, name: str, node: Node) -> Form:
             return _method(name, 1)
         if is_constant(node.inputs[1]):
             return _method(name, 2)
-        return Form(f"{{0}}.{name}({embedded(file, python_helpers.stripped_characters, node)}({{1}}))")
+        return Form(
+            code("{{0}}.{}({}({{1}}))", identifier(name), embedded(file, python_helpers.stripped_characters, node))
+        )
     if constant_of(node.inputs[3], None) == -1:
         return _method(name, 2 if constant_of(node.inputs[2], None) == 0 else 3)
     if is_constant(node.inputs[3]):
         return _method(name, 4)
-    return Form(f"{{0}}.{name}({{1}}, {{2}}, {embedded(file, python_helpers.search_end, node)}({{3}}))")
+    return Form(
+        code("{{0}}.{}({{1}}, {{2}}, {}({{3}}))", identifier(name), embedded(file, python_helpers.search_end, node))
+    )
 
 
 def _number_function(file: PythonFile, name: str, node: Node) -> Form:
     if all(v.type in _REAL for v in node.inputs):
-        return call(f"{file.imported('math')}.{name}", len(node.inputs))
+        return call(code("{}.{}", file.imported("math"), identifier(name)), len(node.inputs))
     if any(v.type is T.COMPLEX for v in node.inputs):
-        return call(f"{file.imported('cmath')}.{name}", len(node.inputs))
-    operands = ", ".join(f"{{{i}}}" for i in range(len(node.inputs)))
-    return Form(f'{embedded(file, python_helpers.of_number, node)}("{name}", {operands})')
+        return call(code("{}.{}", file.imported("cmath"), identifier(name)), len(node.inputs))
+    operands = holes(range(len(node.inputs)))
+    return Form(code("{}({}, {})", embedded(file, python_helpers.of_number, node), literal(name), operands))
 
 
 # -- operators that have no public name
@@ -202,30 +222,34 @@ _CODED: dict[T.Type, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
-def coded_operand(file: PythonFile, type: T.Type, value: Value, hole: str, node: Node) -> tuple[str, object] | str:
+def coded_operand(file: PythonFile, type: T.Type, value: Value, hole: Text, node: Node) -> tuple[Text, object] | Text:
     """How to write what may be a number and stands for a dtype or the like: a text, or a constant for the hole."""
     if is_constant(value):
         return hole, int_coded(type, constant_of(value))
     if value.node.kind in ("prim::dtype", "prim::layout") or value.type is T.NONE:
         return hole
     plain = type.element if isinstance(type, T.OptionalType) else type
-    return f"{embedded(file, _CODED[plain], node)}({hole})"
+    return code("{}({})", embedded(file, _CODED[plain], node), hole)
 
 
-def _member(owner: str, name: str) -> str:
-    return f"getattr({owner}, '{name}')" if keyword.iskeyword(name) else f"{owner}.{name}"
+def _member(owner: Text, name: str) -> Text:
+    if keyword.iskeyword(name):
+        return code("getattr({}, {})", owner, literal(name))
+    return code("{}.{}", owner, identifier(name))
 
 
 def _overload(file: PythonFile, op: Op, node: Node) -> Form:
     schema = op.schema
     namespace, _, base = schema.name.partition("::")
-    name = _member(_member(f"{file.imported('torch')}.ops.{namespace}", base), schema.overload or "default")
+    name = _member(
+        _member(_member(code("{}.ops", file.imported("torch")), namespace), base), schema.overload or "default"
+    )
     constants: list[tuple[int, object]] = []
-    written: list[str] = []
+    written: list[Text] = []
     by_name = False
     for position, value in enumerate(node.inputs):
         argument = schema.arguments[position] if position < len(schema.arguments) else None
-        hole = f"{{{position}}}"
+        hole = numbered_hole(position)
         if argument is not None and _is_default(argument, value):
             by_name = True
             continue
@@ -237,11 +261,11 @@ def _overload(file: PythonFile, op: Op, node: Node) -> Form:
             else:
                 hole = found
         named = argument is not None and (argument.kwarg_only or by_name)
-        written.append(f"{argument.name}={hole}" if named and argument is not None else hole)
-    template = f"{name}({', '.join(written)})"
+        written.append(code("{}={}", identifier(argument.name), hole) if named and argument is not None else hole)
+    template = code("{}({})", name, joined(", ", written))
     returned = schema.returns[0].declared_type if len(schema.returns) == 1 else T.NONE
     if is_int_coded(returned):
-        template = f"{embedded(file, _CODED[returned], node)}({template})"
+        template = code("{}({})", embedded(file, _CODED[returned], node), template)
     return Form(template, constants=tuple(constants))
 
 
@@ -250,20 +274,21 @@ def _overload(file: PythonFile, op: Op, node: Node) -> Form:
 _REPLACED: dict[Any, Callable[..., Any]] = {tensors._dtype: python_helpers.as_dtype}
 
 
-def copied(file: PythonFile, function: Any) -> str:
+def copied(file: PythonFile, function: Any) -> Identifier:
     """The name of one of the functions of `python_helpers`, whose text is copied into the source."""
     return embedded(file, function, Graph().block.return_node)
 
 
-def embedded(file: PythonFile, function: Any, node: Node) -> str:
+def embedded(file: PythonFile, function: Any, node: Node) -> Identifier:
     """The name of a function whose text is copied into the source, with all that it uses."""
     function = _REPLACED.get(function, function)
     known = file.names.get(function)
-    if known is not None:
+    if isinstance(known, Identifier):
         return known
     if not isinstance(function, types.FunctionType) or function.__closure__:
         raise refusal(node, "its meaning is a function of jitlite")
-    name = file.names[function] = file.unique(function.__name__.strip("_"))
+    name = file.unique(made_identifier(function.__name__.strip("_")))
+    file.names[function] = name
     tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
     assert isinstance(tree, ast.FunctionDef)
     tree.name, tree.decorator_list, tree.returns = name, [], None
@@ -276,7 +301,7 @@ def embedded(file: PythonFile, function: Any, node: Node) -> str:
             inner.id = renamed[inner.id]
         if isinstance(inner, ast.AnnAssign):
             inner.annotation = ast.Constant(None)
-    file.blocks["helpers"].append(ast.unparse(ast.fix_missing_locations(tree)).splitlines())
+    file.blocks["helpers"].append([*own_source(ast.fix_missing_locations(tree))])
     return name
 
 
@@ -284,15 +309,15 @@ def _globals_of(function: types.FunctionType) -> list[str]:
     names: dict[str, None] = {}
     codes, local = [function.__code__], set[str]()
     while codes:
-        code = codes.pop()
-        read = [i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+        compiled = codes.pop()
+        read = [i.argval for i in dis.get_instructions(compiled) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
         names |= {name: None for name in read if name in function.__globals__}
-        local |= {*code.co_varnames, *code.co_cellvars}
-        codes += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+        local |= {*compiled.co_varnames, *compiled.co_cellvars}
+        codes += [constant for constant in compiled.co_consts if isinstance(constant, types.CodeType)]
     return [name for name in names if name not in local]
 
 
-def _meaning(file: PythonFile, value: Any, name: str, node: Node) -> str:
+def _meaning(file: PythonFile, value: Any, name: str, node: Node) -> Text:
     """The name that something which a copied function uses has in the source."""
     if isinstance(value, types.ModuleType):
         return file.imported("F" if value is torch.nn.functional else value.__name__)
@@ -302,17 +327,17 @@ def _meaning(file: PythonFile, value: Any, name: str, node: Node) -> str:
         return file.dotted(value)
     known = file.names.get(("global", name, id(value)))
     if known is None:
-        known = file.names["global", name, id(value)] = file.unique(name.strip("_").upper())
-        file.blocks["helpers"].append([f"{known} = {_literal(file, value, node)}"])
+        known = file.names["global", name, id(value)] = file.unique(made_identifier(name.strip("_").upper()))
+        file.blocks["helpers"].append([code("{} = {}", known, _literal(file, value, node))])
     return known
 
 
-def _literal(file: PythonFile, value: Any, node: Node) -> str:
+def _literal(file: PythonFile, value: Any, node: Node) -> Text:
     if isinstance(value, dict):
-        pairs = (f"{_literal(file, k, node)}: {_literal(file, v, node)}" for k, v in value.items())
-        return f"{{{', '.join(pairs)}}}"
+        pairs = (code("{}: {}", _literal(file, k, node), _literal(file, v, node)) for k, v in value.items())
+        return code("{{{}}}", joined(", ", pairs))
     if isinstance(value, tuple):
-        return f"({', '.join(_literal(file, v, node) for v in value)},)"
+        return code("({},)", joined(", ", (_literal(file, v, node) for v in value)))
     if isinstance(value, type):
         return file.dotted(value)
     if isinstance(value, types.FunctionType):
@@ -323,20 +348,21 @@ def _literal(file: PythonFile, value: Any, node: Node) -> str:
 # -- operators with a text of their own
 
 
-def _text(template: str, *, is_atom: bool = True, in_order: bool = True) -> Callable[[PythonFile, Node], Form]:
+def _text(template: Text, *, is_atom: bool = True, in_order: bool = True) -> Callable[[PythonFile, Node], Form]:
     return lambda file, node: Form(template, is_atom=is_atom, in_order=in_order)
 
 
-def _with_dtype(template: str, position: int) -> Callable[[PythonFile, Node], Form | None]:
+def _with_dtype(template: Text, position: int) -> Callable[[PythonFile, Node], Form | None]:
     """A template in which one operand is a dtype."""
 
     def make(file: PythonFile, node: Node) -> Form:
-        hole = f"{{{position}}}"
+        hole = numbered_hole(position)
         found = coded_operand(file, T.SCALAR_TYPE, node.inputs[position], hole, node)
         constants = ((position, found[1]),) if isinstance(found, tuple) else ()
         written = found[0] if isinstance(found, tuple) else found
         return Form(
-            template.replace(hole, written).replace("torch.", f"{file.imported('torch')}."), constants=constants
+            replaced(replaced(template, hole, written), "torch.", code("{}.", file.imported("torch"))),
+            constants=constants,
         )
 
     return make
@@ -348,18 +374,18 @@ def _tensor(function: str) -> Callable[[PythonFile, Node], Form | None]:
     def make(file: PythonFile, node: Node) -> Form | None:
         if node.op is None or node.op.overload is not None:
             return None
-        written, constants = ["{0}"], []
+        written, constants = [numbered_hole(0)], []
         for position, argument in list(enumerate(node.op.schema.arguments))[1 : len(node.inputs)]:
-            value, hole = node.inputs[position], f"{{{position}}}"
+            value, hole = node.inputs[position], numbered_hole(position)
             if _is_default(argument, value):
                 continue
             if argument.name == "dtype":
                 found = coded_operand(file, T.SCALAR_TYPE, value, hole, node)
                 hole = found[0] if isinstance(found, tuple) else found
                 constants += [(position, found[1])] if isinstance(found, tuple) else []
-            written.append(f"{argument.name}={hole}")
-        name = f"{file.imported('torch')}.{function}"
-        return Form(f"{name}({', '.join(written)})", constants=tuple(constants))
+            written.append(code("{}={}", identifier(argument.name), hole))
+        name = code("{}.{}", file.imported("torch"), identifier(function))
+        return Form(code("{}({})", name, joined(", ", written)), constants=tuple(constants))
 
     return make
 
@@ -370,16 +396,16 @@ def _formatted(file: PythonFile, node: Node) -> Form:
 
 def _percent(file: PythonFile, node: Node) -> Form:
     if len(node.inputs) == 2:
-        return Form("{0} % {1}", is_atom=False)
-    return Form(f"{{0}} % ({', '.join(f'{{{i}}}' for i in range(1, len(node.inputs)))},)", is_atom=False)
+        return Form(fixed("{0} % {1}"), is_atom=False)
+    return Form(code("{{0}} % ({},)", holes(range(1, len(node.inputs)))), is_atom=False)
 
 
 def _sort(file: PythonFile, node: Node) -> Form | None:
     if node.op is None or node.op.overload is not None:
         return None
     if constant_of(node.inputs[1], None) is False:
-        return Form("{0}.sort()")
-    return Form("{0}.sort(reverse={1})")
+        return Form(fixed("{0}.sort()"))
+    return Form(fixed("{0}.sort(reverse={1})"))
 
 
 def _sorted(file: PythonFile, node: Node) -> Form:
@@ -389,14 +415,14 @@ def _sorted(file: PythonFile, node: Node) -> Form:
 def _square_root(file: PythonFile, node: Node) -> Form | None:
     if node.op is None or node.op.overload is not None or not all(v.type in _REAL for v in node.inputs):
         return None
-    return call(f"{file.imported('math')}.{node.kind.partition('::')[2]}", len(node.inputs))
+    return call(code("{}.{}", file.imported("math"), identifier(node.kind.partition("::")[2])), len(node.inputs))
 
 
 def _torch(name: str) -> Callable[[PythonFile, Node], Form | None]:
     def make(file: PythonFile, node: Node) -> Form | None:
         if node.op is None or node.op.overload is not None:
             return None
-        return call(f"{file.imported('torch')}.{name}", len(node.inputs))
+        return call(code("{}.{}", file.imported("torch"), identifier(name)), len(node.inputs))
 
     return make
 
@@ -407,8 +433,9 @@ def _identity(sign: str) -> Callable[[PythonFile, Node], Form]:
     def make(file: PythonFile, node: Node) -> Form:
         literals = [constant_of(v) for v in node.inputs if is_constant(v)]
         if all(v is None or isinstance(v, bool) for v in literals):
-            return Form(f"{{0}} {sign} {{1}}", is_atom=False)
-        return call(f"{file.imported('operator')}.{'is_' if sign == 'is' else 'is_not'}", 2)
+            return Form(code("{{0}} {} {{1}}", infix_sign(sign)), is_atom=False)
+        name = fixed("is_" if sign == "is" else "is_not")
+        return call(code("{}.{}", file.imported("operator"), name), 2)
 
     return make
 
@@ -417,19 +444,19 @@ def _slice(file: PythonFile, node: Node) -> Form | None:
     """`x[1:]` of a list or text; that of a tensor is said otherwise."""
     if node.op is None or node.op.overload is not None:
         return None
-    start, end = ("" if constant_of(node.inputs[i], 0) is None else f"{{{i}}}" for i in (1, 2))
-    step = "" if constant_of(node.inputs[3], None) == 1 else ":{3}"
-    return Form(f"{{0}}[{start}:{end}{step}]")
+    start, end = (fixed("") if constant_of(node.inputs[i], 0) is None else numbered_hole(i) for i in (1, 2))
+    step = fixed("") if constant_of(node.inputs[3], None) == 1 else fixed(":{3}")
+    return Form(code("{{0}}[{}:{}{}]", start, end, step))
 
 
 def _to(file: PythonFile, node: Node) -> Form | None:
     """`x.to(device, dtype)` with what is known not to be None."""
     if node.op is None or node.op.overload is not None or node.op.schema.overload == "prim_other":
         return None
-    written: list[str] = []
+    written: list[Text] = []
     constants: list[tuple[int, object]] = []
     for position, argument in list(enumerate(node.op.schema.arguments))[1 : len(node.inputs)]:
-        value, hole = node.inputs[position], f"{{{position}}}"
+        value, hole = node.inputs[position], numbered_hole(position)
         if is_constant(value) and constant_of(value) in (None, False):
             continue
         if isinstance(value.type, T.OptionalType):
@@ -438,27 +465,34 @@ def _to(file: PythonFile, node: Node) -> Form | None:
             found = coded_operand(file, T.SCALAR_TYPE, value, hole, node)
             hole = found[0] if isinstance(found, tuple) else found
             constants += [(position, found[1])] if isinstance(found, tuple) else []
-        written.append(hole if argument.name == "device" or not written else f"{argument.name}={hole}")
-    return Form(f"{{0}}.to({', '.join(written)})", constants=tuple(constants)) if written else None
+        written.append(
+            hole if argument.name == "device" or not written else code("{}={}", identifier(argument.name), hole)
+        )
+    return Form(code("{{0}}.to({})", joined(", ", written)), constants=tuple(constants)) if written else None
+
+
+_ELEMENT_KINDS = ("int", "float", "bool", "complex")
 
 
 def _tolist(file: PythonFile, node: Node) -> Form:
     dim, kind = (constant_of(v, None) for v in node.inputs[1:3])
     if not isinstance(dim, int) or not isinstance(kind, int):
         raise refusal(node, "the type of the list is not known")
-    name = ("int", "float", "bool", "complex")[kind]
-    return Form(f"{embedded(file, python_helpers.tolist, node)}({{0}}, {dim}, '{name}')")
+    if not 0 <= kind < len(_ELEMENT_KINDS):
+        raise refusal(node, "the type of the list is not known")
+    name = literal(_ELEMENT_KINDS[kind])
+    return Form(code("{}({{0}}, {}, {})", embedded(file, python_helpers.tolist, node), dim, name))
 
 
 def _warning(file: PythonFile, node: Node) -> Form:
-    return Form(f"{file.imported('warnings')}.warn({{0}})")
+    return Form(code("{}.warn({{0}})", file.imported("warnings")))
 
 
 _BY_NAME: dict[str, Callable[[PythonFile, Node], Form | None]] = {
-    "aten::__range_length": _text("len(range({0}, {1}, {2}))"),
-    "aten::is_scripting": _text("True"),
-    "aten::_get_tracing_state": _text("False"),
-    "aten::has_torch_function": _text("False"),
+    "aten::__range_length": _text(fixed("len(range({0}, {1}, {2}))")),
+    "aten::is_scripting": _text(fixed("True")),
+    "aten::_get_tracing_state": _text(fixed("False")),
+    "aten::has_torch_function": _text(fixed("False")),
     "aten::format": _formatted,
     "aten::percentFormat": _percent,
     "aten::str": lambda file, node: call(file.builtin("str"), 1),
@@ -467,32 +501,32 @@ _BY_NAME: dict[str, Callable[[PythonFile, Node], Form | None]] = {
     "aten::sorted": lambda file, node: None if node.op is None or node.op.overload else _sorted(file, node),
     "aten::tensor": _tensor("tensor"),
     "aten::as_tensor": _tensor("as_tensor"),
-    "aten::size": lambda file, node: call_list(file, node, "{0}.shape") if len(node.inputs) == 1 else None,
-    "aten::stride": lambda file, node: call_list(file, node, "{0}.stride()") if len(node.inputs) == 1 else None,
+    "aten::size": lambda file, node: call_list(file, node, fixed("{0}.shape")) if len(node.inputs) == 1 else None,
+    "aten::stride": lambda file, node: call_list(file, node, fixed("{0}.stride()")) if len(node.inputs) == 1 else None,
     "aten::is_grad_enabled": _torch("is_grad_enabled"),
     "aten::set_grad_enabled": _torch("set_grad_enabled"),
     "aten::manual_seed": lambda file, node: _torch("manual_seed")(file, node) if len(node.inputs) == 1 else None,
     "aten::slice": _slice,
     "aten::dict": lambda file, node: call(file.builtin("dict"), len(node.inputs)),
     "aten::divmod": lambda file, node: call(file.builtin("divmod"), 2),
-    "aten::numpy_T": _text("{0}.T"),
-    "aten::mT": _text("{0}.mT"),
-    "aten::mH": _text("{0}.mH"),
-    "aten::matrix_H": _text("{0}.H"),
-    "prim::rangelist": lambda file, node: Form(f"{file.builtin('list')}({file.builtin('range')}({{0}}))"),
-    "aten::cpu": _text("{0}.cpu()"),
-    "aten::cuda": _text("{0}.cuda()"),
-    "aten::device": lambda file, node: call(f"{file.imported('torch')}.device", len(node.inputs)),
+    "aten::numpy_T": _text(fixed("{0}.T")),
+    "aten::mT": _text(fixed("{0}.mT")),
+    "aten::mH": _text(fixed("{0}.mH")),
+    "aten::matrix_H": _text(fixed("{0}.H")),
+    "prim::rangelist": lambda file, node: Form(code("{}({}({{0}}))", file.builtin('list'), file.builtin('range'))),
+    "aten::cpu": _text(fixed("{0}.cpu()")),
+    "aten::cuda": _text(fixed("{0}.cuda()")),
+    "aten::device": lambda file, node: call(code("{}.device", file.imported('torch')), len(node.inputs)),
     "aten::to": _to,
     "aten::__is__": _identity("is"),
     "aten::__isnot__": _identity("is not"),
     "prim::tolist": _tolist,
-    "prim::StringIndex": _text("{0}[{1}]"),
-    "prim::ModuleContainerIndex": _text("{0}[{1}]"),
+    "prim::StringIndex": _text(fixed("{0}[{1}]")),
+    "prim::ModuleContainerIndex": _text(fixed("{0}[{1}]")),
     "prim::AddStatValue": lambda file, node: call(embedded(file, python_helpers.statement, node), 2),
 }  # fmt: skip
 
 
-def call_list(file: PythonFile, node: Node, template: str) -> Form:
+def call_list(file: PythonFile, node: Node, template: Text) -> Form:
     """A list of some sequence."""
-    return Form(f"{file.builtin('list')}({template})")
+    return Form(code("{}({})", file.builtin("list"), template))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import builtins
 import re
 
-from jitlite.converters.python_file import identifier
 from jitlite.interpreter.variables import Variable
 from jitlite.ir import types as T
+from jitlite.ir.code_text import Identifier, Text, made_identifier
 from jitlite.ir.graph import constant_of
 from jitlite.ir.unit import called_function
 
 
-class ModulePath(str):
+class ModulePath(Text):
     """`self.layers[0]`: a submodule, as a constant of a graph. No program changes what it is."""
 
     __slots__ = ()
@@ -26,43 +26,43 @@ _KIND_NAMES = {
 }  # fmt: skip
 
 
-def wanted_name(variable: Variable) -> str:
+def wanted_name(variable: Variable) -> Identifier:
     """A name for a variable: the program's own, else one that says what it holds."""
     for value in variable.values:
         if value.has_name:
             base = value.name
             head, dot, number = base.rpartition(".")
             base = head if dot and number.isdigit() else base
-            found = identifier(base)
+            found = made_identifier(base)
             if found.strip("_"):
                 return found
     value = variable.values[0]
     node = value.node
     if node.kind == "prim::GetAttr":
-        name = identifier(node.attributes["name"])
-        return f"layer{name}" if name.strip("_").isdigit() else name
+        name = made_identifier(node.attributes["name"])
+        return made_identifier(f"layer{name}") if name.strip("_").isdigit() else name
     if node.kind == "prim::CallMethod":
-        name = node.attributes["name"]
+        called = node.attributes["name"]
         path = constant_of(node.inputs[0], None)
-        if name == "forward" and isinstance(path, ModulePath):
-            name = re.split(r"[.\[]", path.rstrip("]'\")"))[-1]
-        return identifier(f"{name}_out") if name.isidentifier() else "hidden"
+        if called == "forward" and isinstance(path, ModulePath):
+            called = re.split(r"[.\[]", path.rstrip("]'\")"))[-1]
+        return made_identifier(f"{called}_out" if called.isidentifier() else "hidden")
     if node.kind == "prim::Param":
-        return "i" if value.type is T.INT else "value"
+        return made_identifier("i" if value.type is T.INT else "value")
     if node.kind == "prim::Loop":
-        return "value"
+        return made_identifier("value")
     if node.kind in _KIND_NAMES:
-        return _KIND_NAMES[node.kind]
+        return made_identifier(_KIND_NAMES[node.kind])
     if node.kind == "prim::CallFunction":
         callee = called_function(node)
-        return identifier(callee.name) + "_out" if callee is not None else "result"
+        return made_identifier(f"{made_identifier(callee.name)}_out" if callee is not None else "result")
     return _operator_name(node.kind)
 
 
-def _operator_name(kind: str) -> str:
+def _operator_name(kind: str) -> Identifier:
     base = kind.partition("::")[2].strip("_")
-    name = identifier(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", base).lower())
-    return f"{name}_" if name in _BUILTINS else name
+    name = made_identifier(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", base).lower())
+    return made_identifier(f"{name}_") if name in _BUILTINS else name
 
 
 _BUILTINS = frozenset(dir(builtins))

@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 
 from jitlite.interpreter.code import Place
 from jitlite.interpreter.frames import Calling, add_traceback
+from jitlite.ir.code_text import Identifier, Text, code, mark
 from jitlite.native.policy import Trial
 
 FIRST_MARK = 0xF0000
 """Characters from here on (a private area of Unicode) begin the part of a line that a nested operation is written as;
 the number above it says which operation."""
 LAST_MARK = 0xFFFFD
+MOST_MARKS = LAST_MARK - FIRST_MARK + 1
 END_MARK = "\ue000"
 
 _LOADER = "__loader__"
@@ -27,7 +29,7 @@ _LOADER = "__loader__"
 class Line(NamedTuple):
     """A line of generated code: its text with marks, and the place of the statement."""
 
-    text: str
+    text: Text
     place: Place | None
 
 
@@ -47,7 +49,7 @@ class PythonCode:
         lines: list[Line],
         nested: list[Place],
         names: dict[str, Any],
-        entry: str,
+        entry: Identifier,
         trials: Sequence[Trial] = (),
     ) -> None:
         self.name = name
@@ -101,6 +103,11 @@ class PythonCode:
             else:
                 column += 1
         return sorted(spans, key=lambda span: span[0] - span[1])
+
+
+def marked(text: Text, number: int) -> Text:
+    """The text of the nested operation of this number, with marks around it."""
+    return code("{}{}{}", mark(FIRST_MARK + number), text, mark(ord(END_MARK)))
 
 
 def _without_marks(text: str) -> str:

@@ -19,7 +19,6 @@ calls, so tensors with a `__torch_function__` of their own and modes see what th
 from __future__ import annotations
 
 import builtins
-import keyword
 import operator
 import types
 from collections.abc import Callable
@@ -31,7 +30,22 @@ import torch
 
 from jitlite.ir import containers, prims, scalars, tensors
 from jitlite.ir import types as T
+from jitlite.ir.code_text import (
+    Text,
+    code,
+    doubled,
+    fixed,
+    hole,
+    holes,
+    identifier,
+    infix_sign,
+    is_identifier,
+    joined,
+    literal,
+    named_hole,
+)
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.node_attributes import int_attribute
 from jitlite.ir.ops import Op, int_coded, is_int_coded
 from jitlite.ir.schema import Argument
 from jitlite.ir.strings import format_string
@@ -57,7 +71,7 @@ class Form:
         constants: what to write for operands that are constants in another form, by position.
     """
 
-    template: str
+    template: Text
     function: Any = None
     in_order: bool = True
     is_atom: bool = True
@@ -88,7 +102,7 @@ def form_of(node: Node) -> Form:
 
 def call_form(function: Any, count: int) -> Form:
     """A call with so many operands."""
-    return Form(f"{{f}}({', '.join(f'{{{i}}}' for i in range(count))})", function)
+    return Form(code("{{f}}({})", holes(range(count))), function)
 
 
 # -- kinds that are syntax
@@ -99,18 +113,25 @@ def _attribute(node: Node) -> Form:
     if isinstance(owner, T.ClassType) and owner.is_module:
         table = _table_of(owner, name)
         if table:
-            return Form(f"{{f}}({{0}}, {_name_literal(name)})", _READERS[table])
-    return Form(f"{{0}}.{name}" if _is_plain_name(name) else f"getattr({{0}}, {_name_literal(name)})")
+            return Form(code("{{f}}({{0}}, {})", doubled(literal(name))), _READERS[table])
+    return Form(attribute_of(name))
 
 
-def _is_plain_name(name: str) -> bool:
-    """Does the name mean itself behind a dot? Keywords are refused there, and Python normalizes names beyond ASCII."""
-    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+def attribute_of(name: str) -> Text:
+    """The template that reads an attribute of operand 0.
+
+    Behind a dot, keywords are refused, and Python normalizes names beyond ASCII.
+    """
+    if is_identifier(name) and name.isascii():
+        return code("{{0}}.{}", identifier(name))
+    return code("getattr({{0}}, {})", doubled(literal(name)))
 
 
-def _name_literal(name: str) -> str:
-    """The name of an attribute as a string within a template."""
-    return ascii(name).replace("{", "{{").replace("}", "}}")
+def assigned_attribute(name: str) -> Text:
+    """The template of a statement that assigns operand 1 to an attribute of operand 0."""
+    if is_identifier(name) and name.isascii():
+        return code("{{0}}.{} = {{1}}", identifier(name))
+    return code("setattr({{0}}, {}, {{1}})", doubled(literal(name)))
 
 
 def _table_of(owner: T.ClassType, name: str) -> str:
@@ -148,37 +169,33 @@ _READERS = {table: _reader(table) for table in ("_parameters", "_buffers", "_mod
 def _set_attribute(node: Node) -> Form:
     name, owner = node.attributes["name"], node.inputs[0].type
     if isinstance(owner, T.ClassType) and owner.is_frozen:
-        return Form(f"{{f}}({{0}}, {_name_literal(name)}, {{1}})", object.__setattr__)
-    template = f"{{0}}.{name} = {{1}}" if _is_plain_name(name) else f"setattr({{0}}, {_name_literal(name)}, {{1}})"
-    return Form(template, in_order=False, is_statement=True)
-
-
-def _display(node: Node, opening: str, closing: str) -> Form:
-    items = ", ".join(f"{{{i}}}" for i in range(len(node.inputs)))
-    comma = "," if opening == "(" and len(node.inputs) == 1 else ""
-    return Form(f"{opening}{items}{comma}{closing}")
+        return Form(code("{{f}}({{0}}, {}, {{1}})", doubled(literal(name))), object.__setattr__)
+    return Form(assigned_attribute(name), in_order=False, is_statement=True)
 
 
 def _tuple(node: Node) -> Form:
     made = node.output.type
     if isinstance(made, T.TupleType) and made.names is not None:
         return call_form(named_tuple_class(made), len(node.inputs))
-    return _display(node, "(", ")")
+    items = holes(range(len(node.inputs)))
+    return Form(code("({},)", items) if len(node.inputs) == 1 else code("({})", items))
 
 
 def _dict(node: Node) -> Form:
-    pairs = ", ".join(f"{{{i}}}: {{{i + 1}}}" for i in range(0, len(node.inputs), 2))
-    return Form(f"{{{{{pairs}}}}}")
+    pairs = [code("{{{}}}: {{{}}}", i, i + 1) for i in range(0, len(node.inputs), 2)]
+    return Form(code("{{{{{}}}}}", joined(", ", pairs)))
 
 
-def _tuple_slice(node: Node) -> Form:
-    return Form(f"{{0}}[{node.attributes['beg']}:{node.attributes['end']}]")
+def tuple_slice(node: Node) -> Form:
+    """`t[beg:end]`; the bounds are attributes."""
+    begin, end = (literal(int_attribute(node, name)) for name in ("beg", "end"))
+    return Form(code("{{0}}[{}:{}]", begin, end))
 
 
 def _new_object(node: Node) -> Form:
     made: Any = node.output.type
     cls = object_class(made)
-    return Form("{f}()", partial(cls.__new__, cls))
+    return Form(fixed("{f}()"), partial(cls.__new__, cls))
 
 
 def _python_function(node: Node) -> Form:
@@ -188,7 +205,7 @@ def _python_function(node: Node) -> Form:
 def isinstance_form(checks: list[Type]) -> Form:
     """How to ask whether a value is of one of the types."""
     if checks == [T.NONE]:
-        return Form("{0} is None", is_atom=False)
+        return Form(fixed("{0} is None"), is_atom=False)
     tests = [checker(t) for t in checks]
     if len(tests) == 1:
         return call_form(tests[0], 1)
@@ -199,15 +216,15 @@ _KINDS: dict[str, Callable[[Node], Form]] = {
     "prim::GetAttr": _attribute,
     "prim::SetAttr": _set_attribute,
     "prim::TupleConstruct": _tuple,
-    "prim::ListConstruct": lambda node: _display(node, "[", "]"),
+    "prim::ListConstruct": lambda node: Form(code("[{}]", holes(range(len(node.inputs))))),
     "prim::DictConstruct": _dict,
-    "prim::TupleIndex": lambda node: Form("{0}[{1}]"),
-    "prim::TupleSlice": _tuple_slice,
+    "prim::TupleIndex": lambda node: Form(fixed("{0}[{1}]")),
+    "prim::TupleSlice": tuple_slice,
     "prim::CreateObject": _new_object,
-    "prim::dtype": lambda node: Form("{0}.dtype"),
-    "prim::device": lambda node: Form("{0}.device"),
-    "prim::is_cuda": lambda node: Form("{0}.is_cuda"),
-    "aten::dim": lambda node: Form("{0}.dim()"),
+    "prim::dtype": lambda node: Form(fixed("{0}.dtype")),
+    "prim::device": lambda node: Form(fixed("{0}.device")),
+    "prim::is_cuda": lambda node: Form(fixed("{0}.is_cuda")),
+    "aten::dim": lambda node: Form(fixed("{0}.dim()")),
     "aten::format": lambda node: call_form(format_string, len(node.inputs)),
     "prim::tolist": lambda node: call_form(prims.tolist, 3),
     "prim::NumToTensor": lambda node: call_form(tensors.number_to_tensor, 1),
@@ -218,10 +235,10 @@ _KINDS: dict[str, Callable[[Node], Form]] = {
 
 
 def _infix(sign: str) -> Form:
-    return Form(f"{{0}} {sign} {{1}}", is_atom=False)
+    return Form(code("{{0}} {} {{1}}", infix_sign(sign)), is_atom=False)
 
 
-def _statement(template: str) -> Form:
+def _statement(template: Text) -> Form:
     return Form(template, in_order=False, is_statement=True)
 
 
@@ -245,33 +262,34 @@ _SPELLINGS: dict[Any, Form] = {
     operator.ge: _infix(">="),
     operator.is_: _infix("is"),
     operator.is_not: _infix("is not"),
-    operator.neg: Form("-{0}", is_atom=False),
-    operator.not_: Form("not {0}", is_atom=False),
-    operator.contains: Form("{1} in {0}", in_order=False, is_atom=False),
-    operator.getitem: Form("{0}[{1}]"),
-    operator.delitem: _statement("del {0}[{1}]"),
-    containers.list_item: Form("{0}[{1}]"),
-    containers.list_slice: Form("{0}[{1}:{2}:{3}]"),
-    containers.list_append: _statement("{0}.append({1})"),
-    containers.list_set_item: _statement("{0}[{1}] = {2}"),
-    containers.dict_set_item: _statement("{0}[{1}] = {2}"),
-    containers.list_delete: _statement("del {0}[{1}]"),
-    containers.dict_keys: Form("list({0})"),
-    containers.dict_values: Form("list({0}.values())"),
-    containers.dict_items: Form("list({0}.items())"),
-    containers.tuple_index: Form("{0}[{1}]"),
-    prims.unchecked_cast: Form("{0}", is_atom=False),
-    prims.enum_name: Form("{0}.name"),
-    prims.enum_value: Form("{0}.value"),
-    prims.get_cell: Form("{0}[0]"),
-    prims.set_cell: _statement("{0}[0] = {1}"),
-    scalars.derive_index: Form("{1} + {0} * {2}", in_order=False, is_atom=False),
-    tensors.size: Form("list({0}.shape)"),
+    operator.neg: Form(fixed("-{0}"), is_atom=False),
+    operator.not_: Form(fixed("not {0}"), is_atom=False),
+    operator.contains: Form(fixed("{1} in {0}"), in_order=False, is_atom=False),
+    operator.getitem: Form(fixed("{0}[{1}]")),
+    operator.delitem: _statement(fixed("del {0}[{1}]")),
+    containers.list_item: Form(fixed("{0}[{1}]")),
+    containers.list_slice: Form(fixed("{0}[{1}:{2}:{3}]")),
+    containers.list_append: _statement(fixed("{0}.append({1})")),
+    containers.list_set_item: _statement(fixed("{0}[{1}] = {2}")),
+    containers.dict_set_item: _statement(fixed("{0}[{1}] = {2}")),
+    containers.list_delete: _statement(fixed("del {0}[{1}]")),
+    containers.dict_keys: Form(fixed("list({0})")),
+    containers.dict_values: Form(fixed("list({0}.values())")),
+    containers.dict_items: Form(fixed("list({0}.items())")),
+    containers.tuple_index: Form(fixed("{0}[{1}]")),
+    prims.unchecked_cast: Form(fixed("{0}"), is_atom=False),
+    prims.enum_name: Form(fixed("{0}.name")),
+    prims.enum_value: Form(fixed("{0}.value")),
+    prims.get_cell: Form(fixed("{0}[0]")),
+    prims.set_cell: _statement(fixed("{0}[0] = {1}")),
+    scalars.derive_index: Form(fixed("{1} + {0} * {2}"), in_order=False, is_atom=False),
+    tensors.size: Form(fixed("list({0}.shape)")),
 }
 """By the function that an operator is declared with."""
 
 _SPELLINGS |= {
-    getattr(builtins, name): Form(f"{name}({{0}})") for name in ("len", "bool", "int", "float", "abs", "list", "id")
+    getattr(builtins, name): Form(code("{}({{0}})", identifier(name)))
+    for name in ("len", "bool", "int", "float", "abs", "list", "id")
 }
 
 
@@ -279,7 +297,7 @@ def _spelling(op: Op, node: Node) -> Form | None:
     if op.overload is not None:
         return None
     if op.fn is scalars.derive_index and constant_of(node.inputs[2], None) == 1:
-        return Form("{1} + {0}", in_order=False, is_atom=False)
+        return Form(fixed("{1} + {0}"), in_order=False, is_atom=False)
     if op.fn is scalars.power and node.inputs[1].type is T.INT:  # only a fractional power can be complex
         return _infix("**")
     if op.fn is operator.mod:
@@ -300,7 +318,7 @@ def _remainder(node: Node) -> Form:
     divisor = constant_of(node.inputs[1], None)
     is_int = all(v.type is T.INT for v in node.inputs) and type(divisor) is int
     if is_int and divisor >= 1 << 30 and divisor & (divisor - 1) == 0:
-        return Form(f"{{0}} & {divisor - 1}", is_atom=False)
+        return Form(code("{{0}} & {}", divisor - 1), is_atom=False)
     return _infix("%")
 
 
@@ -341,9 +359,9 @@ def _binding(op: Op, node: Node) -> Form | None:
         sign = _INFIX_OF_TENSORS.get(schema.name)
         if sign and len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER:
             return _infix(sign)
-        template, holder = f"{{f}}({', '.join(written)})", function
+        template, holder = code("{{f}}({})", joined(", ", written)), function
     elif formals and formals[0].name == "self" and _is_method(base):
-        template, holder = f"{{0}}.{base}({', '.join(_written(formals, values)[1:])})", None
+        template, holder = code("{{0}}.{}({})", identifier(base), joined(", ", _written(formals, values)[1:])), None
     else:
         return None
     returned = schema.returns[0].type if len(schema.returns) == 1 else None
@@ -366,13 +384,13 @@ def _dispatched(op: Op, node: Node) -> Form | None:
         return None  # it may be an int at run time
     if any(is_int_coded(r.declared_type) for r in schema.returns):
         return None
-    written = [f"{a.name}={{{i}}}" if a.kwarg_only else f"{{{i}}}" for i, a in enumerate(formals)]
+    written = [named_hole(a.name, i) if a.kwarg_only else hole(i) for i, a in enumerate(formals)]
     constants = tuple(
         (i, int_coded(a.declared_type, constant_of(v)))
         for i, (a, v) in enumerate(zip(formals, values, strict=True))
         if coded[i]
     )
-    return Form(f"{{f}}({', '.join(written)})", op.overload._op, constants=constants)
+    return Form(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
 
 
 def _function(base: str) -> Any:
@@ -393,9 +411,9 @@ _BY_NAME = frozenset({"memory_format", "alpha"})
 """Parameters that are named: bindings have no place for them, or take `sub(x, 0.5, 2)` for `x - 2 * 0.5`."""
 
 
-def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> list[str]:
+def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> list[Text]:
     """The arguments as they are written: what is the default is left out behind the last that is not."""
-    written: list[str] = []
+    written: list[Text] = []
     by_name = False
     for position, (formal, value) in enumerate(zip(formals, values, strict=True)):
         is_default = formal.has_default and is_constant(value) and _same(constant_of(value), formal.default)
@@ -403,9 +421,9 @@ def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> lis
             by_name = True  # what follows has to be named
         elif formal.kwarg_only or by_name or formal.name in _BY_NAME:
             by_name = True  # as what follows has to be, too
-            written.append(f"{formal.name}={{{position}}}")
+            written.append(named_hole(formal.name, position))
         else:
-            written.append(f"{{{position}}}")
+            written.append(hole(position))
     return written
 
 

@@ -32,6 +32,18 @@ from jitlite.interpreter.python_writer import SPREAD, ExpressionWriter, Runner
 from jitlite.interpreter.range_loops import same_at_start, with_range_loops
 from jitlite.interpreter.variables import identifier
 from jitlite.ir import types as T
+from jitlite.ir.code_text import (
+    Identifier,
+    Text,
+    code,
+    cut,
+    fixed,
+    indented,
+    joined,
+    literal,
+    made_identifier,
+    private,
+)
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.prims import OVER_RANGE, make_exception
 from jitlite.ir.unit import Function
@@ -104,7 +116,7 @@ class FunctionWriter(ExpressionWriter):
         self.boxed = boxed
         super().__init__(ranges, runner_of, self.parts)
         self.trials = Trials(native, self.names, self.fresh)
-        self.name = name
+        self.name: str = name
         self.lines: list[Line] = []
         self.indent = 0
         self.has_contexts = any(n.kind in ("prim::Enter", "prim::Exit") for n in self.graph.all_nodes())
@@ -113,12 +125,12 @@ class FunctionWriter(ExpressionWriter):
     def code(self) -> PythonCode:
         entry = self.fresh(identifier(self.name, "graph"))
         parameters = [self.variables[v].name for v in self.graph.inputs]
-        box = self.fresh("arguments") if self.boxed else ""
-        self.write(f"def {entry}({box or ', '.join(parameters)}):")
+        box = self.fresh(made_identifier("arguments")) if self.boxed else None
+        self.write("def {}({}):", entry, box or joined(", ", parameters))
         with self.indented():
-            if self.boxed:
+            if box is not None:
                 self.unpack(parameters, box)
-                self.write(f"{box}.clear()")
+                self.write("{}.clear()", box)
                 self.forget([v for v in self.graph.inputs if not v.has_uses])
             if self.has_contexts:
                 self._write_with_contexts()
@@ -136,7 +148,7 @@ class FunctionWriter(ExpressionWriter):
             self.returned()
         self.write("except BaseException as _error:")
         with self.indented():
-            self.write(f"raise {self.bind(exit_contexts, 'exit_contexts')}(_entered, 0, _error)")
+            self.write("raise {}(_entered, 0, _error)", self.bind(exit_contexts, "exit_contexts"))
 
     def _is_expression(self, node: Node) -> bool:
         # within an expression, what an operand holds is not forgotten before the whole of it is computed
@@ -147,13 +159,17 @@ class FunctionWriter(ExpressionWriter):
         self.place = Place(outputs[0].node.range, outputs[0].node.call_stack) if outputs else None
         texts = [self.text(v, self.graph.block.return_node) for v in outputs]
         if self.boxed:
-            self.write(f"return [{', '.join(texts)}]")
+            self.write("return [{}]", joined(", ", texts))
             return
-        self.write(f"return {texts[0]}" if len(texts) == 1 else f"return ({', '.join(texts)})" if texts else "return")
+        if texts:
+            self.write("return {}" if len(texts) == 1 else "return ({})", joined(", ", texts))
+        else:
+            self.write("return")
 
     # -- lines
-    def write(self, text: str) -> None:
-        self.lines.append(Line("    " * self.indent + text, self.place))
+    def write(self, template: str, *parts: Text | int) -> None:
+        """A line: a literal of this file, with the parts in it."""
+        self.lines.append(Line(indented(code(template, *parts), self.indent), self.place))
 
     @contextmanager
     def indented(self) -> Iterator[None]:
@@ -188,18 +204,18 @@ class FunctionWriter(ExpressionWriter):
         if left is entered:
             return entered
         if left is not None:
-            self.write(f"{self.trials.spent(left)}(_since)")
+            self.write("{}(_since)", self.trials.spent(left))
             self.indent -= 1
         if entered is not None:
             native = self.trials.native(entered)
-            arguments = ", ".join(self.variables[v].name for v in entered.inputs)
+            arguments = joined(", ", [self.variables[v].name for v in entered.inputs])
             names = [self.variables[v].name for v in entered.outputs]
-            self.write(f"_done = {native} and {native}({arguments})")
+            self.write("_done = {} and {}({})", native, native, arguments)
             self.write("if _done is not None:")
-            self.write(f"    {', '.join(names)} = _done")
+            self.write("    {} = _done", joined(", ", names))
             self.write("else:")
             self.indent += 1
-            self.write(f"_since = {self.bind(time.perf_counter, 'clock')}()")
+            self.write("_since = {}()", self.bind(time.perf_counter, "clock"))
         return entered
 
     def statement(self, node: Node) -> None:
@@ -211,20 +227,23 @@ class FunctionWriter(ExpressionWriter):
         """A statement that is one operation."""
         form = None if node in self.nesting.conditional else self.form(node)
         if form is not None and form.is_statement:
-            self.write(self.fill(form, node))
+            self.write("{}", self.fill(form, node))
             if node.outputs and node.output.has_uses:
-                self.write(f"{self.variables[node.output].name} = {self.text(node.inputs[0], node)}")
+                self.write("{} = {}", self.variables[node.output].name, self.text(node.inputs[0], node))
             return
         text, _ = self.expression(node)
         names = [self.variables[v].name for v in node.outputs if v.has_uses or len(node.outputs) > 1]
         if len(node.outputs) > 1 or node.kind in SPREAD:
             self.unpack(names, text)
         elif names != [text]:
-            self.write(f"{names[0]} = {text}" if names else text)
+            self.write("{}", code("{} = {}", names[0], text) if names else text)
 
-    def unpack(self, names: Sequence[str], text: str) -> None:
+    def unpack(self, names: Sequence[Identifier], text: Text) -> None:
         """Give the elements of a sequence names."""
-        self.write(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {text}" if names else f"() = {text}")
+        if names:
+            self.write("{}, = {}" if len(names) == 1 else "{} = {}", joined(", ", names), text)
+        else:
+            self.write("() = {}", text)
 
     def unpacking(self, node: Node) -> None:
         self.unpack([self.variables[v].name for v in node.outputs], self.text(node.inputs[0], node))
@@ -237,14 +256,14 @@ class FunctionWriter(ExpressionWriter):
             read = set(pending.values())
             free = next((target for target in pending if target not in read), None)
             if free is None:  # they change places
-                self.write(f"{', '.join(pending)} = {', '.join(pending.values())}")
+                self.write("{} = {}", joined(", ", pending), joined(", ", pending.values()))
                 return
-            self.write(f"{free} = {pending.pop(free)}")
+            self.write("{} = {}", free, pending.pop(free))
 
     def forget(self, values: Sequence[Value]) -> None:
         names = sorted({self.variables[v].name for v in values})
         if names:
-            self.write(f"del {', '.join(names)}")
+            self.write("del {}", joined(", ", names))
 
     def _find_dying(self) -> dict[Node, list[Value]]:
         """For each statement, the values that may be large and that nothing reads after it."""
@@ -279,23 +298,25 @@ class FunctionWriter(ExpressionWriter):
     # -- control flow
     def if_(self, node: Node, leaving: Leaving | None = None) -> None:
         condition = self.text(node.inputs[0], node)
-        negated = f"not {self.text(node.inputs[0], node, True)}"
+        negated = code("not {}", self.text(node.inputs[0], node, True))
         then_lines, else_lines = (self.branch(node, block, leaving) for block in node.blocks)
         place = Place(node.range, node.call_stack)
-        margin = "    " * self.indent
-        head = self.lines.append
+
+        def head(template: str, text: Text) -> None:
+            self.lines.append(Line(indented(code(template, text), self.indent), place))
+
         if not then_lines and not else_lines:
             if node.inputs[0].node in self.nesting.nested:
-                head(Line(f"{margin}{condition}", place))
+                head("{}", condition)
         elif not then_lines:
-            head(Line(f"{margin}if {negated}:", place))
+            head("if {}:", negated)
             self.lines += else_lines
-        elif then_lines[-1].text == f"{margin}    break":  # what follows need not be indented
-            head(Line(f"{margin}if {condition}:", place))
+        elif then_lines[-1].text == indented(fixed("break"), self.indent + 1):  # what follows need not be indented
+            head("if {}:", condition)
             self.lines += then_lines
-            self.lines += [Line(line.text[4:], line.place) for line in else_lines]
+            self.lines += map(outdented, else_lines)
         else:
-            head(Line(f"{margin}if {condition}:", place))
+            head("if {}:", condition)
             self.lines += then_lines
             self.lines += self._else(else_lines, place)
 
@@ -306,10 +327,10 @@ class FunctionWriter(ExpressionWriter):
         margin = "    " * (self.indent + 1)
         heads = [line.text[len(margin) :] for line in lines if line.text[len(margin)] != " "]
         if heads[0].startswith("if ") and all(h.startswith(("elif ", "else:")) for h in heads[1:]):
-            outdented = [Line(line.text[4:], line.place) for line in lines]
-            first = outdented[0]
-            return [Line(f"{margin[4:]}el{first.text[len(margin) - 4 :]}", first.place), *outdented[1:]]
-        return [Line(f"{margin[4:]}else:", place), *lines]
+            first, *following = map(outdented, lines)
+            head = code("el{}", cut(first.text, len(margin) - 4))
+            return [Line(indented(head, self.indent), first.place), *following]
+        return [Line(indented(fixed("else:"), self.indent), place), *lines]
 
     def branch(self, node: Node, block: Block, leaving: Leaving | None = None) -> list[Line]:
         """The lines of a branch: its statements, and what becomes of its outputs."""
@@ -342,7 +363,7 @@ class FunctionWriter(ExpressionWriter):
             return
         always = constant_of(goes_on, None) is False
         if not always:
-            self.write(f"if not {self.text(goes_on, user, True)}:")
+            self.write("if not {}:", self.text(goes_on, user, True))
             self.indent += 1
         for step in leaving.on_the_way:
             step()
@@ -360,16 +381,16 @@ class FunctionWriter(ExpressionWriter):
         if last is not None:
             self.loop_left_inside(node, last)
         elif constant_of(first, None) is True and constant_of(again, None) is True:
-            self.loop_with(node, "")
+            self.loop_with(node, None)
         else:
             self.loop_while(node)
 
     def loop_left_inside(self, node: Node, last: Node) -> None:
         """A loop whose last statement decides whether to leave it."""
         body = node.blocks[0]
-        head = self.loop_head(node, "")
+        head = self.loop_head(node, None)
         self.copy(body.inputs[1:], node.inputs[2:], node)
-        self.write(head)
+        self.write("{}", head)
 
         def carry() -> None:
             self.copy(body.inputs[1:], body.outputs[1:], body.return_node)
@@ -393,8 +414,8 @@ class FunctionWriter(ExpressionWriter):
             self.in_head = {}
             self.loop_with(node, condition, negated)
             return
-        condition = self.fresh("_goes_on")
-        self.write(f"{condition} = {self.text(node.inputs[1], node)}")
+        condition = self.fresh(private("goes_on"))
+        self.write("{} = {}", condition, self.text(node.inputs[1], node))
         self.loop_with(node, condition, condition, body.outputs[0])
 
     def repeats(self, node: Node) -> bool:
@@ -408,62 +429,64 @@ class FunctionWriter(ExpressionWriter):
         start = {left: given for left, given in pairs if not is_constant(left)}
         return same_at_start(first, again, start, body, self.nesting.nested)
 
-    def loop_with(self, node: Node, condition: str, negated: str = "", again: Value | None = None) -> None:
+    def loop_with(
+        self, node: Node, condition: Text | None, negated: Text | None = None, again: Value | None = None
+    ) -> None:
         """A loop with this condition; `again` is what the condition becomes at the end of the body."""
         body = node.blocks[0]
         head = self.loop_head(node, condition)
         self.copy(body.inputs[1:], node.inputs[2:], node)
-        self.write(head)
+        self.write("{}", head)
         with self.indented():
-            if condition and not head.startswith("while"):
-                self.write(f"if not {negated}: break")
+            if negated is not None and not head.startswith("while"):
+                self.write("if not {}: break", negated)
             self.block(body)
             self.place = Place(node.range, node.call_stack)
-            if again is not None:
-                self.write(f"{condition} = {self.text(again, body.return_node)}")
+            if again is not None and condition is not None:
+                self.write("{} = {}", condition, self.text(again, body.return_node))
             self.copy(body.inputs[1:], body.outputs[1:], body.return_node)
 
-    def loop_head(self, node: Node, condition: str) -> str:
+    def loop_head(self, node: Node, condition: Text | None) -> Text:
         """The first line of a loop. What it reads is put aside if the first values of the loop overwrite it."""
         body = node.blocks[0]
         counter, count = body.inputs[0], node.inputs[0]
         is_endless = is_constant(count) and constant_of(count) >= _ENDLESS
         if is_endless and not counter.has_uses:
-            return f"while {condition or 'True'}:"
+            return code("while {}:", condition or fixed("True"))
         text = self.range_text(count) if node.attributes.get(OVER_RANGE) else self.text(count, node)
         if is_endless:
-            text = f"{self.bind(itertools.count, 'count')}()"
+            text = code("{}()", self.bind(itertools.count, "count"))
         elif not node.attributes.get(OVER_RANGE):
-            text = f"range({text})"
+            text = code("range({})", text)
         overwritten = {self.variables[v].name for v in body.inputs[1:]}
         if not overwritten.isdisjoint(self.variables[v].name for v in self.variables.read_in(count)):
-            aside = self.fresh("_trips")
-            self.write(f"{aside} = {text}")
+            aside = self.fresh(private("trips"))
+            self.write("{} = {}", aside, text)
             text = aside
-        return f"for {self.variables[counter].name if counter.has_uses else '_'} in {text}:"
+        return code("for {} in {}:", self.variables[counter].name if counter.has_uses else fixed("_"), text)
 
-    def range_text(self, count: Value) -> str:
+    def range_text(self, count: Value) -> Text:
         length = count.node
         if length not in self.nesting.nested:
             raise CannotTranslate("a range is computed apart from the loop over it")
         start, stop, step = (self.text(v, length) for v in length.inputs)
-        return f"range({start}, {stop})" if step == "1" else f"range({start}, {stop}, {step})"
+        return code("range({}, {})", start, stop) if step == "1" else code("range({}, {}, {})", start, stop, step)
 
     def try_(self, node: Node) -> None:
         body, handler = node.blocks
         error = handler.inputs[0]
-        depth = ""
+        depth: Identifier | None = None
         if self.has_contexts:
-            depth = self.fresh("_depth")
-            self.write(f"{depth} = len(_entered)")
+            depth = self.fresh(private("depth"))
+            self.write("{} = len(_entered)", depth)
         self.write("try:")
         with self.indented():
             self.lines += self.branch_at(node, body)
         name = self.variables[error].name
-        self.write(f"except BaseException as {name}:")
+        self.write("except BaseException as {}:", name)
         with self.indented():
-            if depth:
-                self.write(f"{name} = {self.bind(exit_contexts, 'exit_contexts')}(_entered, {depth}, {name})")
+            if depth is not None:
+                self.write("{} = {}(_entered, {}, {})", name, self.bind(exit_contexts, "exit_contexts"), depth, name)
             self.lines += self.branch_at(node, handler)
 
     def branch_at(self, node: Node, block: Block) -> list[Line]:
@@ -476,7 +499,9 @@ class FunctionWriter(ExpressionWriter):
     # -- effects
     def raise_exception(self, node: Node) -> None:
         operands = [self.text(v, node) for v in node.inputs]
-        self.write(f"raise {self.bind(make_exception, 'make_exception')}({', '.join([*operands, 'None'][:2])})")
+        self.write(
+            "raise {}({})", self.bind(make_exception, "make_exception"), joined(", ", [*operands, literal(None)][:2])
+        )
 
     def warn(self, node: Node) -> None:
         found = node.range
@@ -484,15 +509,15 @@ class FunctionWriter(ExpressionWriter):
         self.names.setdefault("_warned", {})
         message = self.text(node.inputs[0], node)
         warn = self.bind(warnings.warn_explicit, "warn_explicit")
-        self.write(f"{warn}({message}, UserWarning, {filename!a}, {line}, registry=_warned)")
+        self.write("{}({}, UserWarning, {}, {}, registry=_warned)", warn, message, literal(filename), line)
 
     def enter(self, node: Node) -> None:
-        text = f"{self.bind(enter_context, 'enter')}(_entered, {self.text(node.inputs[0], node)})"
-        self.write(f"{self.variables[node.output].name} = {text}" if _is_read(node) else text)
+        text = code("{}(_entered, {})", self.bind(enter_context, "enter"), self.text(node.inputs[0], node))
+        self.write("{}", code("{} = {}", self.variables[node.output].name, text) if _is_read(node) else text)
 
     def exit(self, node: Node) -> None:
-        text = f"{self.bind(exit_context, 'exit')}(_entered)"
-        self.write(f"{self.variables[node.output].name} = {text}" if _is_read(node) else text)
+        text = code("{}(_entered)", self.bind(exit_context, "exit"))
+        self.write("{}", code("{} = {}", self.variables[node.output].name, text) if _is_read(node) else text)
 
 
 def _last_if(block: Block, goes_on: Value, conditional: set[Node]) -> Node | None:
@@ -508,6 +533,11 @@ def _last_if(block: Block, goes_on: Value, conditional: set[Node]) -> Node | Non
 
 def _position(inner: Node, block: Block, leaving: Leaving) -> int:
     return inner.outputs.index(block.outputs[leaving.position])
+
+
+def outdented(line: Line) -> Line:
+    """The line, one level further out."""
+    return Line(cut(line.text, 4), line.place)
 
 
 def _is_read(node: Node) -> bool:

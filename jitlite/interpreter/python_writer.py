@@ -14,13 +14,27 @@ from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.bytecode import as_at_run_time
 from jitlite.interpreter.code import Place
 from jitlite.interpreter.nesting import DEEPEST, Nesting
-from jitlite.interpreter.python_code import END_MARK, FIRST_MARK, LAST_MARK, add_script_traceback
+from jitlite.interpreter.python_code import MOST_MARKS, add_script_traceback, marked
 from jitlite.interpreter.python_forms import CannotTranslate, Form, call_form, form_of, isinstance_form
 from jitlite.interpreter.subscripts import Subscript, subscript
-from jitlite.interpreter.variables import Variables, identifier
+from jitlite.interpreter.variables import Variables, unused
+from jitlite.interpreter.variables import identifier as variable_name
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
+from jitlite.ir.code_text import (
+    Identifier,
+    Text,
+    code,
+    filled,
+    fixed,
+    holes,
+    identifier,
+    joined,
+    literal,
+    private,
+)
 from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.unit import Function, called_function
 from jitlite.ir.values import UNINITIALIZED
 
@@ -89,8 +103,14 @@ class ExpressionWriter:
         self.nesting = Nesting(graph, self._is_expression, self._is_in_order, self.deepest, parts)
         errors = [n.blocks[1].inputs[0] for n in graph.all_nodes() if n.kind == "prim::Try"]
         self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
-        self.taken = self.variables.names | set(dir(builtins)) | {"_entered", "_error", "_warned", "_done", "_since"}
-        self.bound: dict[int, str] = {}
+        self.taken: set[str] = {*self.variables.names, *dir(builtins)} | {
+            "_entered",
+            "_error",
+            "_warned",
+            "_done",
+            "_since",
+        }
+        self.bound: dict[int, Identifier] = {}
         self.nested_places: list[Place] = []
         self.in_head: dict[Value, Value] = {}
         """While the head of a loop is written: what is carried on, and the values it becomes."""
@@ -98,19 +118,15 @@ class ExpressionWriter:
         """Of the statement that is being written."""
 
     # -- names
-    def fresh(self, base: str) -> str:
-        name, number = base, 0
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
+    def fresh(self, base: Identifier) -> Identifier:
+        """A name that nothing has yet."""
+        return unused(base, self.taken)
 
-    def bind(self, value: object, base: str) -> str:
+    def bind(self, value: object, base: str) -> Identifier:
         """A name for an object that the code uses."""
         name = self.bound.get(id(value))
         if name is None:
-            name = self.bound[id(value)] = self.fresh(f"_{base}")
+            name = self.bound[id(value)] = self.fresh(private(base))
             self.names[name] = value
         return name
 
@@ -136,7 +152,7 @@ class ExpressionWriter:
         return node.kind in STATEMENTS or self.form(node).in_order
 
     # -- expressions
-    def text(self, value: Value, user: Node, in_expression: bool = False) -> str:
+    def text(self, value: Value, user: Node, in_expression: bool = False) -> Text:
         """How to write a value; with parentheses where it is part of an expression and needs them."""
         node = value.node
         if node.kind == "prim::Constant":
@@ -145,18 +161,18 @@ class ExpressionWriter:
             return self.text(node.inputs[0], node, in_expression)
         if node in self.nesting.nested:
             text, is_atom = self.expression(node)
-            text = text if is_atom or not in_expression else f"({text})"
+            text = text if is_atom or not in_expression else code("({})", text)
             return self.marked(text, node)
         return self.variables[self.in_head.get(value, value)].name
 
-    def marked(self, text: str, node: Node) -> str:
+    def marked(self, text: Text, node: Node) -> Text:
         place = Place(node.range, node.call_stack)
-        if place == self.place or FIRST_MARK + len(self.nested_places) > LAST_MARK:
+        if place == self.place or len(self.nested_places) >= MOST_MARKS:
             return text
         self.nested_places.append(place)
-        return f"{chr(FIRST_MARK + len(self.nested_places) - 1)}{text}{END_MARK}"
+        return marked(text, len(self.nested_places) - 1)
 
-    def expression(self, node: Node) -> tuple[str, bool]:
+    def expression(self, node: Node) -> tuple[Text, bool]:
         """An operation as an expression, and whether it needs no parentheses."""
         if node in self.nesting.conditional:
             return self.conditional(node), False
@@ -166,57 +182,58 @@ class ExpressionWriter:
         form = self.form(node)
         text = self.fill(form, node)
         if form.gives_sequence and not self._is_unpacked(node):
-            return f"list({text})", True
+            return code("list({})", text), True
         return text, form.is_atom
 
-    def subscript(self, found: Subscript, node: Node) -> str:
-        items = []
+    def subscript(self, found: Subscript, node: Node) -> Text:
+        items: list[Text] = []
         for item in found.items:
             texts = [self.text(v, node) for v in item.values]
             if len(texts) == 1:
                 items.append(texts[0])
                 continue
-            start, end, step = ["" if t == "None" else t for t in texts] or ("", "", "1")
-            items.append(f"{start}:{end}" if step == "1" else f"{start}:{end}:{step}")
-        return f"{self.text(found.base, node, True)}[{', '.join(items)}]"
+            nothing, one = fixed(""), fixed("1")
+            start, end, step = [nothing if t == "None" else t for t in texts] or (nothing, nothing, one)
+            items.append(code("{}:{}", start, end) if step == "1" else code("{}:{}:{}", start, end, step))
+        return code("{}[{}]", self.text(found.base, node, True), joined(", ", items))
 
-    def fill(self, form: Form, node: Node) -> str:
+    def fill(self, form: Form, node: Node) -> Text:
         written = dict(form.constants)
         bare = set(map(int, _BARE_HOLE.findall(form.template)))
         operands = [
             self.constant(written[i], i not in bare) if i in written else self.text(v, node, i not in bare)
             for i, v in enumerate(_operands(node))
         ]
-        function = ""
+        function = fixed("")
         if form.function is not None:
-            function = self.bind(form.function, identifier(node.kind.partition("::")[2], "f"))
-        return form.template.format(*operands, f=function)
+            function = self.bind(form.function, variable_name(node.kind.partition("::")[2], "f"))
+        return filled(form.template, *operands, f=function)
 
     def _is_unpacked(self, node: Node) -> bool:
         uses = node.output.uses
         return node in self.nesting.nested and uses[0].user.kind == "prim::ListUnpack"
 
-    def conditional(self, node: Node) -> str:
+    def conditional(self, node: Node) -> Text:
         condition = self.text(node.inputs[0], node, True)
         first, second = (b.outputs[0] for b in node.blocks)
         returns = [b.return_node for b in node.blocks]
         if node.output.type is T.BOOL and constant_of(second, None) is False:
-            return f"{condition} and {self.text(first, returns[0], True)}"
+            return code("{} and {}", condition, self.text(first, returns[0], True))
         if node.output.type is T.BOOL and constant_of(first, None) is True:
-            return f"{condition} or {self.text(second, returns[1], True)}"
-        return f"{self.text(first, returns[0], True)} if {condition} else {self.text(second, returns[1], True)}"
+            return code("{} or {}", condition, self.text(second, returns[1], True))
+        return code(
+            "{} if {} else {}", self.text(first, returns[0], True), condition, self.text(second, returns[1], True)
+        )
 
-    def constant(self, value: object, in_expression: bool) -> str:
+    def constant(self, value: object, in_expression: bool) -> Text:
         """A literal where Python has one, else a name."""
         kind = type(value)
-        if value is None or kind is bool:
-            return repr(value)
-        if kind is str:
-            return ascii(value)
+        if value is None or kind is bool or kind is str:
+            return literal(value)
         is_number = (kind is int and abs(value) < 1 << 62) or (kind is float and math.isfinite(value))  # type: ignore
         if is_number:
-            text = repr(value)
-            return f"({text})" if in_expression and not text[0].isdigit() else text
+            text = literal(value)
+            return code("({})", text) if in_expression and not text[0].isdigit() else text
         return self.bind(value, "constant")
 
     # -- forms that need to know of other functions
@@ -224,11 +241,11 @@ class ExpressionWriter:
         callee = called_function(node)
         if callee is not None:
             count = len(_operands(node))
-            return Form(f"{{f}}.run({', '.join(f'{{{i}}}' for i in range(count))})", self.link(callee))
+            return Form(code("{{f}}.run({})", holes(range(count))), self.link(callee))
         if node.kind == "prim::CallFunction":
             raise CannotTranslate("the graph calls a function that is only a name here")
-        arguments = ", ".join(f"{{{i}}}" for i in range(1, len(node.inputs)))
-        return Form(f"{{0}}.{node.attributes['name']}({arguments})")
+        name = identifier(str_attribute(node, "name"), "the name of a method")
+        return Form(code("{{0}}.{}({})", name, holes(range(1, len(node.inputs)))))
 
     def deferred(self, node: Node) -> Form:
         link = self.link(Function(_DEFERRED[node.kind], graph=node.attributes["Subgraph"]))
@@ -265,7 +282,7 @@ _FORMS: dict[str, Callable[[ExpressionWriter, Node], Form]] = {
     "prim::fork": ExpressionWriter.deferred,
     "prim::awaitable": ExpressionWriter.deferred,
     "prim::isinstance": ExpressionWriter.isinstance_,
-    "prim::Uninitialized": lambda writer, node: Form("{f}", UNINITIALIZED),
+    "prim::Uninitialized": lambda writer, node: Form(fixed("{f}"), UNINITIALIZED),
     "aten::wait": lambda writer, node: call_form(futures.wait, 1),
 }
 """Kinds whose form depends on more than the node."""

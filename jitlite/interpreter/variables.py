@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from jitlite.ir.code_text import Identifier, made_identifier, numbered
 from jitlite.ir.graph import Block, Graph, Node, Value
 
 Range = tuple[int, int]
@@ -29,7 +30,7 @@ class Variable:
 
     values: list[Value]
     ranges: list[Range] = field(default_factory=list)
-    name: str = ""
+    name: Identifier = field(default_factory=lambda: made_identifier("v"))
     is_shared: bool = True
     """May it hold other values too?"""
 
@@ -89,7 +90,7 @@ class Variables:
         return iter(dict.fromkeys(self._variables.values()))
 
     @property
-    def names(self) -> set[str]:
+    def names(self) -> set[Identifier]:
         """The names of all variables."""
         return {variable.name for variable in self._variables.values()}
 
@@ -274,18 +275,22 @@ def _give_names(variables: Iterable[Variable]) -> None:
     taken = set(dir(builtins))
     for variable in dict.fromkeys(variables):
         named = next((v for v in variable.values if v.has_name), None)
-        base = identifier(named.name if named is not None else "v", "v")
-        name, number = base, 0
-        while name in taken:
-            number += 1
-            name = f"{base}_{number}"
-        taken.add(name)
-        variable.name = name
+        variable.name = unused(identifier(named.name if named is not None else "v", "v"), taken)
 
 
-def identifier(text: str, otherwise: str) -> str:
+def unused(base: Identifier, taken: set[str]) -> Identifier:
+    """The name, with a number behind it where it is taken; then it is taken, too."""
+    name, number = base, 0
+    while name in taken:
+        number += 1
+        name = numbered(base, number)
+    taken.add(name)
+    return name
+
+
+def identifier(text: str, otherwise: str) -> Identifier:
     """A Python name made of a value's or an operator's name. It has no underscore in front."""
     base = _NOT_IN_NAMES.sub("_", text.partition(".")[0]).strip("_")
     if not base or base[0].isdigit() or keyword.iskeyword(base) or keyword.issoftkeyword(base):
         base = f"{otherwise}_{base}" if base else otherwise
-    return base
+    return made_identifier(base)

@@ -14,12 +14,16 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.node_attributes import attribute_fault
 from jitlite.ir.types import Type
 
 
 def rule_fault(node: Node) -> str | None:
     """What is wrong with the node itself: its inputs, outputs, blocks and attributes; None if nothing is."""
     rule = _RULES.get(node.kind)
+    fault = attribute_fault(node)
+    if fault is not None:
+        return fault
     if rule is not None:
         return rule(node)
     if node.kind in _GROUPS:

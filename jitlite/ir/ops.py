@@ -18,6 +18,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.schema import Schema, parse_schema
+from jitlite.source import Error
 
 
 class Effect(enum.Enum):
@@ -253,7 +254,11 @@ def int_coded(declared_type: T.Type, value: object) -> object:
     if isinstance(declared_type, T.OptionalType):
         declared_type = declared_type.element
     values = _INT_CODED.get(declared_type)
-    return value if values is None else values[value]
+    if values is None:
+        return value
+    if not 0 <= value < len(values):
+        raise Error(f"no {declared_type} has the number {value}")
+    return values[value]
 
 
 def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.node_attributes import attribute_fault, declared_attributes, owner_fault, undeclared
 from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
 from jitlite.ir.value_text import ValueReader
@@ -255,6 +256,7 @@ class _GraphParser(ValueReader):
         node.range = SourceRange(self.source, start, self.position)
         self.expect("(")
         self.list_of(lambda: node.add_input(self.use()), ")")
+        self.check_attributes(node, start)
         if node.kind == "prim::Constant":
             self.function_constant(node, start)
         scope = self._match(_SCOPE)
@@ -297,6 +299,17 @@ class _GraphParser(ValueReader):
 
         self.expect("[")
         self.list_of(attribute, "]")
+
+    def check_attributes(self, node: Node, start: int) -> None:
+        """Refuse attributes that the node's kind does not have, and values of another kind."""
+        unknown = undeclared(node)
+        if unknown is not None:
+            known = declared_attributes(node.kind) or {}
+            hint = did_you_mean(unknown, known)
+            self.fail_at(start, len(node.kind), f"{node.kind} has no attribute {unknown}", hint=hint)
+        fault = attribute_fault(node) or owner_fault(node)
+        if fault is not None:
+            self.fail_at(start, len(node.kind), fault)
 
     def python_operation(self, node: Node) -> None:
         """`^name[attributes](scalars)`."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from jitlite.ir.code_text import Identifier, private
 from jitlite.native.entry import Entry, Machine, compile_region, is_loaded
 from jitlite.native.regions import Region
 
@@ -114,25 +115,28 @@ class Trials:
         fresh: gives a name that is not taken.
     """
 
-    def __init__(self, mode: str, names: dict[str, Any], fresh: Callable[[str], str]) -> None:
+    def __init__(self, mode: str, names: dict[str, Any], fresh: Callable[[Identifier], Identifier]) -> None:
         self.made: list[Trial] = []
         self._mode = mode
         self._names = names
         self._fresh = fresh
-        self._written: dict[Region, tuple[str, str]] = {}
+        self._written: dict[Region, tuple[Identifier, Identifier]] = {}
 
-    def native(self, region: Region) -> str:
+    def native(self, region: Region) -> Identifier:
         """The name of what runs a region as machine code, None while there is nothing."""
         return self._named(region)[0]
 
-    def spent(self, region: Region) -> str:
+    def spent(self, region: Region) -> Identifier:
         """The name of what is told that Python has run a region."""
         return self._named(region)[1]
 
-    def _named(self, region: Region) -> tuple[str, str]:
+    def _named(self, region: Region) -> tuple[Identifier, Identifier]:
         found = self._written.get(region)
         if found is None:
-            native, spent = found = self._written[region] = self._fresh("_native"), self._fresh("_spent")
+            native, spent = found = self._written[region] = (
+                self._fresh(private("native")),
+                self._fresh(private("spent")),
+            )
             self._names[native] = None
             trial = Trial(region, native, self._mode, partial(self._names.__setitem__, native))
             self._names[spent] = trial.spent
