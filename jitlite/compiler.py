@@ -11,6 +11,7 @@ import enum
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, ClassVar
 
 import torch
@@ -43,6 +44,10 @@ Observer = Callable[[str, Graph], None]
 """Called with the name of a step and the graph after it."""
 
 
+graph_view: ContextVar[Callable[[Graph], Any] | None] = ContextVar("graph_view", default=None)
+"""How programs that are made now show the graphs of their functions, if not as they are. See `torch_graphs.py`."""
+
+
 class Program:
     """The functions compiled for one root, each once."""
 
@@ -51,6 +56,7 @@ class Program:
 
     def __init__(self) -> None:
         self.unit = CompilationUnit()
+        self.graph_view = graph_view.get()
         self._functions: dict[tuple[Any, Any], Function] = {}
         self._definitions: dict[Function, Definition] = {}
         self.module_types = ModuleTypes(self)

@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import types
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -20,9 +20,21 @@ import torch
 from jitlite import api, concurrency, executor, freezing, plans, tracing
 from jitlite.archive import load as archive
 from jitlite.archive import opnames
-from jitlite.script_function import OverloadedMethod, ScriptFunction
-from jitlite.script_module import RecursiveScriptModule, ScriptMeta, ScriptModule, script_method
-from jitlite.source import NotSupportedError
+from jitlite.script_function import ScriptFunction, views_for_all
+from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
+from jitlite.stand_ins import (
+    ModuleWith,
+    by_any_argument,
+    by_argument,
+    chosen_class,
+    refusing,
+    script_for_users,
+    stand_in,
+    unit_for_users,
+    unless_torch_calls,
+)
+from jitlite.torch_graphs import GraphView
+from jitlite.torch_names import TORCH_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -46,13 +58,17 @@ _NEW: dict[str, Any] = {
 
 _CLASSES: dict[str, type] = {
     "ScriptModule": ScriptModule, "RecursiveScriptModule": RecursiveScriptModule, "ScriptFunction": ScriptFunction,
+    "TracedModule": tracing.TracedModule, "TopLevelTracedModule": tracing.TopLevelTracedModule,
 }  # fmt: skip
 
 _TAKES_COMPILED = ("save_jit_module_to_flatbuffer",)
 """Functions of torch.jit whose first argument may be something compiled. jitlite has none of its own yet."""
 
 
-_UNLESS_TORCH_CALLS: dict[str, Callable[..., Any]] = {"trace": tracing.trace, "trace_module": tracing.trace_module}
+_UNLESS_TORCH_CALLS: dict[str, Callable[..., Any]] = {
+    "trace": tracing.trace, "trace_module": tracing.trace_module, "load": archive.load,
+    "_get_trace_graph": TORCH_NAMES["torch.jit._get_trace_graph"],
+}  # fmt: skip
 """Functions that torch's own modules, which hand the result to torch's C++, keep as they are."""
 
 _FOR_OURS: dict[str, Callable[..., Any]] = {
@@ -63,125 +79,35 @@ _FOR_OURS: dict[str, Callable[..., Any]] = {
 """Functions of torch.jit that take something compiled, and jitlite's for what jitlite has compiled."""
 
 
-# -- what takes the place of torch.jit's
-
-
-class _Both(type):
-    """The class of classes that count what torch.jit has made as theirs too.
-
-    Only the stand-ins themselves do, not classes that inherit from them.
-    """
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return type.__instancecheck__(cls, instance) or isinstance(instance, cls.__dict__.get("_stands_for", ()))
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return type.__subclasscheck__(cls, subclass) or issubclass(subclass, cls.__dict__.get("_stands_for", ()))
-
-    def __getattr__(cls, name: str) -> Any:
-        for original in cls.__dict__.get("_stands_for", ())[1:]:  # what torch's own code asks the class for
-            if hasattr(original, name):
-                return getattr(original, name)
-        raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
-
-
-class _BothModules(_Both, ScriptMeta):
-    """The same, of script modules."""
-
-
-def _stand_in(ours: type, theirs: type, body: dict[str, Any] | None = None) -> type:
-    """A class like `ours`, of which objects of `theirs` are instances too."""
-    make = _BothModules if issubclass(ours, ScriptModule) else _Both
-    known = {"_stands_for": (ours, theirs), "__module__": ours.__module__, "__doc__": ours.__doc__}
-    return make(ours.__name__, (ours,), known | (body or {}))
-
-
-def _called_by_torch() -> bool:
-    """Is the caller of the caller one of torch's own modules? They hand what they compile to torch's C++."""
-    package, *within = str(sys._getframe(2).f_globals.get("__name__")).split(".")
-    return package == torch.__name__ and within[:1] != ["testing"]
-
-
-def _script(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`script` for everybody but torch's own modules."""
-
-    @functools.wraps(api.script)
-    def script(
-        obj: Any,
-        optimize: object = None,
-        _frames_up: int = 0,
-        _rcb: Callable[[str], Any] | None = None,
-        example_inputs: Any = None,
-    ) -> Any:
-        chosen = theirs if _called_by_torch() else api.script
-        return chosen(obj, optimize, _frames_up + 1, _rcb, example_inputs)
-
-    return script
-
-
-def _load(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`load` for everybody but torch's own modules."""
-
-    @functools.wraps(archive.load)
-    def load(*args: Any, **kwargs: Any) -> Any:
-        return (theirs if _called_by_torch() else archive.load)(*args, **kwargs)
-
-    return load
-
-
-def _unless_torch_calls(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`ours` for everybody but torch's own modules."""
-
-    @functools.wraps(ours)
-    def chosen(*args: Any, **kwargs: Any) -> Any:
-        return (theirs if _called_by_torch() else ours)(*args, **kwargs)
-
-    return chosen
-
-
-def _unit(theirs: Any) -> type:
-    """`CompilationUnit` for everybody but torch's own modules."""
-
-    def new(cls: type, lang: str | None = None, _frames_up: int = 0, **others: Any) -> Any:
-        if _called_by_torch():
-            return theirs(lang, _frames_up=_frames_up + 1)
-        return object.__new__(cls)
-
-    return _stand_in(api.CompilationUnit, theirs, {"__new__": new})
-
-
-def _refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of torch.jit that says plainly that it does not know what jitlite has compiled.
-
-    Raises:
-        NotSupportedError: where it is given such an object.
-    """
-
-    @functools.wraps(theirs)
-    def refusing(*args: Any, **kwargs: Any) -> Any:
-        given = [*args[:1], *kwargs.values()]
-        if any(isinstance(a, ScriptModule | ScriptFunction | OverloadedMethod) for a in given):
-            raise NotSupportedError(
-                f"torch.jit.{name} does not know what jitlite has compiled, and jitlite has no '{name}' yet",
-                hint="give it the Python function or module",
-            )
-        return theirs(*args, **kwargs)
-
-    return refusing
-
-
-def _by_argument(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`ours` for what jitlite has compiled, `theirs` for everything else."""
-
-    @functools.wraps(ours)
-    def chosen(*args: Any, **kwargs: Any) -> Any:
-        given = [*args[:1], *kwargs.values()]
-        return (ours if any(isinstance(a, ScriptModule | ScriptFunction) for a in given) else theirs)(*args, **kwargs)
-
-    return chosen
-
+_STATE_OF_TRACING = ("_get_tracing_state",)
+"""Functions of torch._C that stay torch's, as torch's operators ask them all the time."""
 
 # -- the exchange
+
+
+def _names_of_jit(home: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What takes the place of names of torch.jit."""
+    yield from _NEW.items()
+    yield from ((name, stand_in(cls, home[name])) for name, cls in _CLASSES.items())
+    yield from ((name, refusing(name, home[name])) for name in _TAKES_COMPILED if name in home)
+    yield from ((name, by_argument(new, home[name])) for name, new in _FOR_OURS.items() if name in home)
+    yield from ((name, unless_torch_calls(new, home[name])) for name, new in _UNLESS_TORCH_CALLS.items())
+    yield "script", script_for_users(home["script"])
+    yield "CompilationUnit", unit_for_users(home["CompilationUnit"])
+
+
+def _names_of_compiler(compiler: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What takes the place of names of torch._C."""
+    made = [compiler[n] for n in ("Graph", "Node", "Value", "Block", "Type", "ScriptModule", "ScriptFunction")]
+    for path, ours in TORCH_NAMES.items():
+        owner, _, name = path.rpartition(".")
+        if owner != "torch._C" or name not in compiler or name in _STATE_OF_TRACING:
+            continue
+        theirs = compiler[name]
+        if isinstance(theirs, type):
+            yield name, chosen_class(ours, theirs)
+        else:
+            yield name, by_any_argument(ours, theirs, tuple(made))
 
 
 class _Exchange:
@@ -210,39 +136,56 @@ class _Exchange:
                 self._put_back()
 
     def _put_in(self) -> None:
-        home = vars(sys.modules[_HOME])
-        found = self._find_stand_ins(home)
-        for name, new in found.items():
-            self._set(home, name, new)
-        by_identity = {id(home_value): new for _, name, home_value, new in self._changed}
+        home, compiler = vars(sys.modules[_HOME]), vars(torch._C)
+        known = self._find_stand_ins(home, compiler)
+        for path, new in known.items():
+            owner, _, name = path.rpartition(".")
+            self._set(home if owner == _HOME else compiler, name, new)
+        exchanged = {id(old): new for _, _, old, new in self._changed}
         for module_name, module in list(sys.modules.items()):
             names = getattr(module, "__dict__", None)
-            if module_name.partition(".")[0] in _OWN or not isinstance(names, dict):
-                continue
-            for name, value in list(names.items()):
-                if id(value) in by_identity:
-                    self._set(names, name, by_identity[id(value)])
+            if isinstance(names, dict) and module_name.partition(".")[0] not in _OWN:
+                self._exchange_in(names, exchanged)
+        of_compiler = {id(old): new for names, _, old, new in self._changed if names is compiler}
+        self._exchange_in(vars(torch), of_compiler)
+        for module_name, module in list(sys.modules.items()):
+            if module_name.startswith(f"{_HOME}.") and isinstance(module, types.ModuleType):
+                self._put_in_submodule(module_name, module, exchanged)
+        views_for_all.append(GraphView)
 
-    def _find_stand_ins(self, home: dict[str, Any]) -> dict[str, Any]:
+    def _exchange_in(self, names: dict[str, Any], exchanged: dict[int, Any]) -> None:
+        for name, value in list(names.items()):
+            if id(value) in exchanged:
+                self._set(names, name, exchanged[id(value)])
+
+    def _put_in_submodule(self, path: str, module: types.ModuleType, exchanged: dict[int, Any]) -> None:
+        """Show others, and not the functions in it, a submodule of torch.jit with exchanged names."""
+        new = {name: exchanged[id(value)] for name, value in vars(module).items() if id(value) in exchanged}
+        if not new:
+            return
+        parent, _, name = path.rpartition(".")
+        seen = ModuleWith(module, new)
+        self._set(sys.modules, path, seen)
+        if vars(sys.modules[parent]).get(name) is module:
+            self._set(vars(sys.modules[parent]), name, seen)
+
+    def _find_stand_ins(self, home: dict[str, Any], compiler: dict[str, Any]) -> dict[str, Any]:
         """What each name is to be; made once, so that a class that a program keeps stays the same."""
-        known = self._stand_ins
-        if not known:
-            known.update((name, new) for name, new in _NEW.items() if name in home)
-            known.update((name, _stand_in(cls, home[name])) for name, cls in _CLASSES.items())
-            known.update((name, _refusing(name, home[name])) for name in _TAKES_COMPILED if name in home)
-            known.update((name, _by_argument(new, home[name])) for name, new in _FOR_OURS.items() if name in home)
-            for name, ours in _UNLESS_TORCH_CALLS.items():
-                known[name] = _unless_torch_calls(ours, home[name])
-            known["script"] = _script(home["script"])
-            known["load"] = _load(home["load"])
-            known["CompilationUnit"] = _unit(home["CompilationUnit"])
-        return known
+        if not self._stand_ins:
+            of_jit = dict(_names_of_jit(home))
+            self._stand_ins.update((f"{_HOME}.{name}", new) for name, new in of_jit.items() if name in home)
+            of_compiler = dict(_names_of_compiler(compiler))
+            of_compiler["ScriptFunction"] = of_jit["ScriptFunction"]
+            self._stand_ins.update((f"torch._C.{name}", new) for name, new in of_compiler.items())
+        return self._stand_ins
 
     def _set(self, names: dict[str, Any], name: str, new: Any) -> None:
         self._changed.append((names, name, names[name], new))
         names[name] = new
 
     def _put_back(self) -> None:
+        if GraphView in views_for_all:
+            views_for_all.remove(GraphView)
         while self._changed:
             names, name, old, new = self._changed.pop()
             if names.get(name) is new:  # else somebody has set it since, who shall have it

@@ -38,13 +38,10 @@ from jitlite.ir.unit import Function, run_functions_with
 from jitlite.ir.values import value_has_type
 from jitlite.passes.registry import run as run_passes
 from jitlite.plans import ExecutorState
+from jitlite.torch_schemas import SchemaView
 
-graph_views: list[Callable[[Graph], Any]] = []
-"""How compiled functions show their graphs, if not as they are: the last one counts. See `torch_graphs.py`."""
-
-
-def _shown(graph: Graph) -> Any:
-    return graph_views[-1](graph) if graph_views else graph
+views_for_all: list[Callable[[Graph], Any]] = []
+"""How all functions show their graphs for now, if not as they are: the last one counts. See `drop_in.py`."""
 
 
 class ScriptFunction:
@@ -68,6 +65,10 @@ class ScriptFunction:
         if function.python_function is not None:
             functools.update_wrapper(self, function.python_function)
 
+    def _shown(self, graph: Graph) -> Any:
+        views = [v for v in (self._program.graph_view, *reversed(views_for_all)) if v is not None]
+        return views[0](graph) if views else graph
+
     @property
     def name(self) -> str:
         return self.__jitlite_function__.name
@@ -77,7 +78,12 @@ class ScriptFunction:
         return self.__jitlite_function__.qualified_name
 
     @property
-    def schema(self) -> Schema:
+    def schema(self) -> SchemaView:
+        """The signature, with what `torch._C.FunctionSchema` tells of it."""
+        return SchemaView(self.__jitlite_function__.schema)
+
+    @property
+    def _signature(self) -> Schema:
         return self.__jitlite_function__.schema
 
     @property
@@ -86,13 +92,13 @@ class ScriptFunction:
 
     @property
     def graph(self) -> Graph:
-        return _shown(self.__jitlite_function__.graph)  # type: ignore[no-any-return]
+        return self._shown(self.__jitlite_function__.graph)  # type: ignore[no-any-return]
 
     @property
     def inlined_graph(self) -> Graph:
         copy = self.__jitlite_function__.graph.copy()
         run_passes(copy, "inline")
-        return _shown(copy)  # type: ignore[no-any-return]
+        return self._shown(copy)  # type: ignore[no-any-return]
 
     @property
     def executor(self) -> Executor:
@@ -101,11 +107,11 @@ class ScriptFunction:
 
     @property
     def optimized_graph(self) -> Graph:
-        return _shown(self.executor.optimized_graph)  # type: ignore[no-any-return]
+        return self._shown(self.executor.optimized_graph)  # type: ignore[no-any-return]
 
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that a call with these arguments runs."""
-        return _shown(self.executor.graph_for(self._bind(args, kwargs)))  # type: ignore[no-any-return]
+        return self._shown(self.executor.graph_for(self._bind(args, kwargs)))  # type: ignore[no-any-return]
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
@@ -211,7 +217,7 @@ class ScriptFunction:
     def _record_call(self, tracer: Listener, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function within a trace, as one node."""
         bound = self._bind([plain(a) for a in args], {name: plain(a) for name, a in kwargs.items()})
-        formals = self.schema.arguments
+        formals = self._signature.arguments
         positional = [f.name for f in formals[len(formals) - self._parameters() :]]
         original = dict(zip(positional, args, strict=False)) | kwargs
         given = list(bound)
@@ -223,13 +229,13 @@ class ScriptFunction:
 
     def _parameters(self) -> int:
         """The number of parameters that a caller gives."""
-        return len(self.schema.arguments)
+        return len(self._signature.arguments)
 
     def _make_entry(self) -> Callable[..., Any]:
-        return make_entry(self.schema, self.executor, self._bind)
+        return make_entry(self._signature, self.executor, self._bind)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        return bind_arguments(self.schema, args, kwargs)
+        return bind_arguments(self._signature, args, kwargs)
 
     def _run(self, bound: Sequence[Any]) -> Any:
         return self.executor.run(bound)
@@ -252,7 +258,7 @@ class ScriptFunction:
         return self
 
     def __repr__(self) -> str:
-        return f"<jitlite.ScriptFunction {self.schema}>"
+        return f"<jitlite.ScriptFunction {self._signature}>"
 
 
 def _unlinked(function: Function) -> Any:
@@ -308,17 +314,17 @@ class ScriptMethod(ScriptFunction):
         self.owner = owner
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        return bind_arguments(self.schema, (self.owner, *args), kwargs)
+        return bind_arguments(self._signature, (self.owner, *args), kwargs)
 
     def _parameters(self) -> int:
-        return len(self.schema.arguments) - 1
+        return len(self._signature.arguments) - 1
 
     def _make_entry(self) -> Callable[..., Any]:
-        return make_entry(self.schema, self.executor, self._bind, self.owner)
+        return make_entry(self._signature, self.executor, self._bind, self.owner)
 
     def _fits(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Are the arguments of the types of the parameters, without conversion?"""
-        formals = self.schema.arguments[1:]
+        formals = self._signature.arguments[1:]
         given = [*zip(formals, args, strict=False), *((f, kwargs[f.name]) for f in formals if f.name in kwargs)]
         return len(args) <= len(formals) and all(value_has_type(value, formal.type) for formal, value in given)
 

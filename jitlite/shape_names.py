@@ -12,7 +12,7 @@ from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import Type
 from jitlite.passes import propagate_device, propagate_dtype
 from jitlite.passes.shapes import propagate
-from jitlite.torch_graphs import new_symbol
+from jitlite.torch_types import new_symbol
 
 
 def propagate_shapes_on_graph(graph: Graph) -> None:

@@ -9,11 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitlite.ir import types as T
-from jitlite.ir.schema import AliasInfo, Argument, Schema, parse_schema
-from jitlite.torch_types import TypeView, View, inner, view_type
+import torch
 
+from jitlite.ir import types as T
+from jitlite.ir.ops import INT_CODES
+from jitlite.ir.schema import AliasInfo, Argument, Schema, parse_schema
+from jitlite.torch_types import VIEWS, TypeView, View, unwrap, view_type
+
+_INT_CODED = torch.dtype | torch.layout | torch.memory_format
 _CONTAINERS = (T.ListType, T.DictType, T.TupleType)
+
+
+class AliasView(View):
+    """The sets that a parameter or result belongs to before and after a call, and whether it is written."""
+
+    inner: AliasInfo
+
+    @property
+    def before_set(self) -> set[str]:
+        return set(self.inner.before)
+
+    @property
+    def after_set(self) -> set[str]:
+        return set(self.inner.after)
 
 
 class ArgumentView(View):
@@ -30,8 +48,9 @@ class ArgumentView(View):
         return view_type(self.inner.declared_type)
 
     @property
-    def alias_info(self) -> AliasInfo | None:
-        return self.inner.alias or self.inner.element_alias
+    def alias_info(self) -> AliasView | None:
+        found = self.inner.alias or self.inner.element_alias
+        return None if found is None else AliasView(found)
 
     @property
     def is_out(self) -> bool:
@@ -43,7 +62,14 @@ class ArgumentView(View):
 
     @property
     def default_value(self) -> Any:
-        return self.inner.default
+        """The default, None where there is none.
+
+        A dtype, layout or memory format is given as the number that stands for it, a number for `int[2]` as the list.
+        """
+        default: Any = self.inner.default
+        if self.inner.size is not None and isinstance(default, int | float):
+            return [default] * self.inner.size
+        return INT_CODES[default] if isinstance(default, _INT_CODED) else default
 
     def has_default_value(self) -> bool:
         return self.inner.has_default
@@ -72,12 +98,17 @@ class SchemaView(View):
 
     def is_backward_compatible_with(self, old: Any) -> bool:
         """Do calls written for the old schema mean the same with this one?"""
-        return _is_backward_compatible(self.inner, inner(old))
+        return _is_backward_compatible(self.inner, unwrap(old))
 
     def check_forward_compatible_with(self, old: Any) -> tuple[bool, str]:
         """Do calls written for this schema mean the same with the old one? If not, why not."""
-        reason = _why_not_forward(self.inner, inner(old))
+        reason = _why_not_forward(self.inner, unwrap(old))
         return reason is None, reason or ""
+
+
+VIEWS[AliasInfo] = AliasView
+VIEWS[Argument] = ArgumentView
+VIEWS[Schema] = SchemaView
 
 
 def read_schema(text: str) -> Schema:

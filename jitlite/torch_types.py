@@ -5,8 +5,9 @@ A view holds one of jitlite's objects. Two views of one object are equal.
 
 from __future__ import annotations
 
+import builtins
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -24,13 +25,13 @@ def new_symbol() -> int:
 
 
 class View:
-    """A view of one object."""
+    """A view of one object. It equals the object and every other view of it."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self.inner == other.inner
+        return bool(self.inner == unwrap(other))
 
     def __hash__(self) -> int:
         return hash(self.inner)
@@ -38,7 +39,8 @@ class View:
     def __str__(self) -> str:
         return str(self.inner)
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return str(self)
 
     def __getattr__(self, name: str) -> Any:
         if name == "inner" or name.startswith("__"):
@@ -46,33 +48,49 @@ class View:
         return getattr(self.inner, name)
 
 
-def inner(seen: Any) -> Any:
-    """What a view is of; anything else itself."""
+VIEWS: dict[type, Callable[[Any], View]] = {}
+"""The view of each class of objects that has one."""
+
+
+def unwrap(seen: Any) -> Any:
+    """The object behind a view; anything else itself."""
     return seen.inner if isinstance(seen, View) else seen
+
+
+def wrap(found: Any) -> Any:
+    """The view of an object; a list or tuple of views; anything else itself."""
+    if type(found) in (list, tuple):
+        return type(found)(map(wrap, found))
+    view = next((v for kind, v in VIEWS.items() if isinstance(found, kind)), None)
+    return found if view is None else view(found)
 
 
 # -- types
 
 
 class TypeView(View):
-    """A type."""
+    """A type. It prints as an annotation, `List[int]`; `str()` gives the form of graph text, `int[]`."""
 
     inner: Type
 
-    def kind(self) -> str:
-        found = type(self.inner).__name__
-        name: str = getattr(self.inner, "name", "") if isinstance(self.inner, T.SimpleType) else found
-        return f"{name[:1].upper()}{name[1:]}{'' if name.endswith('Type') else 'Type'}"
-
-    @property
-    def annotation_str(self) -> str:
+    def __str__(self) -> builtins.str:
         return self.inner.annotation
 
-    def str(self) -> str:
+    def kind(self) -> builtins.str:
+        return _KINDS.get(self.inner) or type(self.inner).__name__
+
+    @property
+    def annotation_str(self) -> builtins.str:
+        return self.inner.annotation
+
+    def str(self) -> builtins.str:
         return str(self.inner)
 
     def isSubtypeOf(self, other: Any) -> bool:
-        return T.is_subtype(self.inner, inner(other))
+        return T.is_subtype(self.inner, unwrap(other))
+
+    def is_interface_type(self) -> bool:
+        return isinstance(self.inner, T.InterfaceType)
 
     def containedTypes(self) -> list[TypeView]:
         return [view_type(t) for t in self.inner.contained]
@@ -82,6 +100,33 @@ class TypeView(View):
 
     def getElementType(self) -> TypeView:
         return view_type(self.inner.contained[0])
+
+    def getKeyType(self) -> TypeView:
+        return view_type(self.inner.contained[0])
+
+    def getValueType(self) -> TypeView:
+        return view_type(self.inner.contained[1])
+
+    def name(self) -> builtins.str:
+        """The last part of the name of a class, interface or enum."""
+        return self.qualified_name().rpartition(".")[2]
+
+    def qualified_name(self) -> builtins.str:
+        """The name of a class, interface or enum."""
+        found: builtins.str = self.inner.qualified_name  # type: ignore[attr-defined]
+        return found
+
+    def method_names(self) -> list[builtins.str]:
+        """The compiled methods of a class."""
+        return list(self.inner.methods)  # type: ignore[attr-defined]
+
+    def getMethodNames(self) -> list[builtins.str]:
+        """The methods of an interface."""
+        return list(self.inner.methods)  # type: ignore[attr-defined]
+
+    def getMethod(self, name: builtins.str) -> Any:
+        """The schema of a method of an interface."""
+        return wrap(self.inner.methods[name])  # type: ignore[attr-defined]
 
 
 class TensorTypeView(TypeView):
@@ -101,6 +146,16 @@ class TensorTypeView(TypeView):
     @staticmethod
     def create_from_tensor(tensor: torch.Tensor) -> TensorTypeView:
         return TensorTypeView(T.TensorType.from_tensor(tensor))
+
+    def contiguous(self) -> TensorTypeView:
+        """The type with the strides of a contiguous tensor of its sizes."""
+        sizes = self.sizes()
+        strides = None if sizes is None else torch.empty(sizes, device="meta").stride()
+        return self._with(strides=strides)
+
+    def undefined(self) -> bool:
+        """False: no type says that a tensor is undefined."""
+        return False
 
     def dim(self) -> int | None:
         return None if self.inner.sizes is None else len(self.inner.sizes)
@@ -166,7 +221,7 @@ class _OfSimple(type):
     simple: ClassVar[Type]
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(inner(instance), Type) and inner(instance) is cls.simple
+        return isinstance(unwrap(instance), Type) and unwrap(instance) is cls.simple
 
     def get(cls) -> TypeView:
         return view_type(cls.simple)
@@ -178,31 +233,106 @@ class _OfMade(type):
     made: ClassVar[type]
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(inner(instance), cls.made)
+        return isinstance(unwrap(instance), cls.made)
 
     def __call__(cls, *parts: Any) -> TypeView:
-        given = [list(map(inner, p)) if isinstance(p, list | tuple) else inner(p) for p in parts]
+        given = [list(map(unwrap, p)) if isinstance(p, list | tuple) else unwrap(p) for p in parts]
         return view_type(cls.made.of(*given))  # type: ignore[attr-defined]
+
+
+class _OfLists(_OfMade):
+    """`ListType`, with what makes lists of simple types."""
+
+    def ofInts(cls) -> TypeView:
+        return cls(T.INT)
+
+    def ofFloats(cls) -> TypeView:
+        return cls(T.FLOAT)
+
+    def ofBools(cls) -> TypeView:
+        return cls(T.BOOL)
+
+    def ofComplexDoubles(cls) -> TypeView:
+        return cls(T.COMPLEX)
+
+    def ofStrings(cls) -> TypeView:
+        return cls(T.STRING)
+
+    def ofTensors(cls) -> TypeView:
+        return cls(T.TENSOR)
+
+
+class _OfOptionals(_OfMade):
+    """`OptionalType`, with what makes optional tensors."""
+
+    def ofTensor(cls) -> TypeView:
+        return cls(T.TENSOR)
+
+
+class _OfAll(type):
+    """`Type`, of which every type is an instance."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(unwrap(instance), Type)
+
+
+class InferredType:
+    """A type that was inferred from a value, or why there is none."""
+
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def type(self) -> TypeView:
+        """The type.
+
+        Raises:
+            RuntimeError: none was inferred.
+        """
+        if not self.success():
+            raise RuntimeError(f"tried to get the type of a failed inference: {self._found}")
+        return view_type(self._found)
+
+    def success(self) -> bool:
+        return not isinstance(self._found, str)
+
+    def reason(self) -> str:
+        """Why there is no type."""
+        return "" if self.success() else str(self._found)
 
 
 _SIMPLE = {
     "IntType": T.INT, "FloatType": T.FLOAT, "BoolType": T.BOOL, "StringType": T.STRING, "NoneType": T.NONE,
     "ComplexType": T.COMPLEX, "NumberType": T.NUMBER, "AnyType": T.ANY, "DeviceObjType": T.DEVICE,
-    "StreamObjType": T.STREAM, "PyObjectType": T.PY_OBJECT,
+    "StreamObjType": T.STREAM, "PyObjectType": T.PY_OBJECT, "SymIntType": T.SYM_INT, "SymBoolType": T.SYM_BOOL,
+    "_GeneratorType": T.GENERATOR,
 }  # fmt: skip
 _MADE = {
-    "ListType": T.ListType, "DictType": T.DictType, "TupleType": T.TupleType, "OptionalType": T.OptionalType,
+    "DictType": T.DictType, "TupleType": T.TupleType,
     "UnionType": T.UnionType, "ClassType": T.ClassType, "InterfaceType": T.InterfaceType, "EnumType": T.EnumType,
     "FutureType": T.FutureType, "AwaitType": T.AwaitType, "RRefType": T.RRefType,
 }  # fmt: skip
+_KINDS: dict[Type, str] = {
+    **{t: name.lstrip("_") for name, t in _SIMPLE.items()},
+    T.ANY_LIST: "AnyListType", T.ANY_TUPLE: "AnyTupleType", T.ANY_ENUM: "AnyEnumType", T.ANY_CLASS: "AnyClassType",
+    T.SCALAR_TYPE: "ScalarTypeType", T.LAYOUT: "LayoutType", T.MEMORY_FORMAT: "MemoryFormatType",
+    T.STORAGE: "StorageType", T.QUANTIZER: "QuantizerType", T.CAPSULE: "CapsuleType", T.FUNCTION: "FunctionType",
+    T.SYM_FLOAT: "SymFloatType",
+}  # fmt: skip
 
 TYPES: dict[str, type] = {
+    "Type": _OfAll("Type", (), {}),
     "TensorType": TensorTypeView,
+    "InferredType": InferredType,
     **{name: _OfSimple(name, (), {"simple": t}) for name, t in _SIMPLE.items()},
     **{name: _OfMade(name, (), {"made": t}) for name, t in _MADE.items()},
+    "ListType": _OfLists("ListType", (), {"made": T.ListType}),
+    "OptionalType": _OfOptionals("OptionalType", (), {"made": T.OptionalType}),
 }
 """Classes of types by their names in `torch._C`."""
 
 
 def view_type(t: Any) -> TypeView:
-    return TensorTypeView(inner(t)) if isinstance(inner(t), T.TensorType) else TypeView(inner(t))
+    return TensorTypeView(unwrap(t)) if isinstance(unwrap(t), T.TensorType) else TypeView(unwrap(t))
+
+
+VIEWS[Type] = view_type

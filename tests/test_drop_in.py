@@ -102,9 +102,19 @@ def library(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def everything_is_put_back(library):
-    before = [dict(vars(m)) for m in (JIT, library)]
+    modules = [JIT, library, torch, torch._C, *(m for name, m in sys.modules.items() if name.startswith("torch.jit."))]
+
+    def held():
+        found = [sys.modules.get(m.__name__) for m in modules]
+        return [(m, {n: v for n, v in vars(m).items() if not n.startswith("__")}) for m in found]
+
+    before = held()
     yield
-    assert [dict(vars(m)) for m in (JIT, library)] == before
+    now = held()
+    assert [m for m, _ in now] == [m for m, _ in before]
+    for (module, names), (_, known) in zip(now, before, strict=True):
+        changed = [n for n, value in known.items() if names.get(n) is not value]
+        assert not changed, (module, changed)
 
 
 def is_ours(made):
@@ -395,3 +405,68 @@ def test_operators_of_a_program_are_listed():
         assert torch.jit.export_opnames(model) == jitlite.export_opnames(model) == ["aten::linear"]
         with pytest.raises(TypeError, match="takes a script module"):
             jitlite.export_opnames(nn.Linear(2, 2))
+
+
+# -- classes and graphs under torch's names
+
+
+def test_classes_by_every_name():
+    made = jitlite.script(nn.Linear(2, 2)), jitlite.trace(nn.Linear(2, 2), torch.ones(1, 2)), jitlite.script(double)
+    with jitlite.drop_in():
+        scripted, traced, function = made
+        assert all(isinstance(m, c) for m in (scripted, traced) for c in (JIT.ScriptModule, JIT._script.ScriptModule))
+        assert isinstance(scripted, JIT._script.RecursiveScriptModule)
+        assert not isinstance(scripted, JIT.TopLevelTracedModule | JIT._trace.TracedModule)
+        for name in ("TracedModule", "TopLevelTracedModule"):
+            assert all(isinstance(traced, getattr(m, name)) for m in (JIT, JIT._trace))
+        assert all(isinstance(function, c) for c in (torch._C.ScriptFunction, JIT._script.ScriptFunction))
+        assert isinstance(scripted._c, torch._C.ScriptModule) and isinstance(scripted.forward, torch._C.ScriptMethod)
+        assert not isinstance(nn.Linear(2, 2), JIT.ScriptModule) and not isinstance(double, torch._C.ScriptFunction)
+
+
+def test_graphs_are_views_inside_only():
+    m = jitlite.script(Positive())
+    with jitlite.drop_in():
+        graph = m.graph
+        assert isinstance(graph, torch._C.Graph) and isinstance(graph, torch.Graph)
+        node = graph.findNode("aten::clamp")
+        assert isinstance(node, torch.Node) and isinstance(node.output(), torch.Value)
+        assert isinstance(node.output().type(), torch._C.TensorType) and isinstance(node.output().type(), torch.Type)
+        assert [n.kind() for n in graph.nodes()].count("prim::Constant") == 2
+        assert isinstance(node.owningBlock(), torch.Block) and node.output().uses()[0].user.kind() == "prim::Return"
+    assert isinstance(m.graph, jitlite.ir.graph.Graph)
+
+
+def test_functions_of_the_compiler_take_what_each_has_made():
+    theirs = JIT.script(double)
+    ours = jitlite.script(double)
+    with jitlite.drop_in():
+        for graph in (theirs.graph, ours.graph):
+            assert isinstance(graph, torch._C.Graph)
+            copy = graph.copy()
+            torch._C._jit_pass_dce(copy)
+            torch._C._jit_pass_inline(copy)
+            assert "aten::mul" in str(copy)
+        read = torch._C.parse_ir(str(ours.graph))
+        assert read.findNode("aten::mul") is not None and type(read) is type(ours.graph)
+        assert torch._C.parse_schema("f(int a=3) -> int").arguments[0].default_value == 3
+        assert str(torch._C.ListType(torch._C.IntType.get())) == str(torch._C.ListType.ofInts()) == "List[int]"
+        assert JIT._recursive.torch is torch  # what is not exchanged is still there
+    with pytest.raises(TypeError):
+        torch._C._jit_pass_dce(ours.graph)
+
+
+def test_what_is_imported_from_submodules_inside():
+    with jitlite.drop_in():
+        from torch.jit._script import RecursiveScriptModule, script
+        from torch.jit._trace import trace
+    assert is_ours(script(double)) and isinstance(script(nn.Linear(2, 2)), RecursiveScriptModule)
+    assert trace(nn.Linear(2, 2), torch.ones(1, 2)).graph is not None
+    assert JIT._state is sys.modules["torch.jit._state"]
+
+
+def test_torch_compiles_for_itself_inside():
+    with jitlite.drop_in():
+        theirs = JIT._script.__jitlite_module__._script_impl(Positive())
+        assert not is_ours(theirs) and isinstance(theirs, JIT.ScriptModule)
+        assert theirs(torch.tensor([-1.0, 2.0])).tolist() == [0, 2]

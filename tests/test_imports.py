@@ -22,7 +22,8 @@ ALLOWED = {
     "differentiation": {"ir", "compiler", "passes", "interpreter", "plans"},
     "executor": BASE | {"ir", "compiler", "passes", "interpreter", "native", "specialize", "plans", "differentiation"},
     "script_function": BASE
-    | {"converters", "archive", "ir", "frontend", "compiler", "passes", "interpreter", "executor", "explain", "plans"},
+    | {"converters", "archive", "ir", "frontend", "compiler", "passes", "interpreter", "executor", "explain", "plans"}
+    | {"torch_schemas"},
     "executor_switches": {"options"},
     "explain": BASE | {"ir", "passes", "interpreter", "native", "executor", "specialize", "differentiation"},
     "outcomes": BASE | {"equality"},
@@ -57,20 +58,25 @@ ALLOWED = {
     | {"script_function", "script_module", "script_containers", "concurrency", "text", "module_handle"},
     "torch_types": BASE | {"ir"},
     "torch_schemas": BASE | {"ir", "torch_types"},
-    "torch_graphs": BASE | {"ir", "passes", "script_function", "torch_types", "torch_schemas"},
+    "torch_nodes": BASE | {"ir", "torch_types"},
+    "torch_graphs": BASE | {"ir", "compiler", "passes", "torch_nodes", "torch_types"},
     "upgrade_names": {"ir", "archive"},
-    "shape_names": BASE | {"ir", "passes", "torch_graphs"},
+    "shape_names": BASE | {"ir", "passes", "torch_types"},
+    "stand_ins": BASE | {"api", "module_handle", "script_function", "script_module", "torch_types"},
     "drop_in": BASE
-    | {"archive", "api", "tracing", "executor", "plans", "script_function", "script_module", "concurrency", "freezing"},
+    | {"archive", "api", "tracing", "executor", "plans", "script_function", "script_module", "concurrency", "freezing"}
+    | {"stand_ins", "torch_graphs", "torch_names"},
     **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
     "__init__": BASE
     | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"}
     | {"freezing", "tracing"}
     | {"archive", "converters", "executor", "bisection", "plans"},
-    "testing": BASE
+    "torch_names": BASE
     | {"ir", "compiler", "passes", "script_function", "freezing", "module_handle"}
     | {"executor", "executor_switches", "plans", "frontend", "tracing"}
-    | {"api", "archive", "script_module", "torch_graphs", "torch_schemas", "shape_names", "upgrade_names"},
+    | {"api", "archive", "script_module", "stand_ins", "shape_names", "upgrade_names"}
+    | {"torch_graphs", "torch_nodes", "torch_schemas", "torch_types"},
+    "testing": {"torch_names"},
     "converters": BASE | {"ir", "frontend", "compiler", "passes", "interpreter", "archive", "converters"},
     "cli": BASE
     | TOOLS

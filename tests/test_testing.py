@@ -40,8 +40,8 @@ def test_passes_by_the_names_of_torch():
 
 def test_every_pass_named_here_exists():
     for name, found in testing.TORCH_NAMES.items():
-        if name.startswith("torch._C._jit_pass_") and hasattr(found, "args"):
-            jitlite.passes.find(found.args[0])
+        if name.startswith("torch._C._jit_pass_") and hasattr(found.__wrapped__, "args"):
+            jitlite.passes.find(found.__wrapped__.args[0])
 
 
 def test_errors_under_the_names_of_torch():
@@ -110,3 +110,25 @@ def test_module_types_are_equal_where_modules_look_the_same():
     assert one == two == other
     assert one != jitlite.script(torch.nn.ReLU())._c._type()
     assert jitlite.trace(torch.nn.ReLU(), torch.ones(1))._c._type() != jitlite.script(torch.nn.ReLU())._c._type()
+
+
+def test_only_what_is_compiled_by_torch_s_names_shows_views():
+    names = {n: testing.TORCH_NAMES[f"torch.jit.{n}"] for n in ("script", "ScriptModule", "CompilationUnit", "trace")}
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    class Old(names["ScriptModule"]):
+        @jitlite.script_method
+        def forward(self, x):
+            return x + 1
+
+    unit = names["CompilationUnit"]("def g(x):\n    return x + 1\n")
+    seen = [
+        names["script"](f), names["script"](torch.nn.ReLU()), names["script"](torch.nn.ReLU()).forward, unit.g, Old(),
+        names["trace"](f, torch.ones(2)),
+    ]  # fmt: skip
+    assert all(next(m.graph.nodes()).kind() for m in seen)
+    assert isinstance(Old(), names["ScriptModule"]) and isinstance(seen[1], names["ScriptModule"])
+    others = [jitlite.script(f), jitlite.script(torch.nn.ReLU()), jitlite.trace(f, torch.ones(2))]
+    assert all(isinstance(m.graph, jitlite.ir.graph.Graph) for m in others)

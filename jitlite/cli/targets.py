@@ -89,7 +89,7 @@ def scripted(target: str) -> tuple[Any, jitlite.ScriptFunction]:
 
 def arguments_of(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
     """Values for the texts on the command line; where a string is wanted, its quotes may be left out."""
-    declared = function.schema.arguments
+    declared = function.__jitlite_function__.schema.arguments
     names = {a.name: a for a in declared}
     args: list[Any] = []
     keywords: dict[str, Any] = {}

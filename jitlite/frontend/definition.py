@@ -45,6 +45,8 @@ class Definition:
 class Program(Protocol):
     """Who compiles the functions that are called, each once."""
 
+    graph_view: Callable[[Graph], Any] | None
+
     def function_for(
         self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
     ) -> Function:

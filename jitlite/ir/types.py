@@ -16,6 +16,8 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from jitlite.source import CompileError
+
 _T = TypeVar("_T", bound="Type")
 _V = TypeVar("_V")
 _interned: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
@@ -152,9 +154,9 @@ SCALAR_TYPE = SimpleType.of("ScalarType")
 LAYOUT = SimpleType.of("Layout")
 MEMORY_FORMAT = SimpleType.of("MemoryFormat")
 DIMNAME = SimpleType.of("Dimname")
-SYM_INT = SimpleType.of("SymInt")
-SYM_FLOAT = SimpleType.of("SymFloat")
-SYM_BOOL = SimpleType.of("SymBool")
+SYM_INT = SimpleType.of("SymInt", "int")
+SYM_FLOAT = SimpleType.of("SymFloat", "float")
+SYM_BOOL = SimpleType.of("SymBool", "bool")
 
 DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
@@ -605,12 +607,19 @@ def _named_is_subtype(sub: Type, sup: Type) -> bool:
     if isinstance(sub, EnumType):
         return sup is ANY_ENUM
     if isinstance(sup, InterfaceType) and isinstance(sub, ClassType | InterfaceType):
-        return why_not_interface(sub, sup) is None
+        try:
+            return why_not_interface(sub, sup) is None
+        except CompileError:  # of the body of a method whose result type has to be inferred
+            return False
     return isinstance(sub, ClassType) and sup is ANY_CLASS
 
 
 def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str | None:
-    """Why a class is not of the interface `sup`; None where it is."""
+    """Why a class is not of the interface `sup`; None where it is.
+
+    Raises:
+        CompileError: a method has to be compiled to know the type of its result, and does not compile.
+    """
     if sup.is_module and not sub.is_module:
         return (
             f"'{sub.annotation}' is no module: only a ScriptModule class can be subtype of module interface "

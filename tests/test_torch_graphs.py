@@ -1,0 +1,208 @@
+"""Graphs, nodes, values, types and schemas under the names that PyTorch gives to what they tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import jitlite
+from jitlite import testing
+from jitlite.ir.graph import Graph
+from jitlite.ir.types import is_subtype
+from jitlite.torch_graphs import GraphView
+
+CONSTANTS = """graph(%x : Tensor):
+  %i : int = prim::Constant[value=5]()
+  %b : bool = prim::Constant[value=1]()
+  %f : float = prim::Constant[value=1.5]()
+  %c : complex = prim::Constant[value=2.j]()
+  %s : str = prim::Constant[value="a"]()
+  %d : Device = prim::Constant[value="cpu"]()
+  %l : int[] = prim::Constant[value=[1, 2]]()
+  %n : NoneType = prim::Constant()
+  return (%x)
+"""
+
+
+def read(text: str) -> Any:
+    return testing.TORCH_NAMES["torch._C.parse_ir"](text)
+
+
+def test_attributes_by_their_kinds():
+    nodes = {n.output().debugName(): n for n in read(CONSTANTS).nodes()}
+    kinds = {name: n.kindOf("value") for name, n in nodes.items() if n.hasAttributes()}
+    assert kinds == {"i": "i", "b": "i", "f": "f", "c": "c", "s": "s", "d": "s", "l": "ival"}
+    found = {name: getattr(nodes[name], kind)("value") for name, kind in kinds.items()}
+    assert found == {"i": 5, "b": 1, "f": 1.5, "c": 2j, "s": "a", "d": "cpu", "l": [1, 2]}
+    assert type(found["b"]) is int and nodes["n"].mustBeNone() and not nodes["i"].mustBeNone()
+    with pytest.raises(RuntimeError, match="required keyword attribute 'value' has the wrong type"):
+        nodes["i"].s("value")
+    for ask in (nodes["i"].i, nodes["i"].kindOf):
+        with pytest.raises(RuntimeError, match="required keyword attribute 'other' is undefined"):
+            ask("other")
+
+
+def test_dtypes_are_numbers():
+    @jitlite.script
+    def f():
+        return torch.zeros([2], dtype=torch.float16, layout=torch.strided)
+
+    with jitlite.drop_in():
+        inputs = list(f.graph.findNode("aten::zeros").inputs())
+        assert [v.toIValue() for v in inputs[1:3]] == [5, 0] == [v.node().i("value") for v in inputs[1:3]]
+
+
+@pytest.mark.parametrize(
+    "kind, value",
+    [("i", 3), ("f", 2.5), ("s", "a"), ("is", [1, 2]), ("fs", [1.5]), ("ss", ["a"]), ("ty", torch.ones(0))],
+)
+def test_attributes_are_set(kind, value):
+    node = next(read(CONSTANTS).nodes())
+    if kind == "ty":
+        value = testing.TORCH_NAMES["torch._C.TensorType"].get()
+    node.removeAttribute("value")
+    other = next(read(CONSTANTS.replace("%i : int = prim::Constant", "%i : int = my::kind")).nodes())
+    assert getattr(other, f"{kind}_")("a", value) == other
+    assert other.kindOf("a") == kind and getattr(other, kind)("a") == value and not node.hasAttributes()
+
+
+def test_changing_a_graph():
+    graph = GraphView(Graph())
+    x, unused = graph.addInput("x"), graph.addInput("unused")
+    two = graph.insertConstant(2)
+    made = graph.insert("aten::add", [x, x, two])
+    made.setType(x.type())
+    other = graph.create("aten::relu", [made], 1)
+    graph.appendNode(other)
+    graph.registerOutput(other.output())
+    graph.registerOutput(made)
+    graph.eraseOutput(1)
+    graph.eraseInput(unused.offset())
+    assert other.isAfter(made.node()) and made.node().isBefore(other) and not made.node().hasMultipleOutputs()
+    other.replaceInputWith(made, x)
+    made.node().moveAfter(other)
+    assert [n.kind() for n in graph.nodes()] == ["prim::Constant", "aten::relu", "aten::add"]
+    graph.setInsertPoint(other)
+    assert graph.insertPoint() == other and graph.block().owningNode() is None
+    clone = graph.insertNode(graph.createClone(other, lambda v: v))
+    other.output().replaceAllUsesAfterNodeWith(other, clone.output())
+    assert list(graph.outputs()) == [clone.output()]
+    testing.TORCH_NAMES["torch._C._jit_pass_lint"](graph)
+    assert [n.kind() for n in graph.copy().nodes()] == [n.kind() for n in graph.nodes()]
+
+
+def test_an_ill_formed_graph_is_found():
+    graph = read(CONSTANTS)
+    first, second = list(graph.nodes())[:2]
+    first.addInput(second.output())
+    with pytest.raises(AssertionError):
+        testing.TORCH_NAMES["torch._C._jit_pass_lint"](graph)
+
+
+def test_traced_nodes_know_their_scope():
+    traced = testing.TORCH_NAMES["torch.jit.trace"](torch.nn.Sequential(torch.nn.Linear(2, 2)), torch.ones(1, 2))
+    node = traced.inlined_graph.findNode("aten::linear")
+    assert node.kind() == "aten::linear" and isinstance(node.getModuleHierarchy(), str)
+
+
+# -- schemas and types
+
+
+def scripted():
+    def f(
+        x,
+        k: int = 3,
+        how: str | None = None,
+        sizes: list[int] | None = None,
+        t: tuple[int, str] = (1, "a"),
+        u: int | str = 1,
+        d: torch.device | None = None,
+    ):
+        return x * k
+
+    return jitlite.script(f)
+
+
+def test_a_schema_tells_of_arguments():
+    arguments = scripted().schema.arguments
+    assert [(a.name, str(a.type), a.type.kind(), a.has_default_value(), a.default_value) for a in arguments] == [
+        ("x", "Tensor", "TensorType", False, None),
+        ("k", "int", "IntType", True, 3),
+        ("how", "Optional[str]", "OptionalType", True, None),
+        ("sizes", "Optional[List[int]]", "OptionalType", True, None),
+        ("t", "Tuple[int, str]", "TupleType", True, (1, "a")),
+        ("u", "Union[int, str]", "UnionType", True, 1),
+        ("d", "Optional[Device]", "OptionalType", True, None),
+    ]
+    assert arguments[3].type.str() == "int[]?" and arguments[3].type.annotation_str == "Optional[List[int]]"
+    assert all(not a.is_out and not a.kwarg_only and a.N is None and a.alias_info is None for a in arguments)
+    assert str(scripted().schema) == str(scripted().__jitlite_function__.schema)
+
+
+@pytest.mark.parametrize("name", ["aten::zeros", "aten::add.out", "aten::max_pool2d", "aten::to.dtype_layout"])
+def test_schemas_of_operators_as_torch_tells_them(name):
+    overload = name.replace("::", ".").split(".")
+    packet = getattr(torch.ops.aten, overload[1])
+    theirs = getattr(packet, overload[2] if len(overload) > 2 else "default")._schema
+    ours = testing.TORCH_NAMES["torch._C.parse_schema"](str(theirs))
+
+    def told(schema):
+        arguments = [*schema.arguments, *schema.returns]
+        sets = [a.alias_info and (a.alias_info.before_set, a.alias_info.is_write) for a in arguments]
+        names = ("name", "N", "default_value", "is_out", "is_write", "kwarg_only")
+        rows = [[getattr(a, n) for n in names] for a in arguments]
+        types = [(str(a.type), str(a.real_type), a.type.kind(), a.has_default_value()) for a in arguments]
+        return schema.name, schema.overload_name, schema.is_mutable, rows, types, sets
+
+    assert told(ours) == told(theirs)
+
+
+def test_schemas_compare():
+    f, g = jitlite.script(double_or_more).schema, jitlite.script(double).schema
+    parsed = testing.TORCH_NAMES["torch._C.parse_schema"]
+    older = parsed(str(g).replace("double(", "double_or_more("))
+    assert f.is_backward_compatible_with(older) and not older.is_backward_compatible_with(f)
+    assert f.check_forward_compatible_with(older) == (True, "")
+    assert f == parsed(str(f)) and len({f, parsed(str(f))}) == 1
+
+
+def double(x: int) -> int:
+    return 2 * x
+
+
+def double_or_more(x: int, times: int = 2) -> int:
+    return times * x
+
+
+def test_types_are_made_and_asked():
+    names = testing.TORCH_NAMES
+    ints = names["torch._C.ListType"].ofInts()
+    table = names["torch._C.DictType"](names["torch._C.StringType"].get(), ints)
+    assert str(table) == "Dict[str, List[int]]" and table.str() == "Dict(str, int[])"
+    assert str(table.getKeyType()) == "str" and table.getValueType() == ints and table.kind() == "DictType"
+    assert isinstance(ints, names["torch._C.Type"]) and isinstance(table.getKeyType(), names["torch._C.StringType"])
+    assert str(names["torch._C.OptionalType"].ofTensor()) == "Optional[Tensor]"
+    full = names["torch._C.TensorType"].create_from_tensor(torch.ones(2, 3).t())
+    assert str(full) == "Tensor" and "strides=[1, 3]" in full.str() and full.contiguous().strides() == [2, 1]
+
+
+class Broken:
+    def __init__(self) -> None:
+        self.a = 1
+
+    def f(self, x: torch.Tensor):
+        return x.no_such_method(1)
+
+
+@jitlite.interface
+class HasF:
+    def f(self, x: torch.Tensor) -> torch.Tensor:
+        pass
+
+
+def test_asking_whether_a_class_has_an_interface_compiles_nothing_in_vain():
+    from jitlite.frontend.classes import type_of_class
+
+    assert not is_subtype(type_of_class(Broken), type_of_class(HasF))
