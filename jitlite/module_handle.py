@@ -8,7 +8,7 @@ import torch
 
 from jitlite.frontend.module_types import same_module_type
 from jitlite.ir.types import ClassType
-from jitlite.ir.values import class_type_of
+from jitlite.ir.values import TRACED_INPUTS, class_type_of
 
 
 class ModuleType:
@@ -77,6 +77,10 @@ class ModuleHandle:
 
     def _method_names(self) -> list[str]:
         return list(self._class.methods)
+
+    def _retrieve_traced_inputs(self) -> dict[str, list[Any]]:
+        """The example inputs of the methods of a traced module, where they were stored."""
+        return dict(vars(vars(self)["module"]).get(TRACED_INPUTS, {}))
 
     def _type(self) -> ModuleType:
         """The class type: that of another module that looks the same to scripts is equal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -18,7 +18,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
-from jitlite.ir.values import CLASS_TYPE
+from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS
 from jitlite.script_function import ScriptFunction
 from jitlite.script_module import ScriptModule, put_first
 
@@ -81,6 +81,17 @@ class TopLevelTracedModule(TracedModule):
     gradient_names: Sequence[str] = ()
 
     __call__ = torch.nn.Module.__call__
+
+
+def store_inputs(module: TopLevelTracedModule, inputs: Mapping[str, Any], *, by_keyword: bool) -> None:
+    """Let a traced module keep the example inputs of its methods, in the order of the parameters."""
+    stored = vars(module)[TRACED_INPUTS] = {}
+    for name, given in inputs.items():
+        if by_keyword:
+            names = [a.name for a in vars(module)[CLASS_TYPE].methods[name].schema.arguments[1:]]
+            stored[name] = [given[n] for n in names]
+        else:
+            stored[name] = [given] if isinstance(given, torch.Tensor | dict) else list(given)
 
 
 def traced_type(module: torch.nn.Module, known: dict[int, ClassType]) -> ClassType:

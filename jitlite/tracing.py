@@ -32,6 +32,7 @@ from jitlite.traced_module import (
     add_exported,
     finish_module,
     paths,
+    store_inputs,
     traced_copy,
     traced_type,
 )
@@ -81,6 +82,7 @@ def trace(
         _force_outplace: record operators that write their argument as those that give a new tensor. Views of the
             argument then do not change with it.
         example_kwarg_inputs: arguments by keyword, in the place of `example_inputs`.
+        _store_inputs: of a module, keep the example inputs, and write them into its archives, as torch.jit.trace does.
         check_shapes: try other sizes of the dimensions of the inputs, too, and say what the trace has frozen.
         level: "python" records the operators that Python calls; "dispatcher" those that reach the dispatcher, below
             autograd, for inputs like the examples only.
@@ -114,7 +116,7 @@ def trace(
         checks = None if check_inputs is None else [{"forward": inputs} for inputs in check_inputs]
         return trace_module(
             module, {"forward": example_inputs}, None, check_trace, checks, check_tolerance, strict, _force_outplace,
-            _module_class, _compilation_unit, by_keyword, check_shapes=check_shapes,
+            _module_class, _compilation_unit, by_keyword, _store_inputs, check_shapes=check_shapes,
         )  # fmt: skip
     if isinstance(owner, torch.nn.Module):
         raise AttributeError("trace doesn't support compiling individual module's functions.\nPlease use trace_module")
@@ -173,6 +175,8 @@ def trace_module(
         return trace_methods(mod, given, DispatcherOptions(**options))
     made = _trace_methods(mod, inputs, strict, _force_outplace, example_inputs_is_kwarg)
     by_keyword = example_inputs_is_kwarg
+    if _store_inputs:
+        store_inputs(made, inputs, by_keyword=by_keyword)
     for name in inputs:
         again = partial(_again, mod, name, strict, _force_outplace, by_keyword)
         function = mod if name == "forward" else getattr(mod, name)

@@ -1,4 +1,4 @@
-"""Versions of operators in archives under the names of `torch._C`, for those who test tools that know them."""
+"""Records of archives and versions of operators under the names of `torch._C`, for tools that know them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jitlite.archive import upgraders
 from jitlite.archive.load import NEWEST
+from jitlite.archive.records import RecordReader, RecordWriter
 from jitlite.archive.source_out import VERSIONS
 from jitlite.archive.upgraders import Upgrade
 from jitlite.ir.parser import parse
@@ -65,6 +66,8 @@ def dump_upgraders() -> dict[str, str]:
 
 
 UPGRADE_NAMES: dict[str, Any] = {
+    "torch._C.PyTorchFileReader": RecordReader,
+    "torch._C.PyTorchFileWriter": RecordWriter,
     "torch._C._UpgraderEntry": UpgraderEntry,
     "torch._C._get_operator_version_map": operator_version_map,
     "torch._C._get_max_operator_version": lambda: NEWEST,

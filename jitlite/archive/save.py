@@ -22,7 +22,7 @@ from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
-from jitlite.ir.values import CLASS_TYPE, class_type_of
+from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS, class_type_of
 
 ExtraFiles = Mapping[str, "str | bytes"]
 
@@ -57,7 +57,8 @@ class _Archive:
         self.declare_all(type)
         self.write_sources()
         self.pickle_constants()
-        self.declare_all(type)  # objects among the constants
+        self.pickle_traced_inputs(root)
+        self.declare_all(type)  # objects among the constants and inputs
         version = max([OLDEST_VERSION, *(file.version for file in self.files.values())])
         self.writer.write(".data/version" if version >= _HIDDEN_VERSION else "version", f"{version}\n".encode())
         self.writer.write("byteorder", sys.byteorder.encode())
@@ -113,6 +114,12 @@ class _Archive:
         """Write `constants.pkl`."""
         values = tuple(value for value, _ in self.table.values)
         self.pickle("constants", values, T.TupleType.of(t for _, t in self.table.values))
+
+    def pickle_traced_inputs(self, root: Any) -> None:
+        """Write `traced_inputs.pkl` for a traced module that keeps its example inputs."""
+        stored = vars(root).get(TRACED_INPUTS)
+        if stored:
+            self.pickle("traced_inputs", stored, T.DictType.of(T.STRING, T.ListType.of(T.ANY)))
 
 
 # -- what can be saved

@@ -234,6 +234,8 @@ def bound_class(value: Any) -> T.ClassType:
 
 
 CLASS_TYPE = "__jitlite_type__"
+TRACED_INPUTS = "__jitlite_traced_inputs__"
+"""The attribute of a traced module that holds example inputs: lists of arguments, by the name of the method."""
 """The attribute, of a Python class or of a script module, that holds its class type. So a type lives as long as what it
 is the type of, and two classes of one name never meet."""
 
