@@ -25,11 +25,9 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._decomp import core_aten_decompositions
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 
 from jitlite import options as switches
+from jitlite import torch_internals
 from jitlite.executor import executor_of, runner_for
 from jitlite.frontend.fx import convert
 from jitlite.frontend.fx_converter import Conversion, Lookup, Lowerings
@@ -47,9 +45,9 @@ from jitlite.source import did_you_mean
 
 log = logging.getLogger(__name__)
 
-_PARTITIONERS: dict[str, Callable[..., Any]] = {
-    "default": default_partition,
-    "min_cut": min_cut_rematerialization_partition,
+_PARTITIONERS: dict[str, Callable[[], Any]] = {
+    "default": lambda: torch_internals.default_partition,
+    "min_cut": lambda: torch_internals.min_cut_partition,
 }
 
 
@@ -201,20 +199,22 @@ def backend(
     compilers = {
         kind: functools.partial(_compile, chosen, decomposed, kind) for kind in ("forward", "backward", "inference")
     }
-    return aot_autograd(
+    compiled: Callable[..., Any] = torch_internals.aot_autograd(
         fw_compiler=compilers["forward"],
         bw_compiler=compilers["backward"],
         inference_compiler=compilers["inference"],
         decompositions=_counting(chosen, decomposed),
-        partition_fn=_PARTITIONERS[chosen.partitioner],
+        partition_fn=_PARTITIONERS[chosen.partitioner](),
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
+    return compiled
 
 
 def _counting(chosen: Options, decomposed: Counter[str]) -> dict[Any, Callable[..., Any]]:
     """The table of decompositions by overload, whose functions count their calls."""
     if isinstance(chosen.decompositions, str):
-        return core_aten_decompositions()
+        core: dict[Any, Callable[..., Any]] = torch_internals.core_aten_decompositions()
+        return core
     table: dict[Any, Callable[..., Any]] = {}
     for target, function in (chosen.decompositions or {}).items():
         is_packet = isinstance(target, torch._ops.OpOverloadPacket)

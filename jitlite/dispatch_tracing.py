@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.frontend.dispatch_trace import DispatchTracer
 from jitlite.frontend.graph_backend import GraphBackend
 from jitlite.frontend.kept_operators import catching
@@ -115,7 +116,7 @@ class _Session:
         if self.options.dynamic_shapes:
             sizes = symbolic.SymbolicSizes(self.backend, self.options.dynamic_shapes)
             return sizes.mode, sizes
-        return known or symbolic.FakeTensorMode(allow_non_fake_inputs=True), None
+        return known or torch_internals.FakeTensorMode(allow_non_fake_inputs=True), None
 
     def _arguments(self, tracer: DispatchTracer, fake_mode: Any, sizes: Any) -> tuple[list[Any], dict[str, Any]]:
         prepare = _Arguments(fake_mode, sizes, bool(self.options.backward))

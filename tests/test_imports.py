@@ -9,7 +9,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "jitlite"
 ROOMS = ("ir", "frontend", "passes", "interpreter", "native")
-BASE = {"source", "options"}
+BASE = {"source", "options", "torch_internals"}
 TOOLS = {"literals", "terminal", "equality", "sample"}
 ALLOWED = {
     **dict.fromkeys(BASE | TOOLS, {"source"}),

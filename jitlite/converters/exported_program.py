@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
-from torch.fx.traceback import preserve_node_meta
 from torch.utils._pytree import tree_map
 
+from jitlite import torch_internals
 from jitlite.converters import control_flow
 from jitlite.converters.fx_graph import to_fx
 from jitlite.converters.fx_modules import KEPT
@@ -131,7 +131,7 @@ def _runner(module: GraphModule) -> Callable[..., Any]:
     def forward(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        with preserve_node_meta():  # nodes then tell the lines of the script
+        with torch_internals.preserve_node_meta():  # nodes then tell the lines of the script
             return LocatedInterpreter(module).run(*bound.args)
 
     forward.__signature__ = signature  # type: ignore[attr-defined]

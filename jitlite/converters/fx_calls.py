@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.fx._symbolic_trace import is_fx_symbolic_tracing
 from torch.fx.node import has_side_effect
 
+from jitlite import torch_internals
 from jitlite.converters import control_flow, symbolic
 from jitlite.ir import containers, ops, scalars, tensors
 from jitlite.ir import types as T
@@ -283,7 +283,7 @@ _FOR_EXPORT: dict[Any, Any] = {
     scalars.implicit_float: symbolic.to_float,
     scalars.implicit_number: "item",
     scalars.range_length: symbolic.range_length,
-    math.sqrt: torch._sym_sqrt,  # type: ignore[attr-defined]
+    math.sqrt: symbolic.square_root,
     tensors.number_to_tensor: torch.scalar_tensor,
 }
 """What to call where an argument may be a number that is not known yet."""
@@ -329,7 +329,7 @@ def _refuse_tracing(what: str) -> None:
     Raises:
         NotSupportedError: where the module is traced again: FX runs a call without traced arguments once and for all.
     """
-    if is_fx_symbolic_tracing():
+    if torch_internals.is_fx_tracing():
         raise NotSupportedError(
             f"the graph makes {what} in each call, which torch.fx.symbolic_trace would make once",
             hint="work on the graph that is there (torch.fx.Transformer, Interpreter, passes); it need not be traced",

@@ -7,12 +7,14 @@ nodes instead, and need jitlite where they are loaded.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, NamedTuple
 
 import torch
 from torch import fx
-from torch.fx.graph import magic_methods
+
+from jitlite import torch_internals
 
 RENAMED = "module_behind_keyword"
 """How names of submodules begin that stand for others, whose own names FX cannot write."""
@@ -41,15 +43,17 @@ def _is_followed(node: fx.Node) -> bool:
     if node.op not in ("call_function", "call_method"):
         return True
     target: Any = node.target
-    is_method = node.op == "call_method" or target in _SYNTAX  # generated code writes them so
+    is_method = node.op == "call_method" or target in _syntax()  # generated code writes them so
     followed = [n for n in node.all_input_nodes if n.op != "get_attr"]  # attributes are what they are then
     if is_method and (not isinstance(node.args[0], fx.Node) or node.args[0].op == "get_attr"):
         return False
     return bool(followed) and target not in (operator.setitem, operator.delitem)
 
 
-_SYNTAX = frozenset(getattr(operator, name, None) for name in [*magic_methods, "getitem"])
-"""Functions that generated code writes as operators."""
+@functools.cache
+def _syntax() -> frozenset[Any]:
+    """Functions that generated code writes as operators."""
+    return frozenset(getattr(operator, name, None) for name in [*torch_internals.magic_methods, "getitem"])
 
 
 def described(graph: fx.Graph) -> list[tuple[Any, ...]]:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Interpreter
+from torch.fx import GraphModule, Interpreter, Node
 from torch.fx.immutable_collections import immutable_dict, immutable_list
-from torch.fx.node import Node
 
+from jitlite import torch_internals
 from jitlite.source import NotSupportedError
 
 _Module = Callable[..., Any]
@@ -40,7 +40,7 @@ class Refused(NotSupportedError):
 
 def is_exporting() -> bool:
     """Is torch.export recording a program?"""
-    return torch.compiler.is_exporting()
+    return bool(torch_internals.is_exporting())
 
 
 def is_open(value: object) -> bool:
@@ -313,10 +313,15 @@ def _as_tensor(condition: Any) -> torch.Tensor:
 # -- what else depends on values
 
 
+def square_root(value: Any) -> Any:
+    """`math.sqrt` of a number that may not be known yet."""
+    return torch_internals.sym_sqrt(value)
+
+
 def check(condition: Any, message: str) -> None:
     """An assertion, as part of the program."""
     if isinstance(condition, torch.Tensor):
-        torch._assert_async(_predicate(condition), message)
+        torch_internals.assert_async(_predicate(condition), message)
     else:
         _torch._check(_predicate(condition), lambda: message)
 

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.frontend import tree as t
 from jitlite.frontend.python_ast import parse_expression
 from jitlite.ir.awaits import Await
@@ -134,7 +135,7 @@ _CONSTRUCTORS: dict[object, str] = {
     typing.Final: "Final",
     torch.futures.Future: "Future",
     torch._C.Future: "Future",
-    torch._awaits._Await: "Await",
+    torch_internals.await_class: "Await",
     Await: "Await",
 }
 _CONSTRUCTOR_NAMES = {

@@ -21,6 +21,7 @@ import torch.backends.cudnn
 import torch.nn.functional
 from torch.nn.modules.utils import _list_with_default, _pair, _quadruple, _single, _triple
 
+from jitlite import torch_internals
 from jitlite.frontend.trace_state import get_tracing_state
 from jitlite.ir.overloads import can_call
 
@@ -110,11 +111,11 @@ def _by_hand() -> Iterator[tuple[Any, str]]:
     yield torch.backends.cudnn.is_acceptable, "aten::cudnn_is_acceptable"
     yield torch.autograd.grad, "aten::grad"
     yield torch.autograd.backward, "aten::backward"
-    yield torch._C._infer_size, "aten::_infer_size"
+    yield torch_internals.infer_size, "aten::_infer_size"
     yield torch.nn.functional.assert_int_or_pair, "aten::_assert_int_or_pair"
     yield torch._C._get_tracing_state, "aten::_get_tracing_state"
     yield get_tracing_state, "aten::_get_tracing_state"
-    yield torch._C._get_cpu_capability, "aten::_get_cpu_capability"
+    yield torch_internals.cpu_capability, "aten::_get_cpu_capability"
     yield warnings.warn, "aten::warn"
     for module, name in _WITHOUT_GRAD:
         yield getattr(module, name), f"aten::{name}"

@@ -19,6 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jitlite import torch_internals
 from jitlite.frontend.functional_values import FunctionalValues
 from jitlite.frontend.kept_operators import composite
 from jitlite.frontend.trace_aliases import Aliases, Origin, storage_of
@@ -42,7 +43,6 @@ _COPYING = frozenset({_aten.clone.default, _aten._to_copy.default, _aten._unsafe
 """Operators that give copies of what may not have to be copied if it has other strides."""
 _WRITES_STATISTICS = frozenset({"aten::cudnn_batch_norm", "aten::miopen_batch_norm"})
 """Operators that write running statistics, in training, and do not say so."""
-_BELOW = torch._C._dispatch_key_parse("ADInplaceOrView")
 _DATA_ERRORS = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
                 "UnsupportedOperatorException")  # fmt: skip
 """What fake tensors raise where they would need contents."""
@@ -143,7 +143,7 @@ class DispatchTracer:
             self._depends_on_data |= _depends_on_data(op, args)
             self._inside += _as_recorded(op, _in_schema_order(op, args, kwargs))[1]
             return op(*args, **kwargs)
-        if op is _aten.detach.default and not torch._C._dispatch_tls_is_dispatch_key_excluded(_BELOW):
+        if op is _aten.detach.default and not _is_below_autograd():
             copy = op(*args)
             self.values.same(args[0], copy)
             return copy
@@ -428,13 +428,17 @@ class _Paused:
 
 def _is_printing() -> bool:
     """Is it for the text of a tensor that Python asks?"""
+    printer = torch_internals.printer_of_tensors.__file__
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename != _PRINTER:
+    while frame is not None and frame.f_code.co_filename != printer:
         frame = frame.f_back
     return frame is not None
 
 
-_PRINTER = torch._tensor_str.__file__
+def _is_below_autograd() -> bool:
+    """Are autograd's kernels behind us, as within the kernel of an operator that the user called?"""
+    key = torch_internals.dispatch_key("ADInplaceOrView")
+    return bool(torch_internals.is_key_excluded(key))
 
 
 def _is_fake(tensor: torch.Tensor) -> bool:

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
+from jitlite import torch_internals
 from jitlite.frontend.fx_converter import Converter
 from jitlite.frontend.fx_numbers import without_symbols
 from jitlite.ir import ops
@@ -128,7 +128,9 @@ def _decompose(c: Converter, node: torch.fx.Node) -> bool:
     tensors = [e for e in examples if isinstance(e, torch.Tensor)]
     if found is None or node.kwargs or not tensors or any(e is None for e in examples):
         return False
-    traced = make_fx(found, tracing_mode="fake" if not hasattr(tensors[0], "fake_mode") else "real")(*examples)
+    traced = torch_internals.make_fx(found, tracing_mode="fake" if not hasattr(tensors[0], "fake_mode") else "real")(
+        *examples
+    )
     values = [c.value(a) for a in node.args]
     parts = c.inline(traced, values)
     c.made.note(overload, "decomposition")

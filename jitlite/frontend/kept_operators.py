@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from jitlite import torch_internals
+
 _KEY = "TESTING_ONLY_GenericMode"
 _lock = threading.Lock()
 _libraries: dict[str, Any] = {}
@@ -74,7 +76,7 @@ def catching(ops: Sequence[Any], listener: Callable[..., Any]) -> Iterator[None]
     _register(ops)
     before, _current.listener = _current.listener, listener
     try:
-        with torch._C._IncludeDispatchKeyGuard(torch._C._dispatch_key_parse(_KEY)):
+        with torch_internals.include_key(torch_internals.dispatch_key(_KEY)):
             yield
     finally:
         _current.listener = before
@@ -96,7 +98,7 @@ def _register(ops: Sequence[Any]) -> None:
 
 
 def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
-    key_set = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(_KEY))
-    with torch._C._ExcludeDispatchKeyGuard(key_set):
+    key_set = torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY))
+    with torch_internals.exclude_key(key_set):
         listener = _current.listener
         return op(*args, **kwargs) if listener is None else listener(op, args, kwargs)

@@ -13,17 +13,14 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._guards import Source
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from torch.utils._sympy import functions as F
 
+from jitlite import torch_internals
 from jitlite.frontend.trace_backend import TensorArgument, TraceBackend, Traced
 from jitlite.source import CompileError
 
 
 @dataclass(frozen=True)
-class _Place(Source):
+class _Place(torch_internals.Source):  # type: ignore[misc]
     """Where a tensor is among the arguments, as torch wants to know it."""
 
     place: str
@@ -52,17 +49,23 @@ class SymbolicSizes:
     def __init__(self, backend: TraceBackend, dynamic: Dynamic) -> None:
         self._backend = backend
         self._dynamic = dynamic
-        self._environment = ShapeEnv(duck_shape=False, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self._environment = torch_internals.ShapeEnv(
+            duck_shape=False, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False
+        )
         self._values: dict[Any, Any] = {}
         self._bound: set[Any] = set()
-        self.mode = FakeTensorMode(shape_env=self._environment, allow_non_fake_inputs=True)
+        self.mode = torch_internals.FakeTensorMode(shape_env=self._environment, allow_non_fake_inputs=True)
 
     def fake(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """A fake tensor with symbols for its sizes."""
         chosen = range(tensor.dim()) if self._dynamic is True else self._dims(name, tensor)
-        kinds = [DimDynamic.DYNAMIC if d in chosen else DimDynamic.STATIC for d in range(tensor.dim())]
-        context: Any = StatelessSymbolicContext(dynamic_sizes=kinds)
-        return self.mode.from_tensor(tensor, source=_Place(name), symbolic_context=context)
+        kinds = [
+            torch_internals.DimDynamic.DYNAMIC if d in chosen else torch_internals.DimDynamic.STATIC
+            for d in range(tensor.dim())
+        ]
+        context: Any = torch_internals.StatelessSymbolicContext(dynamic_sizes=kinds)
+        made: torch.Tensor = self.mode.from_tensor(tensor, source=_Place(name), symbolic_context=context)
+        return made
 
     def _dims(self, name: str, tensor: torch.Tensor) -> Collection[int]:
         given = self._dynamic if isinstance(self._dynamic, Mapping) else {}
@@ -108,9 +111,9 @@ class SymbolicSizes:
             return self._value(replaced)
         if isinstance(expression, sympy.Pow):
             return self._power(expression)
-        if isinstance(expression, F.ModularIndexing):
+        if isinstance(expression, _functions.ModularIndexing):
             base, divisor, modulus = expression.args
-            return self._value(F.PythonMod(F.FloorDiv(base, divisor), modulus))
+            return self._value(_functions.PythonMod(_functions.FloorDiv(base, divisor), modulus))
         name = next((n for kind, n in _OPERATORS.items() if isinstance(expression, kind)), None)
         if name is None:
             raise CompileError(
@@ -167,13 +170,18 @@ def _expression(size: Any) -> Any:
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
+_functions: Any = torch_internals.sympy_functions
+_TORCHS = {
+    "FloorDiv": "aten::floordiv", "Mod": "aten::remainder", "PythonMod": "aten::remainder", "IntTrueDiv": "aten::div",
+    "FloatTrueDiv": "aten::div", "ToFloat": "aten::Float", "TruncToInt": "aten::Int", "Max": "prim::max",
+    "Min": "prim::min", "PowByNatural": "aten::pow", "FloatPow": "aten::pow", "CeilToInt": "aten::ceil",
+    "FloorToInt": "aten::floor",
+}  # fmt: skip
+"""torch's own kinds of expression by name; a version of torch need not have all of them."""
 _OPERATORS: dict[Any, str] = {
-    sympy.Add: "aten::add", sympy.Mul: "aten::mul", F.FloorDiv: "aten::floordiv", F.Mod: "aten::remainder",
-    F.PythonMod: "aten::remainder", F.IntTrueDiv: "aten::div", F.FloatTrueDiv: "aten::div", F.ToFloat: "aten::Float",
-    F.TruncToInt: "aten::Int", F.Max: "prim::max", F.Min: "prim::min", sympy.Eq: "aten::eq", sympy.Ne: "aten::ne",
-    sympy.Lt: "aten::lt", sympy.Le: "aten::le", sympy.Gt: "aten::gt", sympy.Ge: "aten::ge", sympy.And: "aten::__and__",
-    sympy.Or: "aten::__or__", sympy.Not: "aten::__not__", F.PowByNatural: "aten::pow",
-    F.FloatPow: "aten::pow", F.CeilToInt: "aten::ceil",
-    F.FloorToInt: "aten::floor",
+    sympy.Add: "aten::add", sympy.Mul: "aten::mul", sympy.Eq: "aten::eq", sympy.Ne: "aten::ne", sympy.Lt: "aten::lt",
+    sympy.Le: "aten::le", sympy.Gt: "aten::gt", sympy.Ge: "aten::ge", sympy.And: "aten::__and__",
+    sympy.Or: "aten::__or__", sympy.Not: "aten::__not__",
+    **{getattr(_functions, name): operator for name, operator in _TORCHS.items() if hasattr(_functions, name)},
 }  # fmt: skip
 """Expressions and the operators that compute them."""

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.frontend.trace_backend import Location, Mutation, Traced
 from jitlite.source import CompileError
 
@@ -32,11 +33,7 @@ _EXCHANGES = frozenset({"aten::set_", "aten::resize_", "aten::t_", "aten::transp
 
 def storage_of(tensor: torch.Tensor) -> int | None:
     """The identity of a tensor's memory; None for tensors that have none of their own."""
-    if (
-        tensor.layout is not torch.strided
-        or tensor.is_nested
-        or torch._C._functorch.is_functorch_wrapped_tensor(tensor)
-    ):
+    if tensor.layout is not torch.strided or tensor.is_nested or torch_internals.is_functorch_tensor(tensor):
         return None
     try:
         return int(tensor.untyped_storage()._cdata)

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.frontend.trace_state import Listener, current, get_tracing_state, is_tracing
 from jitlite.frontend.trace_warnings import current_place
 from jitlite.frontend.traced_indexing import get_item, set_item
@@ -52,8 +53,8 @@ def recording(tracer: Listener) -> Iterator[None]:
     _enter(tracer)
     try:
         current.tracer = tracer
-        key = torch._C._dispatch_key_parse(_KEY)
-        with torch._C._IncludeDispatchKeyGuard(key) if tracer.sees_calls else nullcontext():
+        key = torch_internals.dispatch_key(_KEY)
+        with torch_internals.include_key(key) if tracer.sees_calls else nullcontext():
             yield
     finally:
         current.tracer = before
@@ -79,8 +80,8 @@ def _leave(tracer: Listener) -> None:
 
 
 def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
-    key_set = torch._C.DispatchKeySet(torch._C._dispatch_key_parse(_KEY))
-    with torch._C._ExcludeDispatchKeyGuard(key_set):
+    key_set = torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY))
+    with torch_internals.exclude_key(key_set):
         tracer = current_tracer()
         return overload(*args, **kwargs) if tracer is None else tracer.called(overload, args, kwargs)
 
@@ -91,6 +92,7 @@ def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
 def _exchange() -> None:
     for name, made in _MEMBERS.items():
         _set(torch.Tensor, name, made)
+    _ = torch_internals.function_apply  # torch's own, before ours takes its place
     _set(torch.autograd.Function, "apply", classmethod(_apply))
     _set(torch.nn.Module, "_slow_forward", _module_forward)
     _set(torch._C, "_get_tracing_state", get_tracing_state)
@@ -223,13 +225,9 @@ def _asking(name: str, what: str) -> Callable[..., Any]:
     return member
 
 
-_torchs_apply: Any = vars(torch.autograd.Function)["apply"]
-"""A class method, written in Python or in C: asked by `__get__`, which both have."""
-
-
 def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     """`Function.apply`: its own way to differentiate is kept, as the call stays one of Python."""
-    tracer, apply = current_tracer(), _torchs_apply.__get__(None, cls)
+    tracer, apply = current_tracer(), torch_internals.function_apply.__get__(None, cls)
     if tracer is None or kwargs:
         return apply(*args, **kwargs)
     return tracer.call_python(cls.__name__, apply, args)

@@ -10,6 +10,7 @@ from types import CodeType, FrameType
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.frontend.trace_backend import Location
 from jitlite.source import Source, SourceRange
 
@@ -39,14 +40,14 @@ class Places:
 
     def current(self) -> Location:
         """The place of what is at work now; within autograd, of the operator that is being differentiated."""
-        node = torch._C._current_autograd_node()
+        node = torch_internals.autograd_node()
         if node is not None:
             found = self._of_forward.get(node._sequence_nr() if hasattr(node, "_sequence_nr") else -1)
             if found is not None:
                 return found
         location = self._of_stack()
         if node is None:
-            self._of_forward[torch.autograd._get_sequence_nr() - 1] = location
+            self._of_forward[torch_internals.autograd_sequence_number() - 1] = location
         return location
 
     def _of_stack(self) -> Location:

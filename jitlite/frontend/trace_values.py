@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.frontend.traced_numbers import node_of, plain
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name, type_of_constant
@@ -51,7 +52,7 @@ def place_of(tensor: torch.Tensor) -> tuple[Any, ...] | None:
     """What two tensor objects that are the same tensor have in common."""
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
         return None
-    if tensor.is_quantized or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if tensor.is_quantized or torch_internals.is_functorch_tensor(tensor):
         return None
     storage = tensor.untyped_storage()._cdata
     return storage, tensor.storage_offset(), tuple(_Base.size(tensor)), tensor.stride(), tensor.dtype

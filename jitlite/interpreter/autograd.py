@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from jitlite import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.gradient import Gradient
 from jitlite.ir.graph import Graph
@@ -138,7 +139,7 @@ def _is_real(value: Any) -> bool:
 def is_transformed() -> bool:
     """Is something at work that must see the operators themselves?"""
     return bool(
-        torch._C._functorch.peek_interpreter_stack() is not None
+        torch_internals.functorch_level() is not None
         or torch._C._is_any_autocast_enabled()
         or torch._C._len_torch_function_stack()
         or forward_ad._current_level >= 0

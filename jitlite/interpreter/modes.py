@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from jitlite import torch_internals
+
 _AUTOCAST_DEVICES = tuple(
     device
     for device in (
@@ -26,7 +28,7 @@ _AUTOCAST_DEVICES = tuple(
         "maia",
         "xla",
         "ipu",
-        torch._C._get_privateuse1_backend_name(),
+        torch_internals.privateuse_backend(),
     )
     if torch.amp.is_autocast_available(device)
 )
@@ -80,7 +82,7 @@ def is_watched() -> bool:
     return bool(
         torch._C._len_torch_function_stack()
         or torch._C._len_torch_dispatch_stack()
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
-        or torch._C._autograd._profiler_enabled()
+        or torch_internals.functorch_level() is not None
+        or torch_internals.saved_tensor_hooks(False) is not None
+        or torch_internals.is_profiler_on()
     )

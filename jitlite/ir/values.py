@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import enum_type, qualified_name, type_of_constant
@@ -169,7 +170,7 @@ _CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
     (T.ClassType, _class_check),
     (T.InterfaceType, _interface_check),
     (T.FutureType, lambda t: _instance_of(torch._C.Future)),
-    (T.AwaitType, lambda t: _instance_of(Await, torch._C._Await)),
+    (T.AwaitType, lambda t: _instance_of(Await, torch_internals.await_base)),
 )
 
 
@@ -214,7 +215,7 @@ def _type_of_object(value: object) -> Type:
             return t
     if isinstance(value, torch._C.Future):
         return T.FutureType.of(T.ANY)
-    if isinstance(value, Await | torch._C._Await):
+    if isinstance(value, Await | torch_internals.await_base):
         return T.AwaitType.of(T.ANY)
     if type(value).__module__ in ("builtins", "numpy") or (callable(value) and not isinstance(value, torch.nn.Module)):
         return T.PY_OBJECT

@@ -17,12 +17,9 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
-from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jitlite import torch_internals
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
@@ -71,7 +68,7 @@ def record(
     """
     sizes = _Sizes()
     graph = Graph()
-    fake_mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    fake_mode = torch_internals.FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
     recorder = _Recorder(graph, sizes, table, wanted)
     formals = overload._schema.arguments
     made = [recorder.stand_in(a, fake_mode, f.name) for a, f in zip(args, formals, strict=True)]
@@ -79,7 +76,7 @@ def record(
     by_name = {f.name: a for a, f in zip(made, formals, strict=True) if f.kwarg_only}
     sizes.is_computing = False
     try:
-        with torch.no_grad(), _without_mkldnn(), enable_python_dispatcher(), fake_mode, recorder:
+        with torch.no_grad(), _without_mkldnn(), torch_internals.python_dispatcher(), fake_mode, recorder:
             result = overload(*positional, **by_name)
     except Undecomposable:
         raise
@@ -101,7 +98,7 @@ def _without_mkldnn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-class _Sizes(ShapeEnv):
+class _Sizes(torch_internals.ShapeEnv):  # type: ignore[misc]
     """Writes down what is asked about sizes, except by operators that compute the size of their result."""
 
     def __init__(self) -> None:
@@ -152,15 +149,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         assert argument.sizes is not None
         shape = [n for n in argument.sizes if n is not None]
         meta = torch.empty(shape, dtype=argument.dtype, device="meta")
-        dynamic = [DimDynamic.STATIC if n == 1 else DimDynamic.DYNAMIC for n in shape]
-        context: Any = StatelessSymbolicContext(dynamic_sizes=dynamic)
+        dynamic = [torch_internals.DimDynamic.STATIC if n == 1 else torch_internals.DimDynamic.DYNAMIC for n in shape]
+        context: Any = torch_internals.StatelessSymbolicContext(dynamic_sizes=dynamic)
         number = len(self._graph.inputs)
-        source = torch._dynamo.source.ConstantSource(f"t{number}")
+        source = torch_internals.ConstantSource(f"t{number}")
         with fake_mode:
             made = fake_mode.from_tensor(meta, symbolic_context=context, source=source)
             device = argument.device or torch.device("cpu")
             if device.type != "meta":
-                made = torch._subclasses.FakeTensor(fake_mode, made.to("meta"), device)
+                made = torch_internals.FakeTensor(fake_mode, made.to("meta"), device)
         value = self._graph.add_input(argument)
         self._bind(made, value)
         self._given.add(id(made))
@@ -172,8 +169,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _number_input(self, number: Number, name: str) -> Any:
         value = self._graph.add_input(T.INT)
-        source = torch._dynamo.source.ConstantSource(f"n{len(self._symbols)}")
-        symbol: Any = self._sizes.create_symbol(number.example, source, dynamic_dim=DimDynamic.DYNAMIC)
+        source = torch_internals.ConstantSource(f"n{len(self._symbols)}")
+        symbol: Any = self._sizes.create_symbol(number.example, source, dynamic_dim=torch_internals.DimDynamic.DYNAMIC)
         self._symbols[symbol] = value, None
         self._sizes.names[symbol] = sympy.Symbol(name)
         return self._sizes.create_symintnode(symbol, hint=number.example, source=source)
@@ -309,7 +306,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 t = T.OptionalType.of(T.TENSOR)
             return self._graph.insert("prim::ListConstruct", parts, [T.ListType.of(t)]).output
         if wanted is T.TENSOR and isinstance(argument, bool | int | float | complex):
-            with no_dispatch():
+            with torch_internals.no_dispatch():
                 number = torch.tensor(argument)
             return self._graph.insert_constant(number)  # without dimensions, it does not promote others
         if isinstance(argument, list | tuple) and not argument:
@@ -321,9 +318,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if found is not None:
             return found
         constant = getattr(tensor, "constant", tensor)
-        if constant is None or isinstance(constant, torch._subclasses.FakeTensor):
+        if constant is None or isinstance(constant, torch_internals.FakeTensor):
             raise Undecomposable("a tensor in it comes from nowhere")
-        with no_dispatch():
+        with torch_internals.no_dispatch():
             constant = constant.detach().clone()
         value = self._graph.insert_constant(constant)
         self._bind(tensor, value)

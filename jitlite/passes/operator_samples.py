@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.ops import Effect, Op, int_coded
 from jitlite.ir.types import Type
@@ -86,7 +87,7 @@ def results_of(op: Op, facts: Sequence[Fact], grad: bool, wants_sizes: bool) -> 
         grad: run with grad mode on, and read off whether results require grad.
         wants_sizes: read off ranks too, and sizes, if those of the arguments are all known.
     """
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack() is not None:
+    if torch._C._len_torch_dispatch_stack() or torch_internals.functorch_level() is not None:
         return (NOTHING,) * len(op.schema.returns)  # somebody would see the run
     key = (op, grad, wants_sizes, torch.get_default_dtype(), *map(_key, facts))
     found = _remembered.get(key)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from jitlite import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.ops import Op
@@ -64,8 +65,8 @@ def _is_tensor(t: T.Type) -> bool:
 @functools.cache
 def table() -> dict[Any, Callable[..., Any]]:
     """What operators are made of, by the dispatcher's operator: as core ATen has it, else as torch knows at all."""
-    core: Any = torch._decomp.core_aten_decompositions()
-    return {**torch._decomp.decomposition_table, **{overload: core[overload] for overload in core}}
+    core: Any = torch_internals.core_aten_decompositions()
+    return {**torch_internals.decomposition_table, **{overload: core[overload] for overload in core}}
 
 
 RULES: dict[str, str] = {
