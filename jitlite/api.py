@@ -17,7 +17,9 @@ import torch
 from torch import _jit_internal
 
 from jitlite import compiler
+from jitlite.archive.torch_scripts import from_torch_script
 from jitlite.frontend.example_types import parameter_types, types_seen_in
+from jitlite.frontend.torch_scripts import is_torch_script_function, is_torch_script_module, source_of_script
 from jitlite.module_handle import unwrapped
 from jitlite.script_containers import ScriptDict, ScriptList
 from jitlite.script_function import ScriptFunction, compile_function
@@ -56,6 +58,11 @@ def script(
         names = _rcb or compiler.CallerNames(_frames_up + 1)
         with parameter_types(types_seen_in(_example_calls(obj, example_inputs))):
             return script(obj, _rcb=names)
+    if is_torch_script_module(obj):
+        return from_torch_script(obj)
+    if is_torch_script_function(obj):
+        source = source_of_script(obj)
+        return from_torch_script(obj) if source is None else script(source, _rcb=_rcb)
     obj = prepared(obj)
     names = _rcb or compiler.CallerNames(_frames_up + 1)
     if isinstance(obj, torch.nn.Module):

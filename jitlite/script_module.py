@@ -481,6 +481,7 @@ def prepared(obj: Any) -> Any:
 
 def script_recursively(module: torch.nn.Module, program: Program, made: dict[int, ScriptModule]) -> ScriptModule:
     """The script module of a module and its submodules; `made` are those that exist already, by identity."""
+    module = program.module_types.own(module)
     if isinstance(module, ScriptModule):
         return module
     if id(module) in made:

@@ -8,6 +8,7 @@ import torch
 
 from jitlite.frontend import tree
 from jitlite.frontend.conditions import emit_hasattr, emit_isinstance
+from jitlite.frontend.containers import is_module_type
 from jitlite.frontend.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.facts import is_changeable
@@ -21,6 +22,7 @@ from jitlite.frontend.values import (
     SimpleValue,
     SliceValue,
     SpecialForm,
+    SugaredTuple,
     SugaredValue,
     ZipValue,
     enumerate_value,
@@ -225,6 +227,9 @@ def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
         if isinstance(hint, T.ListType) and plain.node.kind == "prim::EmptyListLiteral":
             plain = em.convert(hint, plain, call.range)
         return em.op("aten::list", [plain], range=call.range)
+    parts = source.parts if isinstance(source, SugaredTuple) else ()
+    if any(isinstance(p, SimpleValue) and is_module_type(p.value.type) for p in parts):
+        return source  # submodules, which are of several types
     # `list(x)` is `[element for element in x]`
     element, iterable = _temporaries(em, call, source, ["element"])
     comprehension = tree.ListComp(element[0], element[0], iterable, range=call.range)

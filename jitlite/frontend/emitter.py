@@ -94,6 +94,8 @@ class Emitter(Builder):
         """The innermost loop: `none`, `loop`, `unrolled`; `finally` in a finally that a jump would leave."""
         self.on_break: Callable[[], None] | None = None
         """What a break of the innermost loop does first."""
+        self.on_yield: Callable[[tree.Expr], None] | None = None
+        """What a `yield` does, where the `__iter__` of an object is being emitted for a loop; see `generators`."""
         self.leave_try: Callable[[str], None] | None = None
         """How to get to the innermost `finally` from where a `break` or `continue` leaves it; None if none does."""
         self.handled: list[Value] = []

@@ -10,11 +10,12 @@ from jitlite.frontend.assignment import assign_targets
 from jitlite.frontend.builder import MAX_INT
 from jitlite.frontend.conditions import to_bool
 from jitlite.frontend.emitter import Emitter
+from jitlite.frontend.generators import GeneratorValue
 from jitlite.frontend.refinement import emit_repeated
 from jitlite.frontend.values import SimpleValue, SugaredValue, ZipValue, measured_lists
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
-from jitlite.source import CompileError, SourceRange
+from jitlite.source import CompileError, NotSupportedError, SourceRange
 
 Targets = Sequence[tree.Expr]
 
@@ -45,6 +46,12 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
     source = em.emit_sugared(iterable)
     with em.at(iterable.range):
         source = source.iterate(em, iterable.range)
+        if isinstance(source, GeneratorValue):
+            returned = source.returned(em)
+            if returned is None:
+                _emit_over_generator(em, range, source, targets, body)
+                return
+            source = returned
     if source.static_length is None:
         emit_loop(em, range, body, source, targets)
         return
@@ -53,6 +60,22 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
         _emit_rounds(em, range, body, source, targets, limit)
     else:
         _emit_unrolled(em, range, body, source, targets)
+
+
+def _emit_over_generator(
+    em: Emitter, range: SourceRange, source: GeneratorValue, targets: Targets, body: Body
+) -> None:
+    if body.jumps:
+        raise NotSupportedError(
+            "break and continue are not supported in a loop over an object whose class defines __iter__", range,
+            hint="put the rest of the loop's body under an if",
+        )  # fmt: skip
+
+    def on_element(element: SugaredValue, at: SourceRange) -> None:
+        assign_targets(em, targets, [element], at)
+        body.emit()
+
+    source.each(em, on_element)
 
 
 def emit_loop(

@@ -39,6 +39,7 @@ from jitlite.frontend.resolve import (
     meaning_of,
     plain_constant,
 )
+from jitlite.frontend.torch_scripts import converted, is_torch_script_function, is_torch_script_module
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType, InterfaceType, Type
@@ -56,6 +57,7 @@ class ModuleTypes:
         self.program = program
         self._types: dict[Any, list[tuple[Any, ClassType]]] = {}
         self._by_module: dict[int, tuple[torch.nn.Module, ClassType]] = {}
+        self._converted: dict[int, tuple[torch.nn.Module, torch.nn.Module]] = {}
 
     def type_of(self, module: torch.nn.Module) -> ClassType:
         """The type of a module, made now if no module like it has one.
@@ -63,12 +65,26 @@ class ModuleTypes:
         Raises:
             CompileError: where the module cannot be described.
         """
+        module = self.own(module)
         own = class_type_of(module)
         if own is not None:
             return own
         known = self._by_module.get(id(module))
         if known is None:
             known = self._by_module[id(module)] = module, self._infer(module)
+        return known[1]
+
+    def own(self, module: torch.nn.Module) -> torch.nn.Module:
+        """The module itself; for one that torch.jit has compiled, what it is converted to.
+
+        Raises:
+            NotSupportedError: where it cannot be converted.
+        """
+        if not is_torch_script_module(module):
+            return module
+        known = self._converted.get(id(module))
+        if known is None:
+            known = self._converted[id(module)] = module, converted(module)
         return known[1]
 
     def _infer(self, module: torch.nn.Module) -> ClassType:
@@ -266,7 +282,7 @@ class _Inspection:
         if name in known or is_attribute_object(value):
             self.type.attributes[name] = annotated_type(known.get(name) or value.type, self.resolver)
             return
-        if inspect.isfunction(value) or _is_operator(value):
+        if inspect.isfunction(value) or is_torch_script_function(value) or _is_operator(value):
             self.definition.functions[name] = value
             return
         annotated = name in self.annotations

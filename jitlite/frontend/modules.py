@@ -13,6 +13,7 @@ import torch
 
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.callables import FunctionValue, OverloadedFunction
+from jitlite.frontend.chosen_parts import ChosenPart
 from jitlite.frontend.classes import OnObject
 from jitlite.frontend.containers import SugaredDict, is_module_type, module_items, module_views
 from jitlite.frontend.definition import Program
@@ -45,6 +46,9 @@ _MODULE_VIEWS = frozenset({"named_modules", "modules", "children", "named_childr
                            "named_parameters", "parameters"})  # fmt: skip
 
 
+_DICT_VIEWS = ("items", "keys", "values")
+
+
 class ModuleDefinition(ObjectDefinition):
     """A kind of module: everything of one that scripts see.
 
@@ -73,6 +77,8 @@ class ModuleDefinition(ObjectDefinition):
             return ConstantSugar(self.type.constants[name])
         if self._is_view(name):
             return ModuleView(self, value, name)
+        if name == "_modules" and name not in self.type.attributes:
+            return SubmodulesByName(self, value)
         if name in self.overloads:
             return self.overloaded(value, name)
         found = super().find_attr(b, range, value, name)
@@ -86,9 +92,7 @@ class ModuleDefinition(ObjectDefinition):
     def _is_view(self, name: str) -> bool:
         if name in self.type.attributes:
             return False
-        if self.container == "dict" and name in ("items", "keys", "values"):
-            return True
-        if self.container == "parameter dict" and name in ("items", "keys", "values"):
+        if str(self.container).endswith("dict") and name in _DICT_VIEWS and not self._overrides(name):
             return True
         return name in _MODULE_VIEWS and getattr(type(self.module), name) is getattr(torch.nn.Module, name)
 
@@ -176,8 +180,7 @@ class ModuleDefinition(ObjectDefinition):
     def iterate(self, b: Builder, range: SourceRange, value: Value) -> SugaredValue:
         if self.container is None or self._overrides("__iter__"):
             return super().iterate(b, range, value)
-        items = self.items(b, range, value)
-        return items.keys if self.container.endswith("dict") else items.values
+        return self.container_method(b, range, value, "__iter__", [])
 
     def as_tuple(self, b: Builder, range: SourceRange, value: Value) -> list[SugaredValue]:
         return self.iterate(b, range, value).as_tuple(b, range)
@@ -191,10 +194,16 @@ class ModuleDefinition(ObjectDefinition):
     def element(self, b: Builder, range: SourceRange, value: Value, index: Value) -> SugaredValue:
         if self.container is None or self._overrides("__getitem__"):
             return super().element(b, range, value, index)
+        return self.own_element(b, range, value, index)
+
+    def own_element(self, b: Builder, range: SourceRange, value: Value, index: Value) -> SugaredValue:
+        """The part of a container."""
         items = self.items(b, range, value)
         common = {p.value.type for p in items.values.parts if isinstance(p, SimpleValue)}
         if not is_constant(index) and len(common) == 1:
             return self.indexed(b, range, value, index, common.pop())
+        if not is_constant(index) and items.names and index.type in (T.STRING, T.INT):
+            return ChosenPart(index, items.names, items.values.parts)
         return items.element(b, range, index)
 
     def indexed(self, b: Builder, range: SourceRange, value: Value, index: Value, wanted: Type) -> SugaredValue:
@@ -222,12 +231,29 @@ class ModuleDefinition(ObjectDefinition):
         return SequentialSlice(parts) if of_sequential else SugaredTuple(parts)
 
     def magic(self, b: Builder, range: SourceRange, value: Value, name: str, args: Args = ()) -> SugaredValue | None:
-        if self.container is not None and not self._overrides(name):
-            if name == "__len__":
-                return SimpleValue(b.constant(len(self.items(b, range, value).names), range))
-            if name == "__contains__":
-                return self.items(b, range, value).contains(b, range, args[0].in_graph(b.graph))
+        if self.container is not None and name in ("__len__", "__contains__") and not self._overrides(name):
+            return self.container_method(b, range, value, name, args)
         return super().magic(b, range, value, name, args)
+
+    def special_of_base(self, value: Value, start: type, name: str) -> SugaredValue | None:
+        if self.container is None or name not in ("__iter__", "__len__", "__getitem__", "__contains__", *_DICT_VIEWS):
+            return None
+        order = type(self.module).__mro__
+        owner = next((cls for cls in order[order.index(start) + 1 :] if name in vars(cls)), None)
+        return ContainerMethod(self, value, name) if owner in _LIBRARY else None
+
+    def container_method(self, b: Builder, range: SourceRange, value: Value, name: str, args: Args) -> SugaredValue:
+        """What a method of the container itself gives, whatever the user's class makes of it."""
+        items = self.items(b, range, value)
+        if name == "__len__":
+            return SimpleValue(b.constant(len(items.names), range))
+        if name == "__contains__":
+            return items.contains(b, range, args[0].in_graph(b.graph))
+        if name == "__getitem__":
+            return self.own_element(b, range, value, args[0].in_graph(b.graph))
+        if name in _DICT_VIEWS:
+            return {"items": items.pairs, "keys": items.keys, "values": items.values}[name]
+        return items.keys if str(self.container).endswith("dict") else items.values
 
     def _overrides(self, name: str) -> bool:
         """Does the user's class define a special method that its container has otherwise?"""
@@ -335,7 +361,69 @@ class ModuleView(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if args or kwargs:
             raise CompileError(f"{self.kind} of a module takes no arguments in scripts", range)
-        if self.name in ("items", "keys", "values"):
-            found = self.definition.items(b, range, self.value)
-            return {"items": found.pairs, "keys": found.keys, "values": found.values}[self.name]
+        if self.name in _DICT_VIEWS:
+            return self.definition.container_method(b, range, self.value, self.name, [])
         return module_views(b, range, self.definition.type, self.value, self.name)
+
+
+class ContainerMethod(SugaredValue):
+    """`super().__iter__` and the like in a class that inherits from a container of modules."""
+
+    def __init__(self, definition: ModuleDefinition, value: Value, name: str) -> None:
+        self.definition = definition
+        self.value = value
+        self.name = name
+        self.kind = f"the method {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if kwargs or len(args) != int(self.name in ("__getitem__", "__contains__")):
+            raise CompileError(f"wrong number of arguments for {self.kind} of a container of modules", range)
+        return self.definition.container_method(b, range, self.value, self.name, args)
+
+
+class SubmodulesByName(SugaredValue):
+    """`module._modules`: the submodules by their names."""
+
+    kind = "the dict of submodules"
+
+    def __init__(self, definition: ModuleDefinition, value: Value) -> None:
+        self.definition = definition
+        self.value = value
+
+    def _items(self, b: Builder, range: SourceRange) -> SugaredDict:
+        return module_items(b, range, self.definition.type, self.value, "modules")
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        """The names: enough for `len(module._modules)` and `name in module._modules`."""
+        return b.make_list(T.STRING, [b.constant(name, range) for name in self._items(b, range).names])
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        if name not in _DICT_VIEWS:
+            raise CompileError(f"{self.kind} has the methods items, keys and values in scripts, and no '{name}'", range)
+        return SubmoduleView(self._items(b, range), name)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self._items(b, range).keys
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return self._items(b, range).length(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        items = self._items(b, range)
+        if not is_constant(index) and index.type is T.STRING and items.names:
+            return ChosenPart(index, items.names, items.values.parts)
+        return items.element(b, range, index)
+
+
+class SubmoduleView(SugaredValue):
+    """`module._modules.items`, waiting for its call."""
+
+    def __init__(self, items: SugaredDict, name: str) -> None:
+        self.items = items
+        self.name = name
+        self.kind = f"the method {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if args or kwargs:
+            raise CompileError(f"{self.kind} takes no arguments", range)
+        return {"items": self.items.pairs, "keys": self.items.keys, "values": self.items.values}[self.name]

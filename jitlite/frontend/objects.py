@@ -14,7 +14,9 @@ from typing import Any
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.callables import FunctionValue
 from jitlite.frontend.definition import Definition, Program
+from jitlite.frontend.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.python_ast import function_tree
+from jitlite.frontend.python_source import plain_function
 from jitlite.frontend.resolve import FunctionResolver
 from jitlite.frontend.tree import Decl
 from jitlite.frontend.values import Args, SimpleValue, SugaredValue
@@ -144,12 +146,22 @@ class ObjectDefinition:
 
     def iterate(self, b: Builder, range: SourceRange, value: Value) -> SugaredValue:
         """What a loop over `value` goes through."""
+        iterator = self.iterator()
+        if iterator is not None:
+            return GeneratorValue(iterator, value)
         if self.method("__len__") is None or self.method("__getitem__") is None:
             raise CompileError(
                 f"'{self.type.annotation}' object is not iterable", range,
-                hint="a class with __len__ and __getitem__(self, i: int) can be iterated",
+                hint="a class with __iter__, or with __len__ and __getitem__(self, i: int), can be iterated",
             )  # fmt: skip
         return IndexedObject(self, value)
+
+    def iterator(self) -> Definition | None:
+        """The class's own `__iter__`, None where it has none."""
+        function = self.python_method("__iter__") if self.type.python_class else None
+        if function is None or not is_iterator_method(function):
+            return None
+        return self._definition("__iter__", function, is_generator=True)
 
     def element(self, b: Builder, range: SourceRange, value: Value, index: Value) -> SugaredValue:
         """`value[index]`."""
@@ -216,10 +228,16 @@ class ObjectDefinition:
 
     def declare(self, name: str, function: Any, signature: Any = None) -> Function:
         """Make a Python function the method `name`."""
-        source = function_tree(function, is_method=True)
+        definition = self._definition(name, function, signature)
+        return self.add(name, definition, plain_function(function))
+
+    def _definition(
+        self, name: str, function: Any, signature: Any = None, is_generator: bool = False
+    ) -> Definition:
+        source = function_tree(function, is_method=True, is_generator=is_generator)
         declared = None if signature is None else function_tree(signature, is_method=True)
         owner = self.defining_class(source.function)
-        definition = Definition(
+        return Definition(
             name,
             source.definition,
             FunctionResolver(source.function, {**source.extra_names, **self.known_names(owner)}, self.name),
@@ -229,7 +247,6 @@ class ObjectDefinition:
             defining_class=owner,
             inferred=self._type_of_state(name, source.definition.decl),
         )
-        return self.add(name, definition, source.function)
 
     def _type_of_state(self, name: str, decl: Decl) -> dict[str, Type]:
         """What `__setstate__` takes, by the name of the parameter, where only the result of `__getstate__` tells."""
@@ -293,6 +310,10 @@ class ObjectDefinition:
             if function is not None:
                 return self.method_of(function, cls, name)
         raise CompileError(f"'super' object has no method '{name}'", range)
+
+    def special_of_base(self, value: Value, start: type, name: str) -> SugaredValue | None:
+        """The method behind `start` in the order of inheritance, where that is one that scripts know by themselves."""
+        return None
 
     def method_of(self, function: Any, owner: type, name: str) -> str:
         """The name under which the function that class `owner` has as `name` is a method here."""
@@ -358,6 +379,9 @@ class SuperValue(SugaredValue):
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         if name == "__init__" and self._nothing_to_initialize():
             return Nothing()
+        found = self.definition.special_of_base(self.owner, self.start, name)
+        if found is not None:
+            return found
         return self.definition.bound(self.owner, self.definition.super_method(self.start, name, range))
 
     def _nothing_to_initialize(self) -> bool:

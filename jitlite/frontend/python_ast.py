@@ -54,6 +54,8 @@ R = TypeVar("R")
 
 @statement_builder(ast.Expr)
 def _expression_statement(b: Builder, node: ast.Expr) -> t.Stmt:
+    if isinstance(node.value, ast.Yield) and b.is_generator and node.value.value is not None:
+        return t.Yield(b.expression(node.value.value), range=b.at.first(node, len("yield")))
     value = b.expression(node.value)
     return t.ExprStmt(value, range=value.range)
 
@@ -370,7 +372,8 @@ class FunctionSource:
 
 
 def function_tree(
-    fn: object, *, name: str | None = None, self_name: str | None = None, is_method: bool = False
+    fn: object, *, name: str | None = None, self_name: str | None = None, is_method: bool = False,
+    is_generator: bool = False,
 ) -> FunctionSource:
     """The tree of a Python function.
 
@@ -379,13 +382,14 @@ def function_tree(
         name: the name to give it, when not its own.
         self_name: for a method, the class that an unannotated `self` belongs to.
         is_method: a type comment may leave out the first parameter.
+        is_generator: statements may be `yield x`.
 
     Raises:
         CompileError: there is no source, or it is no definition.
         NotSupportedError: it uses Python that TorchScript does not have.
     """
     function = plain_function(fn)
-    key = name, self_name, is_method
+    key = name, self_name, is_method, is_generator
     known = _known_trees.setdefault(function, {})
     if known.get("code") is not function.__code__:
         known.clear()
@@ -398,6 +402,7 @@ def function_tree(
         if owner is not None:
             mangle_private_names(node, owner)
         builder = Builder(parsed.positions, parsed.comments)
+        builder.is_generator = is_generator
         tree = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
         known[key] = tree, source, builder.ignored
     tree, source, ignored = known[key]

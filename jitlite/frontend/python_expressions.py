@@ -96,6 +96,7 @@ class Builder:
         self.comments = list(comments)
         self.is_text = is_text
         self.fill_defaults = is_text
+        self.is_generator = False
         self.ignored: list[IgnoredBlock] = []
         self.function = ""
         self.place: SourceRange | None = None

@@ -25,6 +25,7 @@ from torch import _jit_internal
 
 from jitlite.frontend.builtin_names import builtin_op_name, cuda_op_name
 from jitlite.frontend.decorators import context_of_wrapper
+from jitlite.frontend.torch_scripts import converted_function, is_torch_script_function, source_of_script
 from jitlite.frontend.trace_state import is_tracing
 from jitlite.ir.constants import module_name, type_of_constant
 from jitlite.ir.unit import Function
@@ -417,15 +418,17 @@ def original_function(fn: Any) -> Any:
         seen.add(id(fn))
         if getattr(fn, "__script_if_tracing_wrapper", False):
             fn = fn.__original_fn
-        elif type(fn).__name__ == "ScriptFunction" and hasattr(fn, "_torchdynamo_inline"):
-            fn = fn._torchdynamo_inline
+        elif is_torch_script_function(fn) and source_of_script(fn) is not None:
+            fn = source_of_script(fn)
         elif hasattr(fn, "__wrapped__") and context_of_wrapper(fn) is None:
             fn = fn.__wrapped__
     return fn
 
 
 def _function(found: Any) -> Meaning | None:
-    is_plain = inspect.isfunction(found) or type(found).__name__ == "ScriptFunction" or hasattr(found, "__wrapped__")
+    if is_torch_script_function(found) and source_of_script(found) is None:
+        return Meaning(Kind.SCRIPT_FUNCTION, converted_function(found).__jitlite_function__)
+    is_plain = inspect.isfunction(found) or is_torch_script_function(found) or hasattr(found, "__wrapped__")
     if not is_plain and not inspect.ismethod(found):
         return None
     mark = function_mark(found)

@@ -547,6 +547,14 @@ class Lambda(Expr):
 
 
 @dataclass(frozen=True, repr=False)
+class Yield(Stmt):
+    """`yield value`."""
+
+    kind = "yield"
+    value: Expr
+
+
+@dataclass(frozen=True, repr=False)
 class ComprehensionFor(Tree):
     """`for target in iterable` behind the first one of a comprehension."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -325,7 +326,7 @@ def _to_list(t: T.ListType) -> Converter:
             return value if all(map(operator.is_, value, converted)) else converted
         if isinstance(value, torch.Tensor | str | bytes | Mapping):
             raise Mismatch
-        if isinstance(value, Sequence | Set) or hasattr(value, "__array__"):
+        if isinstance(value, Sequence | Set) or (hasattr(value, "__array__") and getattr(value, "ndim", 1)):
             return _convert_all(value, t.element, "element")
         raise Mismatch
 
@@ -367,7 +368,8 @@ def _to_tuple(t: T.TupleType) -> Converter:
 
 
 def _to_union(t: T.UnionType) -> Converter:
-    """A member the value already is of; for Optional also what the member would convert."""
+    """A member the value already is of, or the only one that converts it: containers, and numbers that lose nothing.
+    For Optional, all that the member converts."""
     is_member = checker(t)
     element = converter(T.without_none(t)) if isinstance(t, T.OptionalType) else None
 
@@ -378,9 +380,34 @@ def _to_union(t: T.UnionType) -> Converter:
             return element(value)
         if is_member(value):
             return value
+        found = _converted_to_member(value, t)
+        if found is not _missing:
+            return found
         raise Mismatch(f"Expected a member of {t.annotation} but instead found type {type_of_value(value).annotation}")
 
     return convert
+
+
+def _converted_to_member(value: Any, t: T.UnionType) -> Any:
+    """The value as a member of a union that it is not of yet; `_missing` where none or several would take it.
+
+    What is told apart by isinstance must be of the member's own class: an int becomes a float.
+    """
+    if isinstance(value, tuple) and checker(t)(list(plain_tuple(value))):
+        return list(plain_tuple(value))
+    found = []
+    for member in t.members:
+        if isinstance(member, T.ListType | T.TupleType | T.DictType):
+            with suppress(Mismatch):
+                found.append(converter(member)(value))
+        elif member in _NUMBER_CLASSES and not isinstance(value, bool | torch.Tensor | str | bytes):
+            with suppress(Mismatch, TypeError):
+                found.append(_NUMBER_CLASSES[member](converter(member)(value)))
+    narrowest = found[:1] if all(isinstance(v, int | float | complex) for v in found) else found
+    return narrowest[0] if len(narrowest) == 1 else _missing
+
+
+_NUMBER_CLASSES: dict[Type, type] = {T.INT: int, T.FLOAT: float, T.COMPLEX: complex}
 
 
 def _to_object(t: T.ClassType) -> Converter:

@@ -76,6 +76,9 @@ def enum_value_type(t: Type) -> Type:
 
 def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Conversion:
     bare = wanted.element if isinstance(wanted, T.OptionalType) else wanted
+    if isinstance(bare, T.UnionType) and not T.is_subtype(actual, bare):
+        lists = [m for m in bare.members if isinstance(m, T.ListType) and is_convertible_to_list(actual, m)]
+        bare = lists[0] if len(lists) == 1 else bare
     if isinstance(bare, T.ListType):
         if not is_convertible_to_list(actual, bare):
             return Conversion(actual, None)
