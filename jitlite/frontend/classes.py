@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from jitlite.frontend.annotations import register_class_types, type_from_python
+from jitlite.frontend.autograd_functions import ApplyValue, AutogradFunctionClass
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.callables import PythonCall
 from jitlite.frontend.dataclass_methods import dataclass_method
@@ -436,6 +437,8 @@ def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredV
     cls = meaning.object
     if function_mark(cls) is Mark.IGNORE:
         raise NotSupportedError(f"Cannot instantiate class '{cls.__name__}' in a script function: it is ignored", range)
+    if issubclass(cls, torch.autograd.Function):
+        return AutogradFunctionClass(cls)
     t = type_of_class(cls)
     if isinstance(t, ClassType):
         return ClassValue(t)
@@ -447,6 +450,7 @@ def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredV
 
 
 register_kind(Kind.CLASS, _class_value)
+register_kind(Kind.AUTOGRAD_APPLY, lambda scope, meaning, range: ApplyValue(meaning.object))
 
 
 def _annotations(cls: type) -> dict[str, object]:

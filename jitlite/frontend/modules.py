@@ -263,7 +263,7 @@ class ModuleDefinition(ObjectDefinition):
     # -- methods
     def python_method(self, name: str) -> Callable[..., Any] | None:
         member = vars(self.module).get(name)
-        if not inspect.ismethod(member):
+        if not inspect.ismethod(member) or type(member.__self__) is not type(self.module):
             member = inspect.getattr_static(self.type.python_class, name, None)
         if member is None or isinstance(member, staticmethod | classmethod | property):
             return None

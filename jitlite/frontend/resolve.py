@@ -135,6 +135,7 @@ class Kind(enum.Enum):
     LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
     CONTEXT = "a class of torch for `with`"
     MODULE = "a Python module"
+    AUTOGRAD_APPLY = "`apply` of an autograd function: `object` is the class"
     NAMED_TUPLE = "a NamedTuple class"
     ENUM = "an Enum class"
     EXCEPTION = "an exception class"
@@ -226,6 +227,7 @@ def meaning_of(found: object) -> Meaning:
         or _form(found)
         or _script_function(found)
         or _module(found)
+        or _autograd_apply(found)
         or _operator(found)
         or _class(found)
         or _function(found)
@@ -327,6 +329,14 @@ def _script_function(found: object) -> Meaning | None:
 
 def _module(found: object) -> Meaning | None:
     return Meaning(Kind.MODULE, found, found.__name__) if isinstance(found, types.ModuleType) else None
+
+
+def _autograd_apply(found: object) -> Meaning | None:
+    owner = getattr(found, "__self__", None)
+    is_apply = getattr(found, "__name__", None) == "apply" and inspect.isclass(owner)
+    if is_apply and issubclass(owner, torch.autograd.Function):  # type: ignore[arg-type]
+        return Meaning(Kind.AUTOGRAD_APPLY, owner, "apply")
+    return None
 
 
 def _operator(found: object) -> Meaning | None:
