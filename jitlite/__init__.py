@@ -12,59 +12,62 @@ f(torch.ones(2), 3)
 print(f.graph)
 """
 
-from jitlite import ir, passes
-from jitlite.api import (
-    Attribute,
-    CompilationUnit,
-    Final,
-    Future,
-    _drop,
-    _IgnoreContextManager,
-    _overload,
-    _overload_method,
-    _unique_state_dict,
-    _unwrap_optional,
-    annotate,
-    enable_onednn_fusion,
-    export,
-    ignore,
-    interface,
-    is_scripting,
-    is_tracing,
-    onednn_fusion_enabled,
-    save,
-    script,
-    script_if_tracing,
-    unused,
-)
-from jitlite.api import _isinstance as isinstance
-from jitlite.archive.errors import ArchiveError
-from jitlite.archive.load import load
-from jitlite.archive.opnames import export_opnames
-from jitlite.bisection import bisect
-from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
-from jitlite.converters.exported_program import to_exported
-from jitlite.converters.fx_graph import to_fx
-from jitlite.converters.python_out import PythonProgram, to_python
-from jitlite.drop_in import drop_in
-from jitlite.executor import last_executed_optimized_graph, optimized_execution
-from jitlite.freezing import freeze, optimize_for_inference, run_frozen_optimizations
-from jitlite.plans import set_fusion_strategy
-from jitlite.script_containers import ScriptDict, ScriptList
-from jitlite.script_function import ScriptFunction
-from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
-from jitlite.source import CompileError, Error, NotSupportedError
-from jitlite.tracing import (
-    TopLevelTracedModule,
-    TracedModule,
-    TracerWarning,
-    TracingCheckError,
-    autocast,
-    trace,
-    trace_module,
-)
+from jitlite.doctor import is_asked
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+if not is_asked():  # the doctor has to speak where the rest cannot be imported
+    from jitlite import ir, passes
+    from jitlite.api import (
+        Attribute,
+        CompilationUnit,
+        Final,
+        Future,
+        _drop,
+        _IgnoreContextManager,
+        _overload,
+        _overload_method,
+        _unique_state_dict,
+        _unwrap_optional,
+        annotate,
+        enable_onednn_fusion,
+        export,
+        ignore,
+        interface,
+        is_scripting,
+        is_tracing,
+        onednn_fusion_enabled,
+        save,
+        script,
+        script_if_tracing,
+        unused,
+    )
+    from jitlite.api import _isinstance as isinstance
+    from jitlite.archive.errors import ArchiveError
+    from jitlite.archive.load import load
+    from jitlite.archive.opnames import export_opnames
+    from jitlite.bisection import bisect
+    from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
+    from jitlite.converters.exported_program import to_exported
+    from jitlite.converters.fx_graph import to_fx
+    from jitlite.converters.python_out import PythonProgram, to_python
+    from jitlite.drop_in import drop_in
+    from jitlite.executor import last_executed_optimized_graph, optimized_execution
+    from jitlite.freezing import freeze, optimize_for_inference, run_frozen_optimizations
+    from jitlite.plans import set_fusion_strategy
+    from jitlite.script_containers import ScriptDict, ScriptList
+    from jitlite.script_function import ScriptFunction
+    from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
+    from jitlite.source import CompileError, Error, NotSupportedError
+    from jitlite.tracing import (
+        TopLevelTracedModule,
+        TracedModule,
+        TracerWarning,
+        TracingCheckError,
+        autocast,
+        trace,
+        trace_module,
+    )
 
 __all__ = [
     "ArchiveError", "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",

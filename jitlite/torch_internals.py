@@ -81,8 +81,12 @@ def find(declared: Internal) -> State:
             reasons.append(f"{place}: {type(error).__name__}: {error}")
         else:
             return State(place, "", value, True)
-    usable = declared.fallback is not None
-    return State(None, "; ".join(reasons), declared.fallback() if declared.fallback else None, usable)
+    try:
+        if declared.fallback is not None:
+            return State(None, "; ".join(reasons), declared.fallback(), True)
+    except Exception as error:
+        reasons.append(f"what is used instead: {type(error).__name__}: {error}")
+    return State(None, "; ".join(reasons), None, False)
 
 
 def resolve(place: str) -> Any:

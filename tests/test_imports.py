@@ -66,8 +66,10 @@ ALLOWED = {
     "drop_in": BASE
     | {"archive", "api", "tracing", "executor", "plans", "script_function", "script_module", "concurrency", "freezing"}
     | {"stand_ins", "torch_graphs", "torch_names"},
-    **dict.fromkeys(("demo", "doctor"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
+    **dict.fromkeys(("demo", "self_check"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
+    "doctor": BASE | {"terminal"},
     "__init__": BASE
+    | {"doctor"}
     | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"}
     | {"freezing", "tracing"}
     | {"archive", "converters", "executor", "bisection", "plans"},

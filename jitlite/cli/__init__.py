@@ -22,11 +22,14 @@ from collections.abc import Sequence
 
 import jitlite
 from jitlite.archive.errors import ArchiveError
-from jitlite.cli import about, convert, functions, migrate, passes, run, show  # noqa: F401  # which declare the commands
+from jitlite.cli import installation  # noqa: F401  # which declares the command `doctor`
 from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
-from jitlite.cli.functions import STAGES as _STAGES  # noqa: F401
+from jitlite.doctor import is_asked
 from jitlite.source import CompileError
 from jitlite.terminal import error_text, paint
+
+if not is_asked():
+    from jitlite.cli import about, convert, functions, migrate, passes, run, show  # noqa: F401  # the other commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
