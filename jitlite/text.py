@@ -192,12 +192,29 @@ class _Method(ScriptFunction):
         return [args[0], *bind_arguments(self._others, args[1:], kwargs)]
 
 
-def let_python_call(cls: type, program: Program) -> None:
-    """Give a class its compiled methods as attributes, so that Python calls them too."""
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor"
+SPECIAL_METHODS = frozenset(
+    f"__{name}__"
+    for name in (
+        "init call len getitem setitem delitem contains iter next bool int float complex index str repr abs round "
+        f"trunc eq ne lt le gt ge hash neg pos invert enter exit {_OPERATORS} "
+        + " ".join(f"r{n} i{n}" for n in _OPERATORS.split())
+    ).split()
+)
+"""Special methods that scripts have a use for. The others are Python's means to change what objects are."""
+
+
+def let_python_call(cls: type, program: Program, *, is_trusted: bool = True) -> None:
+    """Give a class its compiled methods as attributes, so that Python calls them too.
+
+    Args:
+        is_trusted: also those that Python would call on its own when an object is copied, looked at or forgotten.
+    """
     made = vars(cls).get(CLASS_TYPE)
     if not isinstance(made, ClassType):
         return
     for name, function in made.methods.items():
-        setattr(cls, name, _Method(program, function, cls))
+        if is_trusted or name in SPECIAL_METHODS or not name.startswith("__"):
+            setattr(cls, name, _Method(program, function, cls))
     if "__eq__" in made.methods and "__hash__" not in made.methods:
         cls.__hash__ = None  # type: ignore[assignment]  # as a class statement does

@@ -143,7 +143,8 @@ PICKLES: dict[str, tuple[bytes, str]] = {
     "a number of 255 bytes": (b"\x80\x02\x8a\xff" + b"\x01" * 255 + b".", "number"),
     "no UTF-8": (b"\x80\x02X\x02\x00\x00\x00\xff\xfe.", "UTF-8"),
     "an unhashable key": (b"\x80\x02}](K\x01u.", ""),
-    "a key that takes for ever": (b"\x80\x02}" + doubled(60) + b"K\x01s.", "key"),
+    "a key that takes for ever": (b"\x80\x02}" + doubled(60) + b"K\x01s.", "many times"),
+    "a tuple as a key": (b"\x80\x02})K\x01s.", "key"),
     "a call of a number": (b"\x80\x02K\x01)R.", "called"),
     "state for a number": (b"\x80\x02K\x01}b.", "state"),
     "an object with arguments": (b"\x80\x02" + name("__torch__", "M") + b"K\x01\x85\x81}b.", "arguments"),
@@ -155,7 +156,7 @@ PICKLES: dict[str, tuple[bytes, str]] = {
         b"\x80\x02" + name("__torch__.torch.classes.quantized", "Conv2dPackedParamsBase") + b")\x81)b.", ""),
     "attributes missing": (module(), "missing"),
     "an attribute of another type": (module(w=b"K\x01", training=b"\x89", n=b"K\x07"), "'w'"),
-    "a deep attribute": (module(w=tensor(), training=b"\x89", n=nested(100_000)), "'n'"),
+    "a deep attribute": (module(w=tensor(), training=b"\x89", n=nested(100_000)), "deep"),
     "a state that is no dict": (b"\x80\x02" + name("__torch__", "M") + b")\x81K\x01b.", "dict"),
     "a record elsewhere": (module(w=tensor("../../../etc/passwd"), training=b"\x89", n=b"K\x07"), ""),
     "a view beyond the storage": (module(w=tensor(offset=1), training=b"\x89", n=b"K\x07"), "beyond"),
@@ -190,9 +191,10 @@ def test_a_huge_storage_is_not_allocated():
 
 def test_what_holds_itself():
     code = CODE.replace("n : int", "n : List[Any]").encode()
-    itself = b"]q\x09h\x09a"
-    loaded = load(archive({"data.pkl": module(w=tensor(), training=b"\x89", n=itself), "code/__torch__.py": code}))
-    assert loaded.n[0] is loaded.n
+    for itself in (b"]q\x09h\x09a", b"]q\x09(h\x09e", b"]q\x09h\x09\x85a", b"]q\x09}(K\x01h\x09u0h\x09h\x09a"):
+        changed = archive({"data.pkl": module(w=tensor(), training=b"\x89", n=itself), "code/__torch__.py": code})
+        with pytest.raises(ArchiveError, match="in use"):
+            load(changed)
 
 
 # -- containers
@@ -365,6 +367,19 @@ CODES: dict[str, str] = {
     "an empty enum": CODE.replace("n : int", "n : __torch__.E") + "class E(Enum):\n  pass\n",
     "a hook that is not there": CODE.replace("  __buffers__", "  __forward_hooks__ = ['h', ]\n  __buffers__"),
     "a default that is none": CODE.replace("x: Tensor)", "x: Tensor=torch.rand([2]))"),
+    **{
+        f"an attribute {n}": CODE.replace("n : int", f"n : int\n  {n} : Any")
+        for n in (
+            "_parameters",
+            "_modules",
+            "_forward_hooks",
+            "__class__",
+            "__dict__",
+            "__jitlite_type__",
+            "__raw_state__",
+        )
+    },
+    "a constant __class__": CODE.replace("n : int", "n : int\n  __class__ : int = 3"),
     "an argument for more": CODE.replace("x: Tensor)", "*x: Tensor)"),
 }
 

@@ -15,9 +15,11 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.attribute_names import may_be_attribute
 from jitlite.archive.context_classes import loaded_context
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.source_text import CodeFile
+from jitlite.archive.unset import UnsetObject
 from jitlite.archive.upgraders import replacements, upgraded
 from jitlite.compiler import Observer, Program
 from jitlite.frontend import tree as t
@@ -283,7 +285,7 @@ def _file_of(name: str) -> str:
 
 
 def _type_of_constant(value: Any) -> Type | None:
-    return type_of_value(value)
+    return ClassType.of(value.class_name) if isinstance(value, UnsetObject) else type_of_value(value)
 
 
 _Member = tuple[str, ast.expr | None, ast.expr | None, ast.stmt]
@@ -364,7 +366,7 @@ class _ClassImport:
         definition.resolver = self.importer.resolver
         self.program.name_type(self.name, made)
         self._fill(made)
-        let_python_call(cls, self.program)
+        let_python_call(cls, self.program, is_trusted=False)
         return made
 
     def make_module(self) -> Type:
@@ -391,6 +393,8 @@ class _ClassImport:
 
     def _fill(self, made: ClassType) -> None:
         for name, annotation, value, statement in self._members():
+            if not may_be_attribute(name) or (value is not None and name.startswith("__")):
+                raise CompileError(f"'{name}' is no name for an attribute", self.file.place(statement))
             if value is not None:
                 made.constants[name] = self._value(value)
             elif annotation is not None:

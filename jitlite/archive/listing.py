@@ -35,7 +35,7 @@ _LISTS = {"__parameters__": "parameters", "__buffers__": "buffers", "__forward_p
           "__forward_hooks__": "hooks"}  # fmt: skip
 
 
-@dataclass
+@dataclass(eq=False)
 class Record:
     """An object in a pickle: the name of its class, and its state."""
 
@@ -347,11 +347,8 @@ class _Name:
             return complex(*(a for a in arguments if isinstance(a, int | float)))
         return Record(f"{self.module}.{self.name}", argument)
 
-    def new(self) -> Any:
-        return Record(f"{self.module}.{self.name}")
-
-    def set_state(self, made: Any, state: Any) -> None:
-        made.state = state
+    def build(self, state: Any) -> Any:
+        return Record(f"{self.module}.{self.name}", state)
 
 
 def _records(reader: ArchiveReader, member: str) -> Any:
@@ -433,27 +430,6 @@ _REBUILD: dict[str, Callable[..., torch.Tensor]] = {
 # -- graphs, which are compiled but not run
 
 
-class _Unset:
-    """A class whose objects stay without their state, so that no `__setstate__` runs."""
-
-    def __init__(self, real: Global) -> None:
-        self.real = real
-
-    def call(self, argument: Any) -> Any:
-        return self.real.call(argument)
-
-    def new(self) -> Any:
-        return self.real.new()
-
-    def set_state(self, made: Any, state: Any) -> None:
-        pass
-
-
-class _StatelessObjects(Objects):
-    def _class(self, qualified: str) -> Global:
-        return _Unset(super()._class(qualified))
-
-
 def compile_methods(reader: ArchiveReader, listing: Listing, allow: Collection[str] = ()) -> Iterator[Function]:
     """The functions and methods of an archive, compiled, each when it is asked for. Nothing is run.
 
@@ -465,7 +441,7 @@ def compile_methods(reader: ArchiveReader, listing: Listing, allow: Collection[s
     def constant(number: int) -> Any:
         if not table:
             storages = Storages(reader, "constants", torch.device("cpu"))
-            objects = _StatelessObjects(lambda: importer, storages, "constants.pkl", allow)
+            objects = Objects(lambda: importer, storages, "constants.pkl", allow, run_code=False)
             table.append(objects.load(reader.read("constants.pkl")))
         found = table[0]
         if not isinstance(found, tuple) or number >= len(found):

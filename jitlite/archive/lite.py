@@ -17,6 +17,7 @@ from jitlite.archive.objects import Call, Objects
 from jitlite.archive.setters import Setter
 from jitlite.archive.tensors import Storages
 from jitlite.archive.unpickling import Global
+from jitlite.archive.unset import leave_unset
 from jitlite.frontend.archive_names import Permissions
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, Schema, function_schema
@@ -28,7 +29,13 @@ _WITHOUT_NUMBER = 3
 
 
 def load_lite(
-    reader: ArchiveReader, version: int, device: torch.device | None, allow: Collection[str], *, mapped: bool = False
+    reader: ArchiveReader,
+    version: int,
+    device: torch.device | None,
+    allow: Collection[str],
+    *,
+    mapped: bool = False,
+    run_code: bool = True,
 ) -> LiteModule:
     """The module in a file of the lite interpreter.
 
@@ -37,6 +44,7 @@ def load_lite(
         device: where to put tensors, None for where they were.
         allow: operators that the program may use though they are refused otherwise.
         mapped: may tensors lie in the file itself?
+        run_code: let `__setstate__` run?
 
     Raises:
         ArchiveError: the file is damaged, or uses what is not there, all of which is named.
@@ -44,12 +52,12 @@ def load_lite(
     classes = _Classes()
     context = Context(version, Permissions(allow), LiteTypes(), Missing())
     folder = "bytecode" if any(name.startswith("bytecode/") for name in reader.names()) else "constants"
-    program = _Objects(classes, Storages(reader, folder, device, mapped=mapped), MEMBER, allow).read(reader)
+    program = _Objects(classes, Storages(reader, folder, device, mapped=mapped), MEMBER, allow, run_code).read(reader)
     with faults_of(MEMBER):
         for entry in _methods(program):
             _add_method(classes, entry, context)
     context.missing.check()
-    found = _Objects(classes, Storages(reader, "data", device, mapped=mapped), "data.pkl", allow).read(reader)
+    found = _Objects(classes, Storages(reader, "data", device, mapped=mapped), "data.pkl", allow, run_code).read(reader)
     if not isinstance(found, LiteModule):
         raise ArchiveError("it holds no module", "data.pkl")
     return found
@@ -116,8 +124,10 @@ def _argument(described: dict[str, Any], types: LiteTypes, *, is_self: bool) -> 
 class _Objects(Objects):
     """Makes the values of one pickle of such a file."""
 
-    def __init__(self, classes: _Classes, storages: Storages, member: str, allow: Collection[str]) -> None:
-        super().__init__(self._no_importer, storages, member, allow)
+    def __init__(
+        self, classes: _Classes, storages: Storages, member: str, allow: Collection[str], run_code: bool
+    ) -> None:
+        super().__init__(self._no_importer, storages, member, allow, run_code=run_code)
         self.classes = classes
 
     def read(self, reader: ArchiveReader) -> Any:
@@ -141,10 +151,15 @@ class _LiteObject(Call):
         self.objects = objects
         self.cls = objects.classes.get(name)
 
-    def new(self) -> LiteModule:
-        return LiteModule(self.cls)
+    def build(self, state: Any) -> LiteModule:
+        made = LiteModule(self.cls)
+        if self.objects.run_code or "__setstate__" not in self.cls.methods:
+            self._set_state(made, state)
+        else:
+            leave_unset(made, state)
+        return made
 
-    def set_state(self, made: Any, state: Any) -> None:
+    def _set_state(self, made: LiteModule, state: Any) -> None:
         setter = self.cls.methods.get("__setstate__")
         if setter is not None:
             objects = self.objects

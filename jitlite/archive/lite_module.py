@@ -9,7 +9,9 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.attribute_names import may_be_attribute
 from jitlite.archive.errors import ArchiveError
+from jitlite.archive.unset import is_unset, unset_error
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.vm import run
@@ -17,8 +19,8 @@ from jitlite.ir import ops
 from jitlite.ir.schema import Schema
 from jitlite.ir.values import INT_OBJECTS
 
-_OWN = frozenset(vars(torch.nn.Module())) - {"training", "_is_full_backward_hook"}
-"""Attributes in which a module keeps its state, which a file cannot set."""
+_COPIED = frozenset({"_slots", *vars(torch.nn.Module())} - {"training", "_is_full_backward_hook"})
+"""Attributes in which a module keeps its state, of which a copy has its own."""
 
 
 @dataclass(eq=False)
@@ -51,6 +53,8 @@ class BoundMethod:
         self.__qualname__ = method.name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_unset(self.owner):
+            raise unset_error(self.owner._lite_class.qualified_name)
         schema = self.method.schema
         if schema is not None:
             bound = bind_arguments(schema, [self.owner, *args], kwargs)
@@ -111,7 +115,7 @@ class LiteModule(torch.nn.Module):
 
     def __copy__(self) -> LiteModule:
         made = type(self).__new__(type(self))
-        vars(made).update({n: copy.copy(v) if n in _OWN or n == "_slots" else v for n, v in vars(self).items()})
+        vars(made).update({n: copy.copy(v) if n in _COPIED else v for n, v in vars(self).items()})
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LiteModule:
@@ -132,7 +136,7 @@ class LiteModule(torch.nn.Module):
         Raises:
             ArchiveError: it has a name that no attribute can have.
         """
-        if name in _OWN or name in ("_slots", "_lite_class", "", "__class__", "__dict__") or name in self._slots:
+        if not may_be_attribute(name) or name in ("_slots", "_lite_class") or name in self._slots:
             raise ArchiveError(f"'{name}' of {self._lite_class.qualified_name} is no name for an attribute", "data.pkl")
         self._slots.append(name)
         self._keep(name, value)
@@ -151,6 +155,8 @@ class LiteModule(torch.nn.Module):
 
     def slot(self, index: int) -> Any:
         """The value of an attribute by its number."""
+        if is_unset(self):
+            raise unset_error(self._lite_class.qualified_name)
         name = self._slots[index]
         for kept in (vars(self), self._parameters, self._buffers, self._modules):
             if name in kept:

@@ -32,6 +32,7 @@ def load(
     *,
     allow: Collection[str] = (),
     mmap: bool = False,
+    run_code: bool = True,
 ) -> Any:
     """Read a module that `torch.jit.save` or jitlite has written.
 
@@ -64,10 +65,10 @@ def load(
     with ArchiveReader(f) as reader, compiler.compiling():
         version = version_of(reader)
         if is_lite(reader):
-            made: Any = load_lite(reader, version, device, allow, mapped=mmap)
+            made: Any = load_lite(reader, version, device, allow, mapped=mmap, run_code=run_code)
         else:
             check_kind(reader)
-            made = _Loading(reader, version, device, allow, mmap).root()
+            made = _Loading(reader, version, device, allow, mapped=mmap, run_code=run_code).root()
         if _extra_files is not None:
             _read_extra(reader, _extra_files)
         return made
@@ -88,9 +89,17 @@ class _Loading:
     """One archive being read."""
 
     def __init__(
-        self, reader: ArchiveReader, version: int, device: torch.device | None, allow: Collection[str], mapped: bool
+        self,
+        reader: ArchiveReader,
+        version: int,
+        device: torch.device | None,
+        allow: Collection[str],
+        *,
+        mapped: bool,
+        run_code: bool,
     ) -> None:
         self.reader = reader
+        self.run_code = run_code
         self.mapped = mapped
         self.device = device
         self.allow = allow
@@ -107,7 +116,8 @@ class _Loading:
     def _unpickled(self, name: str) -> Any:
         member = f"{name}.pkl"
         storages = Storages(self.reader, name, self.device, mapped=self.mapped)
-        return Objects(lambda: self.importer, storages, member, self.allow).load(self.reader.read(member))
+        objects = Objects(lambda: self.importer, storages, member, self.allow, run_code=self.run_code)
+        return objects.load(self.reader.read(member))
 
     def constants(self) -> tuple[Any, ...]:
         """The table of constants."""

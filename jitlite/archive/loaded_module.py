@@ -8,6 +8,7 @@ from typing import Any
 
 from jitlite.archive.save import save_to_buffer
 from jitlite.archive.source_out import function_source
+from jitlite.archive.unset import is_unset, unset_error
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
@@ -18,6 +19,11 @@ from jitlite.source import CompileError
 
 class LoadedMethod(ScriptMethod):
     """A method of a module that was read from an archive."""
+
+    def _make_entry(self) -> Callable[..., Any]:
+        if is_unset(self.owner):
+            raise unset_error(vars(self.owner)[CLASS_TYPE].qualified_name)
+        return super()._make_entry()
 
     @property
     def code(self) -> str:
@@ -35,6 +41,11 @@ class LoadedModule(RecursiveScriptModule):
         method = definition.method(name)
         assert method is not None
         return LoadedMethod(definition.program, method, self)
+
+    def __getattr__(self, name: str) -> Any:
+        if is_unset(self) and name in vars(self)[CLASS_TYPE].attributes:
+            raise unset_error(vars(self)[CLASS_TYPE].qualified_name)
+        return super().__getattr__(name)
 
     def __getitem__(self, index: Any) -> Any:
         """What the Python class says; a container whose class is not known here has its submodules in order."""

@@ -12,8 +12,9 @@ from jitlite.archive.import_source import CUSTOM, Importer
 from jitlite.archive.loaded_module import LoadedModule, settle
 from jitlite.archive.setters import Setter
 from jitlite.archive.shaping import Shaper, WrongType
-from jitlite.archive.tensors import REBUILD, STORAGE_TYPES, Storages, as_parameter
+from jitlite.archive.tensors import REBUILD, STORAGE_TYPES, NamedScheme, Storages, as_parameter
 from jitlite.archive.unpickling import ROOM, Global, Unpickler
+from jitlite.archive.unset import UnsetObject, leave_unset
 from jitlite.frontend.annotations import parse_type
 from jitlite.frontend.python_ast import parse_expression
 from jitlite.ir import types as T
@@ -35,13 +36,22 @@ class Objects:
     Args:
         importer: gives the classes; called when the first is needed.
         allow: libraries whose classes the pickle may use though they are not part of torch.
+        run_code: let `__setstate__` of the archive's classes and of classes in C++ run. Otherwise their objects stay
+            without their state.
     """
 
     def __init__(
-        self, importer: Callable[[], Importer], storages: Storages, member: str, allow: Collection[str] = ()
+        self,
+        importer: Callable[[], Importer],
+        storages: Storages,
+        member: str,
+        allow: Collection[str] = (),
+        *,
+        run_code: bool = True,
     ) -> None:
         self.importer = importer
         self.allow = allow
+        self.run_code = run_code
         self.storages = storages
         self.member = member
         self.shaper = Shaper()
@@ -86,21 +96,22 @@ class Objects:
         if module == "torch" and name in STORAGE_TYPES:
             return StorageType(STORAGE_TYPES[name])
         if module == "torch" and name in _SCHEMES:
-            return _Value(getattr(torch, name))
+            return _Scheme(getattr(torch, name))
         known: dict[tuple[str, str], Callable[..., Any]] = {
             ("torch", "device"): _device,
             ("builtins", "complex"): _complex,
-            ("collections", "OrderedDict"): dict,
+            ("collections", "OrderedDict"): _no_hooks,
         }
         function = known.get((module, name))
         return None if function is None else Call(function)
 
     def _class(self, qualified: str) -> Global:
         if qualified.startswith(CUSTOM):
-            return _CustomClass(qualified, self.member, self.allow)
+            made = _CustomClass(qualified, self.member, self.allow)
+            return made if self.run_code else _UnsetCustomClass(qualified)
         found = self.importer().needed_type(qualified, self.member)
         if isinstance(found, EnumType):
-            return Call(found.python_class, spread=False)
+            return Call(_member_of(found), spread=False)
         if isinstance(found, ClassType):
             return _ModuleClass(self, found) if found.is_module else _ObjectClass(self, found)
         raise ArchiveError(f"'{qualified}' is no class of which there can be an object", self.member)
@@ -161,10 +172,7 @@ class Call:
             raise ValueError("a call without a tuple of arguments")
         return self.function(*argument)
 
-    def new(self) -> Any:
-        raise ValueError("a function is used as a class")
-
-    def set_state(self, made: Any, state: Any) -> None:
+    def build(self, state: Any) -> Any:
         raise ValueError("a function is used as a class")
 
     @staticmethod
@@ -173,19 +181,19 @@ class Call:
         raise ValueError("a value is called")
 
 
-class _Value(Call):
-    """A name for a value."""
+class _Scheme(Call, NamedScheme):
+    """A name for a way to quantize."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, scheme: torch.qscheme) -> None:
         super().__init__(self.no_function)
-        self.value = value
+        self.scheme = scheme
 
 
-class StorageType(_Value):
+class StorageType(Call):
     """A name for a class of storages, of which the dtype counts."""
 
     def __init__(self, dtype: torch.dtype) -> None:
-        super().__init__(dtype)
+        super().__init__(self.no_function)
         self.dtype = dtype
 
 
@@ -196,13 +204,34 @@ def _list(values: Any) -> Any:
 
 
 def _device(text: Any, index: Any = None) -> torch.device:
-    if not isinstance(text, str):
+    if type(text) is not str or len(text) > _LONGEST_DEVICE or (index is not None and type(index) is not int):
         raise ValueError("expected the name of a device")
     return torch.device(text) if index is None else torch.device(text, index)
 
 
+_LONGEST_DEVICE = 100
+
+
 def _complex(real: Any, imaginary: Any) -> complex:
+    if not {type(real), type(imaginary)} <= {int, float}:  # whose conversion is Python's own
+        raise ValueError("expected two numbers")
     return complex(float(real), float(imaginary))
+
+
+def _no_hooks() -> dict[Any, Any]:
+    """The OrderedDict of hooks that stands with each tensor, and is always empty."""
+    return {}
+
+
+def _member_of(type: EnumType) -> Callable[[Any], Any]:
+    def member(value: Any) -> Any:
+        if isinstance(value, int | float | str):  # others could have an equality of their own
+            for each in type.python_class:
+                if value == each.value:
+                    return each
+        raise ValueError(f"'{type.qualified_name}' has no member with such a value")
+
+    return member
 
 
 # -- objects
@@ -216,11 +245,19 @@ class _ObjectClass(Call):
         self.objects = objects
         self.type = type
 
-    def new(self) -> Any:
+    def build(self, state: Any) -> Any:
+        made = self._new()
+        if self.objects.run_code or "__setstate__" not in self.type.methods:
+            self._set_state(made, state)
+        else:
+            leave_unset(made, state)
+        return made
+
+    def _new(self) -> Any:
         cls = self.type.python_class
         return cls.__new__(cls)
 
-    def set_state(self, made: Any, state: Any) -> None:
+    def _set_state(self, made: Any, state: Any) -> None:
         if "__setstate__" in self.type.methods:
             self._run_setter(made, state)
             return
@@ -254,7 +291,7 @@ class _ObjectClass(Call):
 class _ModuleClass(_ObjectClass):
     """A name for a class of modules."""
 
-    def new(self) -> Any:
+    def _new(self) -> Any:
         made = LoadedModule.__new__(LoadedModule)
         torch.nn.Module.__init__(made)
         for name, wanted in self.type.attributes.items():
@@ -310,14 +347,24 @@ class _CustomClass(Call):
         self.qualified = qualified
         self.member = member
 
-    def new(self) -> Any:
+    def build(self, state: Any) -> Any:
         make: Any = torch.ScriptObject
-        return make.__new__(make)
-
-    def set_state(self, made: Any, state: Any) -> None:
+        made = make.__new__(make)  # which nothing else sees before it has its state
         try:
             made.__setstate__((state, self.qualified))
         except Exception as error:
             text = str(error).partition("\n")[0]
             raise ArchiveError(f"an object of '{self.qualified}' cannot be made here: {text}", self.member) from None
         bound_class(made)  # so that programs know its methods
+        return made
+
+
+class _UnsetCustomClass(Call):
+    """A name for a class in C++ of which no object is made."""
+
+    def __init__(self, qualified: str) -> None:
+        super().__init__(Call.no_function)
+        self.qualified = qualified
+
+    def build(self, state: Any) -> Any:
+        return UnsetObject(self.qualified, state)

@@ -167,10 +167,7 @@ class _ListMaker:
     def call(self, argument: Any) -> Any:
         return argument[0]
 
-    def new(self) -> Any:
-        raise ValueError("a table of places has no objects")
-
-    def set_state(self, made: Any, state: Any) -> None:
+    def build(self, state: Any) -> Any:
         raise ValueError("a table of places has no objects")
 
 

@@ -6,6 +6,7 @@ Tensors that shared a storage share it again. A tensor never reaches beyond its 
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -64,14 +65,14 @@ class Storages:
         Raises:
             ArchiveError: it is none, or its record is missing or damaged.
         """
-        if not (isinstance(described, tuple) and len(described) in (5, 6) and described[0] == "storage"):
+        if not (isinstance(described, tuple) and len(described) in (5, 6) and _is_text(described[0], "storage")):
             raise ArchiveError("a persistent id that is no storage", member)
         _, dtype, key, location, count = described[:5]
         dtype = getattr(dtype, "dtype", None)
         if not isinstance(dtype, torch.dtype) or not isinstance(key, str) or not isinstance(location, str):
             raise ArchiveError("a persistent id that is no storage", member)
         if type(count) is not int or count < 0:
-            raise ArchiveError(f"a storage of {count!r} elements", member)
+            raise ArchiveError(f"a storage of {count if type(count) is int else 'so many'} elements", member)
         known = self._read.get(key)
         if known is None:
             known = self._read[key] = self._storage(key, dtype, location, count, member), dtype
@@ -128,6 +129,11 @@ def _bytes(count: int, device: torch.device | None = None) -> torch.UntypedStora
     return made
 
 
+def _is_text(value: Any, text: str) -> bool:
+    """Is a value this text? Objects could say that they are equal to anything."""
+    return type(value) is str and value == text
+
+
 class Storage:
     """A storage with the dtype that a pickle sees it with."""
 
@@ -157,54 +163,77 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 def _check_view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
-    """See that a view stays within its storage."""
+    """See that a view stays within its storage, and that its number of bytes is one that torch can count."""
     if type(offset) is not int or offset < 0 or len(size) != len(stride):
         raise ValueError("a tensor with an impossible offset, or not as many strides as sizes")
-    if 0 in size:
-        return
-    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     per_byte = _PACKED.get(storage.dtype)
     width = torch.empty(0, dtype=torch.uint8 if per_byte else storage.dtype).element_size()
     held = storage.untyped.nbytes() * per_byte if per_byte else storage.untyped.nbytes() // width
-    if last >= held:
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if offset > held or (0 not in size and last >= held):
         raise ValueError(f"a tensor of size {size} reaches beyond its storage, which has {held} elements")
+    _check_count(size, width)
+    if any(step * width > _MOST_BYTES for step in stride):
+        raise ValueError("a tensor with impossible strides")
+
+
+def _check_count(size: tuple[int, ...], width: int) -> None:
+    """See that a tensor has no more bytes, written out, than torch can count."""
+    if math.prod(max(n, 1) for n in size) * max(width, _WIDEST) > _MOST_BYTES:
+        raise ValueError(f"a tensor of size {size} has more elements than can be counted")
+
+
+_MOST_BYTES = 2**62
+_WIDEST = 16
+"""Bytes of an element of the widest dtype, which a program may convert the tensor to."""
 
 
 def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, grad: Any = False, *rest: Any) -> torch.Tensor:
     """`torch._utils._rebuild_tensor_v2`. Of what follows, hooks are left out; marks such as conj are kept."""
-    if not isinstance(storage, Storage):
-        raise ValueError("a tensor without a storage")
+    if not isinstance(storage, Storage) or storage.dtype in _QUANTIZED:
+        raise ValueError("a tensor without a storage of plain numbers")
     size, stride = _shape(size), _shape(stride)
     _check_view(storage, offset, size, stride)
     made = torch.empty(0, dtype=storage.dtype, device=storage.untyped.device)
     with torch.no_grad():
         made = made.set_(storage.untyped, offset, size, stride)
     if len(rest) > 1 and isinstance(rest[1], dict):
-        made = made.conj() if rest[1].get("conj") else made
-        made = torch._neg_view(made) if rest[1].get("neg") else made
+        made = made.conj() if rest[1].get("conj") is True else made
+        may_be_negated = made.is_complex() or made.is_floating_point()
+        made = torch._neg_view(made) if rest[1].get("neg") is True and may_be_negated else made
     return made.requires_grad_() if grad is True else made
+
+
+_QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, *_PACKED})
+
+
+class NamedScheme:
+    """A way to quantize, as the value of a global name in a pickle."""
+
+    scheme: torch.qscheme
 
 
 def rebuild_quantized(
     storage: Any, offset: Any, size: Any, stride: Any, quantizer: Any, grad: Any = False, *rest: Any
 ) -> torch.Tensor:
     """`torch._utils._rebuild_qtensor`."""
+    if not isinstance(storage, Storage) or storage.dtype not in _QUANTIZED or type(quantizer) is not tuple:
+        raise ValueError("a quantized tensor without a storage of its kind, or without its scales")
     size, stride = _shape(size), _shape(stride)
     _check_view(storage, offset, size, stride)
-    scheme, *parameters = quantizer
-    scheme = getattr(scheme, "value", scheme)
+    named, *parameters = quantizer
+    scheme = named.scheme if isinstance(named, NamedScheme) else named
     device = storage.untyped.device
     made: torch.Tensor
     if scheme is torch.per_tensor_affine:
         scale, zero_point = parameters
+        if type(scale) is not float or type(zero_point) is not int or abs(zero_point) > _LARGEST_ZERO:
+            raise ValueError("a quantized tensor with an impossible scale or zero")
         make: Any = torch._empty_affine_quantized
         made = make(size, scale=scale, zero_point=zero_point, dtype=storage.dtype, device=device)
-    elif scheme in (torch.per_channel_affine, torch.per_channel_affine_float_qparams):
+    elif scheme is torch.per_channel_affine or scheme is torch.per_channel_affine_float_qparams:
         scales, zero_points, axis = parameters
-        if not all(isinstance(t, torch.Tensor) for t in (scales, zero_points)) or type(axis) is not int:
-            raise ValueError("a quantized tensor without its scales")
-        if not 0 <= axis < len(size) or {scales.numel(), zero_points.numel()} != {size[axis]}:
-            raise ValueError("the scales of a quantized tensor are not as many as it has channels")
+        _check_channels(storage, size, scales, zero_points, axis)
         make = torch._empty_per_channel_affine_quantized
         made = make(size, scales=scales, zero_points=zero_points, axis=axis, dtype=storage.dtype, device=device)
     else:
@@ -213,12 +242,41 @@ def rebuild_quantized(
         return made.set_(storage.untyped, offset, size, stride)
 
 
+_LARGEST_ZERO = 2**31 - 1
+
+
+def _check_channels(storage: Storage, size: tuple[int, ...], scales: Any, zeros: Any, axis: Any) -> None:
+    """See that each channel has its scale and zero."""
+    if not all(_is_plain(t, storage.untyped.device) and t.dim() == 1 for t in (scales, zeros)):
+        raise ValueError("a quantized tensor without its scales")
+    if scales.dtype not in _SCALES or zeros.dtype not in _ZEROS or type(axis) is not int:
+        raise ValueError("the scales of a quantized tensor are no numbers")
+    if not 0 <= axis < len(size) or {scales.numel(), zeros.numel()} != {size[axis]}:
+        raise ValueError("the scales of a quantized tensor are not as many as it has channels")
+
+
+_SCALES = (torch.float32, torch.float64)
+_ZEROS = (torch.int32, torch.int64, torch.float32, torch.float64)
+
+
+def _is_plain(value: Any, device: torch.device) -> bool:
+    """Is it a tensor whose numbers lie in memory of this device, as they are?"""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device != device:
+        return False
+    return not (value.is_quantized or value.is_meta)
+
+
 def rebuild_sparse(*arguments: Any) -> torch.Tensor:
     """`torch._utils._rebuild_sparse_tensor`: the layout's number, the size, parts, then whatever version has more."""
     layout, size, *rest = arguments
     size = _shape(size)
     parts = [part for part in rest if isinstance(part, torch.Tensor)]
+    if not parts or not all(_is_plain(part, parts[0].device) for part in parts):
+        raise ValueError("a sparse tensor whose parts are no plain tensors")
     number = layout if type(layout) is int else None
+    if any(part.dtype not in _INDICES[: 1 if number == _COO else 2] for part in parts[:-1]):
+        raise ValueError("a sparse tensor whose indices are no ints")
+    _check_count(size, parts[-1].element_size())
     if number == _COO and len(parts) == 2:
         made: torch.Tensor = torch.sparse_coo_tensor(parts[0], parts[1], size, check_invariants=True)
         return made
@@ -230,6 +288,7 @@ def rebuild_sparse(*arguments: Any) -> torch.Tensor:
 
 
 _COO = 1
+_INDICES = (torch.int64, torch.int32)
 _COMPRESSED: dict[int | None, torch.layout] = {2: torch.sparse_csr}
 """Layouts by their numbers in archives."""
 

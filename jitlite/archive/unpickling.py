@@ -2,16 +2,23 @@
 
 It makes numbers, texts, lists, dicts and tuples. What a global name means, and what a persistent id stands for, the
 caller says; a name that the caller does not know is an error. Nothing is imported and nothing of Python is called.
+
+An object is made when its state is there. Until then a placeholder stands for it, and whatever uses that is an error:
+an object of C++ without its state would end the process, whoever looks at it.
 """
 
 from __future__ import annotations
 
+import enum
 import struct
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+import torch
+
 from jitlite.archive.errors import ArchiveError
+from jitlite.archive.extents import Extents, TooLarge
 
 ROOM = 128 << 20
 """About how many bytes the values of a pickle may take."""
@@ -28,12 +35,8 @@ class Global(Protocol):
         """What the name gives for an argument, which for all but enums is a tuple of arguments."""
         ...
 
-    def new(self) -> Any:
-        """A new object, without its state."""
-        ...
-
-    def set_state(self, made: Any, state: Any) -> None:
-        """Give a new object its state."""
+    def build(self, state: Any) -> Any:
+        """A new object with this state."""
         ...
 
 
@@ -42,6 +45,23 @@ class _Mark:
 
 
 _MARK = _Mark()
+
+
+class _Unmade:
+    """Stands for an object until its state is there."""
+
+    def __init__(self, meaning: Global) -> None:
+        self.meaning: Global | None = meaning
+        self.made: Any = None
+
+
+_KEYS = (str, int, float, complex, torch.Tensor, torch.device, enum.Enum, type(None))
+
+
+def _is_key(value: Any) -> bool:
+    """Can a value be a key? Its hash is to be Python's own, and not to take for ever."""
+    kind: Any = type(value)
+    return isinstance(value, _KEYS) or (kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__)
 
 
 class Unpickler:
@@ -70,7 +90,7 @@ class Unpickler:
         self.position = 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.made: dict[int, tuple[Any, Global]] = {}
+        self.extents = Extents(len(data))
 
     def load(self) -> Any:
         """The value.
@@ -78,10 +98,18 @@ class Unpickler:
         Raises:
             ArchiveError: the data is no pickle of the kind that archives have.
         """
+        try:
+            return self._run()
+        except TooLarge as error:
+            raise self._fault(f"{error}, which is refused") from None
+
+    def _run(self) -> Any:
         while True:
             opcode = self._take(1)[0]
             if opcode == _STOP:
-                return self._pop()
+                found = self._value()
+                self.extents.hand_out(found)
+                return found
             action = _ACTIONS.get(opcode)
             if action is None:
                 raise self._fault(f"the opcode {bytes([opcode])!r} does not occur in TorchScript's pickles")
@@ -127,12 +155,28 @@ class Unpickler:
         self.stack.append(value)
 
     def _pop(self) -> Any:
+        """The value on top, whatever is done with it; from now on it does not grow."""
         if not self.stack or self.stack[-1] is _MARK:
             raise self._fault("a value is missing")
-        return self.stack.pop()
+        return self._used(self.stack.pop())
+
+    def _value(self) -> Any:
+        """The same, of which a name is none."""
+        found = self._pop()
+        if isinstance(found, _Named):
+            raise self._fault("a global name stands where a value is to be")
+        return found
+
+    def _used(self, value: Any) -> Any:
+        if isinstance(value, _Unmade):
+            if value.meaning is not None:
+                raise self._fault("an object is used that has no state yet")
+            return value.made
+        self.extents.use(value)
+        return value
 
     def _top(self, kind: type) -> Any:
-        if not self.stack or not isinstance(self.stack[-1], kind):
+        if not self.stack or type(self.stack[-1]) is not kind:
             raise self._fault(f"expected a {kind.__name__}")
         return self.stack[-1]
 
@@ -140,10 +184,17 @@ class Unpickler:
         """The values behind the last mark, taken from the stack."""
         for index in range(len(self.stack) - 1, -1, -1):
             if self.stack[index] is _MARK:
-                found = self.stack[index + 1 :]
+                found = [self._used(each) for each in self.stack[index + 1 :]]
                 del self.stack[index:]
                 return found
         raise self._fault("a mark is missing")
+
+    def _values(self) -> list[Any]:
+        """The same, of which names are none."""
+        found = self._marked()
+        if any(isinstance(each, _Named) for each in found):
+            raise self._fault("a global name stands where a value is to be")
+        return found
 
     # -- opcodes
     def _protocol(self) -> None:
@@ -158,29 +209,37 @@ class Unpickler:
         self._push(int.from_bytes(self._take(length), "little", signed=True))
 
     def _tuple(self, count: int) -> None:
-        parts = [self._pop() for _ in range(count)]
-        self._push(_tuple_of(reversed(parts)))
+        self._push_tuple([self._pop() for _ in range(count)][::-1])
 
-    def _append(self) -> None:
-        value = self._pop()
-        self._top(list).append(value)
+    def _push_tuple(self, parts: list[Any]) -> None:
+        made = _tuple_of(parts)
+        self.extents.made(made, made)
+        self._push(made)
 
-    def _appends(self) -> None:
-        values = self._marked()
-        self._top(list).extend(values)
+    def _new_container(self, made: Any) -> None:
+        self.extents.begin(made, made)
+        self._push(made)
+
+    def _extend(self, values: list[Any]) -> None:
+        found = self._top(list)
+        if not self.extents.grow(found, values):
+            raise self._fault("a list is changed that is in use already")
+        found.extend(values)
 
     def _set_items(self, values: list[Any]) -> None:
         found = self._top(dict)
         self._pay(_ENTRY * len(values) // 2)
         if len(values) % 2:
             raise self._fault("a key without a value")
+        if not self.extents.grow(found, values):
+            raise self._fault("a dict is changed that is in use already")
         for key, value in zip(values[::2], values[1::2], strict=True):
-            if isinstance(key, tuple | list | dict):  # whose hash could take for ever
+            if not _is_key(key):
                 raise self._fault(f"a {type(key).__name__} cannot be a key")
             found[key] = value
 
     def _set_item(self) -> None:
-        value, key = self._pop(), self._pop()
+        value, key = self._value(), self._value()
         self._set_items([key, value])
 
     def _put(self, index: int) -> None:
@@ -204,29 +263,35 @@ class Unpickler:
         return value.meaning
 
     def _reduce(self) -> None:
-        argument = self._pop()
-        self._push(self._callee().call(argument))
+        argument = self._value()
+        self._push_result(self._callee().call, argument)
 
-    def _new_object(self) -> None:
-        if self._pop() != ():
-            raise self._fault("an object is made with arguments")
-        meaning = self._callee()
-        made = meaning.new()
-        self.made[id(made)] = made, meaning
+    def _push_result(self, function: Callable[[Any], Any], argument: Any) -> None:
+        """What a function that the caller has given makes of a value."""
+        self.extents.hand_out(argument)
+        made = function(argument)
+        self.extents.made(made, (argument,))
         self._push(made)
 
+    def _new_object(self) -> None:
+        arguments = self._value()
+        if type(arguments) is not tuple or arguments:
+            raise self._fault("an object is made with arguments")
+        self._push(_Unmade(self._callee()))
+
     def _build(self) -> None:
-        state = self._pop()
-        made = self._top(object)
-        found = self.made.pop(id(made), None)
-        if found is None:
+        state = self._value()
+        unmade = self.stack.pop() if self.stack else None
+        if not isinstance(unmade, _Unmade) or unmade.meaning is None:
             raise self._fault("state for something that is no new object")
-        found[1].set_state(made, state)
+        meaning, unmade.meaning = unmade.meaning, None
+        self._push_result(meaning.build, state)
+        unmade.made = self.stack[-1]
 
     def _persistent(self) -> None:
         if self.persistent is None:
             raise self._fault("a tensor where there can be none")
-        self._push(self.persistent(self._pop()))
+        self._push_result(self.persistent, self._value())
 
 
 class _Named:
@@ -261,14 +326,14 @@ _ACTIONS: dict[int, Callable[[Unpickler], None]] = {
     0x85: lambda u: u._tuple(1),
     0x86: lambda u: u._tuple(2),
     0x87: lambda u: u._tuple(3),
-    ord("t"): lambda u: u._push(_tuple_of(u._marked())),
-    ord("]"): lambda u: u._push([]),
-    ord("l"): lambda u: u._push(u._marked()),
-    ord("a"): Unpickler._append,
-    ord("e"): Unpickler._appends,
-    ord("}"): lambda u: u._push({}),
+    ord("t"): lambda u: u._push_tuple(u._marked()),
+    ord("]"): lambda u: u._new_container([]),
+    ord("l"): lambda u: u._new_container(u._values()),
+    ord("a"): lambda u: u._extend([u._value()]),
+    ord("e"): lambda u: u._extend(u._values()),
+    ord("}"): lambda u: u._new_container({}),
     ord("s"): Unpickler._set_item,
-    ord("u"): lambda u: u._set_items(u._marked()),
+    ord("u"): lambda u: u._set_items(u._values()),
     ord("q"): lambda u: u._put(u._number("<B")),
     ord("r"): lambda u: u._put(u._number("<I")),
     ord("h"): lambda u: u._get(u._number("<B")),

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.unset import unset_objects
 from jitlite.cli.archives import is_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import read_arguments
@@ -99,7 +100,7 @@ def convert(options: argparse.Namespace) -> int:
         target.write(None, options, Path())
     path = _output_path(options, target)
     if is_archive(options.target):
-        program = load_archive(options.target, options.allow, options.map_location)
+        program = _program_of(options)
     else:
         _, program = scripted(options.target)
     try:
@@ -111,6 +112,14 @@ def convert(options: argparse.Namespace) -> int:
     else:
         print("\n".join(f"{what}: {where}" for what, where in written.items()))
     return 0
+
+
+def _program_of(options: argparse.Namespace) -> Any:
+    """The module in an archive, read without running code of it where that gives all of it."""
+    program = load_archive(options.target, options.allow, options.map_location, run_code=False)
+    if any(unset_objects(program)):
+        program = load_archive(options.target, options.allow, options.map_location)
+    return program
 
 
 def _output_path(options: argparse.Namespace, target: Target) -> Path:

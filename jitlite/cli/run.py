@@ -67,8 +67,11 @@ def _run_archive(options: argparse.Namespace) -> int:
     return 0
 
 
-def load_archive(target: str, allow: list[str], map_location: str | None) -> Any:
+def load_archive(target: str, allow: list[str], map_location: str | None, *, run_code: bool = True) -> Any:
     """The module in an archive.
+
+    Args:
+        run_code: may its code set the state of its objects?
 
     Raises:
         UsageError: there is no such file, or no such device.
@@ -79,7 +82,7 @@ def load_archive(target: str, allow: list[str], map_location: str | None) -> Any
         torch.empty(0, device=device)  # is there such a device here?
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise UsageError(str(error).partition("\n")[0]) from None
-    return jitlite.load(target, map_location=device, allow=allow)
+    return jitlite.load(target, map_location=device, allow=allow, run_code=run_code)
 
 
 def load_method(target: str, name: str, allow: list[str], map_location: str | None) -> Any:
