@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jitlite.archive.type_names import TypeNames
+from jitlite.archive.type_names import TypeNames, archive_identifier
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
@@ -127,7 +127,7 @@ class ConstantWriter:
     def _simple(self, value: Any, type: Type, range: SourceRange | None) -> str:
         if isinstance(value, enum.Enum):
             self.declare(type)
-            return f"{self.names.name(type)}.{value.name}"
+            return f"{self.names.name(type)}.{archive_identifier(value.name, 'a member of an enum')}"
         if isinstance(value, torch.device):
             return f"torch.device({quote(str(value))})"
         return str(value)

@@ -10,7 +10,7 @@ import torch
 
 from jitlite.archive.context_classes import body_of
 from jitlite.archive.source_out import SourceFile
-from jitlite.archive.type_names import BOUND_CLASSES, is_identifier
+from jitlite.archive.type_names import BOUND_CLASSES, archive_identifier, is_identifier
 from jitlite.frontend.classes import ScriptClass
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.ir import types as T
@@ -164,7 +164,16 @@ def _module_lines(type: ClassType) -> list[str]:
 
 
 def _quoted(name: str) -> str:
-    return quote(name) if name.isascii() else f'"{name}"'
+    if name.isascii():
+        return quote(name)
+    if not _stays_one_text(name):
+        raise NotSupportedError(f"an archive cannot hold an attribute of the name {name!a}")
+    return f'"{name}"'
+
+
+def _stays_one_text(text: str) -> bool:
+    """Does it mean itself between double quotes for readers that know no escapes beyond ASCII?"""
+    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _attribute_lines(file: SourceFile, number: int, name: str, type: Type) -> list[str]:
@@ -182,7 +191,7 @@ def _named_tuple(file: SourceFile, type: T.TupleType) -> None:
     lines = [f"class {_plain_name(file, type)}(NamedTuple):"]
     for name, element in zip(type.names or (), type.elements, strict=True):
         file.dependencies.add_type(element)
-        lines.append(f"  {name} : {file.names.text(element)}")
+        lines.append(f"  {archive_identifier(name, 'a field of a named tuple')} : {file.names.text(element)}")
     if not type.elements:
         lines.append("  pass")
     file.lines.write(None, *(f"{line}\n" for line in lines))
@@ -191,16 +200,15 @@ def _named_tuple(file: SourceFile, type: T.TupleType) -> None:
 def _enum(file: SourceFile, type: T.EnumType) -> None:
     lines = [f"class {_plain_name(file, type)}(Enum):"]
     for name, member in type.python_class.__members__.items():
-        if not is_identifier(name):
-            raise NotSupportedError(f"a member of an enum cannot have the name '{name}' in an archive")
+        member_name = archive_identifier(name, "a member of an enum")
         value = member.value
         if isinstance(value, str) and not value.isascii():
-            text = f'"{value}"' if value.isprintable() and '"' not in value and "\\" not in value else None
+            text = f'"{value}"' if _stays_one_text(value) else None
             if text is None:
                 raise NotSupportedError(f"an archive cannot hold the value of {type.qualified_name}.{name}")
         else:
             text = file.constants.text(value, type.value_type)
-        lines.append(f"  {name} = {text}")
+        lines.append(f"  {member_name} = {text}")
     file.lines.write(None, *(f"{line}\n" for line in lines))
 
 
@@ -211,10 +219,13 @@ def _interface(file: SourceFile, type: T.InterfaceType) -> None:
         parameters = ["self"]
         for argument in schema.arguments[1:]:
             file.dependencies.add_type(argument.type)
-            parameters.append(f"{argument.name}: {file.names.text(argument.type)}")
+            parameter = archive_identifier(argument.name, "a parameter")
+            parameters.append(f"{parameter}: {file.names.text(argument.type)}")
         returned = schema.returns[0].type
         file.dependencies.add_type(returned)
-        head = f"  def {name}({', '.join(parameters)}) -> {file.names.text(returned)}:\n"
+        head = (
+            f"  def {archive_identifier(name, 'a method')}({', '.join(parameters)}) -> {file.names.text(returned)}:\n"
+        )
         file.lines.write(None, head, "    pass\n")
 
 

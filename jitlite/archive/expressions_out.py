@@ -12,10 +12,11 @@ import torch
 from jitlite.archive.constants_out import ConstantWriter, is_told_by_members
 from jitlite.archive.context_classes import REFUSED
 from jitlite.archive.fragments import Fragment, fragment, joined
-from jitlite.archive.type_names import BOUND_CLASSES, TypeNames, is_identifier, is_named
+from jitlite.archive.type_names import BOUND_CLASSES, TypeNames, archive_identifier, is_identifier, is_named
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.ops import int_coded
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.unit import Function, called_function
@@ -108,7 +109,8 @@ def _tuple_index(w: Expressions, node: Node) -> Pieces:
 
 
 def _tuple_slice(w: Expressions, node: Node) -> Pieces:
-    return ["(", w.use(node.input), f")[{node.attributes['beg']}:{node.attributes['end']}]"]
+    begin, end = (int_attribute(node, name) for name in ("beg", "end"))
+    return ["(", w.use(node.input), f")[{begin}:{end}]"]
 
 
 def _list(w: Expressions, node: Node) -> Pieces:
@@ -158,9 +160,7 @@ def _call_function(w: Expressions, node: Node) -> Pieces:
 
 
 def _call_method(w: Expressions, node: Node) -> Pieces:
-    name = node.attributes["name"]
-    if not is_identifier(name):
-        raise NotSupportedError(f"a method cannot have the name '{name}' in an archive", node.range)
+    name = archive_identifier(str_attribute(node, "name"), "a method", node.range)
     callee = called_function(node)
     return [
         "(",
@@ -175,7 +175,9 @@ def _each(w: Expressions, values: Any, schema: Schema | None, first: int = 0) ->
     star = None if schema is None else first_keyword(schema)
     pieces: Pieces = []
     for i, value in enumerate(values, first):
-        named = f"{schema.arguments[i].name}=" if schema is not None and star is not None and i >= star else ""
+        named = ""
+        if schema is not None and star is not None and i >= star:
+            named = f"{archive_identifier(schema.arguments[i].name, 'a parameter')}="
         pieces += [named, w.use(value), ", "]
     return pieces
 

@@ -24,6 +24,7 @@ from jitlite.archive.type_names import TypeNames, is_identifier, is_named, valid
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value, constant_of
 from jitlite.ir.loop_forms import MAX_TRIP_COUNT
+from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -271,7 +272,7 @@ class _FunctionWriter(Expressions):
 
     def set_attribute(self, node: Node) -> None:
         owner, value = node.inputs
-        name = node.attributes["name"]
+        name = str_attribute(node, "name")
         if not is_identifier(name):
             raise NotSupportedError(
                 f"an archive cannot assign to the attribute '{name}': its name has other letters than ASCII's",

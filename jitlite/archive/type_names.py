@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from jitlite.ir import types as T
+from jitlite.ir.code_text import Identifier, identifier, made_identifier
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.source import NotSupportedError, SourceRange
@@ -33,10 +34,21 @@ def is_identifier(name: str) -> bool:
     return _IDENTIFIER.fullmatch(name) is not None and not keyword.iskeyword(name)
 
 
-def valid_identifier(name: str) -> str:
+def archive_identifier(name: str, what: str, range: SourceRange | None = None) -> Identifier:
+    """The name, which may stand in TorchScript text.
+
+    Raises:
+        NotSupportedError: it may not; `what` says what it is the name of.
+    """
+    if not is_identifier(name):
+        raise NotSupportedError(f"{what} cannot have the name {name!a} in an archive", range)
+    return identifier(name, what)
+
+
+def valid_identifier(name: str) -> Identifier:
     """The name with everything replaced that cannot stand in text."""
     start = "_" if not name or name[0].isdigit() else ""
-    return start + _NOT_IN_IDENTIFIER.sub("_", name)
+    return made_identifier(start + _NOT_IN_IDENTIFIER.sub("_", name))
 
 
 def is_named(type: Type) -> bool:
@@ -119,6 +131,5 @@ def _flat_name(named: Named) -> str:
 
 
 def _qualified(name: str) -> str:
-    atoms = [valid_identifier(atom) for atom in name.split(".")]
-    atoms = [f"{atom}_" if keyword.iskeyword(atom) else atom for atom in atoms]
+    atoms: list[str] = [valid_identifier(atom) for atom in name.split(".")]
     return ".".join(atoms if atoms[0] == ROOT else [ROOT, *atoms])

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch.fx
 
+from jitlite.ir.code_text import literal
+
 
 class Template:
     """The arguments of a call, with holes for values.
@@ -27,7 +29,7 @@ class Template:
         self._fixed = fixed
         self._names: dict[str, Any] = {}
         self._texts = [self._text(a) for a in args]
-        self._keywords = [f"**{{{k!r}: {self._text(a)}}}" for k, a in kwargs.items()]
+        self._keywords = [f"**{{{literal(k)}: {self._text(a)}}}" for k, a in kwargs.items()]
 
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the values alone that calls `function` with all arguments."""
@@ -62,7 +64,7 @@ class Template:
         if isinstance(argument, dict):
             return f"{{{', '.join(f'{self._text(k)}: {self._text(v)}' for k, v in argument.items())}}}"
         if argument is None or type(argument) in (bool, int, str):
-            return ascii(argument)
+            return literal(argument)
         return self._name(argument)
 
     def _node(self, node: torch.fx.Node) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jitlite.interpreter.code import Place
 from jitlite.interpreter.frames import Calling, add_traceback
-from jitlite.ir.code_text import Identifier, Text, code, mark
+from jitlite.ir.code_text import Identifier, Text, code, comment, mark
 from jitlite.native.policy import Trial
 
 FIRST_MARK = 0xF0000
@@ -70,7 +70,7 @@ class PythonCode:
         written, last = [], None
         for line in self._lines:
             text, found = _without_marks(line.text), line.place.range if line.place else None
-            where = f"# {found.filename or '<string>'}:{found.line}" if found else ""
+            where = f"# {comment(found.filename or '<string>')}:{found.line}" if found else ""
             written.append(f"{text:<{width}}  {where}".rstrip() if where and where != last else text)
             last = where
         return "\n".join(written) + "\n"

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitlite.ir import graph as graph_module
+from jitlite.ir.code_text import comment
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.value_text import value_text
 
@@ -72,9 +73,9 @@ class _Printer:
     def node_line(self, node: Node) -> str:
         text = f"{_declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
         if node.scope:
-            text += f", scope: {node.scope}"
+            text += f", scope: {comment(node.scope)}"
         if self.ranges and node.range is not None and node.range.filename is not None:
-            text += f" # {node.range.location()}"
+            text += f" # {comment(node.range.location())}"
         return text
 
     def operation(self, node: Node) -> str:
