@@ -22,6 +22,7 @@ from jitlite.converters import control_flow
 from jitlite.converters.fx_graph import to_fx
 from jitlite.converters.fx_modules import KEPT
 from jitlite.converters.symbolic import FAILED, LocatedInterpreter
+from jitlite.ir.code_text import is_attribute_path_part
 from jitlite.ir.prims import raise_again, raise_exception, raise_from
 from jitlite.source import NotSupportedError
 
@@ -59,6 +60,7 @@ def to_exported(
     if isinstance(args, torch.Tensor):
         raise TypeError("args is a tuple of example inputs, not a tensor; write to_exported((x,))")
     module = to_fx(obj, method=method, for_export=True)
+    _check_names(module)
     originals = _take_containers(module)
     recorded = module if strict else _Recorded(module)
     arguments, given = _distinct((tuple(args), dict(kwargs) if kwargs else None))
@@ -71,6 +73,14 @@ def to_exported(
         if told is error:
             raise
         raise told from error
+
+
+def _check_names(module: GraphModule) -> None:
+    """Refuse names that the source of exported programs cannot hold, as torch.export writes them."""
+    for path, _ in (*module.named_parameters(), *module.named_buffers(), *module.named_modules()):
+        for name in filter(None, path.split(".")):
+            if not is_attribute_path_part(name):
+                raise NotSupportedError(f"the name {name!a} of '{path}' cannot stand in an exported program")
 
 
 def _distinct(examples: Any) -> Any:

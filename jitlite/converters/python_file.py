@@ -18,6 +18,7 @@ from jitlite.ir import types as T
 from jitlite.ir.code_text import (
     Identifier,
     Text,
+    builtin_name,
     code,
     dotted,
     fixed,
@@ -106,7 +107,7 @@ class PythonFile:
 
     def builtin(self, name: str) -> Text:
         """The name in the source of one of Python's functions or classes."""
-        written = identifier(name) if name not in ("None", "True", "False") else fixed(name)
+        written = builtin_name(name)
         return code("{}.{}", self.imported("builtins"), written) if name in self.avoided else written
 
     def declared(self, named: Any, wanted: str) -> Text:
@@ -180,7 +181,7 @@ class PythonFile:
         """A type as an annotation."""
         simple = _ANNOTATIONS.get(type)
         if simple is not None:
-            return self.imported(simple) if simple in _IMPORTS else fixed(simple)
+            return self.imported(simple) if simple in _IMPORTS else simple
         if isinstance(type, T.TensorType):
             return self.imported("Tensor")
         if isinstance(type, T.OptionalType):
@@ -309,9 +310,9 @@ class PythonFile:
         return code("TENSORS[{}]", literal(name))
 
 
-_ANNOTATIONS: dict[Type, str] = {
-    T.INT: "int", T.FLOAT: "float", T.BOOL: "bool", T.STRING: "str", T.COMPLEX: "complex", T.NONE: "None",
-    T.NUMBER: "int | float | complex", T.ANY: "Any", T.ANY_LIST: "list", T.ANY_TUPLE: "tuple", T.ANY_DICT: "dict",
+_ANNOTATIONS: dict[Type, Text] = {
+    T.INT: fixed("int"), T.FLOAT: fixed("float"), T.BOOL: fixed("bool"), T.STRING: fixed("str"), T.COMPLEX: fixed("complex"), T.NONE: fixed("None"),
+    T.NUMBER: fixed("int | float | complex"), T.ANY: fixed("Any"), T.ANY_LIST: fixed("list"), T.ANY_TUPLE: fixed("tuple"), T.ANY_DICT: fixed("dict"),
 }  # fmt: skip
 
 _CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Text]], ...] = (

@@ -73,6 +73,11 @@ def identifier(name: object, what: str = "a name") -> Identifier:
     return Identifier(name)
 
 
+def builtin_name(name: str) -> Text:
+    """The name of something that Python knows by itself: `len`, and `None`, which is a keyword."""
+    return Text(name) if name in ("None", "True", "False") else identifier(name)
+
+
 def made_identifier(text: str, otherwise: str = "_") -> Identifier:
     """A name made of any text: what cannot stand in one becomes `_`; letters beyond ASCII go.
 

@@ -57,15 +57,23 @@ def parse(
 
     Raises:
         CompileError: the text is no graph: bad syntax, an undefined or doubly defined name, an output type that its
-            operator's schema does not allow, a function that `functions` lacks.
+            operator's schema does not allow, a function that `functions` lacks, an attribute that its node does not
+            have, a value that torch does not make, more within one another than can be read.
     """
     parser = _GraphParser(text, functions, types, filename, placeholder_tensors)
     try:
         graph = parser.graph()
         if parser.peek():
             parser.fail("expected the end of the graph")
-    except (SchemaError, ValueError, KeyError) as error:
+    except CompileError:
+        raise
+    except RecursionError as error:
+        raise CompileError("the blocks of the graph are nested too deeply to be read", parser.here()) from error
+    except SchemaError as error:
         raise CompileError(str(error), parser.here()) from error
+    except Exception as error:  # what Python and torch say of values: of devices, generators, numbers of many digits
+        what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        raise CompileError(f"a value in the text cannot be made: {what}", parser.here()) from error
     return graph
 
 

@@ -18,6 +18,7 @@ from typing import NoReturn
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.code_text import is_identifier
 from jitlite.ir.types import Type
 
 _TOKEN = re.compile(
@@ -179,6 +180,13 @@ class SchemaError(ValueError):
     """Text that is no schema or type."""
 
 
+MOST_NESTED = 100
+"""Types within one another that are read. Each spells its whole text, so that memory grows with the square."""
+
+_SHOWN = 60
+"""Characters of the text that an error shows on each side of its place."""
+
+
 class TypeParser:
     """Reads types, alias marks and constants off a text, left to right.
 
@@ -193,6 +201,7 @@ class TypeParser:
         self.named = named
         self.variables = variables
         self.position = 0
+        self._depth = 0
         self._peeked = (-1, "")
         self._skip_blank()
 
@@ -226,7 +235,9 @@ class TypeParser:
 
     def fail(self, message: str) -> NoReturn:
         found = self.peek() or "the end"
-        raise SchemaError(f"{message}, found {found!r} at character {self.position} of: {self.text}")
+        start, end = max(0, self.position - _SHOWN), self.position + _SHOWN
+        shown = f"{'...' * (start > 0)}{self.text[start:end]}{'...' * (end < len(self.text))}"
+        raise SchemaError(f"{message}, found {found[:_SHOWN]!r} at character {self.position} of: {shown}")
 
     def list_of(self, item: Callable[[], object], close: str) -> None:
         """Comma-separated items up to and including `close`."""
@@ -244,12 +255,17 @@ class TypeParser:
 
     def annotated_type(self) -> tuple[Type, AliasInfo | None, AliasInfo | None, int | None]:
         """A type with its alias mark, its elements' alias mark, and N of `T[N]`."""
+        self._depth += 1
         t = self._base_type()
+        suffixes = 0
         alias: AliasInfo | None = None
         element_alias: AliasInfo | None = None
         size: int | None = None
         while True:
             token = self.peek()
+            suffixes += 1
+            if self._depth + suffixes > MOST_NESTED:
+                self.fail(f"more than {MOST_NESTED} types are within one another")
             if token == "[":
                 self.next()
                 if _SIZED.match(self.peek()):
@@ -262,6 +278,7 @@ class TypeParser:
             elif token == "(" and alias is None:
                 alias = self._alias()
             else:
+                self._depth -= 1
                 return t, alias, element_alias, size
 
     def _alias(self) -> AliasInfo:
@@ -286,6 +303,8 @@ class TypeParser:
 
     def _base_type(self) -> Type:
         token = self.peek()
+        if self._depth > MOST_NESTED:
+            self.fail(f"more than {MOST_NESTED} types are within one another")
         if token == "(":
             self.next()
             return T.TupleType.of(self._types(")"))
@@ -342,7 +361,10 @@ class TypeParser:
         elements: list[Type] = []
 
         def field() -> None:
-            names.append(self.next())
+            name = self.next()
+            if not is_identifier(name) or name.startswith("_") or name in names:
+                self.fail(f"{name[:_SHOWN]!r} is no name of a field")
+            names.append(name)
             self.expect(":")
             elements.append(self.type())
 
@@ -437,17 +459,20 @@ class TypeParser:
 
     def _literal(self) -> object:
         token = self.next()
+        if not token:
+            self.fail("expected a default")
         if token == "[":
             items: list[object] = []
             self.list_of(lambda: items.append(self._literal()), "]")
             return items
-        if token[0] in "\"'":
+        if token[:1] in ('"', "'"):
             return ast.literal_eval(token)
         if token in ("True", "False", "None"):
             return ast.literal_eval(token)
         if token == "-":
             inner = self._literal()
-            assert isinstance(inner, int | float)
+            if not isinstance(inner, int | float):
+                self.fail("expected a number")
             return -inner
         if token in ("inf", "nan"):
             return float(token)

@@ -21,7 +21,7 @@ import torch
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
-from jitlite.ir.schema import TypeParser
+from jitlite.ir.schema import MOST_NESTED, TypeParser
 from jitlite.ir.types import Type
 
 LONGEST_TENSOR = 10
@@ -229,8 +229,13 @@ class ValueReader(TypeParser):
     def value(self, type: Type | None = None) -> object:
         """The next value, converted to `type` where its text leaves that open (`1` may be a bool)."""
         type = None if type is None else T.without_none(type)
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            self.fail(f"more than {MOST_NESTED} values are within one another")
         found = self._tensor_value(type)
-        return self._other_value(type) if found is None else found
+        result = self._other_value(type) if found is None else found
+        self._depth -= 1
+        return result
 
     def _other_value(self, type: Type | None) -> object:
         token = self.peek()
@@ -356,6 +361,8 @@ class ValueReader(TypeParser):
             return self._empty(type).zero_()
         found = self._match(_ONE_ELEMENT_TOKEN)
         if found:
+            if math.prod(s or 0 for s in type.sizes or ()) != 1:
+                self.fail(f"a tensor of type {type} has more than the one element here")
             return self._empty(type).fill_(self._element(found.group(1)))
         return self.fail("expected a tensor")
 
