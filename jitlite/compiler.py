@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -123,6 +125,7 @@ class Program:
 
     def _tell_caller(self, error: CompileError, callee: str, range: SourceRange | None) -> None:
         if range is not None and error.range is not range:
+            _tell_at_call(error, callee, range)
             error.add_caller(callee, self._compiling[-1] if self._compiling else "?", range)
 
     def unique_name(self, qualified_name: str) -> str:
@@ -239,6 +242,26 @@ class Program:
                 self.ready(definition.method(method))
         for hook in (*type.forward_pre_hooks, *type.forward_hooks):
             self.ready(hook)
+
+
+def _tell_at_call(error: CompileError, callee: str, call: SourceRange) -> None:
+    """Tell an error in a function of Python's library at its call: nobody can mend it elsewhere."""
+    place = error.range
+    if place is None or not _is_of_library(place) or _is_of_library(call):
+        return
+    error.notes.append(f"in Python's library: {place.location()}")
+    error.message = f"'{callee}' of Python's library cannot be compiled: {error.message}"
+    error.hint = "do by hand what it does, or leave it to Python in a function marked with jitlite.ignore"
+    error.range = None
+    error.called_from.clear()
+
+
+_LIBRARY = os.path.join(sysconfig.get_paths()["stdlib"], "")
+
+
+def _is_of_library(place: SourceRange) -> bool:
+    filename = place.source.filename or ""
+    return filename.startswith(_LIBRARY) and "site-packages" not in filename
 
 
 set_program_factory(Program)

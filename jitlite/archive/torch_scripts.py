@@ -1,4 +1,4 @@
-"""What torch.jit has compiled, as scripts of our own: each says itself what it is, in an archive that stays in memory."""
+"""What torch.jit has compiled, as our scripts: each says itself what it is, in an archive that stays in memory."""
 
 from __future__ import annotations
 

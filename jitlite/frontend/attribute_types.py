@@ -14,9 +14,9 @@ from jitlite.frontend.annotations import type_from_python
 from jitlite.frontend.classes import type_of_class
 from jitlite.frontend.resolve import Resolver
 from jitlite.ir import types as T
-from jitlite.ir.constants import type_of_constant
+from jitlite.ir.constants import plain_tuple, type_of_constant
 from jitlite.ir.types import Type
-from jitlite.ir.values import bound_class, class_type_of, plain_tuple
+from jitlite.ir.values import bound_class, class_type_of
 from jitlite.source import CompileError
 
 

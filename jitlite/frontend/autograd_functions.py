@@ -61,7 +61,9 @@ class ApplyValue(SugaredValue):
         for i in builtins.range(len(args)):
             parameter = _parameter(parameters, i)
             if parameter is None:
-                raise CompileError(f"{self.cls.__name__}.apply takes {len(parameters)} arguments, got {len(args)}", range)
+                raise CompileError(
+                    f"{self.cls.__name__}.apply takes {len(parameters)} arguments, got {len(args)}", range
+                )
             arguments.append(Argument(f"{parameter.name}_{i}", _type(parameter.annotation, T.ANY, resolver)))
         missing = [p for p in parameters[len(args) :] if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
         if missing:
@@ -80,7 +82,8 @@ class _Apply:
         self.__module__ = cls.__module__
 
     def __call__(self, *args: Any) -> Any:
-        return self.cls.apply(*args)
+        apply: Any = self.cls.apply
+        return apply(*args)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Apply) and other.cls is self.cls

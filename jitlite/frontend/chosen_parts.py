@@ -57,17 +57,13 @@ class ChosenPart(SugaredValue):
 
     def _chosen(self, b: Builder, range: SourceRange, use: Callable[[SugaredValue], Value]) -> Value:
         assert isinstance(b, Emitter)
-        first: list[T.Type] = []
 
         def emit(position: int) -> Value:
-            if position == len(self.parts):
-                return self._nothing(b, range, first[0])
-
             def taken() -> Value:
-                found = use(self.read(self.parts[position]))
-                first.append(found.type)
-                return found
+                return use(self.read(self.parts[position]))
 
+            if position == len(self.parts) - 1:
+                return taken()
             condition = Condition(self._is(b, range, position))
             return emit_if_expression(b, range, condition, taken, lambda: emit(position + 1))
 
@@ -75,23 +71,34 @@ class ChosenPart(SugaredValue):
 
     def _is(self, b: Builder, range: SourceRange, position: int) -> Value:
         """Does the index mean this part?"""
-        wanted: list[object] = [self.names[position]]
-        if self.index.type is not T.STRING:
-            wanted = [position, position - len(self.parts)]
+        if self.index.type is T.STRING:
+            return b.op("aten::eq", [self.index, b.constant(self.names[position], range)], range=range)
+        wanted = (position, position - len(self.parts))
         tests = [b.op("aten::eq", [self.index, b.constant(w, range)], range=range) for w in wanted]
-        return tests[0] if len(tests) == 1 else b.op("aten::__or__", tests, range=range)
+        return b.op("aten::__or__", tests, range=range)
 
-    def _nothing(self, b: Builder, range: SourceRange, wanted: T.Type) -> Value:
-        """What Python raises where there is no such part."""
-        cls, message = KeyError, self.index
-        if self.index.type is not T.STRING:
-            text = b.op("aten::str", [self.index], range=range)
-            text = b.op("aten::add", [text, b.constant(" is out of range", range)], range=range)
-            cls = IndexError  # type: ignore[assignment]
-            message = b.op("aten::add", [b.constant("index ", range), text], range=range)
+
+def chosen_part(
+    b: Builder, range: SourceRange, index: Value, names: Sequence[str], parts: Sequence[SugaredValue]
+) -> ChosenPart:
+    """The part of an index, after a check that there is one: otherwise it raises what Python raises."""
+    assert isinstance(b, Emitter)
+    if index.type is T.STRING:
+        known = b.make_list(T.STRING, [b.constant(name, range) for name in names])
+        found, cls, message = b.op("aten::__contains__", [known, index], range=range), KeyError, index
+    else:
+        least = b.op("aten::ge", [index, b.constant(-len(parts), range)], range=range)
+        most = b.op("aten::lt", [index, b.constant(len(parts), range)], range=range)
+        found, cls = b.op("aten::__and__", [least, most], range=range), IndexError  # type: ignore[assignment]
+        message = b.op("aten::str", [index], range=range)
+        message = b.op("aten::add", [b.constant("index ", range), message], range=range)
+        message = b.op("aten::add", [message, b.constant(" is out of range", range)], range=range)
+    node = b.node("prim::If", [found], [], range)
+    node.add_block()
+    with b.graph.inserting_at_end(node.add_block()):
         name = b.constant(QualifiedClassName(f"builtins.{cls.__name__}", cls), range, T.STRING)
         b.node("prim::RaiseException", [message, name], [], range)
-        return b.uninitialized(wanted)
+    return ChosenPart(index, names, parts)
 
 
 def _evaluated(b: Builder, range: SourceRange, given: NamedValue) -> NamedValue:

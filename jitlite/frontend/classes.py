@@ -82,13 +82,15 @@ def why_no_script_class(cls: type) -> str | None:
     if type(cls) is not type and type(cls).__name__ != "ABCMeta":
         return f"'{cls.__name__}' has the metaclass {type(cls).__name__}"
     for base in cls.__mro__:
-        if base.__flags__ & _HEAP_TYPE == 0 and base is not object:
+        if base.__flags__ & (_HEAP_TYPE | _IMMUTABLE_TYPE) != _HEAP_TYPE and base is not object:
             return f"'{cls.__name__}' inherits from '{base.__name__}', which is not written in Python"
     return None
 
 
 _HEAP_TYPE = 1 << 9
 """Py_TPFLAGS_HEAPTYPE: classes made by a class statement have it."""
+_IMMUTABLE_TYPE = 1 << 8
+"""Py_TPFLAGS_IMMUTABLETYPE: many classes written in C have it."""
 
 
 def _declare_class(cls: type) -> ClassType:

@@ -14,6 +14,7 @@ from jitlite.frontend import (
     exceptions,
     expressions,
     indexing,
+    partials,
     statements,
     tensor_methods,
 )
@@ -32,7 +33,18 @@ from jitlite.ir.loop_forms import canonicalize_modified_loops
 from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
 
-REGISTERED = (assignment, calls, conditions, displays, exceptions, expressions, indexing, statements, tensor_methods)
+REGISTERED = (
+    assignment,
+    calls,
+    conditions,
+    displays,
+    exceptions,
+    expressions,
+    indexing,
+    partials,
+    statements,
+    tensor_methods,
+)
 
 Step = Callable[[Graph], object]
 

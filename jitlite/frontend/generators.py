@@ -96,9 +96,7 @@ def _within(
 @statement(tree.Yield)
 def emit_yield(em: Emitter, stmt: tree.Yield) -> None:
     if em.on_yield is None:
-        raise NotSupportedError(
-            "yield expressions aren't supported", stmt.range, hint="append to a list and return it"
-        )
+        raise NotSupportedError("yield expressions aren't supported", stmt.range, hint="append to a list and return it")
     em.on_yield(stmt.value)
 
 

@@ -11,6 +11,7 @@ from jitlite.frontend.builder import MAX_INT
 from jitlite.frontend.conditions import to_bool
 from jitlite.frontend.emitter import Emitter
 from jitlite.frontend.generators import GeneratorValue
+from jitlite.frontend.local_names import names_in_target
 from jitlite.frontend.refinement import emit_repeated
 from jitlite.frontend.values import SimpleValue, SugaredValue, ZipValue, measured_lists
 from jitlite.ir import types as T
@@ -62,16 +63,18 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
         _emit_unrolled(em, range, body, source, targets)
 
 
-def _emit_over_generator(
-    em: Emitter, range: SourceRange, source: GeneratorValue, targets: Targets, body: Body
-) -> None:
+def _emit_over_generator(em: Emitter, range: SourceRange, source: GeneratorValue, targets: Targets, body: Body) -> None:
     if body.jumps:
         raise NotSupportedError(
             "break and continue are not supported in a loop over an object whose class defines __iter__", range,
             hint="put the rest of the loop's body under an if",
         )  # fmt: skip
 
+    names = {name for target in targets for name in names_in_target(target)}
+
     def on_element(element: SugaredValue, at: SourceRange) -> None:
+        if not em.frame.starts_function:
+            em.frame.owned |= names  # elements may be of several types, as in loops over tuples
         assign_targets(em, targets, [element], at)
         body.emit()
 

@@ -311,7 +311,7 @@ def _is_operator(value: Any) -> bool:
     if not callable(value) or isinstance(value, torch.nn.Module) or inspect.isclass(value):
         return False
     kind = meaning_of(value).kind
-    return kind in (Kind.OPERATOR, Kind.SCRIPT_FUNCTION, Kind.FORM, Kind.AUTOGRAD_APPLY)
+    return kind in (Kind.OPERATOR, Kind.SCRIPT_FUNCTION, Kind.FORM, Kind.AUTOGRAD_APPLY, Kind.PARTIAL)
 
 
 def _is_final(annotation: object) -> bool:

@@ -13,7 +13,7 @@ import torch
 
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.callables import FunctionValue, OverloadedFunction
-from jitlite.frontend.chosen_parts import ChosenPart
+from jitlite.frontend.chosen_parts import chosen_part
 from jitlite.frontend.classes import OnObject
 from jitlite.frontend.containers import SugaredDict, is_module_type, module_items, module_views
 from jitlite.frontend.definition import Program
@@ -203,7 +203,7 @@ class ModuleDefinition(ObjectDefinition):
         if not is_constant(index) and len(common) == 1:
             return self.indexed(b, range, value, index, common.pop())
         if not is_constant(index) and items.names and index.type in (T.STRING, T.INT):
-            return ChosenPart(index, items.names, items.values.parts)
+            return chosen_part(b, range, index, items.names, items.values.parts)
         return items.element(b, range, index)
 
     def indexed(self, b: Builder, range: SourceRange, value: Value, index: Value, wanted: Type) -> SugaredValue:
@@ -411,7 +411,7 @@ class SubmodulesByName(SugaredValue):
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         items = self._items(b, range)
         if not is_constant(index) and index.type is T.STRING and items.names:
-            return ChosenPart(index, items.names, items.values.parts)
+            return chosen_part(b, range, index, items.names, items.values.parts)
         return items.element(b, range, index)
 
 

@@ -231,9 +231,7 @@ class ObjectDefinition:
         definition = self._definition(name, function, signature)
         return self.add(name, definition, plain_function(function))
 
-    def _definition(
-        self, name: str, function: Any, signature: Any = None, is_generator: bool = False
-    ) -> Definition:
+    def _definition(self, name: str, function: Any, signature: Any = None, is_generator: bool = False) -> Definition:
         source = function_tree(function, is_method=True, is_generator=is_generator)
         declared = None if signature is None else function_tree(signature, is_method=True)
         owner = self.defining_class(source.function)

@@ -372,7 +372,11 @@ class FunctionSource:
 
 
 def function_tree(
-    fn: object, *, name: str | None = None, self_name: str | None = None, is_method: bool = False,
+    fn: object,
+    *,
+    name: str | None = None,
+    self_name: str | None = None,
+    is_method: bool = False,
     is_generator: bool = False,
 ) -> FunctionSource:
     """The tree of a Python function.

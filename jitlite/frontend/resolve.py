@@ -27,7 +27,7 @@ from jitlite.frontend.builtin_names import builtin_op_name, cuda_op_name
 from jitlite.frontend.decorators import context_of_wrapper
 from jitlite.frontend.torch_scripts import converted_function, is_torch_script_function, source_of_script
 from jitlite.frontend.trace_state import is_tracing
-from jitlite.ir.constants import module_name, type_of_constant
+from jitlite.ir.constants import module_name, plain_tuple, type_of_constant
 from jitlite.ir.unit import Function
 from jitlite.source import did_you_mean
 
@@ -135,6 +135,7 @@ class Kind(enum.Enum):
     LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
     CONTEXT = "a class of torch for `with`"
     MODULE = "a Python module"
+    PARTIAL = "a functools.partial whose arguments are constants"
     AUTOGRAD_APPLY = "`apply` of an autograd function: `object` is the class"
     NAMED_TUPLE = "a NamedTuple class"
     ENUM = "an Enum class"
@@ -178,7 +179,7 @@ _PYTHON_FORMS: dict[Any, str] = {getattr(builtins, name): name for name in _PYTH
 
 _TORCH_FORMS: dict[Any, str] = {
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
-    collections.OrderedDict: "dict",
+    collections.OrderedDict: "dict", functools.partial: "partial",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",
@@ -263,7 +264,7 @@ def plain_constant(found: object) -> tuple[bool, Any]:
     subclasses, such as numpy's floats, become what they are an instance of.
     """
     if isinstance(found, tuple):
-        parts = [plain_constant(part) for part in found]
+        parts = [plain_constant(part) for part in plain_tuple(found)]
         if not all(ok for ok, _ in parts):
             return False, None
         values = [value for _, value in parts]
@@ -470,6 +471,10 @@ def _instance(found: object) -> Meaning:
     if isinstance(found, torch.nn.Module):
         reason = "Cannot call a ScriptModule that is not a submodule of the caller: make it an attribute of a module"
         return Meaning(Kind.NN_MODULE, found, type(found).__name__, reason=reason)
+    if isinstance(found, functools.partial):
+        given = [*found.args, *found.keywords.values()]
+        if all(plain_constant(a)[0] for a in given):
+            return Meaning(Kind.PARTIAL, found, "partial")
     call = inspect.getattr_static(type(found), "__call__", None)
     if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:
         return Meaning(Kind.IGNORED, types.MethodType(call, found), "__call__")
@@ -481,7 +486,7 @@ def _why_not(found: object) -> str:
     if isinstance(found, types.BuiltinFunctionType | types.BuiltinMethodType):
         return f"Python builtin {found!r} is currently not supported in TorchScript"
     if isinstance(found, functools.partial):
-        return "a functools.partial cannot be used: write a function that makes the call"
+        return "a functools.partial can be used where its arguments are numbers, strings and the like: pass the others"
     if isinstance(found, torch.Tensor):
         return "a global tensor cannot be used: pass it as an argument, or make it a buffer of a module"
     if isinstance(found, list | dict | set):

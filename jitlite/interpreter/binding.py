@@ -16,9 +16,10 @@ from typing import Any
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.constants import plain_tuple
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import INT_OBJECTS, checker, class_type_of, plain_tuple, reads_as_tuple, type_of_value
+from jitlite.ir.values import INT_OBJECTS, checker, class_type_of, reads_as_tuple, type_of_value
 from jitlite.source import did_you_mean
 
 Converter = Callable[[Any], Any]
@@ -326,7 +327,7 @@ def _to_list(t: T.ListType) -> Converter:
             return value if all(map(operator.is_, value, converted)) else converted
         if isinstance(value, torch.Tensor | str | bytes | Mapping):
             raise Mismatch
-        if isinstance(value, Sequence | Set) or (hasattr(value, "__array__") and getattr(value, "ndim", 1)):
+        if isinstance(value, Sequence | Set) or (hasattr(value, "__array__") and getattr(value, "ndim", 1) != 0):
             return _convert_all(value, t.element, "element")
         raise Mismatch
 

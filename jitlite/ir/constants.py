@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import torch
 
@@ -64,8 +65,13 @@ def _dict_type(value: dict[object, object]) -> Type | None:
     return None if key is None or element is None else T.DictType.of(key, element)
 
 
+def plain_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The elements of a tuple, whatever its class makes of `len`, iteration and indices."""
+    return value if type(value) is tuple else tuple.__getitem__(value, slice(None))
+
+
 def _tuple_type(value: tuple[object, ...]) -> Type | None:
-    elements = [type_of_constant(v) for v in value]
+    elements = [type_of_constant(v) for v in plain_tuple(value)]
     if any(e is None for e in elements):
         return None
     known = [e for e in elements if e is not None]

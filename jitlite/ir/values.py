@@ -17,7 +17,7 @@ import torch
 from jitlite import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
-from jitlite.ir.constants import enum_type, qualified_name, type_of_constant
+from jitlite.ir.constants import enum_type, plain_tuple, qualified_name, type_of_constant
 from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -172,11 +172,6 @@ _CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
     (T.FutureType, lambda t: _instance_of(torch._C.Future)),
     (T.AwaitType, lambda t: _instance_of(Await, torch_internals.await_base)),
 )
-
-
-def plain_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The elements of a tuple, whatever its class makes of `len`, iteration and indices."""
-    return value if type(value) is tuple else tuple.__getitem__(value, slice(None))
 
 
 def reads_as_tuple(cls: type) -> bool:
