@@ -41,7 +41,7 @@ _IMPORTS = {
     "F": "import torch.nn.functional as F",
     **{name: f"from typing import {name}" for name in ("Any", "Final", "NamedTuple", "Protocol")},
     **{name: f"import {name}" for name in ("builtins", "cmath", "enum", "functools", "itertools", "math", "operator",
-                                           "time", "warnings")},
+                                           "re", "string", "time", "warnings")},
     "OrderedDict": "from collections import OrderedDict", "Path": "from pathlib import Path",
 }  # fmt: skip
 """What can be imported, by the name that it has in the source."""

@@ -47,6 +47,7 @@ from jitlite.ir.code_text import (
     replaced,
 )
 from jitlite.ir.code_text import hole as numbered_hole
+from jitlite.ir.formatting import format_by_position, format_with_percent, is_plain_format, is_plain_percent
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Op, int_coded, is_int_coded
 from jitlite.ir.schema import Argument
@@ -391,10 +392,17 @@ def _tensor(function: str) -> Callable[[PythonFile, Node], Form | None]:
 
 
 def _formatted(file: PythonFile, node: Node) -> Form:
-    return _method("format", len(node.inputs))
+    """`"...".format(...)` where the text is known and is one that programs may use; else as the operator is."""
+    text = constant_of(node.inputs[0], None)
+    if isinstance(text, str) and is_plain_format(text):
+        return _method("format", len(node.inputs))
+    return call(embedded(file, format_by_position, node), len(node.inputs))
 
 
 def _percent(file: PythonFile, node: Node) -> Form:
+    text = constant_of(node.inputs[0], None)
+    if not isinstance(text, str) or not is_plain_percent(text):
+        return call(embedded(file, format_with_percent, node), len(node.inputs))
     if len(node.inputs) == 2:
         return Form(fixed("{0} % {1}"), is_atom=False)
     return Form(code("{{0}} % ({},)", holes(range(1, len(node.inputs)))), is_atom=False)

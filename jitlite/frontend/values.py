@@ -14,6 +14,7 @@ import torch
 
 from jitlite.frontend.builder import MAX_INT, Builder
 from jitlite.frontend.builtin_names import PYTHON_METHODS
+from jitlite.frontend.format_strings import check_format
 from jitlite.frontend.python_arguments import call_operator
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -329,6 +330,8 @@ class BuiltinFunction(SugaredValue):
             subject = self.self_value or next(iter(args), None)
             if subject is not None and subject.value is not None:
                 _needs_order(b, range, subject.value)
+        if self.name == "aten::format":
+            check_format(range, self.self_value or next(iter(args), None))
         try:
             return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
         except CompileError as error:

@@ -21,8 +21,8 @@ from jitlite.interpreter.code import Code, Instruction, Linked
 from jitlite.interpreter.frames import SWITCH, Frame, Protection
 from jitlite.interpreter.futures import wait
 from jitlite.ir.awaits import Await
+from jitlite.ir.formatting import format_by_position
 from jitlite.ir.prims import make_exception, tolist
-from jitlite.ir.strings import format_string
 from jitlite.ir.tensors import number_to_tensor
 from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class, special_method
 
@@ -515,7 +515,7 @@ def __NOT__(frame: Frame, x: int, n: int) -> None:
 @instruction(x=Operand.NUMBER, pops=X, pushes=1)
 def FORMAT(frame: Frame, x: int, n: int) -> None:
     """Pop a format string and X-1 values; push `format_string.format(values ...)`."""
-    frame.stack.append(format_string(*_pop_several(frame.stack, x)))
+    frame.stack.append(format_by_position(*_pop_several(frame.stack, x)))
 
 
 def _link_warning(code: Code, position: int) -> Linked:

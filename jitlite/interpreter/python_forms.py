@@ -44,11 +44,11 @@ from jitlite.ir.code_text import (
     literal,
     named_hole,
 )
+from jitlite.ir.formatting import format_by_position
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.node_attributes import int_attribute
 from jitlite.ir.ops import Op, int_coded, is_int_coded
 from jitlite.ir.schema import Argument
-from jitlite.ir.strings import format_string
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
 
@@ -225,7 +225,7 @@ _KINDS: dict[str, Callable[[Node], Form]] = {
     "prim::device": lambda node: Form(fixed("{0}.device")),
     "prim::is_cuda": lambda node: Form(fixed("{0}.is_cuda")),
     "aten::dim": lambda node: Form(fixed("{0}.dim()")),
-    "aten::format": lambda node: call_form(format_string, len(node.inputs)),
+    "aten::format": lambda node: call_form(format_by_position, len(node.inputs)),
     "prim::tolist": lambda node: call_form(prims.tolist, 3),
     "prim::NumToTensor": lambda node: call_form(tensors.number_to_tensor, 1),
 }

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from jitlite.ir.formatting import format_by_position, format_with_percent
 from jitlite.ir.ops import op
 
 _DEFAULT_STRIPPED = " \n\t\f\v"
@@ -148,13 +149,11 @@ def to_string(elem: Any) -> str:
     return str(elem)
 
 
-@op("aten::format(str self, ...) -> str")
-def format_string(self: str, *args: Any) -> str:
-    """`self.format(*args)`, with Python's positions, conversions and format specifications."""
-    return self.format(*args)
-
-
-@op("aten::percentFormat(str self, ...) -> str")
-def percent_format(self: str, *args: Any) -> str:
-    """`self % args`. A single argument stands for itself, so a tuple gives the values to put in."""
-    return self % (args[0] if len(args) == 1 else args)
+op("aten::format(str self, ...) -> str",
+   doc="`self.format(*args)`, with Python's positions, conversions and format specifications. A field that reaches into"
+   " a value (`{0.x}`) is a ValueError, and so is a width or precision of over a million.")(
+    format_by_position
+)  # fmt: skip
+op("aten::percentFormat(str self, ...) -> str",
+   doc="`self % args`. A single argument stands for itself, so a tuple gives the values to put in. A width or precision"
+   " of over a million is a ValueError.")(format_with_percent)  # fmt: skip
