@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from jitlite import compiler
-from jitlite.archive.loaded_module import read_again
-from jitlite.archive.save import save_to_buffer
+from jitlite.archive.loaded_module import as_archive
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
@@ -21,6 +20,7 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.passes.registry import run as run_passes
 from jitlite.script_function import ScriptMethod
 from jitlite.script_module import RecursiveScriptModule, plain_state, put_first
+from jitlite.tensor_identity import deep_copy
 
 
 class FrozenDefinition(ModuleDefinition):
@@ -55,7 +55,7 @@ class FrozenModule(RecursiveScriptModule):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = memo[id(self)] = type(self).__new__(type(self))
-        vars(made).update(copy.deepcopy(plain_state(self), memo))
+        vars(made).update(deep_copy(self, memo, lambda: copy.deepcopy(plain_state(self), memo)))
         _settle(made, vars(self)[CLASS_TYPE])
         return made
 
@@ -73,7 +73,7 @@ class FrozenModule(RecursiveScriptModule):
         Raises:
             NotSupportedError: the archive cannot hold an operator or a constant, prepacked weights for instance.
         """
-        return read_again, (save_to_buffer(self),)
+        return as_archive(self)
 
 
 def frozen_type(original: ClassType) -> ClassType:

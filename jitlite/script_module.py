@@ -33,6 +33,15 @@ from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.module_handle import ModuleHandle
 from jitlite.script_function import OverloadedMethod, ScriptMethod
+from jitlite.tensor_identity import (
+    SharedResults,
+    collect_weights,
+    deep_copy,
+    exchange_buffers,
+    share_memory,
+    sharing_memory,
+    tensors_in,
+)
 from jitlite.text import define_methods
 
 _METHODS = "__jitlite_methods__"
@@ -188,6 +197,15 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
                 self._bound(found.definition, accessors[1])(value)
                 return
         super().__setattr__(name, value)
+        if found is not None and isinstance(value, torch.Tensor):
+            collect_weights(self, name)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        apply: Any = super()._apply
+        if isinstance(fn, SharedResults):  # of the module that this one is in
+            return apply(fn, recurse)
+        exchange_buffers(self, lambda shared: apply(shared, recurse), fn)
+        return self
 
     def __delattr__(self, name: str) -> None:
         found = vars(self).get(CLASS_TYPE)
@@ -264,7 +282,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         python_class, state, _ = _portable(self)
-        vars(made).update(vars(_with_state(python_class, copy.deepcopy(state, memo))))
+        vars(made).update(vars(_with_state(python_class, deep_copy(self, memo, lambda: copy.deepcopy(state, memo)))))
         if _SOURCES in vars(self):
             vars(made)[_SOURCES] = list(vars(self)[_SOURCES])
         _settle(made, _type(self))
@@ -292,7 +310,9 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         """The eager module with this one's state; it is compiled anew where it is loaded."""
         python_class, state, sources = _portable(self)
         definition = _definition(self)
-        return rebuild, (definition.program, python_class, type(self), state, sources, list(definition.type.methods))
+        shared = sharing_memory(tensors_in(self))
+        methods = list(definition.type.methods)
+        return rebuild, (definition.program, python_class, type(self), state, sources, methods, shared)
 
     # -- archives
     def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
@@ -565,14 +585,18 @@ def _with_state(python_class: type, state: Any) -> Any:
 
 
 def rebuild(
-    program: Program, python_class: type, script_class: type, state: Any, sources: list[str], methods: list[str]
-) -> Any:
+    program: Program, python_class: type, script_class: type, state: Any, sources: list[str], methods: list[str],
+    shared: Sequence[Sequence[torch.Tensor]] = (),
+) -> Any:  # fmt: skip
     """The script module of a pickled one. Its methods are compiled when they are called.
 
     Args:
         program: shared by the modules of one pickle that shared one before.
         methods: the methods that it had.
+        shared: tensors that lay on one storage, for each storage of which this holds.
     """
+    for group in shared:
+        share_memory(group)
     names = dict(getattr(inspect.getmodule(python_class), "__dict__", {}))  # where the texts stood, most likely
     made = _with_state(python_class, state)
     if not issubclass(script_class, RecursiveScriptModule):

@@ -32,10 +32,13 @@ ALLOWED = {
     "text": BASE | {"ir", "frontend", "compiler", "interpreter", "script_function"},
     "module_handle": BASE | {"ir", "frontend"},
     "migration": {"migration"},
+    "tensor_identity": {"ir"},
     "script_module": BASE
-    | {"converters", "archive", "ir", "frontend", "compiler", "interpreter"}
+    | {"tensor_identity", "converters", "archive", "ir", "frontend", "compiler", "interpreter"}
     | {"script_function", "text", "module_handle"},
-    "frozen_module": BASE | {"archive", "ir", "frontend", "compiler", "passes", "script_function", "script_module"},
+    "frozen_module": BASE
+    | {"tensor_identity"}
+    | {"archive", "ir", "frontend", "compiler", "passes", "script_function", "script_module"},
     "attribute_folding": BASE | {"ir", "passes"},
     "freezing": BASE | {"ir", "compiler", "passes", "script_module", "frozen_module", "attribute_folding"},
     "traced_module": BASE | {"ir", "frontend", "compiler", "frozen_module", "script_function", "script_module"},
@@ -51,7 +54,7 @@ ALLOWED = {
     "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
     "archive": BASE
     | {"ir", "frontend", "compiler", "passes", "interpreter", "executor", "script_function", "script_module", "text"}
-    | {"archive"},
+    | {"archive", "tensor_identity"},
     "api": BASE
     | {"archive"}
     | {"ir", "frontend", "compiler", "passes", "interpreter"}
@@ -79,7 +82,9 @@ ALLOWED = {
     | {"api", "archive", "script_module", "stand_ins", "shape_names", "upgrade_names"}
     | {"torch_graphs", "torch_nodes", "torch_schemas", "torch_types"},
     "testing": {"torch_names"},
-    "converters": BASE | {"ir", "frontend", "compiler", "passes", "interpreter", "archive", "converters"},
+    "converters": BASE
+    | {"ir", "frontend", "compiler", "passes", "interpreter", "archive", "converters"}
+    | {"tensor_identity"},
     "cli": BASE
     | TOOLS
     | {"ir", "passes", "api", "script_function", "executor", "explain", "bisection", "demo", "doctor", "__init__"}

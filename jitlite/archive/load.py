@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -74,7 +74,12 @@ def load(
         return made
 
 
-readers.append(lambda content: load(io.BytesIO(content)))
+def _read_again(content: bytes, tensors: Sequence[torch.Tensor]) -> Any:
+    with ArchiveReader(io.BytesIO(content)) as reader, compiler.compiling():
+        return _Loading(reader, version_of(reader), None, (), mapped=False, run_code=True, outside=tensors).root()
+
+
+readers.append(_read_again)
 
 
 def _device(location: Any) -> torch.device | None:
@@ -86,7 +91,11 @@ def _device(location: Any) -> torch.device | None:
 
 
 class _Loading:
-    """One archive being read."""
+    """One archive being read.
+
+    Args:
+        outside: tensors that the archive has only the numbers of.
+    """
 
     def __init__(
         self,
@@ -97,7 +106,9 @@ class _Loading:
         *,
         mapped: bool,
         run_code: bool,
+        outside: Sequence[torch.Tensor] = (),
     ) -> None:
+        self.outside = outside
         self.reader = reader
         self.run_code = run_code
         self.mapped = mapped
@@ -116,7 +127,9 @@ class _Loading:
     def _unpickled(self, name: str) -> Any:
         member = f"{name}.pkl"
         storages = Storages(self.reader, name, self.device, mapped=self.mapped)
-        objects = Objects(lambda: self.importer, storages, member, self.allow, run_code=self.run_code)
+        objects = Objects(
+            lambda: self.importer, storages, member, self.allow, run_code=self.run_code, outside=self.outside
+        )
         return objects.load(self.reader.read(member))
 
     def constants(self) -> tuple[Any, ...]:

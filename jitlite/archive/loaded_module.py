@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import torch
 
 from jitlite.archive.save import save_to_buffer
 from jitlite.archive.source_out import function_source
@@ -15,6 +17,7 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.script_function import ScriptMethod
 from jitlite.script_module import RecursiveScriptModule, plain_state, put_first
 from jitlite.source import CompileError
+from jitlite.tensor_identity import deep_copy, share_memory, sharing_memory
 
 
 class LoadedMethod(ScriptMethod):
@@ -68,21 +71,38 @@ class LoadedModule(RecursiveScriptModule):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = memo[id(self)] = type(self).__new__(type(self))
-        vars(made).update(copy.deepcopy(plain_state(self), memo))
+        vars(made).update(deep_copy(self, memo, lambda: copy.deepcopy(plain_state(self), memo)))
         settle(made, vars(self)[CLASS_TYPE])
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """The archive that saving the module gives."""
-        return read_again, (save_to_buffer(self),)
+        return as_archive(self)
 
 
-def read_again(content: bytes) -> Any:
-    """The module in the content of an archive."""
-    return readers[-1](content)
+def as_archive(module: torch.nn.Module) -> tuple[Any, ...]:
+    """What a pickle keeps of a module that no Python class is the source of: its archive, and beside it the tensors, so
+    that what else holds one of them in the pickle goes on doing so."""
+    tensors: list[torch.Tensor] = []
+    content = save_to_buffer(module, outside=tensors)
+    return read_again, (content, tensors, sharing_memory(tensors))
 
 
-readers: list[Callable[[bytes], Any]] = []
+def read_again(
+    content: bytes, tensors: Sequence[torch.Tensor] = (), shared: Sequence[Sequence[torch.Tensor]] = ()
+) -> Any:  # fmt: skip
+    """The module in the content of an archive.
+
+    Args:
+        tensors: those that the archive has numbers for.
+        shared: those of them that lay on one storage, for each storage of which this holds.
+    """
+    for group in shared:
+        share_memory(group)
+    return readers[-1](content, tensors)
+
+
+readers: list[Callable[[bytes, Sequence[torch.Tensor]], Any]] = []
 """What reads an archive: who does so is above this file."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ import torch
 from jitlite.archive.errors import ArchiveError, faults_of
 from jitlite.archive.import_source import CUSTOM, Importer
 from jitlite.archive.loaded_module import LoadedModule, settle
+from jitlite.archive.pickling import OUTSIDE
 from jitlite.archive.setters import Setter
 from jitlite.archive.shaping import Shaper, WrongType
 from jitlite.archive.tensors import REBUILD, STORAGE_TYPES, NamedScheme, Storages, as_parameter
@@ -38,6 +39,7 @@ class Objects:
         allow: libraries whose classes the pickle may use though they are not part of torch.
         run_code: let `__setstate__` of the archive's classes and of classes in C++ run. Otherwise their objects stay
             without their state.
+        outside: tensors that the pickle has only the numbers of.
     """
 
     def __init__(
@@ -48,8 +50,10 @@ class Objects:
         allow: Collection[str] = (),
         *,
         run_code: bool = True,
+        outside: Sequence[torch.Tensor] = (),
     ) -> None:
         self.importer = importer
+        self.outside = outside
         self.allow = allow
         self.run_code = run_code
         self.storages = storages
@@ -69,6 +73,8 @@ class Objects:
             return Unpickler(data, self.member, self._find, self._persistent, room).load()
 
     def _persistent(self, described: Any) -> Any:
+        if self.outside and isinstance(described, tuple) and described[:1] == (OUTSIDE,):
+            return self.outside[described[1]]
         return self.storages.find(described, self.member)
 
     # -- global names

@@ -27,6 +27,8 @@ _BUILDERS: dict[Type, str] = {
     T.INT: "build_intlist", T.FLOAT: "build_doublelist", T.BOOL: "build_boollist", T.TENSOR: "build_tensorlist",
 }  # fmt: skip
 """The functions that make lists of elements of one type."""
+OUTSIDE = "outside"
+"""What a persistent id begins with that is the number of a tensor outside the archive."""
 
 
 class PickleStream:
@@ -136,13 +138,17 @@ class StoredTensor(NamedTuple):
 class ValuePickler:
     """Writes one pickle.
 
+    Args:
+        outside: a list that gets the tensors; the pickle then has only their numbers.
+
     Attributes:
         storages: those that have been met, in order.
         classes: the class types of the objects that have been met, in order.
     """
 
-    def __init__(self, names: TypeNames, what: str) -> None:
+    def __init__(self, names: TypeNames, what: str, outside: list[torch.Tensor] | None = None) -> None:
         self.names = names
+        self.outside = outside
         self.stream = PickleStream()
         self.storages: list[StoredTensor] = []
         self.classes: dict[ClassType, None] = {}
@@ -354,7 +360,9 @@ class ValuePickler:
         """Write a tensor: where its numbers are, and how they are laid out."""
         if self._known(value):
             return
-        if value.layout in (torch.sparse_coo, torch.sparse_csr):
+        if self.outside is not None:
+            self._number(value, self.outside)
+        elif value.layout in (torch.sparse_coo, torch.sparse_csr):
             self._sparse(value)
         elif value.layout is torch.strided:
             self._strided(value)
@@ -362,6 +370,12 @@ class ValuePickler:
             raise self.fail(f"is a tensor of the layout {value.layout}, which has no place in an archive",
                             hint="convert it with .to_dense()")  # fmt: skip
         self._remember(value)
+
+    def _number(self, value: torch.Tensor, outside: list[torch.Tensor]) -> None:
+        self.stream.string(OUTSIDE)
+        self.stream.integer(len(outside))
+        self.stream.op(b"\x86Q")
+        outside.append(value)
 
     def _strided(self, value: torch.Tensor) -> None:
         stream = self.stream

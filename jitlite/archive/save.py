@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import torch
+
 from jitlite.archive.constants_out import ConstantTable
 from jitlite.archive.declarations_out import write_declaration
 from jitlite.archive.pickling import ValuePickler, storage_bytes
@@ -37,10 +39,15 @@ class MissingFolderError(FileNotFoundError, RuntimeError):
 
 
 class _Archive:
-    """What is put into one archive."""
+    """What is put into one archive.
 
-    def __init__(self, writer: ArchiveWriter) -> None:
+    Args:
+        outside: the list that gets the tensors of the module, where the archive is to have numbers for them.
+    """
+
+    def __init__(self, writer: ArchiveWriter, outside: list[torch.Tensor] | None = None) -> None:
         self.writer = writer
+        self.outside = outside
         self.names = TypeNames()
         self.table = ConstantTable()
         self.dependencies = Dependencies()
@@ -66,7 +73,8 @@ class _Archive:
 
     def pickle(self, name: str, value: Any, type: Type) -> None:
         """Write `name.pkl` and the storages of its tensors."""
-        pickler = ValuePickler(self.names, "the module" if name == "data" else "a constant")
+        is_data = name == "data"
+        pickler = ValuePickler(self.names, "the module" if is_data else "a constant", self.outside if is_data else None)
         pickler.value(value, type)
         self.finish(name, pickler)
 
@@ -147,18 +155,26 @@ class _Placeholder:
         setattr(self, CLASS_TYPE, type)
 
 
-def save_to_buffer(root: Any, extra_files: ExtraFiles | None = None, *, folder: str = "archive") -> bytes:
+def save_to_buffer(
+    root: Any,
+    extra_files: ExtraFiles | None = None,
+    *,
+    folder: str = "archive",
+    outside: list[torch.Tensor] | None = None,
+) -> bytes:
     """The bytes of the archive of a script module, or of a compiled `Function`.
 
     Args:
         extra_files: further members by name.
         folder: the folder of the archive that all members are in.
+        outside: a list that gets the tensors of the module. The archive then has only their numbers in this list, and
+            only `loaded_module.read_again` reads it.
 
     Raises:
         NotSupportedError: where something in it has no place in an archive; the error names it.
     """
     buffer = io.BytesIO()
-    _write_archive(buffer, root, extra_files or {}, folder)
+    _write_archive(buffer, root, extra_files or {}, folder, outside)
     return buffer.getvalue()
 
 
@@ -191,10 +207,12 @@ def save_to_file(root: Any, path: str | os.PathLike[str], extra_files: ExtraFile
         raise
 
 
-def _write_archive(file: BinaryIO, root: Any, extra_files: ExtraFiles, folder: str) -> None:
+def _write_archive(
+    file: BinaryIO, root: Any, extra_files: ExtraFiles, folder: str, outside: list[torch.Tensor] | None = None
+) -> None:
     writer = ArchiveWriter(file, folder)
     try:
-        _Archive(writer).write(_Placeholder(root) if isinstance(root, Function) else root, extra_files)
+        _Archive(writer, outside).write(_Placeholder(root) if isinstance(root, Function) else root, extra_files)
     finally:
         writer.close()
 

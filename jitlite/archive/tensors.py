@@ -294,8 +294,15 @@ _COMPRESSED: dict[int | None, torch.layout] = {2: torch.sparse_csr}
 
 
 def as_parameter(tensor: torch.Tensor) -> torch.nn.Parameter:
-    """The tensor, which requires a gradient if its parameter did, as a parameter."""
-    return torch.nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+    """Make a tensor a parameter. It stays the same object, as attributes, lists and other modules may hold it too."""
+    if isinstance(tensor, torch.nn.Parameter):
+        return tensor
+    if type(tensor) is not torch.Tensor or not tensor.is_leaf:
+        return torch.nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad)
+    changed: Any = tensor
+    changed.__class__ = torch.nn.Parameter
+    made: torch.nn.Parameter = changed
+    return made
 
 
 Rebuild = Callable[..., torch.Tensor]

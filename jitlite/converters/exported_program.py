@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -61,12 +62,15 @@ def to_exported(
         raise TypeError("args is a tuple of example inputs, not a tensor; write to_exported((x,))")
     module = to_fx(obj, method=method, for_export=True)
     _check_names(module)
+    _use_one_name(module)
+    _register_written(module)
     originals = _take_containers(module)
     recorded = module if strict else _Recorded(module)
     arguments, given = _distinct((tuple(args), dict(kwargs) if kwargs else None))
     try:
         made = torch.export.export(recorded, arguments, given, dynamic_shapes=dynamic_shapes, strict=strict, **options)
         _refuse_changes(originals)
+        _refuse_written_elements(made)
         return made
     except Exception as error:
         told = _told(error)
@@ -94,6 +98,70 @@ def _distinct(examples: Any) -> Any:
         return value.detach().clone().requires_grad_(value.requires_grad)
 
     return tree_map(own, examples)
+
+
+def _use_one_name(module: GraphModule) -> None:
+    """Let the graph read a tensor of several names by one of them: a program has a state for each name."""
+    names: dict[int, str] = {}
+    for named in (module.named_parameters, module.named_buffers):
+        for name, tensor in named():
+            names.setdefault(id(tensor), name)
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            value = operator.attrgetter(node.target)(module)
+            if isinstance(value, torch.Tensor):
+                node.target = names.setdefault(id(value), node.target)
+
+
+def _register_written(module: GraphModule) -> None:
+    """Make buffers of the other tensors that the graph writes to: torch.export would run what writes to a constant."""
+    for name in written_names(module.graph, "get_attr"):
+        if isinstance(vars(module).get(name), torch.Tensor):
+            module.register_buffer(name, vars(module).pop(name), persistent=False)
+
+
+def _refuse_written_elements(program: ExportedProgram) -> None:
+    """See that no tensor in a list, dict or tuple of the module is written to.
+
+    Raises:
+        NotSupportedError: one is; the program has a copy of it, on which the recording has run some of that already.
+    """
+    known = program.graph_signature.inputs_to_lifted_tensor_constants
+    written = [known[name] for name in written_names(program.graph, "placeholder") if name in known]
+    if written:
+        shape = list(program.constants[written[0]].shape)
+        raise NotSupportedError(
+            f"a tensor of size {shape} in a list, dict or tuple of the module is written to, and exported programs "
+            "keep no state but buffers",
+            hint="register it as a buffer of the module, and read it as self.name",
+        )
+
+
+def written_names(graph: torch.fx.Graph, kind: str) -> set[str]:
+    """What operators write to, by way of views too, of the inputs (`placeholder`) or attributes (`get_attr`)."""
+    found, todo = set[str](), list[torch.fx.Node]()
+    for node in graph.nodes:
+        todo += _aliased(node, lambda alias: bool(alias.is_write))
+    while todo:
+        node = todo.pop()
+        if node.op == kind:
+            found.add(node.name if kind == "placeholder" else str(node.target))
+        todo += _aliased(node, lambda alias: True)
+    return found
+
+
+def _aliased(node: torch.fx.Node, counts: Callable[[Any], bool]) -> list[torch.fx.Node]:
+    """The arguments of an operator that it writes to, or gives views of."""
+    schema = getattr(node.target, "_schema", None)
+    found: list[torch.fx.Node] = []
+    if schema is None:
+        return found
+    for i, argument in enumerate(schema.arguments):
+        value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+        if argument.alias_info is not None and counts(argument.alias_info):
+            several = value if isinstance(value, list | tuple) else [value]
+            found += [one for one in several if isinstance(one, torch.fx.Node)]
+    return found
 
 
 def _take_containers(module: GraphModule) -> list[tuple[str, Any, Any]]:
@@ -129,9 +197,15 @@ class _Recorded(torch.nn.Module):
     def __init__(self, module: GraphModule) -> None:
         super().__init__()
         shared = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
+        named = {id(tensor) for kind in (module.parameters, module.buffers) for tensor in kind()}
         for name, value in vars(module).items():
-            if name in shared or isinstance(value, torch.Tensor):
-                vars(self)[name] = value
+            if isinstance(value, torch.Tensor):
+                if id(value) in named:
+                    continue
+                named.add(id(value))
+            elif name not in shared:
+                continue
+            vars(self)[name] = value
         self.forward = _runner(module)
 
 

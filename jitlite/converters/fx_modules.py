@@ -13,6 +13,7 @@ from jitlite.converters.control_flow import Root
 from jitlite.converters.fx_pickling import can_be_traced, described, restored
 from jitlite.ir.code_text import is_attribute_path_part
 from jitlite.source import NotSupportedError
+from jitlite.tensor_identity import deep_copy
 
 _STATE = ("_parameters", "_buffers", "_modules")
 KEPT = "script_attributes"
@@ -25,6 +26,9 @@ class ScriptGraphModule(GraphModule):
     """A `GraphModule` that keeps all parameters and buffers in copies, also those that its graph does not read."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
+        return deep_copy(self, memo, lambda: self._copied(memo))
+
+    def _copied(self, memo: dict[int, Any]) -> GraphModule:
         made = super().__deepcopy__(memo)
         for kind in (*_STATE, "_non_persistent_buffers_set"):
             made.__dict__[kind] = copy.deepcopy(self.__dict__[kind], memo)

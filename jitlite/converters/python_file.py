@@ -83,6 +83,8 @@ class PythonFile:
         self._tensor_names: dict[int, str] = {}
         self.stored_names: set[str] = set()
         """Names that the file of weights uses already."""
+        self.shared_storages: set[int] = set()
+        """Storages that several tensors lie on, which are read from the file of weights to do so again."""
 
     # -- names
     def unique(self, wanted: Identifier) -> Identifier:
@@ -287,7 +289,8 @@ class PythonFile:
             return None
         if not value.is_contiguous() or 0 in value.shape or value.is_conj() or value.is_neg():
             return None
-        if value.untyped_storage().nbytes() != value.numel() * value.element_size():
+        storage = value.untyped_storage()
+        if storage.nbytes() != value.numel() * value.element_size() or storage._cdata in self.shared_storages:
             return None  # it may share memory with others
         dtype = code("{}.{}", self.imported("torch"), identifier(str(value.dtype).rpartition(".")[2]))
         return code("{}.tensor({}, dtype={})", self.imported("torch"), self._nested(value.tolist()), dtype)
@@ -311,8 +314,10 @@ class PythonFile:
 
 
 _ANNOTATIONS: dict[Type, Text] = {
-    T.INT: fixed("int"), T.FLOAT: fixed("float"), T.BOOL: fixed("bool"), T.STRING: fixed("str"), T.COMPLEX: fixed("complex"), T.NONE: fixed("None"),
-    T.NUMBER: fixed("int | float | complex"), T.ANY: fixed("Any"), T.ANY_LIST: fixed("list"), T.ANY_TUPLE: fixed("tuple"), T.ANY_DICT: fixed("dict"),
+    T.INT: fixed("int"), T.FLOAT: fixed("float"), T.BOOL: fixed("bool"), T.STRING: fixed("str"),
+    T.COMPLEX: fixed("complex"), T.NONE: fixed("None"),
+    T.NUMBER: fixed("int | float | complex"), T.ANY: fixed("Any"), T.ANY_LIST: fixed("list"),
+    T.ANY_TUPLE: fixed("tuple"), T.ANY_DICT: fixed("dict"),
 }  # fmt: skip
 
 _CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Text]], ...] = (

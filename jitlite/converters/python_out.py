@@ -26,6 +26,7 @@ from jitlite.ir.code_text import Identifier, Text, code, fixed, identifier, join
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.source import NotSupportedError
+from jitlite.tensor_identity import sharing_memory, tensors_in
 
 _ATTEMPTS = 8
 """How often names may have to be chosen anew, because a parameter or variable has the name of something else."""
@@ -142,6 +143,7 @@ def _is_method(function: Function) -> bool:
 def _write_module(file: PythonFile, module: torch.nn.Module, known: KnownModules) -> PythonProgram:
     state = {name: value.detach() for name, value in module.state_dict().items() if isinstance(value, torch.Tensor)}
     file.stored_names.update(state)
+    file.shared_storages.update(group[0].untyped_storage()._cdata for group in sharing_memory(tensors_in(module)))
     writer = ModuleWriter(file, module, known)
     writer.plan()
     root = class_type_of(module)
