@@ -43,7 +43,7 @@ from jitlite.frontend.text_classes import TextClass
 from jitlite.frontend.values import SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import enum_type
-from jitlite.ir.graph import Graph, constant_of, is_constant
+from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, TupleType, Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, type_of_value
@@ -270,14 +270,35 @@ class Importer:
         body = (t.Return(expr, range=place),)
         definition = t.Def(t.Ident("default", range=place), t.Decl((), None, range=place), body, range=place)
         graph, _ = self.program.compile(Definition("default", definition, self.resolver, {}))
-        result = graph.outputs[0]
-        if is_constant(result):
-            return constant_of(result)
-        if result.node.kind == "aten::device" and all(map(is_constant, result.node.inputs)):
-            return torch.device(*(constant_of(v) for v in result.node.inputs if constant_of(v) is not None))
-        if result.node.kind == "prim::ListConstruct" and all(map(is_constant, result.node.inputs)):
-            return [constant_of(v) for v in result.node.inputs]
-        raise CompileError("the default of a parameter is no constant", place)
+        return _evaluated(graph.outputs[0], place)
+
+
+def _evaluated(value: Value, place: SourceRange) -> Any:
+    """What a value is that is put together from constants. No operator is run.
+
+    Raises:
+        CompileError: it needs one.
+    """
+    if is_constant(value):
+        return constant_of(value)
+    make = _CONSTRUCTORS.get(value.node.kind)
+    if make is None:
+        raise CompileError(f"the default of a parameter is no constant but a {value.node.kind}", place)
+    return make(value.type, [_evaluated(part, place) for part in value.node.inputs])
+
+
+def _tuple(type: Type, parts: list[Any]) -> Any:
+    cls: Any = type.python_class if isinstance(type, TupleType) else None
+    return tuple(parts) if cls is None else cls(*parts)
+
+
+_CONSTRUCTORS: dict[str, Callable[[Type, list[Any]], Any]] = {
+    "prim::TupleConstruct": _tuple,
+    "prim::ListConstruct": lambda type, parts: parts,
+    "prim::DictConstruct": lambda type, parts: dict(zip(parts[::2], parts[1::2], strict=True)),
+    "aten::device": lambda type, parts: torch.device(*(part for part in parts if part is not None)),
+}
+"""What makes values of constants, by the kind of the node."""
 
 
 def _file_of(name: str) -> str:

@@ -87,6 +87,8 @@ class OperatorNamespace(SugaredValue):
         self.kind = f"the operators {namespace}::"
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        if self.namespace == "aten" and name == "autograd":
+            return self  # torch.autograd.grad and torch.autograd.backward are operators like others
         qualified = f"{self.namespace}::{name}"
         self.permissions.check(qualified, range)
         found = _SPECIAL.get(qualified) or self.upgrades(qualified)
