@@ -10,7 +10,6 @@ import io
 import re
 from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035
 
-import numpy
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -737,21 +736,19 @@ def pair_or_int(p: Union[Tuple[int, int], int]):
     ("f", "argument", "expected"),
     [
         (which, (1.0, 2.0), "list 2"),
-        (which, 3, "3.0"),
-        (which, numpy.float32(2.5), "2.5"),
         (which_of_two_lists, (1, 2), "ints"),
         (which_of_two_lists, (1.0, 2.0), "floats"),
         (which_of_two_lists, 3, "int"),
+        (which, [1, 2], "list 2"),
         (pair_or_int, [1, 2], 2),
         (pair_or_int, torch.Size((3, 4)), 4),
-        (pair_or_int, numpy.int64(4), 4),
     ],
 )
 def test_values_for_unions_become_a_member(f, argument, expected):
     assert jitlite.script(f)(argument) == expected
 
 
-@pytest.mark.parametrize("argument", ["x", None, True, b"x", {"a": 1}])
+@pytest.mark.parametrize("argument", ["x", None, True, 1, b"x", {"a": 1}])
 def test_values_that_are_no_member_are_refused(argument):
     with pytest.raises(RuntimeError, match="instead found type"):
         jitlite.script(which)(argument)

@@ -205,7 +205,7 @@ def test_instances_of_number_classes_become_numbers():
         ({}, "a global dict cannot be used"),
         (torch.zeros(1), "a global tensor cannot be used"),
         (([1], 2), "python value of type 'tuple'"),
-        (functools.partial(plain, 1), "functools.partial"),
+        (functools.partial(plain, [1]), "functools.partial"),
         (math.trunc, "Python builtin"),
         (Broken(), "python value of type 'Broken'"),
     ],

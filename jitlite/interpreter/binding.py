@@ -369,8 +369,8 @@ def _to_tuple(t: T.TupleType) -> Converter:
 
 
 def _to_union(t: T.UnionType) -> Converter:
-    """A member the value already is of, or the only one that converts it: containers, and numbers that lose nothing.
-    For Optional, all that the member converts."""
+    """A member the value already is of, or the only container that takes it; for Optional also what the member would
+    convert."""
     is_member = checker(t)
     element = converter(T.without_none(t)) if isinstance(t, T.OptionalType) else None
 
@@ -390,10 +390,7 @@ def _to_union(t: T.UnionType) -> Converter:
 
 
 def _converted_to_member(value: Any, t: T.UnionType) -> Any:
-    """The value as a member of a union that it is not of yet; `_missing` where none or several would take it.
-
-    What is told apart by isinstance must be of the member's own class: an int becomes a float.
-    """
+    """A tuple, list or dict as a member of a union that it is not of yet; `_missing` where none or several take it."""
     if isinstance(value, tuple) and checker(t)(list(plain_tuple(value))):
         return list(plain_tuple(value))
     found = []
@@ -401,14 +398,7 @@ def _converted_to_member(value: Any, t: T.UnionType) -> Any:
         if isinstance(member, T.ListType | T.TupleType | T.DictType):
             with suppress(Mismatch):
                 found.append(converter(member)(value))
-        elif member in _NUMBER_CLASSES and not isinstance(value, bool | torch.Tensor | str | bytes):
-            with suppress(Mismatch, TypeError):
-                found.append(_NUMBER_CLASSES[member](converter(member)(value)))
-    narrowest = found[:1] if all(isinstance(v, int | float | complex) for v in found) else found
-    return narrowest[0] if len(narrowest) == 1 else _missing
-
-
-_NUMBER_CLASSES: dict[Type, type] = {T.INT: int, T.FLOAT: float, T.COMPLEX: complex}
+    return found[0] if len(found) == 1 else _missing
 
 
 def _to_object(t: T.ClassType) -> Converter:
