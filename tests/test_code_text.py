@@ -116,7 +116,8 @@ def test_templates_are_literals(file):
         if node in handed_on or not isinstance(node, ast.Call) or not node.args:
             continue
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if name in ("code", "fixed") or (name == "write" and file != "converters/python_out.py"):
+        is_line = name == "write" and isinstance(node.func, ast.Attribute) and file != "converters/python_out.py"
+        if name in ("code", "fixed") or is_line:
             assert _is_literal(node.args[0]), f"{file}:{node.lineno}: {ast.unparse(node)}"
 
 
@@ -362,3 +363,37 @@ def test_numbers_of_dtypes_that_there_are_not():
 
     with pytest.raises((Error, CompileError), match="-2147483648"):
         translate(graph, "f", lambda called: None).run(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        "_order_ = 'A B'\n  A = 1", "__new__ = 1", "__init__ = 1", "__class__ = 1", "mro = 1", "_value_ = 1",
+        "_missing_ = 3", "_generate_next_value_ = 1", "A = 1\n  A = 2", "_ignore_ = 'a'", "__slots__ = 'a'",
+        "_sunder_ = 1", "__eq__ = 1",
+    ],
+)  # fmt: skip
+def test_enums_of_archives_that_python_would_not_make(members):
+    text = f"class Color(Enum):\n  {members}\ndef f(c: Color) -> bool:\n  return c == c\n"
+    with pytest.raises(CompileError, match="Enum has no member|defined twice"):
+        jitlite.CompilationUnit(text)
+
+
+def test_members_of_one_value_are_one():
+    unit = jitlite.CompilationUnit(
+        "class Color(Enum):\n  A = 1\n  B = 1\ndef f() -> bool:\n  return Color.A == Color.B\n"
+    )
+    assert unit.f()
+
+
+def test_functions_that_double_have_a_bound():
+    """`h2 = h1(h1(x))` and so on: inlined, 31 of them would be two thousand million nodes."""
+    lines = ["def h0(x: Tensor) -> Tensor:", "    return x + 1"]
+    for k in range(1, 31):
+        lines += [f"def h{k}(x: Tensor) -> Tensor:", f"    return h{k - 1}(h{k - 1}(x))"]
+    lines += ["def top(x: Tensor, go: bool) -> Tensor:", "    if go:", "        x = h30(x)", "    return x * h3(x)"]
+    unit = jitlite.CompilationUnit("\n".join(lines))
+    assert unit.top(torch.ones(1), False) == 9
+    kinds = [node.kind for node in unit.top.optimized_graph.all_nodes()]
+    assert kinds.count("prim::CallFunction") == 1
+    assert unit.h10(torch.ones(1)) == 1025

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import collections
-import enum
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -42,7 +41,8 @@ from jitlite.frontend.objects import InterfaceDefinition
 from jitlite.frontend.text_classes import TextClass
 from jitlite.frontend.values import SugaredValue
 from jitlite.ir import types as T
-from jitlite.ir.constants import enum_type
+from jitlite.ir.code_text import is_dunder
+from jitlite.ir.constants import enum_type, made_enum
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, TupleType, Type
 from jitlite.ir.unit import Function
@@ -414,7 +414,7 @@ class _ClassImport:
 
     def _fill(self, made: ClassType) -> None:
         for name, annotation, value, statement in self._members():
-            if not may_be_attribute(name) or (value is not None and name.startswith("__")):
+            if not may_be_attribute(name) or is_dunder(name) or (value is not None and name.startswith("__")):
                 raise CompileError(f"'{name}' is no name for an attribute", self.file.place(statement))
             if value is not None:
                 made.constants[name] = self._value(value)
@@ -475,8 +475,10 @@ class _ClassImport:
             if value is None:
                 raise CompileError("a member of an Enum needs a value", self.file.place(statement))
             members.append((name, self._value(value)))
-        make: Any = enum.Enum
-        cls = make(self.node.name, members, module=self._module)
+        try:
+            cls = made_enum(self.node.name, members, self._module)
+        except ValueError as error:
+            raise CompileError(str(error), self.file.place(self.node)) from None
         common = enum_type(cls)
         if common is None:
             raise CompileError("the members of an Enum have values of several types", self.file.place(self.node))

@@ -315,9 +315,8 @@ class PythonFile:
 
 _ANNOTATIONS: dict[Type, Text] = {
     T.INT: fixed("int"), T.FLOAT: fixed("float"), T.BOOL: fixed("bool"), T.STRING: fixed("str"),
-    T.COMPLEX: fixed("complex"), T.NONE: fixed("None"),
-    T.NUMBER: fixed("int | float | complex"), T.ANY: fixed("Any"), T.ANY_LIST: fixed("list"),
-    T.ANY_TUPLE: fixed("tuple"), T.ANY_DICT: fixed("dict"),
+    T.COMPLEX: fixed("complex"), T.NONE: fixed("None"), T.NUMBER: fixed("int | float | complex"), T.ANY: fixed("Any"),
+    T.ANY_LIST: fixed("list"), T.ANY_TUPLE: fixed("tuple"), T.ANY_DICT: fixed("dict"),
 }  # fmt: skip
 
 _CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Text]], ...] = (

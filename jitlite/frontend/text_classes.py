@@ -8,7 +8,6 @@ defined in; two programs with classes of one name have nothing in common.
 from __future__ import annotations
 
 import collections
-import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.objects import InterfaceDefinition
 from jitlite.frontend.resolve import Resolver
 from jitlite.frontend.values import SugaredValue
+from jitlite.ir.constants import made_enum
 from jitlite.ir.graph import Value
 from jitlite.ir.types import ClassType, InterfaceType
 from jitlite.ir.unit import Function
@@ -156,7 +156,10 @@ class TextClasses:
             if member.value is None:
                 raise CompileError("a member of an Enum needs a value", member.range)
             members.append((member.targets[0].name.name, self.literal(member.value)))
-        return enum.Enum(definition.name.name, members, module=self._module)  # type: ignore[return-value]
+        try:
+            return made_enum(definition.name.name, members, self._module)
+        except ValueError as error:
+            raise CompileError(str(error), definition.range) from None
 
     # -- interfaces
     def _interface(self, definition: t.ClassDef, *, is_module: bool) -> type:

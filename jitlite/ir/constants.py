@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.code_text import is_identifier
 from jitlite.ir.types import Type
 
 _SCALARS: dict[type, Type] = {
@@ -107,3 +109,22 @@ def enum_type(cls: type[enum.Enum]) -> Type | None:
     """The type of a Python Enum; None where its members' values have no common type."""
     value_type = _common_type([member.value for member in cls])
     return None if value_type is None else T.EnumType.of(qualified_name(cls), cls, value_type)
+
+
+def made_enum(name: str, members: Sequence[tuple[str, Any]], module: str) -> type[enum.Enum]:
+    """The Enum that a text declares. Members of one value are one member, as in Python.
+
+    Raises:
+        ValueError: a name is given twice, or is one that enums keep for themselves (`_order_`, `__new__`, `mro`).
+    """
+    names: set[str] = set()
+    for member, _ in members:
+        is_kept = member == "mro" or (member.startswith("_") and member.endswith("_"))
+        if is_kept or not is_identifier(member):
+            raise ValueError(f"an Enum has no member {member!a}")
+        if member in names:
+            raise ValueError(f"the member {member!a} is defined twice")
+        names.add(member)
+    make: Any = enum.Enum
+    made: type[enum.Enum] = make(name, list(members), module=module)
+    return made

@@ -7,6 +7,9 @@
 Calls in the inlined bodies are inlined too. Each node remembers the calls it was inlined through, so that tracebacks
 stay. What runs, on what objects and in which order, is what the call would have run. A function that may call itself is
 left alone, and so is what is no compiled function. The constants of inlined functions are left for `dce`.
+
+A graph does not grow beyond a bound: `h1 = h0(h0(x))`, `h2 = h1(h1(x))` and so on has 2^n nodes after n functions. A
+call whose function would not fit stays a call, which is right wherever a call of a recursive function is.
 """
 
 from __future__ import annotations
@@ -17,20 +20,63 @@ from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.unit import Function, called_function
 from jitlite.passes.registry import graph_pass
 
+LARGEST = 20_000
+"""Nodes that a graph may have by inlining. Large networks have up to 10,000; each takes passes about a millisecond."""
+
+
+class _Sizes:
+    """How many nodes functions have when all calls in them are inlined; more than `LARGEST` is not told apart."""
+
+    def __init__(self, recursive: dict[Function, bool]) -> None:
+        self._recursive = recursive
+        self._known: dict[Function, int] = {}
+
+    def of(self, function: Function) -> int:
+        """The nodes that a call of the function becomes."""
+        pending = [function]
+        while pending:
+            current = pending[-1]
+            callees = [c for n in current.graph.all_nodes() if (c := _callee(n, self._recursive)) is not None]
+            unknown = [c for c in dict.fromkeys(callees) if c not in self._known]
+            if current in self._known or not unknown:
+                pending.pop()
+                own = sum(1 for _ in current.graph.all_nodes())
+                self._known[current] = min(own + sum(self._known[c] for c in callees if c in self._known), LARGEST + 1)
+            else:
+                pending += unknown  # they call nothing that leads back, or they would count as recursive
+        return self._known[function]
+
 
 @graph_pass
 def inline_calls(graph: Graph) -> bool:
-    """Inline every call of a function that does not call itself."""
+    """Inline every call of a function that does not call itself, as far as the graph stays within its bound."""
     recursive: dict[Function, bool] = {}
-    pending = [node for node in graph.all_nodes() if _callee(node, recursive) is not None]
-    changed = bool(pending)
-    while pending:
-        call = pending.pop()
+    calls = [node for node in graph.all_nodes() if _callee(node, recursive) is not None]
+    if not calls:
+        return False
+    sizes = _Sizes(recursive)
+    room = LARGEST - sum(1 for _ in graph.all_nodes())
+    changed = False
+    for call in calls:
         function = _callee(call, recursive)
         assert function is not None
-        copied = inline_call(graph, call, function)
-        pending += [node for node in copied if _callee(node, recursive) is not None]
+        size = sizes.of(function)
+        if size <= room:
+            room -= size
+            changed = True
+            _inline_all(graph, call, recursive)
     return changed
+
+
+def _inline_all(graph: Graph, call: Node, recursive: dict[Function, bool]) -> None:
+    """Inline a call and all that are in it."""
+    pending = [call]
+    while pending:
+        node = pending.pop()
+        function = _callee(node, recursive)
+        assert function is not None
+        copied = inline_call(graph, node, function)
+        pending += [n for n in copied if _callee(n, recursive) is not None]
 
 
 def inline_only(graph: Graph, functions: Collection[Function]) -> bool:
