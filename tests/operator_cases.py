@@ -35,6 +35,11 @@ class Case:
     attributes: dict = field(default_factory=dict)
 
 
+def assigned(target, value):
+    target[...] = value
+    return target
+
+
 X = torch.arange(6.0).reshape(2, 3)
 I = torch.tensor([1, 0])
 Z = torch.tensor([[1 + 2j, 3 - 1j]])
@@ -218,8 +223,12 @@ CASES = [
     Case(["aten::device"], [("cpu",), ("cuda:1",), ("nonsense",)], torch.device),
     Case(["aten::device.with_index"], [("cuda", 1), ("cpu", 0)], torch.device),
     # writing
-    Case(names("aten::copy_.", "int", "float"), [(X, 3), (X, 2.5), (I, 2.9)], lambda t, n: t.fill_(n)),
-    Case(["aten::copy_.Tensor"], [(X, S), (X, I)], lambda t, o: t.copy_(o)),
+    Case(names("aten::copy_.", "int", "float", "Scalar"), [(X, 3), (X, 2.5), (I, 2.9), (X, 1e300)], lambda t, n: t.fill_(n)),
+    Case(["aten::copy_.Tensor"], [(X, S), (X, I), (X, X[None])], assigned),
+    Case(["prim::AsElements"], [(S, X), (X, X), (X[None], X), (I, X), (X, I)], lambda v, x: assigned(x * 0, v)),
+    Case(["prim::TensorItem"], [(X, I), (X, I[0]), (X, 7), (X, True)], lambda x, i: x[..., i], {"index": "..., _"}),
+    Case(["prim::SetTensorItem"], [(X, S, I, I), (X, I, I, I), (X, X, I[0], I)], lambda x, v, i, j: operator.setitem(x, (i, j), v), {"index": "_, _"}),
+    Case(["prim::SetTensorItem.Scalar"], [(X, 2, 1, -1), (X, 1e300, 0, 1), (X, 2, 0, 2)], lambda x, v, i, j: operator.setitem(x, (i, slice(j, None)), v), {"index": "_, _:"}),
     Case(["aten::_no_grad_fill_"], [(X, 2.0), (torch.ones(2, requires_grad=True), 3.0)],
          lambda t, v: (t.detach().fill_(v), t)[1]),
     Case(["aten::_no_grad_zero_"], [(X,), (torch.ones(2, requires_grad=True),)], lambda t: (t.detach().zero_(), t)[1]),

@@ -89,6 +89,7 @@ MEANINGS = {
         "acosh", "atanh", "isnan", "isinf", "isfinite")},
     "aten::angle": cmath.phase,
     "aten::mathremainder": math.remainder,
+    "aten::mathpow": math.pow,
     "aten::polar": cmath.rect,
     "aten::add": lambda a, b: a + b,
     "aten::sub": lambda a, b: a - b,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitlite.archive.item_lowering import lower_assignment, lower_item, lower_set_item
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.loop_forms import canonicalize_modified_loops
@@ -124,6 +125,13 @@ def _listed(node: Node) -> bool:
     return _replace(node, node.kind, inputs)
 
 
+def _math_power(node: Node) -> bool:
+    """`math.pow`, which is `pow` of floats there."""
+    graph = node.graph
+    floats = [graph.insert("aten::Float", [v], [T.FLOAT]).output if v.type is T.INT else v for v in node.inputs]
+    return _replace(node, "aten::pow", floats)
+
+
 _LISTS_OF_OPTIONAL = frozenset({"grad_tensors", "grad_outputs"})
 _LISTS = frozenset({"tensors", "outputs", "inputs"}) | _LISTS_OF_OPTIONAL
 
@@ -152,6 +160,10 @@ _BY_KIND: dict[str, _Lower] = {
     "aten::ScalarImplicit": _number_of_bool,
     "aten::backward": _listed,
     "aten::grad": _listed,
+    "aten::copy_": lower_assignment,
+    "aten::mathpow": _math_power,
+    "prim::TensorItem": lower_item,
+    "prim::SetTensorItem": lower_set_item,
 }
 
 _CONSTRUCTS: dict[str, tuple[str, str]] = {

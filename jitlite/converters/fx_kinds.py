@@ -17,6 +17,7 @@ from jitlite.converters.preparation import always_raises
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
+from jitlite.ir.tensor_items import index_of
 from jitlite.ir.values import class_type_of, named_tuple_class, object_class
 
 # -- control flow
@@ -357,6 +358,18 @@ def _is_condition_only(value: Value) -> bool:
     return True
 
 
+def _tensor_item(scope: Scope, node: Node) -> None:
+    tensor, *operands = map(scope.read, node.inputs)
+    index = index_of(node.attributes["index"], operands)
+    scope.values[node.output] = scope.call(Call(operator.getitem, (tensor, index)), node)
+
+
+def _set_tensor_item(scope: Scope, node: Node) -> None:
+    tensor, value, *operands = map(scope.read, node.inputs)
+    index = index_of(node.attributes["index"], operands)
+    scope.call(Call(operator.setitem, (tensor, index, value)), node)
+
+
 KINDS: dict[str, Callable[[Scope, Node], None]] = {
     "prim::If": _if,
     "prim::Loop": _loop,
@@ -378,6 +391,8 @@ KINDS: dict[str, Callable[[Scope, Node], None]] = {
     "prim::TupleUnpack": _unpack,
     "prim::ListUnpack": _unpack,
     "prim::TupleSlice": _tuple_slice,
+    "prim::TensorItem": _tensor_item,
+    "prim::SetTensorItem": _set_tensor_item,
     "prim::isinstance": _isinstance,
     "aten::Bool": _truth,
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.expressions import BINARY
-from jitlite.frontend.indexing import emit_index, emit_subscript_assign, index_tensor, set_item
+from jitlite.frontend.indexing import emit_subscript_assign, set_item, tensor_index
 from jitlite.frontend.local_functions import LocalFunction
 from jitlite.frontend.magic import BINARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.refinement import refined
@@ -208,11 +208,8 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
 
 
 def _augment_tensor_item(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript, tensor: Value) -> None:
-    sliced, tensors = index_tensor(em, target.range, tensor, target.indices)
-    if not tensors:
-        _augment(em, stmt, sliced)
-        return
-    indexed = emit_index(em, stmt.range, sliced, tensors)
-    indices = indexed.node.inputs[1]
-    augmented = _augment(em, stmt, indexed)
-    em.op("aten::index_put_", [sliced, indices, augmented], range=stmt.range)
+    index = tensor_index(em, target.range, target.indices)
+    item = index.item(em, tensor)
+    augmented = _augment(em, stmt, item)
+    if not index.is_basic:  # else the item is a view, and written
+        index.assign(em, stmt.range, tensor, augmented)

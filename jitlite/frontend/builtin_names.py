@@ -33,7 +33,7 @@ _MODULES: tuple[Any, ...] = (
 
 _MATH = (
     "ceil", "copysign", "erf", "erfc", "exp", "expm1", "fabs", "floor", "gamma", "lgamma", "log", "log10", "log1p",
-    "pow", "sqrt", "isnan", "asinh", "atanh", "cosh", "sinh", "tanh", "acos", "asin", "atan", "atan2", "cos", "sin",
+    "sqrt", "isnan", "asinh", "atanh", "cosh", "sinh", "tanh", "acos", "asin", "atan", "atan2", "cos", "sin",
     "tan", "acosh", "fmod", "modf", "factorial", "frexp", "isinf", "degrees", "radians", "ldexp", "gcd", "isfinite",
 )  # fmt: skip
 _CMATH = (
@@ -101,6 +101,7 @@ def _pairs() -> Iterator[tuple[Any, str]]:
 
 def _by_hand() -> Iterator[tuple[Any, str]]:
     yield math.remainder, "aten::mathremainder"
+    yield math.pow, "aten::mathpow"
     yield cmath.phase, "aten::angle"
     yield cmath.rect, "aten::polar"
     yield _single, "aten::_single"

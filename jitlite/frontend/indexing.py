@@ -1,14 +1,14 @@
 """Subscripts: `x[i]`, slices, and multi-dimensional tensor indexing, for reading and assigning.
 
-Tensor indexing becomes select, slice and unsqueeze from left to right (from right to left behind `...`), then one
-`aten::index` with the tensors that occur.
+An index of a tensor that consists of ints, slices, None and `...` becomes select, slice and unsqueeze from left to
+right (from right to left behind `...`). Any other is one operation, `prim::TensorItem`: what a tensor means as an
+index, and so what the entries behind it apply to, is known only when it is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import torch
+from dataclasses import dataclass
 
 from jitlite.frontend import tree
 from jitlite.frontend.emitter import Emitter, expression
@@ -19,13 +19,12 @@ from jitlite.frontend.values import ConstantSugar, SimpleValue, SliceValue, Suga
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.overloads import NamedValue
+from jitlite.ir.tensor_items import DOTS, ITEM, NEW_DIMENSION, Entry, index_text
 from jitlite.ir.types import Type
 from jitlite.source import CompileError, NotSupportedError, SourceRange
 
 Index = Value | SliceValue | None
 """One entry of a tensor's index: a value, a slice, or None for `...`."""
-
-_OPTIONAL_TENSOR = T.OptionalType.of(T.TENSOR)
 
 
 @expression(tree.Subscript)
@@ -41,8 +40,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         return base.element(em, expr.range, em.emit(expr.indices[0]))
     value = base.value
     if T.is_subtype(value.type, T.TENSOR):
-        sliced, tensors = index_tensor(em, expr.range, value, expr.indices)
-        return emit_index(em, expr.range, sliced, tensors) if tensors else sliced
+        return tensor_index(em, expr.range, expr.indices).item(em, value)
     if len(expr.indices) != 1:
         raise CompileError("multidimensional indexing works on tensors only", expr.range, found=value.type.annotation)
     index = _emit_index_expression(em, expr.indices[0])
@@ -143,83 +141,149 @@ _range = range
 
 
 # -- tensors
-def index_tensor(
-    em: Emitter, range: SourceRange, value: Value, exprs: Sequence[tree.Expr]
-) -> tuple[Value, list[Value]]:
-    """Apply the ints, slices and Nones of an index; gives the tensor and the tensor indices still to be applied."""
-    if len(exprs) == 1 and isinstance(exprs[0], tree.Dots):
-        return em.op("aten::alias", [value], range=range), []
-    dims, indices = _assign_dims(em, range, exprs)
-    tensors: dict[int, Value] = {}
-    for expr, dim in zip(exprs, dims, strict=True):
-        if isinstance(expr, tree.Dots):
-            continue
-        index = indices[id(expr)] if id(expr) in indices else _emit_index_expression(em, expr)
-        if isinstance(index, SliceValue):
-            value = _emit_slice(em, range, value, index, dim)
-        elif index is not None and index.type is T.NONE:
-            value = em.op("aten::unsqueeze", [value, em.constant(dim, range)], range=range)
-        elif index is not None and index.type is T.INT:
-            value = em.op("aten::select", [value, em.constant(dim, range), index], range=range)
-        elif index is not None:
-            tensors[dim] = index
-    if not tensors:
-        return value, []
-    filled = [tensors.get(dim) for dim in _range(max(tensors) + 1)]
-    return value, [v if v is not None else em.constant(None, range, T.NONE) for v in filled]
+@dataclass(frozen=True)
+class TensorIndex:
+    """An index of a tensor, its parts computed.
+
+    Attributes:
+        range: where it stands.
+        parts: one for each entry; None for `...`, a value of type None for None.
+    """
+
+    range: SourceRange
+    parts: tuple[Index, ...]
+
+    @property
+    def is_basic(self) -> bool:
+        """Does it consist of ints, None, `...` and slices that certainly go forward?
+
+        And would operators for each of them certainly notice that the tensor has too few dimensions?
+        """
+        if not all(part is None or _is_basic(part) for part in self.parts):
+            return False
+        split = self.parts.index(None) if None in self.parts else len(self.parts)
+        front, back = self.parts[:split], self.parts[split + 1 :]
+        return all(map(_takes_dimension, front)) or all(map(_adds_dimension, back))
+
+    def item(self, em: Emitter, tensor: Value) -> Value:
+        """`tensor[index]`."""
+        if self.is_basic:
+            return self.view(em, tensor)
+        node = em.node("prim::TensorItem", [tensor, *self._operands()], [T.TENSOR], self.range)
+        node.attributes["index"] = self._text()
+        return node.output
+
+    def assign(self, em: Emitter, range: SourceRange, tensor: Value, value: Value) -> None:
+        """`tensor[index] = value`, for a tensor or a number."""
+        if self.is_basic:
+            em.node("aten::copy_", [self.view(em, tensor), value], [T.TENSOR], range)
+            return
+        node = em.node("prim::SetTensorItem", [tensor, value, *self._operands()], [], range)
+        node.attributes["index"] = self._text()
+
+    def _text(self) -> str:
+        return index_text([_entry(part) for part in self.parts])
+
+    def _operands(self) -> list[Value]:
+        found: list[Value] = []
+        for part in self.parts:
+            if isinstance(part, SliceValue):
+                found += [bound for bound in _bounds(part) if bound is not None]
+            elif part is not None and part.type is not T.NONE:
+                found.append(part)
+        return found
+
+    def view(self, em: Emitter, value: Value) -> Value:
+        """`tensor[index]` of a basic index, by an operator for each entry."""
+        if self.parts in ((None,), ()):
+            return em.op("aten::alias", [value], range=self.range)
+        for part, dim in zip(self.parts, self._dims(), strict=True):
+            if isinstance(part, SliceValue):
+                value = _emit_slice(em, self.range, value, part, dim)
+            elif part is not None and part.type is T.NONE:
+                value = em.op("aten::unsqueeze", [value, em.constant(dim, self.range)], range=self.range)
+            elif part is not None:
+                value = em.op("aten::select", [value, em.constant(dim, self.range), part], range=self.range)
+        return value
+
+    def _dims(self) -> list[int]:
+        """The dimension that each entry applies to, of what those before it have made."""
+        split = self.parts.index(None) if None in self.parts else len(self.parts)
+        dims = [0] * len(self.parts)
+        dim = 0
+        for position in _range(split):
+            dims[position] = dim
+            dim += not _takes_dimension(self.parts[position])
+        dim = -1
+        for position in _range(len(self.parts) - 1, split, -1):
+            dims[position] = dim
+            dim -= not _adds_dimension(self.parts[position])
+        return dims
 
 
-def _assign_dims(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) -> tuple[list[int], dict[int, Index]]:
-    """The dimension that each entry applies to, and the entries that are not slices, already emitted."""
-    dots = [i for i, e in enumerate(exprs) if isinstance(e, tree.Dots)]
-    if len(dots) > 1:
+def _takes_dimension(part: Index) -> bool:
+    return isinstance(part, Value) and part.type is T.INT
+
+
+def _adds_dimension(part: Index) -> bool:
+    return isinstance(part, Value) and part.type is T.NONE
+
+
+def _bounds(part: SliceValue) -> tuple[Value | None, Value | None, Value | None]:
+    start, stop, step = (None if b is None or b.type is T.NONE else b for b in (part.start, part.stop, part.step))
+    return start, stop, step
+
+
+def _entry(part: Index) -> Entry:
+    if part is None:
+        return DOTS
+    if isinstance(part, SliceValue):
+        start, stop, step = (bound is not None for bound in _bounds(part))
+        return Entry("slice", (start, stop, step))
+    return NEW_DIMENSION if part.type is T.NONE else ITEM
+
+
+def _is_basic(part: Value | SliceValue) -> bool:
+    if isinstance(part, SliceValue):
+        start, stop, step = _bounds(part)
+        if any(b is not None and T.is_subtype(b.type, T.TENSOR) for b in (start, stop, step)):
+            return False
+        return step is None or (type(constant_of(step, None)) is int and constant_of(step) > 0)
+    return part.type in (T.INT, T.NONE)
+
+
+_INDEX_TYPES = (T.INT, T.NONE, T.BOOL, T.TENSOR, T.OptionalType.of(T.INT), T.OptionalType.of(T.TENSOR))
+_INDEX_ELEMENTS = (T.INT, T.BOOL, T.FLOAT, T.TENSOR)
+"""Of lists. `[]` is a list of tensors; a list of floats raises, as in Python."""
+
+
+def tensor_index(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) -> TensorIndex:
+    """The index of a tensor that stands between brackets."""
+    parts: list[Index] = []
+    for expr in exprs:
+        part = _emit_index_expression(em, expr)
+        if isinstance(part, Value) and isinstance(part.type, T.TupleType) and len(exprs) == 1:
+            parts += [_checked_part(em, expr, v) for v in em.unpack_tuple(part)]
+        else:
+            parts.append(part if part is None or isinstance(part, SliceValue) else _checked_part(em, expr, part))
+    if parts.count(None) > 1:
         raise CompileError("an index can only have a single ellipsis (`...`)", range)
-    split = dots[0] if dots else len(exprs)
-    dims = [0] * len(exprs)
-    indices: dict[int, Index] = {}
-    dim = 0
-    for position in _range(split):
-        dims[position] = dim
-        dim += _width(em, exprs[position], indices)[0]
-    dim = -1
-    for position in _range(len(exprs) - 1, split, -1):
-        dims[position] = dim
-        width, is_tensor = _width(em, exprs[position], indices, reverse=True)
-        if is_tensor:
-            raise NotSupportedError("a tensor index behind `...`", exprs[position].range, hint="index in two steps")
-        dim -= width
-    return dims, indices
+    return TensorIndex(range, tuple(parts))
 
 
-def _width(em: Emitter, expr: tree.Expr, indices: dict[int, Index], reverse: bool = False) -> tuple[int, bool]:
-    """How many dimensions further the next entry applies, and whether this one is a tensor."""
-    if isinstance(expr, tree.SliceExpr):
-        return 1, False
-    index = _emit_index_expression(em, expr)
-    if isinstance(index, SliceValue):
-        indices[id(expr)] = index
-        return 1, False
-    assert index is not None
-    index = em.enum_value(index, expr.range)
-    if isinstance(index.type, T.ListType):
-        dtype = NamedValue("dtype", em.constant(torch.int64, expr.range), range=expr.range)
-        index = em.op("aten::tensor", [index], [dtype], expr.range)
-    indices[id(expr)] = index
-    if index.type is T.NONE:
-        return (0 if reverse else 1), False
-    if index.type is T.INT:
-        return (1 if reverse else 0), False
-    if T.is_subtype(index.type, _OPTIONAL_TENSOR):
-        return 1, True
+def _checked_part(em: Emitter, expr: tree.Expr, part: Value) -> Value:
+    part = em.enum_value(part, expr.range)
+    innermost = part.type
+    while isinstance(innermost, T.ListType):
+        innermost = innermost.element
+    if part.type is not innermost and innermost in _INDEX_ELEMENTS:
+        return part
+    if any(T.is_subtype(part.type, t) for t in _INDEX_TYPES):
+        return part
     raise CompileError(
         "indexing tensor with unsupported index type", expr.range,
-        expected="int, slice, None, `...`, List[int] or Tensor", found=index.type.annotation,
+        expected="int, bool, slice, None, `...`, List[int], List[bool] or Tensor", found=part.type.annotation,
     )  # fmt: skip
-
-
-def emit_index(em: Emitter, range: SourceRange, value: Value, tensors: Sequence[Value]) -> Value:
-    """Advanced indexing."""
-    return em.op("aten::index", [value, em.make_list(_OPTIONAL_TENSOR, tensors)], range=range)
 
 
 def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscript, value: NamedValue) -> None:
@@ -259,20 +323,14 @@ def set_item(em: Emitter, range: SourceRange, owner: Value, index: Value, value:
 def _assign_into_tensor(
     em: Emitter, range: SourceRange, tensor: Value, target: tree.Subscript, value: NamedValue
 ) -> None:
-    sliced, tensors = index_tensor(em, target.range, tensor, target.indices)
-    converted = as_tensor(em, value, sliced)
-    if not tensors:
-        em.op("aten::copy_", [sliced, converted], range=range)
-        return
-    indices = em.make_list(_OPTIONAL_TENSOR, tensors)
-    em.op("aten::index_put_", [sliced, indices, converted], range=range)
+    index = tensor_index(em, target.range, target.indices)
+    assigned = value.in_graph(em.graph)
+    if not T.is_subtype(assigned.type, T.TENSOR) and assigned.type not in _NUMBERS:
+        raise CompileError(
+            "only a tensor or a number can be assigned to elements of a tensor", value.range or range,
+            found=assigned.type.annotation,
+        )  # fmt: skip
+    index.assign(em, range, tensor, assigned)
 
 
-def as_tensor(em: Emitter, value: NamedValue, like: Value) -> Value:
-    """A number becomes a tensor of the dtype and device of `like`."""
-    found = value.in_graph(em.graph)
-    if found.type not in (T.NUMBER, T.INT, T.BOOL, T.FLOAT, T.COMPLEX):
-        return found
-    dtype = em.op("prim::dtype", [like])
-    device = em.op("prim::device", [like])
-    return em.op("aten::tensor", [found], [NamedValue("dtype", dtype), NamedValue("device", device)])
+_NUMBERS = (T.NUMBER, T.INT, T.BOOL, T.FLOAT, T.COMPLEX)

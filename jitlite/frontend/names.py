@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import types
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -38,7 +37,6 @@ from jitlite.frontend.values import (
     BuiltinFunction,
     Cast,
     ConstantSugar,
-    FloatPower,
     PrintValue,
     SimpleValue,
     SpecialForm,
@@ -220,8 +218,6 @@ class OperatorPacket(BuiltinFunction):
 
 
 def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    if meaning.object is math.pow:
-        return FloatPower()
     if isinstance(meaning.object, torch._ops.OpOverloadPacket):
         return OperatorPacket(scope, meaning.name, meaning.object)
     if isinstance(meaning.object, torch._ops.OpOverload):

@@ -377,20 +377,6 @@ def _of_unannotated(b: Builder, args: Args, error: CompileError) -> str | None:
     return None
 
 
-class FloatPower(BuiltinFunction):
-    """`math.pow`, which gives a float for ints too, where the operator `**` would give an int."""
-
-    def __init__(self) -> None:
-        super().__init__("aten::pow")
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        numbers = [a.in_graph(b.graph) for a in args]
-        if all(n.type is T.INT for n in numbers):  # whose exact power could be endless
-            floats = [b.op("aten::Float", [n], range=range) for n in numbers]
-            args = [NamedValue(None, f, range=range) for f in floats]
-        return super().call(b, range, args, kwargs)
-
-
 class TensorCast(SugaredValue):
     """`x.float` waiting for its call."""
 
@@ -605,8 +591,17 @@ class RangeValue(SugaredValue):
         return self._static_length
 
 
+class CounterValue(RangeValue):
+    """What `enumerate` counts: ints from a start on, without end."""
+
+    kind = "a counter"
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(self._static_length, range) if self._static_length is not None else self.end
+
+
 class ZipValue(SugaredValue):
-    """`zip(...)`, and `enumerate(x)`, which is `zip(range(inf), x)`."""
+    """`zip(...)`, and `enumerate(x)`, which is `zip` of a counter and `x`."""
 
     kind = "an iterable"
 
@@ -652,7 +647,7 @@ def measured_lists(source: SugaredValue) -> list[int]:
 def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:
     """`enumerate(iterable, start)`."""
     end = b.number(MAX_INT, range)
-    counter = RangeValue(b, range, [end] if start is None else [start, end], iterable.static_length)
+    counter = CounterValue(b, range, [end] if start is None else [start, end], iterable.static_length)
     return ZipValue(range, [counter, iterable])
 
 

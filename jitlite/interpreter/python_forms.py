@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from jitlite.ir import containers, prims, scalars, tensors
+from jitlite.ir import containers, prims, scalars, tensor_items, tensors
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
     Text,
@@ -46,7 +46,7 @@ from jitlite.ir.code_text import (
 )
 from jitlite.ir.formatting import format_by_position
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
-from jitlite.ir.node_attributes import int_attribute
+from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.ops import Op, int_coded, is_int_coded
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
@@ -192,6 +192,24 @@ def tuple_slice(node: Node) -> Form:
     return Form(code("{{0}}[{}:{}]", begin, end))
 
 
+def _tensor_item(node: Node) -> Form:
+    return Form(code("{{0}}[{}]", _index(node, 1)))
+
+
+def _set_tensor_item(node: Node) -> Form:
+    return _statement(code("{{0}}[{}] = {{1}}", _index(node, 2)))
+
+
+def _index(node: Node, first: int) -> Text:
+    """The index of a tensor as a template, whose operands begin at the input `first`."""
+    operands = map(hole, range(first, len(node.inputs)))
+    try:
+        entries = tensor_items.parse_index(str_attribute(node, "index"))
+        return joined(", ", [entry.filled(operands) for entry in entries])
+    except (ValueError, StopIteration):
+        raise CannotTranslate(f"{node.kind} does not say how its index is written") from None
+
+
 def _new_object(node: Node) -> Form:
     made: Any = node.output.type
     cls = object_class(made)
@@ -220,6 +238,8 @@ _KINDS: dict[str, Callable[[Node], Form]] = {
     "prim::DictConstruct": _dict,
     "prim::TupleIndex": lambda node: Form(fixed("{0}[{1}]")),
     "prim::TupleSlice": tuple_slice,
+    "prim::TensorItem": _tensor_item,
+    "prim::SetTensorItem": _set_tensor_item,
     "prim::CreateObject": _new_object,
     "prim::dtype": lambda node: Form(fixed("{0}.dtype")),
     "prim::device": lambda node: Form(fixed("{0}.device")),
@@ -241,6 +261,9 @@ def _infix(sign: str) -> Form:
 def _statement(template: Text) -> Form:
     return Form(template, in_order=False, is_statement=True)
 
+
+ASSIGN_ELEMENTS = _statement(fixed("{0}[...] = {1}"))
+"""Of all elements of a tensor. Where the tensor is itself written as a subscript, that is assigned to."""
 
 _SPELLINGS: dict[Any, Form] = {
     operator.add: _infix("+"),
@@ -267,6 +290,7 @@ _SPELLINGS: dict[Any, Form] = {
     operator.contains: Form(fixed("{1} in {0}"), in_order=False, is_atom=False),
     operator.getitem: Form(fixed("{0}[{1}]")),
     operator.delitem: _statement(fixed("del {0}[{1}]")),
+    tensor_items.assign_elements: ASSIGN_ELEMENTS,
     containers.list_item: Form(fixed("{0}[{1}]")),
     containers.list_slice: Form(fixed("{0}[{1}:{2}:{3}]")),
     containers.list_append: _statement(fixed("{0}.append({1})")),

@@ -15,8 +15,8 @@ from jitlite.interpreter.bytecode import as_at_run_time
 from jitlite.interpreter.code import Place
 from jitlite.interpreter.nesting import DEEPEST, Nesting
 from jitlite.interpreter.python_code import MOST_MARKS, add_script_traceback, marked
-from jitlite.interpreter.python_forms import CannotTranslate, Form, call_form, form_of, isinstance_form
-from jitlite.interpreter.subscripts import Subscript, subscript
+from jitlite.interpreter.python_forms import ASSIGN_ELEMENTS, CannotTranslate, Form, call_form, form_of, isinstance_form
+from jitlite.interpreter.subscripts import REST, Subscript, subscript
 from jitlite.interpreter.variables import Variables, unused
 from jitlite.interpreter.variables import identifier as variable_name
 from jitlite.ir import types as T
@@ -188,6 +188,9 @@ class ExpressionWriter:
     def subscript(self, found: Subscript, node: Node) -> Text:
         items: list[Text] = []
         for item in found.items:
+            if item is REST:
+                items.append(fixed("..."))
+                continue
             texts = [self.text(v, node) for v in item.values]
             if len(texts) == 1:
                 items.append(texts[0])
@@ -198,6 +201,9 @@ class ExpressionWriter:
         return code("{}[{}]", self.text(found.base, node, True), joined(", ", items))
 
     def fill(self, form: Form, node: Node) -> Text:
+        target = node.inputs[0].node if form is ASSIGN_ELEMENTS else None
+        if target in self.nesting.nested and target is not None and subscript(target, self.nesting.nested):
+            form = Form(fixed("{0} = {1}"), is_statement=True)
         written = dict(form.constants)
         bare = set(map(int, _BARE_HOLE.findall(form.template)))
         operands = [

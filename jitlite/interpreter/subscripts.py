@@ -12,7 +12,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Item:
     """What stands for one dimension: one value for an index, three for the bounds and step of a slice."""
 
@@ -25,6 +25,9 @@ class Item:
 
 WHOLE = Item(())
 """A dimension that is left as it is."""
+
+REST = Item(())
+"""`...`: all dimensions that no other item stands for."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +48,10 @@ def subscript(node: Node, nested: set[Node]) -> Subscript | None:
     if item is None:
         return None
     dim, base = constant_of(node.inputs[1]), node.inputs[0]
+    if dim < 0:  # counted from the last one
+        return Subscript(base, (REST, item, *[WHOLE] * (-dim - 1))) if item.keeps_dimension else None
     inner = subscript(base.node, nested) if base.node in nested else None
-    if inner is not None:
+    if inner is not None and REST not in inner.items:
         place = _place(inner.items, dim)
         # items are evaluated from left to right: a new one has to stand behind those before it
         if place >= len(inner.items):
@@ -60,7 +65,7 @@ def _item(node: Node) -> Item | None:
     if op is None or op.overload is None or op.schema.key not in _OVERLOADS:
         return None
     dim = constant_of(node.inputs[1], None)
-    if type(dim) is not int or dim < 0 or not isinstance(node.inputs[0].type, T.TensorType):
+    if type(dim) is not int or not isinstance(node.inputs[0].type, T.TensorType):
         return None
     if node.kind == "aten::select":
         return Item((node.inputs[2],))

@@ -11,6 +11,7 @@ from jitlite.ir import (
     printer,
     scalars,
     strings,
+    tensor_items,
     tensors,
 )
 from jitlite.ir.parser import parse
@@ -26,6 +27,7 @@ __all__ = [
            "printer",
            "scalars",
            "strings",
+           "tensor_items",
            "tensors",
            "verify",
 ]  # fmt: skip

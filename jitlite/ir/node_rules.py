@@ -15,6 +15,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault
+from jitlite.ir.tensor_items import parse_index
 from jitlite.ir.types import Type
 
 
@@ -256,6 +257,17 @@ def _tuple_slice(node: Node) -> str | None:
     return None
 
 
+def _tensor_item(node: Node) -> str | None:
+    first = 1 if node.kind == "prim::TensorItem" else 2
+    try:
+        wanted = sum(entry.operands for entry in parse_index(node.attributes["index"]))
+    except (AttributeError, KeyError, ValueError):
+        return f"{node.kind} has the attribute index, such as `_, :`"
+    if len(node.inputs) != first + wanted:
+        return f"the index has {wanted} operands, not {len(node.inputs) - first}"
+    return _schema(node)
+
+
 def _list_construct(node: Node) -> str | None:
     type = node.outputs[0].type if len(node.outputs) == 1 else None
     if not isinstance(type, T.ListType):
@@ -383,6 +395,8 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::TupleUnpack": _tuple_unpack,
     "prim::TupleIndex": _tuple_index,
     "prim::TupleSlice": _tuple_slice,
+    "prim::TensorItem": _tensor_item,
+    "prim::SetTensorItem": _tensor_item,
     "prim::ListConstruct": _list_construct,
     "prim::ListUnpack": _list_unpack,
     "prim::DictConstruct": _dict_construct,

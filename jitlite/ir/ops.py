@@ -1,9 +1,10 @@
 """Operators: what each is called, how it is typed, what it may do, and the Python callable that is its meaning.
 
 Operators of torch's dispatcher are read from `torch.ops` and need no declaration. Everything else is declared once,
-with `@op`: what programs use in `prims.py`, `scalars.py`, `strings.py`, `containers.py` and `tensors.py`, what only
-passes make in `pass_prims.py`. Kinds with blocks or with an instruction of their own are declared in `prims.py` with
-`structural`. Printer, verifier, passes, interpreter and documentation derive from these declarations.
+with `@op`: what programs use in `prims.py`, `scalars.py`, `strings.py`, `containers.py`, `tensors.py` and
+`tensor_items.py`, what only passes make in `pass_prims.py`. Kinds with blocks or with an instruction of their own are
+declared in `prims.py` with `structural`. Printer, verifier, passes, interpreter and documentation derive from these
+declarations.
 """
 
 from __future__ import annotations
@@ -212,7 +213,43 @@ def _dispatcher_op(overload: Any) -> Op:
     else:
         effect = Effect.PURE
     total = schema.key in _TOTAL_DISPATCHER_OPS
-    return Op(schema, effect, _positional(overload, schema), total, "", overload)
+    for_python = _FOR_PYTHON_INTS.get(schema.key)
+    fn = _positional(overload, schema) if for_python is None else for_python(overload)
+    return Op(schema, effect, fn, total, "", overload)
+
+
+def _sliced(overload: Any) -> Callable[..., Any]:
+    """The dispatcher's slice for Python's ints: bounds beyond 64 bits are as good as the last of these."""
+
+    def call(self: Any, dim: int, start: int | None, end: int | None, step: int) -> Any:
+        try:
+            return overload(self, dim, start, end, step)
+        except RuntimeError:
+            bounds = [b if b is None else min(max(b, -_MOST - 1), _MOST) for b in (start, end)]
+            if bounds == [start, end]:
+                raise
+        return overload(self, dim, *bounds, step)
+
+    return call
+
+
+def _selected(overload: Any) -> Callable[..., Any]:
+    """The dispatcher's selection for Python's ints: one beyond 64 bits is the ValueError of `x[i]`."""
+
+    def call(self: Any, dim: int, index: int) -> Any:
+        try:
+            return overload(self, dim, index)
+        except RuntimeError:
+            if -_MOST - 1 <= index <= _MOST:
+                raise
+        raise ValueError("Overflow when unpacking long long")
+
+    return call
+
+
+_MOST = (1 << 63) - 1
+_FOR_PYTHON_INTS = {("aten::slice", "Tensor"): _sliced, ("aten::select", "int"): _selected}
+"""What `x[i]` and `x[a:b]` of eager Python do with ints that the dispatcher does not take."""
 
 
 _TOTAL_DISPATCHER_OPS = frozenset(

@@ -172,6 +172,8 @@ _BINARY: tuple[tuple[Any, ...], ...] = (
     ("aten::__round_to_zero_floordiv", _truncated_division, "int->int", "The quotient, rounded towards zero."),
     ("aten::pow", power, "Scalar_Scalar->float complex->complex complex_float->complex float->float"
      " float_complex->complex float_int->float int->float int_float->float", power.__doc__ or ""),
+    ("aten::mathpow", math.pow, _MIXED.format("float"),
+     "`math.pow(a, b)`: a float for ints too, and a ValueError where `a ** b` is another error or complex."),
     ("aten::log", _by_kind("log"), "Scalar_Scalar->float complex_complex->complex complex_float->complex"
      " complex_int->complex float_complex->complex float_float->float float_int->float int_complex->complex"
      " int_float->float int_int->float", "The logarithm of a to base b."),

@@ -228,18 +228,6 @@ def device_with_index(type: str, index: int) -> torch.device:
 # -- writing
 
 
-@op_family("aten::copy_.{}(Tensor(a!) self, {} other) -> Tensor(a!)", "int float")
-def copy_number_(self: _Tensor, other: Any) -> _Tensor:
-    """Give every element the value of a number."""
-    return self.copy_(torch.tensor(other))
-
-
-@op("aten::copy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)")
-def copy_(self: _Tensor, other: _Tensor) -> _Tensor:
-    """`self.copy_(other)`."""
-    return self.copy_(other)
-
-
 @op("aten::_no_grad_fill_(Tensor(a!) tensor, float val) -> Tensor(a!)")
 def no_grad_fill_(tensor: _Tensor, val: float) -> _Tensor:
     """`tensor.fill_(val)`, not recorded by autograd."""

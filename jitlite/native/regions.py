@@ -175,7 +175,8 @@ class _Run:
                 if not raises(block):
                     self._check_block(block)
         elif node.kind == "prim::Loop":
-            for value in node.inputs:
+            length = _range_of(node)
+            for value in (*node.inputs, *(() if length is None else length.inputs)):
                 self._held(value)
             self.known.update(node.blocks[0].inputs)
             if raises(node.blocks[0]):

@@ -297,6 +297,11 @@ def _of_floats(emit: Emit, left: Emit = to_float, right: Emit = to_float) -> dic
     }
 
 
+def _of_ints(emit: Emit) -> Emit:
+    """An operator on floats of two ints."""
+    return lambda code, a, b: emit(code, to_float(code, a), to_float(code, b))
+
+
 def _comparison(ints: str, floats: str) -> dict[str, Emit]:
     """Python compares an int with a float as they are: exact, where the int is a float."""
     mixed = _of_floats(_plain(f"fcmp {floats} double {{}}, {{}}"), _exactly, _exactly)
@@ -325,6 +330,7 @@ SCALAR_RULES: dict[str, dict[str, Emit]] = {
     "aten::__round_to_zero_floordiv": {"ii->i": truncated_quotient},
     "aten::fmod": {f"{k}->f": e for k, e in _of_floats(c_remainder).items()},
     "aten::pow": {f"{k}->f": e for k, e in _of_floats(power).items()},
+    "aten::mathpow": {f"{k}->f": e for k, e in _of_floats(power).items()} | {"ii->f": _of_ints(power)},
     "aten::neg": {"i->i": negate, "f->f": _plain("fneg double {}")},
     "prim::abs": {"i->i": absolute, "f->f": float_absolute},
     "aten::fabs": _real(float_absolute),

@@ -22,7 +22,7 @@ from jitlite.passes.alias import AliasDb, Locations
 from jitlite.passes.aliasing_ops import observes_identity
 from jitlite.passes.effects import changes_modes, effect_of
 from jitlite.passes.locations import TENSOR, reachable_kinds
-from jitlite.passes.rules.in_place import is_plain_write
+from jitlite.passes.rules.in_place import keeps_form
 
 _FAR = 100
 """How many values are looked at to find out whether one may require gradients."""
@@ -59,7 +59,7 @@ class Ownership:
             return
         written = self.db.writes(node)
         resolved = node.op
-        if written and (resolved is None or not is_plain_write(resolved)):
+        if written and (resolved is None or not keeps_form(resolved)):
             self._reshaped |= written
         self._interesting |= written
         while written:

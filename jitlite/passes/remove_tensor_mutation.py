@@ -164,9 +164,7 @@ class _Remover:
         if self.owners.reshapes_tensors or not promotion.sizes_of(tensor):
             return None
         with self.graph.inserting_before(node):
-            source = self.graph.insert(
-                "aten::expand_as", (node.inputs[1], tensor), (T.TENSOR,), range=node.range
-            ).output
+            source = insert_copied(self.graph, node).output
             none, one = self.graph.insert_constant(None), self.graph.insert_constant(1)
             inputs = (tensor, source, self.graph.insert_constant(0), none, none, one)
             return self.graph.insert("aten::slice_scatter", inputs, (T.TENSOR,), range=node.range).output
@@ -175,6 +173,16 @@ class _Remover:
 def _is_result_of(user: Node, maker: Node) -> bool:
     """Is the user the return node of a branch of `maker`, however deep?"""
     return user.kind == "prim::Return" and any(user.is_inside(block) for block in maker.blocks)
+
+
+def insert_copied(graph: Graph, node: Node) -> Node:
+    """Insert what `node` copies to all elements of its first input, in the shape of that."""
+    target, source = node.inputs[:2]
+    if not isinstance(source.type, T.TensorType):
+        return graph.insert("aten::fill", (target, source), (T.TENSOR,), range=node.range)
+    is_assignment = node.op is not None and node.op.schema.key in in_place.ASSIGNMENTS
+    kind = "prim::AsElements" if is_assignment else "aten::expand_as"
+    return graph.insert(kind, (source, target), (T.TENSOR,), range=node.range)
 
 
 def insert_call(graph: Graph, op: Op, inputs: list[Value], like: Node) -> Node:

@@ -26,7 +26,7 @@ from jitlite.passes import promotion
 from jitlite.passes.effects import effect_of
 from jitlite.passes.owned_memory import Ownership, is_plain_read, is_used_after, place_in
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.remove_tensor_mutation import insert_call
+from jitlite.passes.remove_tensor_mutation import insert_call, insert_copied
 from jitlite.passes.rules import in_place
 
 _SCATTERS = {"aten::select": "aten::select_scatter", "aten::slice": "aten::slice_scatter"}
@@ -114,7 +114,10 @@ class _Remover:
         if effect_of(node) is Effect.RANDOM or self.owners.reshapes_tensors:
             return False
         if name == "copy":
-            return promotion.floor(tensor) >= promotion.FLOATING or not self.owners.may_need_grad(node.inputs[1])
+            source = node.inputs[1]
+            if not isinstance(source.type, T.TensorType):
+                return True
+            return promotion.floor(tensor) >= promotion.FLOATING or not self.owners.may_need_grad(source)
         if name in in_place.KEEPS:
             return True
         if name in in_place.FLOATS | in_place.TO_FLOAT and promotion.floor(tensor) < promotion.FLOATING:
@@ -176,8 +179,7 @@ class _Remover:
     def written(self, node: Node) -> Value | None:
         """What the slice holds after the write."""
         if in_place.base_name(node.kind) == "copy":
-            inputs = (node.inputs[1], node.inputs[0])
-            made = self.graph.insert("aten::expand_as", inputs, (T.TENSOR,), range=node.range)
+            made = insert_copied(self.graph, node)
         else:
             op = None if node.op is None else in_place.counterpart(node.op)
             if op is None:

@@ -76,6 +76,15 @@ KEEPS_NO_RESULT = _names(
 """Operators that do not need their result to differentiate: writing it does not make the backward pass fail."""
 
 
+ASSIGNMENTS = frozenset(("aten::copy_", overload) for overload in ("Tensor", "int", "float", "Scalar"))
+"""`x[...] = value`, whose value may have more dimensions of size 1 in front, or be a number."""
+
+
+def keeps_form(op: Op) -> bool:
+    """Does the operator leave shape, dtype and memory of the tensor that it writes as they are?"""
+    return is_plain_write(op) or op.schema.name == "prim::SetTensorItem"
+
+
 def base_name(kind: str) -> str:
     """`add` for `aten::add_` and `aten::add`."""
     return kind.removeprefix("aten::").removesuffix("_")
@@ -101,7 +110,11 @@ def is_plain_write(op: Op) -> bool:
     So it keeps dtype, shape and everything else of the tensor.
     """
     arguments = op.schema.arguments
-    if op.overload is None or op.effect not in (Effect.WRITE, Effect.RANDOM) or not arguments:
+    if (
+        (op.overload is None and op.schema.key not in ASSIGNMENTS)
+        or op.effect not in (Effect.WRITE, Effect.RANDOM)
+        or not arguments
+    ):
         return False
     info = arguments[0].alias
     if info is None or not info.is_write or not isinstance(arguments[0].type, TensorType):

@@ -341,7 +341,7 @@ def _repeated(node: Node, context: Context) -> Sequence[Value] | None:
         return None
     listed, count = node.inputs if isinstance(node.inputs[0].type, T.ListType) else tuple(reversed(node.inputs))
     elements, times = _elements(listed, "prim::ListConstruct", context), constant_of(count, None)
-    if elements is None or type(times) is not int or len(elements) * times > _LARGEST_REPETITION:
+    if elements is None or type(times) is not int or abs(len(elements) * times) > _LARGEST_REPETITION:
         return None
     return _list_of([*elements] * times, node, context)
 
