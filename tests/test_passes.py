@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
 import time
@@ -264,3 +265,35 @@ def test_passes_go_down_into_deeply_nested_blocks():
         graph = parse("\n".join([*lines, "  return (%r0)"]) + "\n")
     registry.run(graph, "cse,peephole,create_autodiff,dce")
     assert sys.getrecursionlimit() == limit
+
+
+def test_inlining_looks_at_each_function_once(monkeypatch):
+    module = importlib.import_module("jitlite.passes.inline")
+    looked, original = [], module._called
+    monkeypatch.setattr(module, "_called", lambda function: looked.append(function) or original(function))
+    text = "def f0(x):\n    return x + 1\n"
+    text += "".join(f"def f{i}(x):\n    return f{i - 1}(x) + f{i // 2}(x)\n" for i in range(1, 9))
+    unit = jitlite.CompilationUnit(text)
+    graph = unit.f8.graph.copy()
+    assert module.inline_calls(graph)
+    assert len(looked) == len(set(looked)) == 8
+    assert not [n for n in graph.all_nodes() if n.kind == "prim::CallFunction"]
+
+
+def test_inlining_leaves_functions_that_call_themselves_by_way_of_others():
+    def even(n: int) -> bool:
+        return True if n == 0 else odd(n - 1)
+
+    def odd(n: int) -> bool:
+        return False if n == 0 else even(n - 1)
+
+    def f(n: int) -> bool:
+        return uses(n) and not odd(n)
+
+    def uses(n: int) -> bool:
+        return even(n)
+
+    scripted = jitlite.script(f)
+    called = [n.inputs[0].node.attributes["name"] for n in scripted.optimized_graph.all_nodes() if "Call" in n.kind]
+    assert sorted(called) == ["even", "odd"]
+    assert [scripted(n) for n in range(5)] == [f(n) for n in range(5)]

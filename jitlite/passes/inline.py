@@ -97,28 +97,60 @@ def _callee(node: Node, recursive: dict[Function, bool]) -> Function | None:
     if function is None or "Subgraph" in node.attributes:
         return None
     if function not in recursive:
-        recursive[function] = _may_call_itself(function)
+        _find_recursion(function, recursive)
     return None if recursive[function] else function
 
 
-def _may_call_itself(function: Function) -> bool:
-    """Can a call of the function lead to another one? It counts as if it could while its body is not known."""
-    seen: set[Function] = set()
-    pending = [function]
-    while pending:
-        caller = pending.pop()
-        if not caller.is_compiled:
-            caller.ensure_compiled()
-        if not caller.is_compiled:  # it is being compiled right now
-            return True
-        for node in _nodes_and_subgraphs(caller.graph):
-            called = called_function(node)
-            if called is function:
-                return True
-            if called is not None and called not in seen:
-                seen.add(called)
-                pending.append(called)
-    return False
+class _Visit:
+    """A function on the way of `_find_recursion`, by Tarjan's algorithm for strongly connected components."""
+
+    def __init__(self, function: Function, number: int) -> None:
+        self.function = function
+        self.number = self.lowest = number
+        if not function.is_compiled:
+            function.ensure_compiled()
+        self.is_known = function.is_compiled  # else it is being compiled right now
+        self.called = _called(function) if self.is_known else []
+        self.calls_itself = function in self.called
+        self.position = 0
+
+
+def _find_recursion(function: Function, recursive: dict[Function, bool]) -> None:
+    """Enter whether calls of the function, and of those it reaches, can lead to another call of the same.
+
+    It counts as if they could where a body is reached that is not known.
+    """
+    first = _Visit(function, 0)
+    visits, open_, path = {function: first}, [first], [first]
+    while path:
+        at = path[-1]
+        if at.position < len(at.called):
+            called = at.called[at.position]
+            at.position += 1
+            if called in recursive:
+                continue
+            known = visits.get(called)
+            if known is None:
+                known = visits[called] = _Visit(called, len(visits))
+                open_.append(known)
+                path.append(known)
+            else:
+                at.lowest = min(at.lowest, known.number)
+            continue
+        path.pop()
+        if path:
+            path[-1].lowest = min(path[-1].lowest, at.lowest)
+            path[-1].is_known = path[-1].is_known and at.is_known
+        if at.lowest == at.number:
+            component = open_[open_.index(at) :] if open_[-1] is not at else [at]
+            del open_[-len(component) :]
+            for member in component:
+                recursive[member.function] = len(component) > 1 or member.calls_itself or not at.is_known
+
+
+def _called(function: Function) -> list[Function]:
+    found = dict.fromkeys(called_function(node) for node in _nodes_and_subgraphs(function.graph))
+    return [f for f in found if f is not None]
 
 
 def _nodes_and_subgraphs(graph: Graph) -> Iterator[Node]:
