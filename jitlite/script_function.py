@@ -36,7 +36,7 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema
 from jitlite.ir.unit import Function, run_functions_with
 from jitlite.ir.values import value_has_type
-from jitlite.passes.registry import run as run_passes
+from jitlite.passes.pipelines import inline_and_simplify
 from jitlite.plans import ExecutorState
 from jitlite.torch_schemas import SchemaView
 
@@ -50,7 +50,7 @@ class ScriptFunction:
     Attributes:
         tree: the abstract syntax, as TorchScript's s-expressions when printed.
         graph: the graph after cleanup.
-        inlined_graph, optimized_graph: with calls inlined; as it is run.
+        inlined_graph, optimized_graph: with calls inlined and conditions decided by their arguments; as it is run.
         code: the source text.
         archive_code: the text that an archive of the function holds.
         bytecode: the listing of the instructions of the stack machine.
@@ -97,7 +97,7 @@ class ScriptFunction:
     @property
     def inlined_graph(self) -> Graph:
         copy = self.__jitlite_function__.graph.copy()
-        run_passes(copy, "inline")
+        inline_and_simplify(copy)
         return self._shown(copy)  # type: ignore[no-any-return]
 
     @property

@@ -32,7 +32,7 @@ from jitlite.passes import rewrite, run
 from jitlite.passes.autodiff import differentiate
 from jitlite.passes.create_autodiff import DEFAULT_THRESHOLD, create_autodiff_subgraphs
 from jitlite.passes.peephole import peephole
-from jitlite.passes.pipelines import FROZEN, FROZEN_NUMERICS
+from jitlite.passes.pipelines import FROZEN, FROZEN_NUMERICS, inline_and_simplify
 from jitlite.passes.rules import decompositions
 from jitlite.plans import set_fusion_strategy
 from jitlite.script_function import ScriptFunction, ScriptMethod
@@ -53,7 +53,7 @@ _PASSES = {
     "erase_shape_information": "erase_shapes", "fold_frozen_conv_add_or_sub": "fold_conv_add_sub",
     "convert_frozen_ops_to_mkldnn": "convert_to_mkldnn", "fold_frozen_conv_bn": "fold_conv_bn",
     "fold_frozen_conv_mul_or_div": "fold_conv_mul_div", "fold_frozen_linear_bn": "fold_linear_bn",
-    "inline": "inline", "lower_all_tuples": "lower_tuples", "transpose_frozen_linear": "transpose_linear",
+    "lower_all_tuples": "lower_tuples", "transpose_frozen_linear": "transpose_linear",
     "remove_mutation": "remove_mutation", "remove_list_mutation": "remove_list_mutation",
     "remove_tensor_mutation": "remove_tensor_mutation", "batch_mm": "batch_mm", "remove_expands": "remove_expands",
     "fuse_linear": "fuse_linear", "fuse_addmm": "fuse_addmm", "canonicalize_ops": "canonicalize_ops",
@@ -255,6 +255,7 @@ _NAMES: dict[str, Any] = {
     "torch._C.Argument": torch_schemas.ArgumentView,
     "torch._C._AliasInfo": torch_schemas.AliasView,
     "torch._C.ScriptMethod": ScriptMethod,
+    "torch._C._jit_pass_inline": inline_and_simplify,
     "torch._C._jit_pass_lint": lint,
     "torch._C._get_tracing_state": get_tracing_state,
     "torch._C._create_function_from_graph": create_function_from_graph,

@@ -61,6 +61,8 @@ class ValueView(View):
     def toIValue(self) -> Any:
         """The value of a constant, None of anything else."""
         value = constant_of(self.inner, None)
+        if isinstance(value, str):
+            return str(value)
         return INT_CODES[value] if isinstance(value, _INT_CODED) else value
 
     def uses(self) -> list[UseView]:
@@ -133,7 +135,7 @@ def _as_torch_keeps(value: Any) -> Any:
         return INT_CODES[value]
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, torch.device):
+    if isinstance(value, torch.device | str):  # a class's name may carry the class
         return str(value)
     return list(map(_as_torch_keeps, value)) if isinstance(value, list | tuple) else wrap(value)
 

@@ -122,6 +122,22 @@ FROZEN_NUMERICS = Pipeline(
 )
 """A frozen method, where results may change by rounding."""
 
+_INLINED = Pipeline(
+    repeated=("constant_propagation_immutable", "peephole", "dce"), rounds=2, last=("constant_pooling",)
+)
+
+
+def inline_and_simplify(graph: Graph) -> bool:
+    """Inline calls of a graph that is to be shown, or read by a tool; says whether there were any.
+
+    What a caller knows often decides conditions of callees, so these are simplified then.
+    """
+    changed = run(graph, ("inline",))
+    if changed:
+        _INLINED(graph)
+    return changed
+
+
 INFERENCE = Pipeline(last=("dce", "constant_pooling"))
 """A frozen method, after what is faster on this machine has been put in."""
 
