@@ -30,7 +30,7 @@ def erase_non_input_shapes(graph: Graph) -> None:
 
 def _erase(graph: Graph) -> None:
     for value in _values(graph):
-        value.type = T.unshaped(value.type)
+        value.type, value.example_type = T.unshaped(value.type), None
 
 
 def _values(graph: Graph) -> list[Value]:

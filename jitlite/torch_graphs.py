@@ -80,8 +80,11 @@ class GraphView(View):
     def copy(self) -> GraphView:
         return GraphView(self.inner.copy())
 
-    def str(self, print_source_ranges: bool = True) -> str:
-        return self.inner.to_text(ranges=print_source_ranges)
+    def str(self, print_source_ranges: bool = True) -> builtins.str:
+        return self.inner.to_text(ranges=print_source_ranges, examples=True)
+
+    def __str__(self) -> builtins.str:
+        return self.str()
 
     def lint(self) -> None:
         """PyTorch's check of its own invariants; jitlite's verifier runs where it is asked for."""

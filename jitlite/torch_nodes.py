@@ -23,14 +23,15 @@ class ValueView(View):
     inner: Value
 
     def type(self) -> TypeView:
-        return view_type(self.inner.type)
+        """The type; in a trace, of a tensor all about the one that was there when it was recorded."""
+        return view_type(self.inner.example_type or self.inner.type)
 
     def setType(self, t: Any) -> ValueView:
-        self.inner.type = unwrap(t)
+        self.inner.type, self.inner.example_type = unwrap(t), None
         return self
 
     def setTypeAs(self, other: Any) -> ValueView:
-        self.inner.type = unwrap(other).type
+        self.inner.type, self.inner.example_type = unwrap(other).type, unwrap(other).example_type
         return self
 
     def inferTypeFrom(self, tensor: torch.Tensor) -> None:
@@ -72,11 +73,11 @@ class ValueView(View):
         return self.inner.has_uses
 
     def isCompleteTensor(self) -> bool:
-        t = self.inner.type
+        t = self.inner.example_type or self.inner.type
         return isinstance(t, T.TensorType) and None not in (t.dtype, t.device, t.sizes, t.strides)
 
     def requires_grad(self) -> bool:
-        t = self.inner.type
+        t = self.inner.example_type or self.inner.type
         return not isinstance(t, T.TensorType) or t.requires_grad is not False
 
     requiresGrad = requires_grad

@@ -55,6 +55,10 @@ class TracedFunction(ScriptFunction):
 class TracedModule(FrozenModule):
     """What `trace` makes of a module: its state, shared, and the methods that were traced."""
 
+    @property
+    def _name(self) -> str:
+        return self.original_name
+
     def _get_name(self) -> str:
         return self.original_name
 

@@ -206,3 +206,45 @@ def test_asking_whether_a_class_has_an_interface_compiles_nothing_in_vain():
     from jitlite.frontend.classes import type_of_class
 
     assert not is_subtype(type_of_class(Broken), type_of_class(HasF))
+
+
+# -- traces
+
+
+def test_traces_know_the_tensors_they_were_made_with():
+    def f(x, y):
+        a, b = torch.split(torch.relu(x).t() @ y, 1)
+        return (a + b.shape[0]).to(torch.float64), x.sum()
+
+    traced = jitlite.trace(f, (torch.ones(3, 2), torch.ones(3, 4, requires_grad=True)))
+    with jitlite.drop_in():
+        graph = traced.graph
+        assert all(v.isCompleteTensor() for v in graph.inputs())
+        assert [v.type().sizes() for v in graph.inputs()] == [[3, 2], [3, 4]]
+        product = graph.findNode("aten::matmul").output()
+        assert product.type().sizes() == [2, 4] and product.requires_grad() and product.type().dtype() is torch.float32
+        converted = graph.findNode("aten::to").output()
+        assert converted.type().scalarType() == "Double" and converted.type().strides() == [4, 1]
+        copy = graph.copy()
+        assert "Double(1, 4, strides=[4, 1], requires_grad=1, device=cpu)" in str(copy)
+        torch._C._jit_pass_erase_shape_information(copy)
+        assert "Double" not in str(copy) and "Double" in str(graph)
+    assert "Double" not in str(traced.graph) and "Double(1, 4" in traced.graph.to_text(examples=True)
+
+
+def test_the_tensors_of_a_trace_bind_nothing():
+    traced = jitlite.trace(lambda x: torch.relu(x).sum(0), torch.ones(3, 2))
+    for x in (torch.ones(5, 7), torch.ones(2, dtype=torch.int64)):
+        for _ in range(3):
+            assert torch.equal(traced(x), x.sum(0))
+
+
+def test_modules_called_in_a_trace_have_examples():
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
+    traced = jitlite.trace(module, torch.ones(4, 2))
+    with jitlite.drop_in():
+        calls = [n for n in traced.graph.nodes() if n.kind() == "prim::CallMethod"]
+        inner = traced.inlined_graph.findNode("aten::relu")
+        assert [n.output().type().sizes() for n in [*calls, inner]] == [[4, 3]] * 3
+        assert [v.type().sizes() for v in list(getattr(traced, "0").graph.inputs())[1:]] == [[4, 2]]
+        assert traced._name == "Sequential"

@@ -25,6 +25,7 @@ from jitlite.frontend.casting_blocks import scope_of_switches
 from jitlite.frontend.trace_constants import MadeTensors
 from jitlite.frontend.trace_conversions import Conversions, Link
 from jitlite.frontend.trace_methods import Regions, parameter_names
+from jitlite.frontend.trace_mode import example_type
 from jitlite.frontend.trace_regions import Modes, with_fixed
 from jitlite.frontend.trace_values import (
     another_object,
@@ -162,6 +163,7 @@ class Tracer:
     def bind(self, tensor: torch.Tensor, value: Value) -> None:
         """Let `tensor` stand for `value` from now on."""
         self._values[id(tensor)] = value
+        value.example_type = value.example_type or example_type(tensor)
         self._kept.append(tensor)
         place = place_of(tensor)
         if place is not None:

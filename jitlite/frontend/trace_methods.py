@@ -205,7 +205,9 @@ class _Lowering:
             elif path is not None and path[: len(self.region.path)] == self.region.path:
                 self.values[value] = self._attribute(path, value.type)
             else:
-                self.values[value] = self.body.add_input(value.type, self.region.names.get(value, _name_of(value)))
+                given = self.body.add_input(value.type, self.region.names.get(value, _name_of(value)))
+                given.example_type = value.example_type
+                self.values[value] = given
                 taken.append(value)
         return taken
 

@@ -20,6 +20,7 @@ from jitlite import torch_internals
 from jitlite.frontend.trace_state import Listener, current, get_tracing_state, is_tracing
 from jitlite.frontend.trace_warnings import current_place
 from jitlite.frontend.traced_indexing import get_item, set_item
+from jitlite.ir import types as T
 
 _KEY = "DeferredInit"
 
@@ -122,6 +123,17 @@ def _following(tensor: torch.Tensor) -> Listener | None:
 
 _Base: Any = torch._C.TensorBase
 _tensor_len, _tensor_iter = torch.Tensor.__len__, torch.Tensor.__iter__
+
+
+def example_type(tensor: torch.Tensor) -> T.TensorType | None:
+    """All about a tensor, without a record of the question; None where sizes are no numbers or strides are unknown."""
+    try:
+        sizes = _Base.shape.__get__(tensor)
+        strides = _Base.stride(tensor) if tensor.layout is torch.strided else None
+        whole = all(type(n) is int for n in (*sizes, *(strides or ())))
+        return T.TensorType.of(tensor.dtype, sizes, strides, tensor.device, tensor.requires_grad) if whole else None
+    except (RuntimeError, NotImplementedError, KeyError):
+        return None
 
 
 def _shape(tensor: torch.Tensor) -> torch.Size:

@@ -37,12 +37,14 @@ class Use(NamedTuple):
 class Value:
     """A value: output `offset` of `node` (block parameters are outputs of the block's param node)."""
 
-    __slots__ = ("_name", "_uses", "id", "node", "offset", "type")
+    __slots__ = ("_name", "_uses", "example_type", "id", "node", "offset", "type")
 
     def __init__(self, node: Node, offset: int, type: Type) -> None:
         self.node = node
         self.offset = offset
         self.type = type
+        self.example_type: Type | None = None
+        """In a trace, the whole type of the tensor that was recorded. Calls may have others: no pass may rely on it."""
         self.id = node.graph._next_id()
         self._name: str | None = None
         self._uses: dict[Use, None] = {}
@@ -93,6 +95,7 @@ class Value:
     def copy_metadata(self, other: Value) -> Value:
         """Take over type and debug name of `other`."""
         self.type = other.type
+        self.example_type = other.example_type
         if other._name is not None:
             self.set_name(other._name)
         return self
@@ -642,12 +645,17 @@ class Graph:
     def __str__(self) -> str:
         return self.to_text()
 
-    def to_text(self, *, ranges: bool = True) -> str:
-        """The graph in TorchScript's text form; `ranges` adds `# file:line:column` comments."""
-        return _printers[-1](self, ranges)
+    def to_text(self, *, ranges: bool = True, examples: bool = False) -> str:
+        """The graph in TorchScript's text form.
+
+        Args:
+            ranges: add `# file:line:column` comments.
+            examples: show, in a trace, the types that the tensors had when it was recorded.
+        """
+        return _printers[-1](self, ranges, examples)
 
 
-_printers: list[Callable[[Graph, bool], str]] = []
+_printers: list[Callable[[Graph, bool, bool], str]] = []
 """Set by `printer.py`, which is above this module."""
 
 

@@ -24,17 +24,20 @@ _NO_ATTRIBUTES = frozenset({"prim::DifferentiableGraph"})
 """Kinds whose attributes are bookkeeping that TorchScript's text leaves out."""
 
 
-def graph_text(graph: Graph, ranges: bool = True) -> str:
-    """The whole graph; with `ranges`, nodes show where in the user's source they come from."""
-    return "".join(f"{line}\n" for line, _ in graph_lines(graph, ranges))
+def graph_text(graph: Graph, ranges: bool = True, examples: bool = False) -> str:
+    """The whole graph; with `ranges`, nodes show where in the user's source they come from.
+
+    With `examples`, values of a trace show the types of the tensors that were there when it was recorded.
+    """
+    return "".join(f"{line}\n" for line, _ in graph_lines(graph, ranges, examples))
 
 
-def graph_lines(graph: Graph, ranges: bool = True) -> list[tuple[str, Node | None]]:
+def graph_lines(graph: Graph, ranges: bool = True, examples: bool = False) -> list[tuple[str, Node | None]]:
     """The lines of the text, each with the node it shows.
 
     A block's heading belongs to its param node and its `->` line to its return node.
     """
-    printer = _Printer(ranges)
+    printer = _Printer(ranges, examples)
     printer.graph(graph)
     return printer.lines
 
@@ -45,33 +48,39 @@ def node_text(node: Node, ranges: bool = False) -> str:
 
 
 class _Printer:
-    def __init__(self, ranges: bool) -> None:
+    def __init__(self, ranges: bool, examples: bool = False) -> None:
         self.ranges = ranges
+        self.examples = examples
         self.lines: list[tuple[str, Node | None]] = []
         self.groups: list[Node] = []
 
     def graph(self, graph: Graph, prefix: str = "") -> None:
         block = graph.block
-        heading = f"{prefix}graph({_declared(block.inputs, _NEW_LINE)}):"
+        heading = f"{prefix}graph({self.declared(block.inputs, _NEW_LINE)}):"
         self.lines += [(line, block.param_node) for line in heading.split("\n")]
         self.nodes(block, 1)
         self.lines.append((f"  return ({_names(block.outputs)})", block.return_node))
         for number, node in enumerate(self.groups):
-            nested = _Printer(self.ranges)
+            nested = _Printer(self.ranges, self.examples)
             nested.graph(node.attributes["Subgraph"], f"with {node.kind}_{number} = ")
             self.lines += nested.lines
+
+    def declared(self, values: Iterable[Value], separator: str) -> str:
+        if self.examples:
+            return separator.join(f"%{v.name} : {v.example_type or v.type}" for v in values)
+        return separator.join(f"%{v.name} : {v.type}" for v in values)
 
     def nodes(self, block: Block, level: int) -> None:
         for node in block.nodes:
             self.lines.append(("  " * level + self.node_line(node), node))
             for number, inner in enumerate(node.blocks):
-                heading = f"block{number}({_declared(inner.inputs, ', ')}):"
+                heading = f"block{number}({self.declared(inner.inputs, ', ')}):"
                 self.lines.append(("  " * (level + 1) + heading, inner.param_node))
                 self.nodes(inner, level + 2)
                 self.lines.append(("  " * (level + 2) + f"-> ({_names(inner.outputs)})", inner.return_node))
 
     def node_line(self, node: Node) -> str:
-        text = f"{_declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
+        text = f"{self.declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
         if node.scope:
             text += f", scope: {comment(node.scope)}"
         if self.ranges and node.range is not None and node.range.filename is not None:
@@ -101,10 +110,6 @@ class _Printer:
 def _attributes(node: Node, attributes: dict[str, object]) -> str:
     type = node.outputs[0].type if node.kind == "prim::Constant" and len(node.outputs) == 1 else None
     return ", ".join(f"{k}={value_text(v, type if k == 'value' else None)}" for k, v in attributes.items())
-
-
-def _declared(values: Iterable[Value], separator: str) -> str:
-    return separator.join(f"%{v.name} : {v.type}" for v in values)
 
 
 def _names(values: Iterable[Value]) -> str:

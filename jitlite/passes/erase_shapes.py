@@ -20,8 +20,8 @@ def erase_shapes(graph: Graph) -> bool:
     changed = False
     for value in _values(graph.block):
         bare = unshaped(value.type)
-        changed = changed or bare is not value.type
-        value.type = bare
+        changed = changed or bare is not value.type or value.example_type is not None
+        value.type, value.example_type = bare, None
     for node in graph.all_nodes():
         for attribute in node.attributes.values():
             if isinstance(attribute, Graph):
