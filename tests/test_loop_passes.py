@@ -15,6 +15,7 @@ from laws import observe, run_graph
 
 import jitlite
 from jitlite.equality import difference
+from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph
 from jitlite.ir.parser import parse
 from jitlite.passes.loop_copies import size_of
@@ -339,6 +340,36 @@ def test_threading_keeps_ifs_out_of_each_other_at_some_depth():
     graph = parse(chain + "  return (%f99)\n")
     assert run(graph, "thread_jumps", PassHook(verify=True))
     assert 10 < _depth(graph.block) <= DEEPEST
+
+
+def test_no_if_gives_a_function():
+    """A constant that stands between two ifs and is used behind them stays a constant, whatever it is."""
+    graph = parse("""graph(%a : bool, %n : int):
+  %one : int = prim::Constant[value=1]()
+  %x : int = prim::If(%a)
+    block0():
+      -> (%one)
+    block1():
+      -> (%n)
+  %f : Function = prim::Constant[name="g"]()
+  %two : int = prim::Constant[value=2]()
+  %s : str = aten::str(%x)
+   = prim::Print(%s)
+  %y : int = prim::If(%a)
+    block0():
+      %z : int = aten::add(%x, %two)
+      -> (%z)
+    block1():
+      -> (%x)
+  %u : int = prim::CallFunction(%f, %y)
+  %v : int = prim::CallFunction(%f, %two)
+  %w : int = aten::add(%u, %v)
+  return (%w)
+""")
+    assert run(graph, "thread_jumps", PassHook(verify=True))
+    (branch,) = [node for node in graph.block.nodes if node.kind == "prim::If"]
+    assert [v.type for v in branch.outputs] == [T.INT]
+    assert all(node.inputs[0].node.kind == "prim::Constant" for node in graph.block.nodes if node.kind.endswith("Call"))
 
 
 # -- options

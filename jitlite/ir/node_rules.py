@@ -148,7 +148,9 @@ def _if(node: Node) -> str | None:
 
 
 def _results(node: Node) -> str | None:
-    """Either block returns what the node gives."""
+    """Either block returns what the node gives. A function is named where it is called, and never given."""
+    if any(output.type is T.FUNCTION for output in node.outputs):
+        return f"{node.kind} gives no function"
     for block in node.blocks:
         if len(block.outputs) != len(node.outputs):
             return f"a block of {node.kind} returns {len(block.outputs)} values for {len(node.outputs)} outputs"
@@ -175,6 +177,8 @@ def _loop(node: Node) -> str | None:
     if [v.type for v in node.inputs[:2]] != [T.INT, T.BOOL]:
         return "the first inputs of prim::Loop are a trip count (int) and a condition (bool)"
     body, carried = node.blocks[0], node.inputs[2:]
+    if any(output.type is T.FUNCTION for output in node.outputs):
+        return "prim::Loop carries no function"
     if not len(carried) == len(node.outputs) == len(body.inputs) - 1 == len(body.outputs) - 1:
         return (
             f"prim::Loop carries {len(carried)} values in, but has {len(node.outputs)} outputs, and its body "

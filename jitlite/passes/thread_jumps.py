@@ -142,14 +142,17 @@ class _Threader:
         return False
 
     def merge_with(self, between: list[Node], second: Node, branches: Sequence[_Branch]) -> bool:
-        passed = _not_needed(between, second)
-        moved = [node for node in between if node not in passed]
+        fixed = _fixed(between, branches[0].node)
+        passed = _not_needed([node for node in between if node not in fixed], second)
+        moved = [node for node in between if node not in passed and node not in fixed]
         outcomes = [branch.decided(second.input) for branch in branches]
         cost = sum(map(_size, moved))
         if None in outcomes or outcomes[0] is outcomes[1]:  # both branches may run the block that one is known to run
             cost += size_of(second.blocks[0 if True in outcomes else 1])
         if not self.affords(cost):
             return False
+        for node in fixed:
+            node.move_before(branches[0].node)
         place = second
         for node in passed:
             node.move_after(place)
@@ -177,8 +180,12 @@ class _Threader:
         outcomes = [branch.decided(block.outputs[position]) for branch in branches]
         if outcomes in ([None, None], [True, True]):
             return False
+        fixed = _fixed(tail, last)
+        tail = [node for node in tail if node not in fixed]
         changed = bool(tail) and self.affords(sum(map(_size, tail)))
         if changed:
+            for node in fixed:
+                node.move_before(last)
             for branch in branches:
                 self.copy(tail, branch)
             _replace(tail, branches)
@@ -218,6 +225,26 @@ class _Threader:
                     self.graph.clone_node(node, branch.values).insert_before(self.graph.insert_point)
                 else:
                     branch.values[node.output] = self.graph.insert_constant(known, None, node.range)
+
+
+def _fixed(nodes: Iterable[Node], place: Node) -> list[Node]:
+    """The nodes that mean the same everywhere, and so can stand in front of `place`.
+
+    These are constants, functions among them, and modules within modules: no if can give a function.
+    """
+    found: list[Node] = []
+    for node in nodes:
+        known = (v.node in found or v.node.kind == "prim::Param" or v.node.is_before(place) for v in node.inputs)
+        if _is_fixed(node) and all(known):
+            found.append(node)
+    return found
+
+
+def _is_fixed(node: Node) -> bool:
+    if node.kind == "prim::Constant":
+        return True
+    found = node.output.type if node.kind == "prim::GetAttr" else None
+    return isinstance(found, T.ClassType) and found.is_module
 
 
 def _is_within(node: Node, levels: int) -> bool:
