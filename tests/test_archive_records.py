@@ -13,6 +13,7 @@ import torch
 import jitlite
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.records import RecordReader, RecordWriter
+from jitlite.archive.traced_inputs import restore_inputs
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -79,3 +80,40 @@ def test_inputs_by_keyword_are_kept_in_the_order_of_the_parameters() -> None:
 def test_inputs_are_not_kept_where_nobody_wants_it() -> None:
     traced = jitlite.trace(_Model(), _INPUTS, _store_inputs=False)
     assert traced._c._retrieve_traced_inputs() == {} and _members(traced) == []
+
+
+def _restored(module: Any, **options: Any) -> Any:
+    buffer = io.BytesIO()
+    jitlite.save(module, buffer)
+    buffer.seek(0)
+    return jitlite.load(buffer, **options)
+
+
+def test_sizes_of_inputs_come_back_on_request() -> None:
+    traced = jitlite.trace(_Model(), _INPUTS)
+    example = traced.forward.graph.inputs[1].example_type
+    loaded = _restored(traced, _restore_shapes=True)
+    graph = loaded.forward.graph
+    assert graph.inputs[1].example_type is example is not None
+    assert "%x.1 : Float(2, strides=[1], requires_grad=0, device=cpu)" in graph.to_text(examples=True)
+    assert torch.equal(loaded._c._retrieve_traced_inputs()["forward"][1]["a"], _INPUTS[1]["a"])
+    assert torch.equal(
+        loaded(torch.ones(3), {"a": torch.ones(3)}, [torch.ones(3)], (torch.ones(3), [torch.ones(3)])), _four(3)
+    )
+    assert _restored(traced).forward.graph.inputs[1].example_type is None
+    untold = jitlite.trace(_Model(), _INPUTS, _store_inputs=False)
+    assert _restored(untold, _restore_shapes=True).forward.graph.inputs[1].example_type is None
+
+
+def _four(size: int) -> torch.Tensor:
+    return torch.full((size,), 4.0)
+
+
+@pytest.mark.parametrize("stored", [{"forward": _INPUTS[:2]}, {"backward": _INPUTS}, {"forward": 1}, [1], {}])
+def test_inputs_that_fit_no_method_are_refused(stored: Any) -> None:
+    loaded = _restored(jitlite.trace(_Model(), _INPUTS))
+    if stored == {}:
+        restore_inputs(loaded, stored)
+        return
+    with pytest.raises(ArchiveError, match=r"traced_inputs\.pkl"):
+        restore_inputs(loaded, stored)

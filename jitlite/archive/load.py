@@ -18,6 +18,8 @@ from jitlite.archive.lite import load_lite
 from jitlite.archive.loaded_module import readers
 from jitlite.archive.objects import Objects
 from jitlite.archive.tensors import Storages
+from jitlite.archive.traced_inputs import MEMBER as TRACED
+from jitlite.archive.traced_inputs import restore_inputs
 
 OLDEST, NEWEST = 1, 10
 """Versions of archives that can be read."""
@@ -45,7 +47,8 @@ def load(
         map_location: the device to put all tensors on; by default the one where they were.
         _extra_files: names of files in the archive; their contents, as bytes, are put in as values. Of a file that is
             not there, it is empty.
-        _restore_shapes: not used; kept for callers of torch.jit.load.
+        _restore_shapes: of a traced module, read the example inputs too. Views of its graphs (`jitlite.testing`,
+            `drop_in`) then show their sizes and dtypes.
         allow: operators such as `torchvision::nms`, or whole libraries such as `torchvision`, that the program may use
             all the same.
         mmap: large tensors lie in the file itself, which `f` is to be the path of, and are read when they are used.
@@ -68,7 +71,8 @@ def load(
             made: Any = load_lite(reader, version, device, allow, mapped=mmap, run_code=run_code)
         else:
             check_kind(reader)
-            made = _Loading(reader, version, device, allow, mapped=mmap, run_code=run_code).root()
+            loading = _Loading(reader, version, device, allow, mapped=mmap, run_code=run_code)
+            made = loading.root(with_inputs=_restore_shapes)
         if _extra_files is not None:
             _read_extra(reader, _extra_files)
         return made
@@ -117,10 +121,13 @@ class _Loading:
         self.importer = Importer(code_of(reader), version, self.constant, allow)
         self._constants: tuple[Any, ...] | None = None
 
-    def root(self) -> Any:
-        """The object that the archive holds."""
+    def root(self, *, with_inputs: bool = False) -> Any:
+        """The object that the archive holds; with the inputs that it was traced with, if it has them and they are
+        asked for."""
         made = self._unpickled("data")
         self.constants()  # while the file is open
+        if with_inputs and f"{TRACED}.pkl" in self.reader:
+            restore_inputs(made, self._unpickled(TRACED))
         del self.reader  # the program keeps this object for its constants, and shall not keep the file
         return made
 
