@@ -3,6 +3,7 @@
 #   make demo      see a real function go through every stage, and run
 #   make test      the tests
 #   make lint      ruff and mypy
+#   make test-versions   every public name and all documentation on torch 2.14.1 too; the wheel as users install it
 #   make bench     compile time, run time and first calls beside torch.jit and eager
 #   make docs      write the generated pages of docs/ anew
 #   make explore   random programs until you press Ctrl-C (or BUDGET=600 seconds)
@@ -16,10 +17,17 @@ BUDGET ?= 600
 PY    := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
+# The second version of torch. It has an environment of its own, which only `make test-versions` uses.
+OTHER_TORCH ?= 2.14.1
+OTHER_VENV  ?= .venv-torch-$(OTHER_TORCH)
+OTHER_PY    := $(OTHER_VENV)/bin/python
+ON_VERSIONS := tests/test_entry_points.py tests/test_docs.py tests/test_examples.py tests/test_torch_internals.py \
+               tests/test_doctor.py tests/test_trace.py tests/test_script_module.py tests/test_archive_save.py
+
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench docs explore passes setup clean
+.PHONY: help demo test test-versions lint bench docs explore passes setup clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -29,6 +37,11 @@ demo: setup
 
 test: setup
 	$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+test-versions: setup $(OTHER_VENV)/.ready
+	$(OTHER_PY) -m pytest -n $(JOBS) $(or $(ARGS),$(ON_VERSIONS))
+	$(OTHER_PY) tests/tools/check_wheel.py
+	$(PY) tests/tools/check_wheel.py
 
 lint: setup
 	$(PY) -m ruff check .
@@ -60,5 +73,15 @@ $(READY): setup.cfg pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[test]'
 	@touch $@
 
+$(OTHER_VENV)/.ready: setup.cfg pyproject.toml constraints.txt
+	@echo "setting up $(OTHER_VENV) with torch $(OTHER_TORCH): once, a minute or two" >&2
+	$(PYTHON) -m venv $(OTHER_VENV)
+	grep -v '^torch==' constraints.txt > $(OTHER_VENV)/constraints.txt
+	PIP_CONSTRAINT=$(OTHER_VENV)/constraints.txt $(OTHER_PY) -m pip install -q --disable-pip-version-check \
+	  'pip>=22.3' setuptools torch==$(OTHER_TORCH)
+	PIP_CONSTRAINT=$(OTHER_VENV)/constraints.txt $(OTHER_PY) -m pip install -q --disable-pip-version-check \
+	  --no-build-isolation -e '.[test]' torch==$(OTHER_TORCH)
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv-torch-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import linecache
 import re
 from pathlib import Path
@@ -58,6 +59,21 @@ def test_generated_page_is_what_its_generator_writes(name, request):
 def test_links_lead_somewhere(page):
     for target in _LINK.findall(_CODE.sub("", page.read_text())):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_links_of_the_readme_are_absolute_and_lead_somewhere():
+    """An index of packages shows it without the files beside it."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    url = config["metadata"]["url"]
+    text = (ROOT / "README.md").read_text()
+    assert not _LINK.findall(_CODE.sub("", text)), "relative links"
+    links = re.findall(rf"\]\({re.escape(url)}/(blob|tree)/main/([^)#]+)", text)
+    assert links
+    for kind, target in links:
+        assert (ROOT / target).is_file() if kind == "blob" else (ROOT / target).is_dir(), target
+    for line in config["metadata"]["project_urls"].strip().splitlines():
+        assert line.partition(" = ")[2].startswith(url), line
 
 
 def test_readme_opens_with_the_two_commands():
