@@ -23,6 +23,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any
 
 from jitlite import compiler, options
@@ -37,6 +38,8 @@ from jitlite.interpreter.python_forms import CannotTranslate
 from jitlite.interpreter.python_tier import translate
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
+from jitlite.ir.int_codes import holds_object
+from jitlite.ir.object_flow import may_hold
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -65,20 +68,22 @@ def optimized_execution(should_optimize: bool) -> AbstractContextManager[object]
 # -- what runs a graph
 
 
-def _on_stack(graph: Graph, name: str) -> Runner:
-    code = lower(graph, name)
+def _on_stack(graph: Graph, name: str, objects: bool) -> Runner:
+    code = lower(graph, name, objects)
     return lambda *arguments: vm.run(code, arguments, code_for)
 
 
-def _as_python(graph: Graph, name: str) -> Runner:
+def _as_python(graph: Graph, name: str, objects: bool) -> Runner:
+    def run_of(function: Function) -> Runner:
+        return executor_of(function).general.run
+
     try:
-        native = options.current().native
-        return translate(graph, name, lambda function: executor_of(function).general.run, native=native).run
+        return translate(graph, name, run_of, native=options.current().native, objects=objects).run
     except CannotTranslate:
-        return _on_stack(graph, name)
+        return _on_stack(graph, name, objects)
 
 
-_TIERS: dict[str, Callable[[Graph, str], Runner]] = {"stack": _on_stack, "python": _as_python}
+_TIERS: dict[str, Callable[[Graph, str, bool], Runner]] = {"stack": _on_stack, "python": _as_python}
 
 
 def runner_for(graph: Graph, name: str) -> Runner:
@@ -86,13 +91,20 @@ def runner_for(graph: Graph, name: str) -> Runner:
 
     Exceptions leave it without a script traceback unless the stack machine runs it: see `add_script_traceback`.
     """
-    return _TIERS[options.current().tier](graph, name)
+    return _TIERS[options.current().tier](graph, name, True)
 
 
-def plan_for(graph: Graph, name: str) -> Plan:
-    """A plan that runs the optimized graph, in the way that the switches ask for."""
+def plan_for(graph: Graph, name: str, objects: bool = True) -> Plan:
+    """A plan that runs the optimized graph, in the way that the switches ask for.
+
+    `objects` says whether there may be objects such as dtypes among the arguments that are ints.
+    """
     chosen = options.current()
-    make = _TIERS[chosen.tier]
+    tier = _TIERS[chosen.tier]
+
+    def make(graph: Graph, name: str) -> Runner:
+        return tier(graph, name, objects)
+
     grouped = graph
     if chosen.symbolic_gradients > 0:
         grouped = with_groups(graph, name, chosen.symbolic_gradients, make)
@@ -125,15 +137,19 @@ class Executor:
         name: of the function, for tracebacks.
         level: how often the function was specialised already, for what a guard turns away.
         general: its general plan if it has one.
+        objects: may it be given objects such as dtypes for ints? It is made ready for them when it first is.
 
     Attributes:
         entry: the callable that runs a call; it takes an argument for each input of the graph. Look it up for each
             call: it is exchanged when plans are made and when switches change.
     """
 
-    def __init__(self, graph: Graph, name: str, level: int = 0, general: Plan | None = None) -> None:
+    def __init__(
+        self, graph: Graph, name: str, level: int = 0, general: Plan | None = None, objects: bool = False
+    ) -> None:
         self.graph = graph
         self.name = name
+        self.objects = objects
         self.counters = Counters()
         self._decision = "not called yet"
         self._level = level
@@ -159,11 +175,31 @@ class Executor:
 
     def run(self, bound: Sequence[Any]) -> Any:
         """The result of a call; `bound` has an argument for each input. An exception gets the script's traceback."""
+        if not self.objects and self._takes_ints and any(map(holds_object, bound)):
+            self.admit_objects()
         try:
             return self.entry(*bound)
         except BaseException as error:
             add_script_traceback(error)
             raise
+
+    @cached_property
+    def _takes_ints(self) -> bool:
+        return any(may_hold(v.type) for v in self.graph.inputs)
+
+    def admit_objects(self) -> None:
+        """Make plans anew that are right where ints are objects such as dtypes: see `ir/object_flow.py`."""
+        with compiler.compiling():
+            if self.objects:
+                return
+            self.objects = True
+            if self._general is not None:
+                self._general = plan_for(self._general.base, self.name)
+            self._code = self._plain_code = self._unoptimized = self._profile = self._profile_code = None
+            self._specialised = self._for = self._rest = self._settled = None
+            self._given_up = False
+            self._by_spec.clear()
+            self._look_again_from_the_first()
 
     # -- which way calls go
 
@@ -213,7 +249,7 @@ class Executor:
         if found is None:
             with compiler.compiling():
                 if self._general is None:
-                    self._general = plan_for(compiler.optimized(self.graph), self.name)
+                    self._general = plan_for(compiler.optimized(self.graph), self.name, self.objects)
                 found = self._general
         return found
 
@@ -230,7 +266,7 @@ class Executor:
         """The bytecode of the general plan."""
         if self._code is None:
             with compiler.compiling():
-                self._code = lower(self.general.graph, self.name)
+                self._code = lower(self.general.graph, self.name, self.objects)
         return self._code
 
     @property
@@ -238,7 +274,7 @@ class Executor:
         """The bytecode of the graph without passes."""
         if self._plain_code is None:
             with compiler.compiling():
-                self._plain_code = lower(self.graph, self.name)
+                self._plain_code = lower(self.graph, self.name, self.objects)
         return self._plain_code
 
     # -- profiling, then specialising
@@ -280,7 +316,7 @@ class Executor:
                 profile_with(copy, profile.recorder)
                 self._inputs = list(copy.inputs)
                 self._optionals: list[Type | None] = [None] * len(copy.inputs)
-                self._profile_code = lower(copy, self.name)
+                self._profile_code = lower(copy, self.name, self.objects)
                 self._profile = profile
             return self._profile_code, self._profile
 
@@ -324,12 +360,12 @@ class Executor:
 
     def _install(self, made: Specialised) -> None:
         general = self.general
-        rest = self._rest = Executor(self.graph, self.name, self._level + 1, general)
+        rest = self._rest = Executor(self.graph, self.name, self._level + 1, general, self.objects)
         rest._before = weakref.ref(self)
         fallback = _function_of(general.graph, rest)
         self.counters.specialisations.bump()
         self._for = made
-        specialised = plan_for(made.graph, self.name)
+        specialised = plan_for(made.graph, self.name, self.objects)
         graph = guarded(general.graph.inputs, specialised.graph, made.types, fallback)
         failed, no_plan = self.counters.guard_failures.bump, self.counters.fallbacks.bump
 
@@ -377,7 +413,7 @@ class Executor:
             plan = self._by_spec.get(key)
             if plan is None:
                 spec = spec_of([v.type for v in self.graph.inputs], key)
-                plan = plan_for(compile_for(self.graph, spec.types), self.name)
+                plan = plan_for(compile_for(self.graph, spec.types), self.name, self.objects)
                 plan.last_hit = self.counters.hits.value
                 self._forget_plans(options.current().cached_plans - 1)
                 self._by_spec[key] = plan
@@ -489,13 +525,14 @@ def _function_of(graph: Graph, executor: Executor) -> Function:
 def executor_of(function: Function) -> Executor:
     """The executor of a function, made the first time."""
     found = function.compiled
-    if isinstance(found, Executor):
-        return found
-    with compiler.compiling():
-        found = function.compiled
-        if not isinstance(found, Executor):
-            found = function.compiled = Executor(function.graph, function.name)
-        return found
+    if not isinstance(found, Executor):
+        with compiler.compiling():
+            found = function.compiled
+            if not isinstance(found, Executor):
+                found = function.compiled = Executor(function.graph, function.name)
+    if function.is_given_objects and not found.objects:
+        found.admit_objects()
+    return found
 
 
 def code_for(function: Function) -> Code:

@@ -9,12 +9,11 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.ir.ops import INT_CODES, Effect
+from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
+from jitlite.ir.ops import Effect
 from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import Type
 from jitlite.torch_types import VIEWS, TypeView, View, unwrap, view_type, wrap
-
-_INT_CODED = torch.dtype | torch.layout | torch.memory_format
 
 
 class ValueView(View):
@@ -64,7 +63,7 @@ class ValueView(View):
         value = constant_of(self.inner, None)
         if isinstance(value, str):
             return str(value)
-        return INT_CODES[value] if isinstance(value, _INT_CODED) else value
+        return INT_CODES[value] if isinstance(value, INT_OBJECTS) else value
 
     def uses(self) -> list[UseView]:
         return [UseView(use) for use in self.inner.uses]
@@ -124,7 +123,7 @@ def _kind_of(node: Node, name: str) -> str:
             return "tys"
         return next((k for t, k in _ELEMENT_KINDS.items() if all(isinstance(v, t) for v in value)), "ival")
     kinds: list[tuple[Any, str]] = [
-        (int | _INT_CODED, "i"), (float, "f"), (complex, "c"), (str | torch.device, "s"),
+        ((int, *INT_OBJECTS), "i"), (float, "f"), (complex, "c"), (str | torch.device, "s"),
         (torch.Tensor, "t"), (Graph, "g"), (Type, "ty"),
     ]  # fmt: skip
     return next((k for t, k in kinds if isinstance(value, t)), "ival")
@@ -132,7 +131,7 @@ def _kind_of(node: Node, name: str) -> str:
 
 def _as_torch_keeps(value: Any) -> Any:
     """An attribute as PyTorch keeps it: dtypes and bools as ints, devices as text, graphs and types as views."""
-    if isinstance(value, _INT_CODED):
+    if isinstance(value, INT_OBJECTS):
         return INT_CODES[value]
     if isinstance(value, bool):
         return int(value)

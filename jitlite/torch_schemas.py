@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from jitlite.ir import types as T
-from jitlite.ir.ops import INT_CODES
+from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.schema import AliasInfo, Argument, Schema, parse_schema
 from jitlite.torch_types import VIEWS, TypeView, View, unwrap, view_type
 
-_INT_CODED = torch.dtype | torch.layout | torch.memory_format
 _CONTAINERS = (T.ListType, T.DictType, T.TupleType)
 
 
@@ -69,7 +66,7 @@ class ArgumentView(View):
         default: Any = self.inner.default
         if self.inner.size is not None and isinstance(default, int | float):
             return [default] * self.inner.size
-        return INT_CODES[default] if isinstance(default, _INT_CODED) else default
+        return INT_CODES[default] if isinstance(default, INT_OBJECTS) else default
 
     def has_default_value(self) -> bool:
         return self.inner.has_default

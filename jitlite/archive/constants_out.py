@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 from jitlite.archive.type_names import TypeNames, archive_identifier
-from jitlite.ir import ops
 from jitlite.ir import types as T
+from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.ir.value_text import quote
-from jitlite.ir.values import INT_OBJECTS, type_of_value, value_has_type
+from jitlite.ir.values import type_of_value, value_has_type
 from jitlite.source import NotSupportedError, SourceRange
 
 SMALLEST_INT, LARGEST_INT = -(2**63), 2**63 - 1
@@ -70,13 +70,7 @@ def checked_int(value: int, what: str, range: SourceRange | None = None) -> int:
 
 def int_code(value: Any) -> int:
     """The int that a dtype, layout, memory format or quantisation scheme is in TorchScript."""
-    if isinstance(value, torch.qscheme):
-        return _QSCHEMES.index(value)
-    return ops.INT_CODES[value]
-
-
-_QSCHEMES = (torch.per_tensor_affine, torch.per_channel_affine, torch.per_tensor_symmetric,
-             torch.per_channel_symmetric, torch.per_channel_affine_float_qparams)  # fmt: skip
+    return INT_CODES[value]
 
 
 def member_of(type: Type, value: Any) -> Type:

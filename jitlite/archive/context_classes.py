@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from jitlite.ir import types as T
-from jitlite.ir.ops import int_coded
+from jitlite.ir.int_codes import int_coded
 from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import ClassType
 

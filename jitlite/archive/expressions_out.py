@@ -16,8 +16,8 @@ from jitlite.archive.type_names import BOUND_CLASSES, TypeNames, archive_identif
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.int_codes import int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
-from jitlite.ir.ops import int_coded
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.unit import Function, called_function
 from jitlite.ir.value_text import quote

@@ -15,7 +15,8 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.ir.ops import INT_CODES, Effect
+from jitlite.ir.int_codes import INT_CODES
+from jitlite.ir.ops import Effect
 from jitlite.ir.tensor_items import Entry, parse_index
 from jitlite.ir.types import Type
 from jitlite.source import NotSupportedError

@@ -27,6 +27,7 @@ from jitlite.interpreter.code import Code, Operator, Place
 from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.instructions import TABLE, Operand, link
 from jitlite.ir import ops
+from jitlite.ir.int_codes import INT_CODES, is_int_coded
 from jitlite.ir.ops import Op
 from jitlite.ir.prims import make_exception
 from jitlite.ir.schema import Argument, Schema
@@ -298,7 +299,7 @@ _RAISE_MESSAGE = Operator("prim::RaiseException", "", _raise, 1, 0, False)
 def _given_code(fn: Any) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         result = fn(*arguments)
-        return ops.INT_CODES.get(result, result)
+        return INT_CODES.get(result, result)
 
     return call
 
@@ -323,7 +324,7 @@ def _elements(count: int) -> Callable[[Any], Any]:
 
 def _operator(found: Op, fn: Callable[..., Any], schema: Schema, given: int | None) -> Operator:
     outputs = len(schema.returns)
-    if found.name in _GIVE_CODES or (outputs == 1 and ops.is_int_coded(found.schema.returns[0].declared_type)):
+    if found.name in _GIVE_CODES or (outputs == 1 and is_int_coded(found.schema.returns[0].declared_type)):
         fn = _given_code(fn)
     if schema.is_vararg:
         return Operator(found.name, found.schema.overload, fn, -1, outputs, False)

@@ -15,9 +15,8 @@ from jitlite.archive.unset import is_unset, unset_error
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.vm import run
-from jitlite.ir import ops
+from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.schema import Schema
-from jitlite.ir.values import INT_OBJECTS
 
 _COPIED = frozenset({"_slots", *vars(torch.nn.Module())} - {"training", "_is_full_backward_hook"})
 """Attributes in which a module keeps its state, of which a copy has its own."""
@@ -63,7 +62,7 @@ class BoundMethod:
         else:
             bound = [self.owner, *args]
         # dtypes are numbers in these programs
-        return run(self.method.code, [ops.INT_CODES[v] if isinstance(v, INT_OBJECTS) else v for v in bound])
+        return run(self.method.code, [INT_CODES[v] if isinstance(v, INT_OBJECTS) else v for v in bound])
 
     @property
     def code(self) -> str:

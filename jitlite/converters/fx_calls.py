@@ -25,7 +25,8 @@ from jitlite.converters import control_flow, symbolic
 from jitlite.ir import containers, ops, scalars, tensors
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
-from jitlite.ir.ops import Effect, Op, int_coded, is_int_coded
+from jitlite.ir.int_codes import int_coded, is_int_coded
+from jitlite.ir.ops import Effect, Op
 from jitlite.ir.schema import Argument, parse_type
 from jitlite.ir.values import value_has_type
 from jitlite.source import NotSupportedError

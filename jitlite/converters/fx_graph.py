@@ -28,7 +28,7 @@ from jitlite.converters.fx_scope import Conversion, Scope, is_literal
 from jitlite.converters.preparation import Hooks, Prepared
 from jitlite.ir import types as T
 from jitlite.ir.code_text import identifier, is_identifier
-from jitlite.ir.ops import int_coded, is_int_coded
+from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.source import NotSupportedError

@@ -30,7 +30,8 @@ from jitlite.ir.code_text import (
 )
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Node, Use, Value, constant_of, is_constant
-from jitlite.ir.ops import Effect, is_int_coded
+from jitlite.ir.int_codes import is_int_coded
+from jitlite.ir.ops import Effect
 from jitlite.passes.alias import AliasDb
 from jitlite.passes.effects import effect_of
 from jitlite.source import NotSupportedError, SourceRange

@@ -15,6 +15,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.int_codes import INT_OBJECTS
 from jitlite.ir.unit import Function, called_function, insert_call
 from jitlite.ir.values import class_type_of
 from jitlite.passes.inline import inline_call
@@ -54,7 +55,7 @@ class Prepared:
         self._inline_calls(function)
         self.assigned = set(self._assigned())
         self._put_attributes()
-        run(self.graph, ("inline_fork_wait", *_ROUND))
+        run(self.graph, ("inline_fork_wait", "int_codes_to_objects", *_ROUND))
         for _ in range(4):
             changed = flatten_raises(self.graph.block)
             changed = run(self.graph, ("simulate_containers", "load_elimination")) or changed
@@ -170,9 +171,7 @@ def is_plain(value: Any) -> bool:
     """Is it a value without identity: a number, a text, None, a dtype, a device, or a tuple of such?"""
     if type(value) is tuple:
         return all(map(is_plain, value))
-    return value is None or isinstance(
-        value, (bool, int, float, complex, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
-    )
+    return value is None or isinstance(value, (bool, int, float, complex, str, torch.device, *INT_OBJECTS))
 
 
 def _calls(graph: Graph) -> list[Node]:

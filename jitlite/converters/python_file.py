@@ -30,9 +30,11 @@ from jitlite.ir.code_text import (
     numbered,
     shown_literal,
 )
+from jitlite.ir.int_codes import INT_OBJECTS
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
-from jitlite.ir.values import INT_OBJECTS, type_of_value
+from jitlite.ir.values import type_of_value
+from jitlite.passes.int_codes_to_objects import Kinds
 from jitlite.source import NotSupportedError, SourceRange
 
 _MANGLED = re.compile(r"___torch_mangle_\d+")
@@ -59,13 +61,20 @@ class PythonFile:
         reserved: names that are not to be given to variables: what the file defines has them.
 
     Attributes:
+        kinds: which ints of the program mean dtypes and the like.
         tensors: what the file of weights holds beside the state of the module, by name.
         parameters, variables: the names that the functions use for theirs.
         sequences: the class types of modules that are written as containers with numbers for names.
         of_torch: the class types of modules that are written as modules of torch.
     """
 
-    def __init__(self, avoided: frozenset[str] = frozenset(), reserved: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        avoided: frozenset[str] = frozenset(),
+        reserved: frozenset[str] = frozenset(),
+        kinds: Kinds | None = None,
+    ) -> None:
+        self.kinds = kinds or Kinds()
         self.avoided = avoided
         self.reserved = reserved
         self.imports: dict[str, str] = {}

@@ -63,6 +63,7 @@ def function_lines(file: PythonFile, function: Function, name: Identifier, *, is
     """
     try:
         writer = FunctionSource(file, with_calls_of_classes(function.graph), function.schema, name)
+        writer.parameters_of = function.graph
         return writer.source(is_method)
     except CannotTranslate as error:
         raise NotSupportedError(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
@@ -145,6 +146,8 @@ class FunctionSource(FunctionWriter):
         """Where the bodies of the `with` statements begin that are being written."""
         if schema.arguments:
             _with_paths(graph, schema.arguments[0].name, self._path)
+        self.parameters_of: Graph | None = None
+        """The graph, before it was copied to be written."""
         super().__init__(graph, name, _no_runner)
         self.name: Identifier = name
         self.has_contexts = False
@@ -239,12 +242,14 @@ class FunctionSource(FunctionWriter):
                 continue
             text = code("{}: {}", name, self.file.annotation(argument.type))
             if argument.has_default and (i > last or (star is not None and i >= star)):
-                text = code("{} = {}", text, self._default(argument))
+                text = code("{} = {}", text, self._default(argument, i))
             written.append(text)
         return written
 
-    def _default(self, argument: Argument) -> Text:
+    def _default(self, argument: Argument, position: int) -> Text:
         value = argument.default
+        if self.parameters_of is not None:
+            value = self.file.kinds.object_of_parameter(self.parameters_of.inputs[position], value)
         if isinstance(argument.type, T.ListType) and argument.size is not None and isinstance(value, int | float):
             value = [value] * argument.size
         return self.file.constant(value, self.place.range if self.place else None)

@@ -229,7 +229,7 @@ class ModuleWriter:
                 continue
             if name in module._parameters or name in module._buffers or name not in vars(module):
                 continue
-            value = vars(module)[name]
+            value = self.file.kinds.object_of_attribute(type, name, vars(module)[name])
             place = self._step(path, type, name)
             text, same_as = self.values.attribute(value, place)
             if same_as is not None:

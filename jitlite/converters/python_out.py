@@ -25,6 +25,7 @@ from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, fixed, identifier, joined, literal
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
+from jitlite.passes.int_codes_to_objects import Kinds
 from jitlite.source import NotSupportedError
 from jitlite.tensor_identity import sharing_memory, tensors_in
 
@@ -106,8 +107,9 @@ def _program(obj: Any) -> PythonProgram:
     avoided: frozenset[str] = frozenset()
     reserved: frozenset[str] = frozenset()
     known = KnownModules()
+    kinds = _kinds(obj)
     for _ in range(_ATTEMPTS):
-        file = PythonFile(avoided, reserved)
+        file = PythonFile(avoided, reserved, kinds)
         program = _write(file, obj, known)
         defined = {n for n in file.names_in_use if n.isidentifier()}
         used_builtins = file.parameters & _BUILTINS
@@ -120,6 +122,22 @@ def _program(obj: Any) -> PythonProgram:
 
 
 _BUILTINS = frozenset(dir(builtins))
+
+
+def _kinds(obj: Any) -> Kinds:
+    """What the ints of a program mean. Constants of its graphs become the objects that they mean."""
+    kinds = Kinds()
+    function = getattr(obj, "__jitlite_function__", obj)
+    if isinstance(function, Function):
+        kinds.add(function.graph)
+    elif isinstance(obj, torch.nn.Module):
+        for module in obj.modules():
+            found = class_type_of(module)
+            for method in found.methods.values() if found is not None else ():
+                if isinstance(method, Function):
+                    kinds.add(method.graph)
+    kinds.convert()
+    return kinds
 
 
 def _write(file: PythonFile, obj: Any, known: KnownModules) -> PythonProgram:

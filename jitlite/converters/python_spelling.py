@@ -49,7 +49,8 @@ from jitlite.ir.code_text import (
 from jitlite.ir.code_text import hole as numbered_hole
 from jitlite.ir.formatting import format_by_position, format_with_percent, is_plain_format, is_plain_percent
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
-from jitlite.ir.ops import Op, int_coded, is_int_coded
+from jitlite.ir.int_codes import int_coded, is_int_coded
+from jitlite.ir.ops import Op
 from jitlite.ir.schema import Argument
 from jitlite.source import NotSupportedError
 

@@ -17,9 +17,10 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.constants import plain_tuple
+from jitlite.ir.int_codes import INT_OBJECTS, PLAIN, holds_object
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import INT_OBJECTS, checker, class_type_of, reads_as_tuple, type_of_value
+from jitlite.ir.values import checker, class_type_of, reads_as_tuple, type_of_value
 from jitlite.source import did_you_mean
 
 Converter = Callable[[Any], Any]
@@ -200,9 +201,22 @@ def _make_converter(t: Type) -> Converter:
     return as_is
 
 
+objects_met: list[object] = [None]
+"""Holds something else each time that an object such as a dtype was given for an int."""
+
+
+def _meet(value: Any) -> Any:
+    """Take notice of such objects in a value that needs no conversion."""
+    if value.__class__ not in PLAIN and holds_object(value):
+        objects_met[0] = object()
+    return value
+
+
 def _to_int(value: Any) -> Any:
-    if isinstance(value, (int, *INT_OBJECTS)):
+    if isinstance(value, int):
         return value
+    if isinstance(value, INT_OBJECTS):
+        return _meet(value)
     if isinstance(value, torch.Tensor) and value.numel() == 1 and not value.is_complex():
         return int(value.item())
     if hasattr(value, "__index__") and not isinstance(value, torch.Tensor):
@@ -284,7 +298,7 @@ _SIMPLE: dict[Type, Converter] = {
     T.TENSOR: _to_tensor,
     T.DEVICE: _to_device,
     T.STRING: _to_string,
-    T.ANY: lambda value: value,
+    T.ANY: _meet,
 }
 
 
@@ -380,7 +394,7 @@ def _to_union(t: T.UnionType) -> Converter:
         if element is not None:
             return element(value)
         if is_member(value):
-            return value
+            return _meet(value)
         found = _converted_to_member(value, t)
         if found is not _missing:
             return found

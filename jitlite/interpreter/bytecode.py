@@ -20,7 +20,9 @@ from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.instructions import TABLE, link
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
-from jitlite.ir.ops import Op
+from jitlite.ir.int_codes import dict_display
+from jitlite.ir.object_flow import Likelihood, ObjectFlow
+from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.pass_prims import autograd_any_nonzero
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
@@ -34,8 +36,13 @@ def code_of(function: Function) -> Code:
     return function.compiled
 
 
-def lower(graph: Graph, name: str = "graph") -> Code:
+def lower(graph: Graph, name: str = "graph", objects: bool = False) -> Code:
     """The code of a graph; the graph itself is not changed.
+
+    Args:
+        graph: what to run.
+        name: of the function, for tracebacks.
+        objects: may there be objects such as dtypes among the arguments that are ints?
 
     Raises:
         CompileError: where the graph has a node that cannot be run.
@@ -43,7 +50,7 @@ def lower(graph: Graph, name: str = "graph") -> Code:
     prepared = graph.copy()
     _drop_unused(prepared.block)
     _insert_last_uses(prepared)
-    emitter = _Emitter(name, find_inlined(prepared))
+    emitter = _Emitter(name, find_inlined(prepared), ObjectFlow(prepared, objects))
     emitter.emit_block(prepared.block)
     emitter.emit(prepared.block.return_node, "RET")
     code = emitter.code
@@ -179,8 +186,9 @@ CALLED_BY_OPCODE: dict[str, str] = {
 class _Emitter:
     """Writes the instructions of one graph."""
 
-    def __init__(self, name: str, inlined: set[Node]) -> None:
+    def __init__(self, name: str, inlined: set[Node], flow: ObjectFlow) -> None:
         self.code = Code(name)
+        self.flow = flow
         self.inlined = inlined
         self.registers: dict[Value, int] = {}
         """The register of each stored value; of a constant, its place in the constant table."""
@@ -293,6 +301,9 @@ class _Emitter:
         kind = node.kind
         if kind == "prim::Return":
             return
+        if self.flow.needs_objects(node):
+            self.operator(node)
+            return
         if kind in CALLED_BY_OPCODE:
             self.emit(node, CALLED_BY_OPCODE[kind])
             return
@@ -308,22 +319,25 @@ class _Emitter:
         if op is None:
             given = ", ".join(v.type.annotation for v in node.inputs)
             raise CompileError(f"there is no operator {node.kind}({given})", node.range)
-        fn = op.fn or _STRUCTURAL_OPERATORS.get(node.kind)
+        objects = self.flow.needs_objects(node)
+        fn = fn_with_objects(op) if objects else op.fn or _STRUCTURAL_OPERATORS.get(node.kind)
         if fn is None:
             raise CompileError(f"{node.kind} cannot be run by the interpreter", node.range)
         if op.attributes:
             fn = partial(fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
-        if node.kind == "aten::__getitem__" and op.schema.overload.startswith("Dict"):
+        if objects:
+            self.emit(node, "OP", self.operator_index(node, op, fn, shared=False))
+        elif node.kind == "aten::__getitem__" and op.schema.overload.startswith("Dict"):
             self.emit(node, "DICT_INDEX")
         elif op.schema.is_vararg:
             self.emit(node, "OPN", self.operator_index(node, op, fn), len(node.inputs))
         else:
             self.emit(node, "OP", self.operator_index(node, op, fn))
 
-    def operator_index(self, node: Node, op: Op, fn: Callable[..., Any]) -> int:
+    def operator_index(self, node: Node, op: Op, fn: Callable[..., Any], shared: bool = True) -> int:
         """The operator's place in the table; operators with fixed numbers of inputs and outputs are entered once."""
         schema, inputs, outputs = op.schema, len(node.inputs), len(node.outputs)
-        shared = not (schema.is_vararg or schema.is_varret or op.attributes)
+        shared = shared and not (schema.is_vararg or schema.is_varret or op.attributes)
         key = (schema.name, schema.overload, inputs)
         if shared and key in self.operators:
             return self.operators[key]
@@ -348,6 +362,13 @@ class _Emitter:
         self.emit_block(node.blocks[0])
         self.patch(self.emit(node, "JMP"), head)
         self.patch(head, self.here)
+
+    def dict_(self, node: Node) -> None:
+        if len(node.inputs) > 2 and self.flow.of_any(node.inputs[::2]) >= Likelihood.STORED:
+            self.code.operators.append(Operator(node.kind, "", dict_display, -1, 1, False))
+            self.emit(node, "OPN", len(self.code.operators) - 1, len(node.inputs))
+        else:
+            self.container("DICT_CONSTRUCT", node)
 
     def grad_of(self, node: Node) -> None:
         """Zero if all gradients are, else what the block computes."""
@@ -374,8 +395,13 @@ class _Emitter:
         if callee is None:
             name = node.inputs[0].node.attributes.get("name", "?")
             raise CompileError(f"the graph calls '{name}', which is only a name here", node.range)
-        self.code.functions.append(callee)
+        self.add_function(callee, node)
         self.emit(node, "CALL", len(self.code.functions) - 1)
+
+    def add_function(self, function: Function, node: Node) -> None:
+        if self.flow.of_any(node.inputs) is Likelihood.OBJECT:
+            function.is_given_objects = True
+        self.code.functions.append(function)
 
     def call_method(self, node: Node) -> None:
         if called_function(node) is not None:
@@ -408,11 +434,11 @@ class _Emitter:
             if len(node.outputs) > 1:
                 self.emit(node, "LIST_UNPACK", len(node.outputs))
             return
-        self.code.functions.append(Function("<differentiable graph>", graph=node.attributes["Subgraph"]))
+        self.add_function(Function("<differentiable graph>", graph=node.attributes["Subgraph"]), node)
         self.emit(node, "CALL", len(self.code.functions) - 1)
 
     def defer(self, opcode: str, name: str, node: Node) -> None:
-        self.code.functions.append(Function(name, graph=node.attributes["Subgraph"]))
+        self.add_function(Function(name, graph=node.attributes["Subgraph"]), node)
         self.emit(node, opcode, len(self.code.functions) - 1, len(node.inputs))
 
     def raise_exception(self, node: Node) -> None:
@@ -497,7 +523,7 @@ _SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
     "prim::TupleConstruct": _Emitter.tuple_construct,
     "prim::TupleSlice": _Emitter.tuple_slice,
     "prim::ListConstruct": lambda e, node: e.container("LIST_CONSTRUCT", node),
-    "prim::DictConstruct": lambda e, node: e.container("DICT_CONSTRUCT", node),
+    "prim::DictConstruct": _Emitter.dict_,
     "prim::ListUnpack": lambda e, node: e.emit(node, "LIST_UNPACK", len(node.outputs)),
     "prim::CreateObject": lambda e, node: e.emit(node, "CREATE_OBJECT", e.types([node.output.type])),
     "prim::isinstance": _Emitter.isinstance_,

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import torch
 
-from jitlite.interpreter.binding import Mismatch, converter
+from jitlite.interpreter.binding import Mismatch, converter, objects_met
 from jitlite.interpreter.python_code import add_script_traceback
 from jitlite.ir import types as T
 from jitlite.ir.schema import Schema
@@ -70,6 +70,7 @@ def make_entry(schema: Schema, executor: Runs, bind: Bind, owner: object = None)
         "owner": owner,
         "note": add_script_traceback,
         "Mismatch": Mismatch,
+        "objects_met": objects_met,
     }
     values = [f"a{i}" for i in range(len(formals))]
     passed = ", ".join([*(["owner"] if owner is not None else []), *values])
@@ -78,7 +79,7 @@ def make_entry(schema: Schema, executor: Runs, bind: Bind, owner: object = None)
         test = _test(value, formal.type, names)
         if test is not None:
             tests.append(test)
-        elif formal.type is not T.ANY:
+        else:
             names[f"convert_{value}"] = converter(formal.type)
             conversions.append(f"{value} = convert_{value}({value})")
     lines = ["def enter(*args, **kwargs):"]
@@ -97,8 +98,15 @@ def _fast_path(values: list[str], passed: str, tests: list[str], conversions: li
     lines.append(f"        if {' and '.join(tests) or 'True'}:")
     if conversions:
         # what does not fit is found again, and told of, by `bind`
-        lines += ["            try:", *(f"                {c}" for c in conversions)]
-        lines += ["            except Mismatch:", "                return executor.run(bind(args, kwargs))"]
+        run = "                return executor.run(bind(args, kwargs))"
+        lines += [
+            "            met = objects_met[0]",
+            "            try:",
+            *(f"                {c}" for c in conversions),
+        ]
+        lines += ["            except Mismatch:", run]
+        # objects such as dtypes among ints, of which the executor has to know
+        lines += ["            if met is not objects_met[0]:", run]
     return [
         *lines,
         "            try:",

@@ -22,13 +22,13 @@ import builtins
 import operator
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import torch
 
-from jitlite.ir import containers, prims, scalars, tensor_items, tensors
+from jitlite.ir import containers, int_codes, prims, scalars, tensor_items, tensors
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
     Text,
@@ -43,11 +43,14 @@ from jitlite.ir.code_text import (
     joined,
     literal,
     named_hole,
+    replaced,
 )
 from jitlite.ir.formatting import format_by_position
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
-from jitlite.ir.ops import Op, int_coded, is_int_coded
+from jitlite.ir.object_flow import Likelihood, ObjectFlow
+from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
@@ -69,6 +72,7 @@ class Form:
         is_statement: it is no expression; the output, if there is one, is operand 0.
         gives_sequence: the output is to be a list and this gives some sequence.
         constants: what to write for operands that are constants in another form, by position.
+        of_variables: another template, no atom, for operands that are all variables or literals: it repeats them.
     """
 
     template: Text
@@ -78,18 +82,25 @@ class Form:
     is_statement: bool = False
     gives_sequence: bool = False
     constants: tuple[tuple[int, object], ...] = ()
+    of_variables: Text | None = None
 
 
-def form_of(node: Node) -> Form:
+def form_of(node: Node, flow: ObjectFlow | None = None) -> Form:
     """How to write a node.
+
+    Args:
+        node: the operation.
+        flow: tells which operands may be objects such as dtypes where others are numbers; without it, none.
 
     Raises:
         CannotTranslate: where there is no way.
     """
+    op = node.op
+    if op is not None and flow is not None and flow.needs_objects(node):
+        return _with_objects(op, node)
     made = _KINDS.get(node.kind)
     if made is not None:
-        return made(node)
-    op = node.op
+        return _dict(node, flow) if made is _dict else made(node)
     if op is None:
         raise CannotTranslate(f"there is no operator {node.kind} for these inputs")
     if op.fn is None:
@@ -98,6 +109,28 @@ def form_of(node: Node) -> Form:
         fn = partial(op.fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
         return call_form(fn, len(node.inputs))
     return _spelling(op, node) or _binding(op, node) or _dispatched(op, node) or call_form(op.fn, len(node.inputs))
+
+
+_COMPARED: dict[Any, Text] = {
+    operator.eq: fixed("{0} == {1} or <0> is not <1> and {f}({0}, {1})"),
+    operator.ne: fixed("{0} != {1} and (<0> is <1> or {f}({0}, {1}))"),
+}
+"""Comparisons of what may be an object with what may be a number; `<0>` is the class of the first operand.
+
+Nearly always both are numbers."""
+
+
+def _with_objects(op: Op, node: Node) -> Form:
+    """A form for operands that may be objects such as dtypes where others are numbers."""
+    if op.fn in _COMPARED and all(v.type is T.INT for v in node.inputs):
+        form = call_form(int_codes.WITH_OBJECTS[op.fn], 2)
+        template = _COMPARED[op.fn]
+        for i, value in enumerate(node.inputs):
+            is_number = type(constant_of(value, None)) is int
+            kind = fixed("int") if is_number else code("{}.__class__", hole(i))
+            template = replaced(template, f"<{i}>", kind)
+        return replace(form, is_atom=False, of_variables=template)
+    return call_form(fn_with_objects(op), len(node.inputs))
 
 
 def call_form(function: Any, count: int) -> Form:
@@ -181,7 +214,9 @@ def _tuple(node: Node) -> Form:
     return Form(code("({},)", items) if len(node.inputs) == 1 else code("({})", items))
 
 
-def _dict(node: Node) -> Form:
+def _dict(node: Node, flow: ObjectFlow | None = None) -> Form:
+    if flow is not None and flow.of_any(node.inputs[::2]) >= Likelihood.STORED and len(node.inputs) > 2:
+        return call_form(int_codes.dict_display, len(node.inputs))
     pairs = [code("{{{}}}: {{{}}}", i, i + 1) for i in range(0, len(node.inputs), 2)]
     return Form(code("{{{{{}}}}}", joined(", ", pairs)))
 
@@ -246,8 +281,8 @@ _KINDS: dict[str, Callable[[Node], Form]] = {
     "prim::is_cuda": lambda node: Form(fixed("{0}.is_cuda")),
     "aten::dim": lambda node: Form(fixed("{0}.dim()")),
     "aten::format": lambda node: call_form(format_by_position, len(node.inputs)),
-    "prim::tolist": lambda node: call_form(prims.tolist, 3),
     "prim::NumToTensor": lambda node: call_form(tensors.number_to_tensor, 1),
+    "prim::tolist": lambda node: call_form(prims.tolist, 3),
 }
 
 

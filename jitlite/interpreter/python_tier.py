@@ -61,7 +61,13 @@ _ENDLESS = 2**63 - 1
 
 
 def translate(
-    graph: Graph, name: str, runner_of: Callable[[Function], Runner], *, boxed: bool = False, native: str = "off"
+    graph: Graph,
+    name: str,
+    runner_of: Callable[[Function], Runner],
+    *,
+    boxed: bool = False,
+    native: str = "off",
+    objects: bool = False,
 ) -> PythonCode:
     """The Python function of a graph.
 
@@ -72,12 +78,13 @@ def translate(
         boxed: the function takes its arguments in one list, which it empties, and forgets each after its last use; it
             gives its results in a list.
         native: when regions of it become machine code, as the switch of that name says.
+        objects: may there be objects such as dtypes among the arguments that are ints?
 
     Raises:
         CannotTranslate: where Python's own limits do not allow it, or the graph has something that cannot be run.
     """
     _check_depth(graph)
-    return FunctionWriter(graph, name, runner_of, boxed, native).code()
+    return FunctionWriter(graph, name, runner_of, boxed, native, objects).code()
 
 
 def _check_depth(graph: Graph) -> None:
@@ -110,11 +117,12 @@ class FunctionWriter(ExpressionWriter):
         runner_of: Callable[[Function], Runner],
         boxed: bool = False,
         native: str = "off",
+        objects: bool = False,
     ) -> None:
         ranges = with_range_loops(graph)
         self.parts = {} if native == "off" else find_regions(ranges).parts()
         self.boxed = boxed
-        super().__init__(ranges, runner_of, self.parts)
+        super().__init__(ranges, runner_of, self.parts, objects)
         self.trials = Trials(native, self.names, self.fresh)
         self.name: str = name
         self.lines: list[Line] = []

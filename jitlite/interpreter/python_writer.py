@@ -35,6 +35,7 @@ from jitlite.ir.code_text import (
 )
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.node_attributes import str_attribute
+from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.unit import Function, called_function
 from jitlite.ir.values import UNINITIALIZED
 
@@ -93,9 +94,14 @@ class ExpressionWriter:
     deepest = DEEPEST
 
     def __init__(
-        self, graph: Graph, runner_of: Callable[[Function], Runner], parts: Mapping[Node, object] | None = None
+        self,
+        graph: Graph,
+        runner_of: Callable[[Function], Runner],
+        parts: Mapping[Node, object] | None = None,
+        objects: bool = False,
     ) -> None:
         self.graph = graph
+        self.flow = ObjectFlow(graph, objects)
         self.runner_of = runner_of
         self.forms: dict[Node, Form] = {}
         self.names: dict[str, Any] = {}
@@ -130,7 +136,9 @@ class ExpressionWriter:
             self.names[name] = value
         return name
 
-    def link(self, function: Function) -> Link:
+    def link(self, function: Function, arguments: Sequence[Value] = ()) -> Link:
+        if self.flow.of_any(arguments) is Likelihood.OBJECT:
+            function.is_given_objects = True
         if function not in self.links:
             self.links[function] = Link(function, self.runner_of)
         return self.links[function]
@@ -140,7 +148,7 @@ class ExpressionWriter:
         found = self.forms.get(node)
         if found is None:
             special = _FORMS.get(node.kind)
-            found = self.forms[node] = special(self, node) if special else form_of(node)
+            found = self.forms[node] = special(self, node) if special else form_of(node, self.flow)
         return found
 
     def _is_expression(self, node: Node) -> bool:
@@ -213,7 +221,10 @@ class ExpressionWriter:
         function = fixed("")
         if form.function is not None:
             function = self.bind(form.function, variable_name(node.kind.partition("::")[2], "f"))
-        return filled(form.template, *operands, f=function)
+        template = form.template
+        if form.of_variables and not any(v.node in self.nesting.nested for v in _operands(node)):
+            template = form.of_variables
+        return filled(template, *operands, f=function)
 
     def _is_unpacked(self, node: Node) -> bool:
         uses = node.output.uses
@@ -247,14 +258,14 @@ class ExpressionWriter:
         callee = called_function(node)
         if callee is not None:
             count = len(_operands(node))
-            return Form(code("{{f}}.run({})", holes(range(count))), self.link(callee))
+            return Form(code("{{f}}.run({})", holes(range(count))), self.link(callee, node.inputs))
         if node.kind == "prim::CallFunction":
             raise CannotTranslate("the graph calls a function that is only a name here")
         name = identifier(str_attribute(node, "name"), "the name of a method")
         return Form(code("{{0}}.{}({})", name, holes(range(1, len(node.inputs)))))
 
     def deferred(self, node: Node) -> Form:
-        link = self.link(Function(_DEFERRED[node.kind], graph=node.attributes["Subgraph"]))
+        link = self.link(Function(_DEFERRED[node.kind], graph=node.attributes["Subgraph"]), node.inputs)
         make = futures.fork if node.kind == "prim::fork" else Await
 
         def defer(*arguments: Any) -> Any:

@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from jitlite.ir import int_codes
+from jitlite.ir.int_codes import WITH_OBJECTS, with_key_in
 from jitlite.ir.ops import op, op_family
 from jitlite.ir.values import class_type_of, special_method
 
@@ -36,6 +38,8 @@ def _method(name: str) -> Callable[..., Any]:
 
     return call
 
+
+_dict_pop, _dict_setdefault, _dict_update = map(_method, ("pop", "setdefault", "update"))
 
 # -- lists, read
 
@@ -89,7 +93,9 @@ def larger_list(l: _List, r: _List) -> _List:  # noqa: E741
 
 
 def _sort_key(values: _List) -> Any:
-    """Objects of script classes are compared by their compiled `__lt__`."""
+    """Objects of script classes are compared by their compiled `__lt__`, dtypes and their like by their numbers."""
+    if any(isinstance(v, int_codes.INT_OBJECTS) for v in values):
+        return int_codes.number_of
     if not values or class_type_of(values[0]) is None:
         return None
 
@@ -232,16 +238,27 @@ def dict_set_item(l: _Dict, idx: Any, v: Any) -> None:  # noqa: E741
 op_family("aten::Delete.Dict_{}(Dict({}, t)(a!) self, {} key) -> ()", KEYS,
           doc="`del self[key]`. A key that is not there is a KeyError.")(operator.delitem)  # fmt: skip
 op_family("aten::pop.Dict_{}(Dict({}, t)(a!) self, {} key) -> t(*)", KEYS,
-          doc="`self.pop(key)`. A key that is not there is a KeyError.")(_method("pop"))  # fmt: skip
+          doc="`self.pop(key)`. A key that is not there is a KeyError.")(_dict_pop)  # fmt: skip
 op_family("aten::pop.Dict_default_{}(Dict({}, t)(a!) self, {} key, t default_value) -> t(*)", KEYS, total=True,
-          doc="`self.pop(key, default_value)`.")(_method("pop"))  # fmt: skip
+          doc="`self.pop(key, default_value)`.")(_dict_pop)  # fmt: skip
 op_family("aten::popitem.{}(Dict({}, t)(a!) self) -> (({}, t))", KEYS,
           doc="`self.popitem()`: the pair put in last. An empty dict is a KeyError.")(_method("popitem"))  # fmt: skip
 op_family("aten::setdefault.{}(Dict({}, t)(a!) self, {}(b -> *) key, t(c -> *) default_value) -> t(*)", KEYS,
-          total=True, doc="`self.setdefault(key, default_value)`.")(_method("setdefault"))  # fmt: skip
+          total=True, doc="`self.setdefault(key, default_value)`.")(_dict_setdefault)  # fmt: skip
 op_family("aten::update.{}(Dict({}, t)(a!) self, Dict({}, t)(a!) to_add) -> ()", KEYS, total=True,
-          doc="`self.update(to_add)`.")(_method("update"))  # fmt: skip
+          doc="`self.update(to_add)`.")(_dict_update)  # fmt: skip
 op_family("aten::clear.{}(Dict({}, t)(a!) self) -> ()", KEYS, total=True, doc="`self.clear()`.")(_method("clear"))
+
+
+WITH_OBJECTS.update({
+    dict_set_item: with_key_in(dict_set_item),
+    _dict_pop: with_key_in(_dict_pop),
+    _dict_setdefault: with_key_in(_dict_setdefault),
+    _dict_update: int_codes.update,
+    new_dict: int_codes.new_dict,
+    sorted_list: sorted_list,
+    list_sort: list_sort,
+})  # fmt: skip
 
 
 # -- tuples and module containers

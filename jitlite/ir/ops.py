@@ -12,14 +12,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 import torch
 
 from jitlite.ir import types as T
-from jitlite.ir.schema import Schema, parse_schema
-from jitlite.source import Error
+from jitlite.ir.int_codes import BY_TYPE, WITH_OBJECTS, int_coded, is_int_coded, on_numbers
+from jitlite.ir.schema import Argument, Schema, parse_schema
 
 
 class Effect(enum.Enum):
@@ -261,42 +261,6 @@ _TOTAL_DISPATCHER_OPS = frozenset(
 )  # fmt: skip
 """Dispatcher operators that raise for no argument of their types."""
 
-_INT_CODED: dict[T.Type, tuple[Any, ...]] = {
-    T.SCALAR_TYPE: (
-        torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-        torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
-        torch.bfloat16, torch.quint4x2, torch.quint2x4, torch.bits1x8, torch.bits2x4, torch.bits4x2, torch.bits8,
-        torch.bits16, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e5m2fnuz, torch.float8_e4m3fnuz,
-        torch.uint16, torch.uint32, torch.uint64,
-    ),
-    T.LAYOUT: (torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn, torch.sparse_csc, torch.sparse_bsr,  # type: ignore[attr-defined]
-               torch.sparse_bsc, torch.jagged),
-    T.MEMORY_FORMAT: (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d),
-}  # fmt: skip
-"""The objects behind TorchScript's int codes of dtypes, layouts and memory formats (`c10::ScalarType` etc.)."""
-
-INT_CODES: dict[object, int] = {value: code for values in _INT_CODED.values() for code, value in enumerate(values)}
-"""The code under which a dtype, layout or memory format is written in graph text."""
-
-
-def is_int_coded(declared_type: T.Type) -> bool:
-    """Is it a type whose values are ints in graph text and torch's objects at run time, or the optional of one?"""
-    return (declared_type.element if isinstance(declared_type, T.OptionalType) else declared_type) in _INT_CODED
-
-
-def int_coded(declared_type: T.Type, value: object) -> object:
-    """The torch object an int stands for where a ScalarType, Layout or MemoryFormat is wanted."""
-    if type(value) is not int:
-        return value
-    if isinstance(declared_type, T.OptionalType):
-        declared_type = declared_type.element
-    values = _INT_CODED.get(declared_type)
-    if values is None:
-        return value
-    if not 0 <= value < len(values):
-        raise Error(f"no {declared_type} has the number {value}")
-    return values[value]
-
 
 def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
     """A callable that takes all arguments by position and gives ints their meaning as dtypes and layouts."""
@@ -304,7 +268,7 @@ def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
     first_keyword = len(schema.arguments) - len(names)
     coded = [(i, a.declared_type) for i, a in enumerate(schema.arguments) if is_int_coded(a.declared_type)]
     result = schema.returns[0].declared_type if len(schema.returns) == 1 else T.NONE
-    if not names and not coded and result not in _INT_CODED:
+    if not names and not coded and result not in BY_TYPE:
         return overload  # type: ignore[no-any-return]
 
     def call(*args: Any) -> Any:
@@ -317,3 +281,27 @@ def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
         return int_coded(result, overload(*args[:first_keyword], **dict(zip(names, args[first_keyword:], strict=True))))
 
     return call
+
+
+@cache
+def fn_with_objects(op: Op) -> Callable[..., Any] | None:
+    """What the operator means where its ints may be objects such as dtypes: see `int_codes.py`."""
+    if op.fn is None:
+        return None
+    found = WITH_OBJECTS.get(op.fn)
+    if found is not None:
+        return found
+    positions = tuple(i for i, a in enumerate(op.schema.arguments) if _wants_numbers(a))
+    return on_numbers(op.fn, positions) if positions else op.fn
+
+
+def _wants_numbers(formal: Argument) -> bool:
+    """Does the operator compute with what it is given there?"""
+    t = formal.declared_type
+    t = t.element if isinstance(t, T.OptionalType) else t
+    if isinstance(t, T.ListType):
+        return t.element in _NUMBERS and not formal.is_write
+    return t in _NUMBERS
+
+
+_NUMBERS = frozenset({T.INT, T.NUMBER, T.SYM_INT})

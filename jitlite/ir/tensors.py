@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from jitlite.ir import types as T
-from jitlite.ir.ops import Effect, int_coded, op, op_family
+from jitlite.ir.int_codes import int_coded
+from jitlite.ir.ops import Effect, op, op_family
 
 _Tensor = torch.Tensor
 _Dtype = Any

@@ -18,9 +18,9 @@ from typing import Any
 
 import torch
 
-from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
+from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.schema import MOST_NESTED, TypeParser
 from jitlite.ir.types import Type
 
@@ -93,7 +93,7 @@ def value_text(value: object, type: Type | None = None, *, nested: bool = False)
     for cls, write in _WRITERS:
         if isinstance(value, cls):
             return write(value, type, nested)
-    code = ops.INT_CODES.get(value) if isinstance(value, torch.dtype | torch.layout | torch.memory_format) else None
+    code = INT_CODES[value] if isinstance(value, INT_OBJECTS) else None
     return f"<{value.__class__.__name__}>" if code is None else str(code)
 
 

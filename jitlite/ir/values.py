@@ -18,6 +18,7 @@ from jitlite import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import enum_type, plain_tuple, qualified_name, type_of_constant
+from jitlite.ir.int_codes import INT_OBJECTS
 from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -33,9 +34,6 @@ class _Uninitialized:
 
 
 UNINITIALIZED: Final = _Uninitialized()
-
-INT_OBJECTS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
-"""Classes of torch objects that are ints to TorchScript."""
 
 
 def value_has_type(value: object, type: Type) -> bool:

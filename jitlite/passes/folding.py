@@ -11,7 +11,8 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Node, Value, constant_of
-from jitlite.ir.ops import Effect
+from jitlite.ir.int_codes import dict_display, holds_object
+from jitlite.ir.ops import Effect, fn_with_objects
 from jitlite.ir.types import Type
 from jitlite.ir.values import named_tuple_class, value_has_type
 from jitlite.passes.effects import effect_of
@@ -76,8 +77,10 @@ def _run(node: Node, args: list[Any]) -> Sequence[Any] | None:
             if structural is not None:
                 results = structural(node, args)
             else:
-                assert resolved is not None and resolved.fn is not None
-                result = resolved.fn(*args, **{name: node.attributes[name] for name in resolved.attributes})
+                assert resolved is not None
+                fn = fn_with_objects(resolved) if any(map(holds_object, args)) else resolved.fn
+                assert fn is not None
+                result = fn(*args, **{name: node.attributes[name] for name in resolved.attributes})
                 results = (result,) if len(node.outputs) == 1 else result
     except Exception:  # whatever it is, it is to be raised when the program runs
         return None
@@ -139,7 +142,7 @@ _STRUCTURAL: dict[str, Callable[[Node, list[Any]], Sequence[Any]]] = {
     "prim::TupleSlice": lambda node, args: (args[0][node.attributes["beg"] : node.attributes["end"]],),
     "prim::ListConstruct": lambda node, args: (list(args),),
     "prim::ListUnpack": lambda node, args: args[0],
-    "prim::DictConstruct": lambda node, args: (dict(zip(args[::2], args[1::2], strict=True)),),
+    "prim::DictConstruct": lambda node, args: (dict_display(*args),),
     "prim::isinstance": _isinstance,
 }
 """Meanings of the kinds that have no function of their own."""

@@ -24,7 +24,8 @@ import torch
 
 from jitlite import torch_internals
 from jitlite.ir import types as T
-from jitlite.ir.ops import Effect, Op, int_coded
+from jitlite.ir.int_codes import int_coded
+from jitlite.ir.ops import Effect, Op
 from jitlite.ir.types import Type
 from jitlite.passes.tensor_facts import UNKNOWN, Fact, Special, Symbol, TensorFact, is_listed, tensors_in
 

@@ -16,7 +16,8 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
-from jitlite.ir.ops import Effect, int_coded
+from jitlite.ir.int_codes import int_coded
+from jitlite.ir.ops import Effect
 from jitlite.passes.effects import effect_of
 from jitlite.passes.rules import in_place
 from jitlite.passes.rules.peephole import is_number

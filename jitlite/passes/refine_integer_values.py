@@ -10,7 +10,8 @@
                                                     -> (%y)
 
 `3 if x == 3 else x` is `x`. What conditions tell, and where it holds, is in `refinement.py`. Floats are left alone:
-`0.0 == -0.0`, and they are two values. A value typed int that is no number (a dtype) equals no int constant.
+`0.0 == -0.0`, and they are two values. A value that may be an object such as a dtype is the constant where operators
+compute with it; where it is returned, kept or printed it stays what it is.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.object_flow import Likelihood, ObjectFlow
+from jitlite.ir.ops import fn_with_objects
 from jitlite.passes.alias import AliasDb
 
 
@@ -60,6 +62,7 @@ class Refiner:
         """What is known in the block at hand and in those around it."""
         self._raising: set[Block] = set()
         self._db: AliasDb | None = None
+        self._flow: ObjectFlow | None = None
 
     def run(self) -> bool:
         if any(node.kind == "prim::If" for node in self.graph.all_nodes()):
@@ -125,6 +128,8 @@ class Refiner:
             if not (is_constant(results[here]) and value in facts and self.wanted(value) and output.has_uses):
                 continue
             constant = constant_of(results[here])
+            if self._may_be_object(value):
+                continue
             if type(constant) is type(facts[value]) and constant == facts[value] and may_use(node, value):
                 output.replace_all_uses_with(value)
                 self.changed = True
@@ -190,10 +195,17 @@ class Refiner:
         for position, value in enumerate(node.inputs):
             if not is_constant(value) and self.wanted(value):
                 known = self._known(value)
-                if known is not None:
+                if known is not None and not (self._may_be_object(value) and _tells_apart(node)):
                     with self.graph.inserting_before(node):
                         node.replace_input(position, self.graph.insert_constant(known, None, node.range))
                     self.changed = True
+
+    def _may_be_object(self, value: Value) -> bool:
+        """Might the value be an object, such as a dtype, that only equals the number?"""
+        if value.type is not T.INT:
+            return False
+        self._flow = self._flow or ObjectFlow(self.graph, given=True)
+        return self._flow.of(value) is not Likelihood.NUMBER
 
     def _refine_length(self, node: Node) -> None:
         if node.kind != "aten::len" or not node.output.has_uses or not self.wanted(node.input):
@@ -212,6 +224,11 @@ _TRUTHS: dict[str, Callable[[Refiner, Node], Truth]] = {
     "aten::__and__": Refiner._of_connective,
     "aten::__or__": Refiner._of_connective,
 }
+
+
+def _tells_apart(node: Node) -> bool:
+    """Is it another thing to the node to be given an object than its number?"""
+    return node.op is None or (node.op.overload is None and fn_with_objects(node.op) is node.op.fn)
 
 
 def _measured(value: Value) -> Value | None:

@@ -25,7 +25,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.ir.ops import int_coded
+from jitlite.ir.int_codes import int_coded
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.rules.context import Context
 

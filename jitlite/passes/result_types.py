@@ -13,7 +13,8 @@ from functools import cache
 import torch
 
 from jitlite.ir import types as T
-from jitlite.ir.ops import Effect, Op, int_coded
+from jitlite.ir.int_codes import int_coded
+from jitlite.ir.ops import Effect, Op
 from jitlite.passes.aliasing_ops import results_may_be_inputs
 from jitlite.passes.operator_samples import NOTHING, Result, ranks_are_known, requiring_grad, results_of
 from jitlite.passes.rules import shapes, shapes_nn

@@ -17,7 +17,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, is_constant
-from jitlite.ir.ops import int_coded
+from jitlite.ir.int_codes import int_coded
 from jitlite.passes.rules.formula import (
     MISSING,
     Contribution,

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from jitlite.ir.ops import Op
+from jitlite.ir.int_codes import holds_object
+from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.passes.rules.shapes import Unclear, dims_of
 from jitlite.passes.tensor_facts import UNKNOWN, Fact, Symbol, Symbols, TensorFact, is_listed
 
@@ -99,8 +100,11 @@ def _computed(op: Op, facts: Sequence[Fact]) -> Fact:
     """What the operator gives for values that are all known."""
     if op.fn is None or not all(map(_is_plain, facts)):
         return UNKNOWN
+    args = [list(f) if isinstance(f, tuple) else f for f in facts]
+    fn = fn_with_objects(op) if any(map(holds_object, args)) else op.fn
+    assert fn is not None
     try:
-        result = op.fn(*[list(f) if isinstance(f, tuple) else f for f in facts])
+        result = fn(*args)
     except Exception:  # the node raises: there is no result
         return UNKNOWN
     return result if _is_plain(result) else UNKNOWN
