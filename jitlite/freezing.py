@@ -110,10 +110,12 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
 
 def _graphs(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Graph]:
     """The graphs of `forward` and of the other methods, and those that they fork."""
+    type = _class_of(mod)
     for name in dict.fromkeys(["forward", *(others or ())]):
-        method = _class_of(mod).methods.get(name)
-        if isinstance(method, Function):
-            yield from all_graphs(method.graph)
+        for single in type.definition.overloads.get(name, [name]):
+            method = type.methods.get(single)
+            if isinstance(method, Function):
+                yield from all_graphs(method.graph)
 
 
 def freeze_module(
@@ -167,7 +169,7 @@ class _Freezing:
         """Classes of modules that stay as they are, with all they hold."""
         self._pinned: set[tuple[int, str]] = set()
         t = _class_of(module)
-        if "forward" in t.methods or "forward" in t.definition.entry_points:
+        if any("forward" in names for names in (t.methods, t.definition.entry_points, t.definition.overloads)):
             self._add_method(module, "forward")
         for name in preserved:
             self._preserve(name)
@@ -196,7 +198,11 @@ class _Freezing:
 
     def _add_method(self, owner: ScriptModule, name: str, path: str = "") -> None:
         definition = _class_of(owner).definition
-        method = definition.method(name) if name not in definition.overloads else None
+        if name in definition.overloads:
+            for single in definition.overloads[name]:
+                self._add_method(owner, single, path)
+            return
+        method = definition.method(name)
         if method is None:
             raise RuntimeError(f"Unknown name: {path or name}")
         definition.program.ready(method)

@@ -11,7 +11,7 @@ import torch
 
 from jitlite import compiler
 from jitlite.archive.loaded_module import as_archive
-from jitlite.frontend.modules import ModuleDefinition
+from jitlite.frontend.modules import ModuleDefinition, overloads_by_name
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
@@ -87,6 +87,7 @@ def define(module: torch.nn.Module, made: ClassType) -> None:
     """Let `module` stand for the frozen modules of class `made`."""
     definition = FrozenDefinition(module, made, compiler.Program())
     definition.entry_points = list(made.methods)
+    definition.overloads.update(overloads_by_name(made.methods))
 
 
 def frozen_copy(module: RecursiveScriptModule, made: ClassType, left: set[str]) -> FrozenModule:

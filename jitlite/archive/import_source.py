@@ -36,7 +36,7 @@ from jitlite.frontend.callables import EnumClass, FunctionValue, NamedTupleConst
 from jitlite.frontend.classes import interface_schema
 from jitlite.frontend.definition import Definition
 from jitlite.frontend.emitter import Emitter
-from jitlite.frontend.modules import ModuleDefinition
+from jitlite.frontend.modules import ModuleDefinition, overloads_by_name
 from jitlite.frontend.objects import InterfaceDefinition
 from jitlite.frontend.text_classes import TextClass
 from jitlite.frontend.values import SugaredValue
@@ -194,6 +194,9 @@ class Importer:
         self._unfinished.add(name)
         try:
             return _ClassImport(self, file, name, node).run()
+        except CompileError as error:
+            error.notes.append(f"while the class '{name}' was read")
+            raise
         finally:
             self._unfinished.discard(name)
 
@@ -410,6 +413,7 @@ class _ClassImport:
         for name in {*self.lists["__forward_pre_hooks__"], *self.lists["__forward_hooks__"]}:
             del made.methods[name]
         definition.entry_points = list(made.methods)
+        definition.overloads.update(overloads_by_name(definition.entry_points))
         return made
 
     def _fill(self, made: ClassType) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitlite.archive.container_indices import lower_index
+from jitlite.archive.formats_out import LOWERINGS as FORMATS
 from jitlite.archive.item_lowering import lower_assignment, lower_item, lower_set_item
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -17,8 +19,11 @@ from jitlite.source import NotSupportedError
 _Lower = Callable[[Node], bool]
 
 
-def lowered(graph: Graph) -> Graph:
+def lowered(graph: Graph, *, is_ours: bool = False) -> Graph:
     """A copy of the graph without what TorchScript has another way to say.
+
+    Args:
+        is_ours: jitlite alone will read the text, so formats stay what they are.
 
     Raises:
         NotSupportedError: where it is Python that TorchScript has not.
@@ -27,6 +32,8 @@ def lowered(graph: Graph) -> Graph:
     canonicalize_modified_loops(graph)
     for node in graph.all_nodes():
         lower = _BY_KIND.get(node.kind, _bools_as_numbers)
+        if is_ours and node.kind in FORMATS:
+            continue
         with graph.inserting_before(node):
             graph.current_range = node.range
             if lower(node):
@@ -164,6 +171,8 @@ _BY_KIND: dict[str, _Lower] = {
     "aten::mathpow": _math_power,
     "prim::TensorItem": lower_item,
     "prim::SetTensorItem": lower_set_item,
+    "prim::ModuleContainerIndex": lower_index,
+    **FORMATS,
 }
 
 _CONSTRUCTS: dict[str, tuple[str, str]] = {

@@ -107,7 +107,8 @@ class _Archive:
         prefix = name.rpartition(".")[0]
         file = self.files.get(prefix)
         if file is None:
-            file = self.files[prefix] = SourceFile(self.names, self.table, self.dependencies)
+            is_ours = self.outside is not None
+            file = self.files[prefix] = SourceFile(self.names, self.table, self.dependencies, is_ours=is_ours)
         write_declaration(file, named)
 
     def write_sources(self) -> None:

@@ -12,7 +12,7 @@ kind of statement; what stands in the statements is in `expressions_out.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jitlite.archive.constants_out import ConstantTable, ConstantWriter
@@ -27,7 +27,7 @@ from jitlite.ir.loop_forms import MAX_TRIP_COUNT
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
-from jitlite.ir.unit import Function
+from jitlite.ir.unit import Function, called_function
 from jitlite.source import NotSupportedError, SourceRange
 
 OLDEST_VERSION = 3
@@ -55,6 +55,8 @@ class Dependencies:
 
     def __init__(self) -> None:
         self.found: dict[Any, None] = {}
+        self._ending: set[Function] = set()
+        """Functions that do not call themselves, nor does what they call."""
 
     def add(self, named: Any) -> None:
         """Enter a named type or a function."""
@@ -75,17 +77,53 @@ class Dependencies:
             parts = t.attributes.values() if isinstance(t, T.ClassType) else t.contained
             todo += reversed(list(parts))
 
+    def refuse_recursion(self, function: Function) -> None:
+        """See that a function does not call itself, if only by way of others.
+
+        Raises:
+            NotSupportedError: it does, or one that it calls does.
+        """
+        open_calls: dict[Function, Iterator[tuple[Node, Function]]] = {}
+        if function not in self._ending:
+            open_calls[function] = _calls(function)
+        while open_calls:
+            caller = next(reversed(open_calls))
+            node, callee = next(open_calls[caller], (None, None))
+            if node is None or callee is None:
+                open_calls.popitem()
+                self._ending.add(caller)
+            elif callee in open_calls:
+                raise NotSupportedError(
+                    f"'{callee.name}' calls itself, which functions of an archive cannot", node.range,
+                    hint="write it as a loop",
+                )  # fmt: skip
+            elif callee not in self._ending:
+                open_calls[callee] = _calls(callee)
+
+
+def _calls(function: Function) -> Iterator[tuple[Node, Function]]:
+    for node in list(function.graph.all_nodes()):
+        callee = called_function(node)
+        if callee is not None:
+            yield node, callee
+
 
 class SourceFile:
     """One file of an archive's source.
+
+    Args:
+        is_ours: jitlite alone will read it; formats and functions that call themselves need no other form then.
 
     Attributes:
         lines: what has been written.
         version: the oldest version of the format that it can be read as.
     """
 
-    def __init__(self, names: TypeNames, table: ConstantTable, dependencies: Dependencies) -> None:
+    def __init__(
+        self, names: TypeNames, table: ConstantTable, dependencies: Dependencies, *, is_ours: bool = False
+    ) -> None:
         self.names = names
+        self.is_ours = is_ours
         self.dependencies = dependencies
         self.constants = ConstantWriter(names, table, dependencies.add)
         self.lines = Lines()
@@ -154,7 +192,9 @@ class _FunctionWriter(Expressions):
 
     # -- functions
     def function(self, function: Function, name: str) -> None:
-        graph = lowered(function.graph)
+        if not self.file.is_ours:
+            self.file.dependencies.refuse_recursion(function)
+        graph = lowered(function.graph, is_ours=self.file.is_ours)
         if len(graph.outputs) != 1:
             raise NotSupportedError(
                 f"'{name}' gives {len(graph.outputs)} values; in an archive it is one", function.range
@@ -284,7 +324,7 @@ class _FunctionWriter(Expressions):
         """`fork` and `awaitable`: the graph is a function inside this one."""
         form = node.kind.partition("::")[2]
         name = self.new_name(f"__{form}ed_function" if form == "fork" else f"__{form}_function")
-        graph = lowered(node.attributes["Subgraph"])
+        graph = lowered(node.attributes["Subgraph"], is_ours=self.file.is_ours)
         self.line(node.range, f"def {name}():")
         for inner, outer in zip(graph.inputs, node.inputs, strict=True):
             self.expressions[inner] = self.use(outer)

@@ -279,7 +279,7 @@ class _Reader:
             return None
         try:
             return self.resolve(name)
-        except (NameError, AttributeError, LookupError, CompileError):
+        except (NameError, AttributeError, LookupError):
             return None
 
     # Type expressions

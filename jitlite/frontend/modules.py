@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -427,3 +428,17 @@ class SubmoduleView(SugaredValue):
         if args or kwargs:
             raise CompileError(f"{self.kind} takes no arguments", range)
         return {"items": self.items.pairs, "keys": self.items.keys, "values": self.items.values}[self.name]
+
+
+_OVERLOAD = re.compile(r"(\w+)__\d+")
+
+
+def overloads_by_name(methods: Iterable[str]) -> dict[str, list[str]]:
+    """The methods that were overloaded, such as nn.LSTM's forward: `forward__0`, `forward__1`, and no `forward`."""
+    methods = list(methods)
+    found: dict[str, list[str]] = {}
+    for name in methods:
+        match = _OVERLOAD.fullmatch(name)
+        if match is not None and match[1] not in methods:
+            found.setdefault(match[1], []).append(name)
+    return {name: listed for name, listed in found.items() if listed == [f"{name}__{i}" for i in range(len(listed))]}
