@@ -33,11 +33,13 @@ from jitlite.frontend.module_types import ModuleTypes
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.resolve import FunctionResolver
+from jitlite.frontend.tree import depth_of_tree
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import CompilationUnit, Function
 from jitlite.ir.workshop import compiling as compiling
+from jitlite.ir.workshop import depth_of, make_room
 from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
 from jitlite.source import CompileError, NotSupportedError, SourceRange
@@ -205,10 +207,12 @@ class Program:
 
     def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
         """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
+        make_room(depth_of_tree(definition.tree))
         graph, schema = functions.emit(self, definition, functions.declared_schema(definition))
         if observe:
             observe("emitted", graph)
         for name, step in (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS):
+            make_room(depth_of(graph))
             step(graph)
             if observe:
                 observe(name, graph)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ import torch
 from jitlite import api, concurrency, executor, freezing, plans, tracing
 from jitlite.archive import load as archive
 from jitlite.archive import opnames
+from jitlite.locks import Lock
 from jitlite.script_function import ScriptFunction, views_for_all
 from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
 from jitlite.stand_ins import (
@@ -114,7 +114,7 @@ class _Exchange:
     """The state of the process: who is inside, and what has to be put back."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = Lock("drop_in", reentrant=True)
         self._inside = 0
         self._stand_ins: dict[str, Any] = {}
         self._changed: list[tuple[dict[str, Any], str, Any, Any]] = []

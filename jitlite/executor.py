@@ -18,8 +18,6 @@ under the GIL.
 
 from __future__ import annotations
 
-import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -43,6 +41,7 @@ from jitlite.ir.object_flow import may_hold
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
+from jitlite.locks import Lock
 from jitlite.native.policy import Trial
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
@@ -118,15 +117,11 @@ _FAILURES = 64
 """After so many calls that a guard has turned away, it is considered whether the plan behind it is of use."""
 
 _executors: weakref.WeakSet[Executor] = weakref.WeakSet()
-_registering = threading.Lock()
+_registering = Lock("executors")
 _last: tuple[weakref.ref[Executor], str] | None = None
 """What looked for a plan last, and by which mode of execution."""
 _following = False
 """Is every run to look for its plan, so that `_last` is what ran last?"""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_registering.acquire, after_in_parent=_registering.release, after_in_child=_registering.release
-    )
 
 
 class Executor:

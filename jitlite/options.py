@@ -11,12 +11,13 @@ A switch is read from the environment variable in its declaration; `override` ch
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
+
+from jitlite.locks import Lock
 
 
 def _boolean(text: str) -> bool:
@@ -131,7 +132,7 @@ def describe() -> list[tuple[str, str, str]]:
 _current: ContextVar[Options | None] = ContextVar("jitlite_options", default=None)
 _from_environment: Options | None = None
 _overriding = 0
-_counting = threading.Lock()
+_counting = Lock("options")
 _listeners: list[Callable[[], None]] = []
 
 

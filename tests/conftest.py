@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from jitlite import locks
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -17,3 +21,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def accept(request: pytest.FixtureRequest) -> bool:
     """Are golden files to be rewritten?"""
     return bool(request.config.getoption("--accept"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def locks_in_order() -> Iterator[None]:
+    """Every lock of jitlite looks, in every test, whether it is acquired in order."""
+    before = locks.check_order()
+    yield
+    locks.check_order(before)

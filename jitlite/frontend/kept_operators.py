@@ -17,9 +17,10 @@ from typing import Any
 import torch
 
 from jitlite import torch_internals
+from jitlite.locks import Lock
 
 _KEY = "TESTING_ONLY_GenericMode"
-_lock = threading.Lock()
+_lock = Lock("kept_operators")
 _libraries: dict[str, Any] = {}
 """torch's registrations by namespace; `_` has the fallback."""
 _registered: set[str] = set()

@@ -14,6 +14,7 @@ import tokenize
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 
+from jitlite.ir.workshop import make_room
 from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
 
 _WRAPPER = "if 1:\n"
@@ -130,7 +131,9 @@ def parse_signature(text: str, positions: Positions) -> ast.FunctionType:
 
 def _parse(text: str, mode: str, positions: Positions) -> ast.AST:
     try:
-        return ast.parse(text, mode=mode)
+        tree = ast.parse(text, mode=mode)
+        make_room(_depth_of(tree))  # what reads it goes down into it
+        return tree
     except SyntaxError as error:
         line, column = error.lineno or 1, max(0, (error.offset or 1) - 1)
         index = min(max(line - 1 - positions.lines_before, 0), len(positions.lines) - 1)
@@ -141,6 +144,16 @@ def _parse(text: str, mode: str, positions: Positions) -> ast.AST:
         raise too_deep(positions.range(positions.base, positions.base + 1)) from None
     except ValueError as error:  # a null character
         raise CompileError(f"invalid Python: {error}", positions.range(positions.base, positions.base + 1)) from None
+
+
+def _depth_of(tree: ast.AST) -> int:
+    deepest = 0
+    waiting = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
+    return deepest
 
 
 def too_deep(place: SourceRange) -> CompileError:

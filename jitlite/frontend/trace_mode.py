@@ -9,7 +9,6 @@ torch's own for threads that do not trace.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -21,11 +20,12 @@ from jitlite.frontend.trace_state import Listener, current, get_tracing_state, i
 from jitlite.frontend.trace_warnings import current_place
 from jitlite.frontend.traced_indexing import get_item, set_item
 from jitlite.ir import types as T
+from jitlite.locks import Lock
 
 _KEY = "DeferredInit"
 
 
-_lock = threading.RLock()
+_lock = Lock("tracing", reentrant=True)
 is_any_tracing: list[Listener] = []
 """The tracers of all threads: false while nobody traces."""
 _put_back: list[Callable[[], None]] = []

@@ -120,6 +120,18 @@ class Tree:
         return self.dump()
 
 
+def depth_of_tree(tree: Tree) -> int:
+    """How deep the compiler goes into a tree: its levels, and a level for each early exit, which nests what follows."""
+    deepest = exits = 0
+    waiting = [(tree, 1)]
+    while waiting:
+        current, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        exits += current.kind in ("return", "break", "continue", "raise")
+        waiting += [(child, depth + 1) for child in current.children()]
+    return deepest + exits
+
+
 @dataclass(frozen=True, repr=False)
 class Expr(Tree):
     """What has a value (or is a type, in an annotation)."""

@@ -26,6 +26,7 @@ from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.pass_prims import autograd_any_nonzero
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
+from jitlite.ir.workshop import depth_of, make_room
 from jitlite.source import CompileError
 
 
@@ -47,6 +48,7 @@ def lower(graph: Graph, name: str = "graph", objects: bool = False) -> Code:
     Raises:
         CompileError: where the graph has a node that cannot be run.
     """
+    make_room(depth_of(graph))
     prepared = graph.copy()
     _drop_unused(prepared.block)
     _insert_last_uses(prepared)

@@ -48,6 +48,7 @@ from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.prims import OVER_RANGE, make_exception
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
+from jitlite.ir.workshop import make_room
 from jitlite.native.policy import Trials
 from jitlite.native.regions import Region, find_regions
 
@@ -83,19 +84,23 @@ def translate(
     Raises:
         CannotTranslate: where Python's own limits do not allow it, or the graph has something that cannot be run.
     """
-    _check_depth(graph)
+    make_room(_check_depth(graph))
     return FunctionWriter(graph, name, runner_of, boxed, native, objects).code()
 
 
-def _check_depth(graph: Graph) -> None:
+def _check_depth(graph: Graph) -> int:
+    """How many blocks are within one another; refused where Python does not take so many."""
+    deepest = 0
     depths: list[tuple[Block, int, int]] = [(graph.block, 0, 0)]
     while depths:
         block, all_blocks, static = depths.pop()
         if all_blocks > _DEEPEST_IF or static > _DEEPEST:
             raise CannotTranslate("blocks are nested too deeply for Python")
+        deepest = max(deepest, all_blocks)
         for node in block.nodes:
             inner = static + (node.kind != "prim::If")
             depths += [(b, all_blocks + 1, inner) for b in node.blocks]
+    return deepest
 
 
 class Leaving(NamedTuple):

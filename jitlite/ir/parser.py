@@ -23,6 +23,7 @@ from jitlite.ir.node_attributes import attribute_fault, declared_attributes, own
 from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
 from jitlite.ir.value_text import ValueReader
+from jitlite.ir.workshop import make_room
 from jitlite.source import CompileError, Source, SourceRange, did_you_mean
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ _BLOCK = re.compile(r"(?!return\b)[A-Za-z_]\w*[ \t]*\(")
 _COMMENT = re.compile(r"#[^\n]*")
 _SCOPE = re.compile(r",[ \t]*scope:[ \t]*([^\n]*?)[ \t]*(?=#|\n|$)")
 _GROUP = re.compile(r"^[ \t]*with[ \t]+(\S+)[ \t]*=[ \t]*graph\b", re.MULTILINE)
+_LEVELS_AT_ONCE = 16
+"""Blocks within one another, after which the reader looks whether it has room for more."""
 _NUMBERED = re.compile(r"(.+)_(\d+)")
 
 
@@ -121,6 +124,7 @@ class _GraphParser(ValueReader):
         self.functions = functions
         self.group_kinds = set(_GROUP.findall(text))
         self.scope = _Scope(Graph())
+        self.level = 0
         super().__init__(text, types, placeholder_tensors)
 
     # -- tokens and errors
@@ -200,6 +204,9 @@ class _GraphParser(ValueReader):
             self.node(block)
 
     def nested_blocks(self, node: Node) -> None:
+        self.level += 1
+        if self.level % _LEVELS_AT_ONCE == 0:
+            make_room(self.level)
         while self._match(_BLOCK):
             self.position = self.text.rindex("(", 0, self.position)  # the bracket belongs to the parameters
             with self.scope.nested():
@@ -211,6 +218,7 @@ class _GraphParser(ValueReader):
                     self.fail("expected the results of the block: '-> (...)'")
                 self.expect("->")
                 self.results(block)
+        self.level -= 1
 
     # -- names
     def name(self) -> tuple[str, int]:

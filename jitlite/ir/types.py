@@ -9,20 +9,20 @@ How to read: simple types first, then containers, tensors, named types, then the
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import torch
 
+from jitlite.locks import Lock
 from jitlite.source import CompileError
 
 _T = TypeVar("_T", bound="Type")
 _V = TypeVar("_V")
 _interned: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
 """Types in use by what they are made of; a type that nobody holds is forgotten, and with it the classes it names."""
-_intern_lock = threading.Lock()
+_intern_lock = Lock("types")
 
 
 class Type:

@@ -7,8 +7,6 @@ There is no registry besides the units that programs hold.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,15 +14,13 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
+from jitlite.locks import Lock
 from jitlite.source import CompileError, SourceRange
 
-COMPILING = threading.RLock()
+COMPILING = Lock("compiler", reentrant=True)
 """Held by the thread that compiles. With a lock for each function, two threads that compile two functions calling each
-other would block; and compiling is Python, so that threads would gain nothing by doing it side by side."""
-
-if hasattr(os, "register_at_fork"):
-    # a process must not inherit a program half compiled by a thread that it has not inherited
-    os.register_at_fork(before=COMPILING.acquire, after_in_parent=COMPILING.release, after_in_child=COMPILING.release)
+other would block; and compiling is Python, so that threads would gain nothing by doing it side by side. A process is
+not forked meanwhile: it must not inherit a program half compiled by a thread that it has not inherited."""
 
 
 class Function:

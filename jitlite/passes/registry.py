@@ -21,7 +21,7 @@ from typing import TextIO
 from jitlite import options
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.verify import verify
-from jitlite.ir.workshop import compiling
+from jitlite.ir.workshop import compiling, depth_of, make_room
 from jitlite.source import CompileError, SourceRange, did_you_mean
 
 Pass = Callable[[Graph], bool]
@@ -212,7 +212,8 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
     changed = False
     for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
         try:
-            with compiling():  # passes go down into blocks, which early returns nest deeply
+            with compiling():
+                make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
                 changed = around.around(name, function, graph) or changed
         except CompileError:
             raise
