@@ -1,0 +1,274 @@
+"""Threads, forks and memory: nobody waits for ever, and nobody sees that others compile."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+import jitlite
+from jitlite import locks
+from jitlite.ir.workshop import compiling
+
+
+def in_process(text: str, seconds: int = 120) -> str:
+    """What a process of its own prints; it fails if it takes longer or raises."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)], capture_output=True, text=True, timeout=seconds
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def source(number: int, statements: int = 12) -> str:
+    lines = "".join(f"    a = a * {i} + {number} + b\n    if a > {i}:\n        b += 1.5\n" for i in range(statements))
+    return f"def f{number}(a: float, b: float) -> float:\n{lines}    return a\n"
+
+
+# -- the order of locks
+
+
+def test_a_lock_out_of_order_is_an_error():
+    assert locks.check_order() is True  # the suite has turned it on
+    first, last = locks._in_order()[0], locks._in_order()[-1]
+    with first, last:
+        pass
+    with pytest.raises(locks.LockOrderError, match=f"'{first.name}' is acquired while '{last.name}'"):
+        with last, first:
+            pass
+    with first:
+        pass  # nothing has stayed locked
+
+
+def test_a_reentrant_lock_is_acquired_again():
+    with compiling(), compiling():
+        assert locks._locks["compiler"].is_held_here()
+    assert not locks._locks["compiler"].is_held_here()
+
+
+def test_every_lock_of_the_process_has_a_place():
+    import ast
+    from pathlib import Path
+
+    own = {"locks.py", "futures.py", "awaits.py", "policy.py"}  # locks of single objects, which are held alone
+    for path in Path(jitlite.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if path.name not in own:
+                assert name not in ("threading.Lock", "threading.RLock", "threading.Condition"), f"{path}:{node.lineno}"
+            assert path.name in ("locks.py", "futures.py", "background.py") or name != "os.register_at_fork", path
+
+
+# -- forks
+
+FORKS = '''
+import os, sys, threading, time, torch, jitlite
+from jitlite import locks
+locks.check_order()
+torch.set_num_threads(1)
+source = """
+{source}
+"""
+def work(number, until):
+    made = 0
+    while made < 2 or time.time() < until:
+        text = source.replace("f0", f"f{{number}}_{{made}}").replace("0.25", f"{{number}}.{{made}}")
+        unit = jitlite.CompilationUnit(text)
+        getattr(unit, f"f{{number}}_{{made}}")(1.0, 2.0)
+        made += 1
+threads = [threading.Thread(target=work, args=(n, time.time() + {seconds})) for n in range(4)]
+for thread in threads: thread.start()
+children = []
+while any(t.is_alive() for t in threads):
+    child = os.fork()
+    if child == 0:
+        try:
+            unit = jitlite.CompilationUnit(source)
+            result = unit.f0(1.0, 2.0)
+            loop = jitlite.CompilationUnit("def g(n: int) -> int:\\n    s = 0\\n    for i in range(n):\\n        s += i\\n    return s\\n")
+            with jitlite.options.override(native="now"):
+                assert loop.g(10) == 45
+            os._exit(0)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+    children.append(child)
+    time.sleep(0.05)
+    if len(children) > {forks}: break
+for thread in threads: thread.join()
+codes = [os.waitpid(child, 0)[1] for child in children]
+assert codes and not any(codes), codes
+print(len(codes))
+'''
+
+
+def test_a_process_forks_while_threads_compile():
+    text = FORKS.format(source=source(0, 4).replace('"', "'"), seconds=1.5, forks=12)
+    assert int(in_process(text)) > 2
+
+
+@pytest.mark.slow
+def test_a_process_forks_again_and_again_while_threads_compile():
+    text = FORKS.format(source=source(0, 6).replace('"', "'"), seconds=30, forks=400)
+    assert int(in_process(text, 400)) > 20
+
+
+LOADERS = '''
+import os, tempfile, threading, time, torch, jitlite
+from torch.utils.data import DataLoader, Dataset
+torch.set_num_threads(1)
+
+def scaled(x: torch.Tensor, n: int) -> torch.Tensor:
+    for i in range(n):
+        x = x * 0.5 + i
+    return x
+
+class Items(Dataset):
+    def __init__(self): self.f = None
+    def __len__(self): return 6
+    def __getitem__(self, i):
+        if self.f is None: self.f = jitlite.script(scaled)
+        return self.f(torch.ones(3), i)
+
+class Scripted(Items):
+    def __init__(self): self.f = jitlite.script(scaled)
+
+def busy(stop):
+    number = 0
+    while not stop.is_set():
+        number += 1
+        unit = jitlite.CompilationUnit(f"def g(a: float) -> float:\\n    return a * {number} + 1.0\\n")
+        unit.g(1.0)
+
+if __name__ == "__main__":
+    stop = threading.Event()
+    threads = [threading.Thread(target=busy, args=(stop,)) for _ in range(2)]
+    for t in threads: t.start()
+    try:
+        for data in (Items(), Scripted()):
+            for context in CONTEXTS:
+                loader = DataLoader(data, num_workers=2, batch_size=2, multiprocessing_context=context)
+                assert len(list(loader)) == 3
+    finally:
+        stop.set()
+        for t in threads: t.join()
+    print("done")
+'''
+
+
+def loaders(contexts, tmp_path, seconds):
+    file = tmp_path / "loaders.py"
+    file.write_text(LOADERS.replace("CONTEXTS", repr(contexts)))
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=seconds)
+    assert done.stdout == "done\n", done.stderr[-3000:]
+
+
+def test_workers_of_a_loader_fork_while_threads_compile(tmp_path):
+    loaders(("fork",), tmp_path, 120)
+
+
+@pytest.mark.slow
+def test_workers_of_a_loader_are_spawned(tmp_path):
+    loaders(("fork", "spawn", "forkserver"), tmp_path, 400)
+
+
+# -- what others see
+
+
+def test_other_threads_keep_the_collector_and_the_limit():
+    seen, stop, ready = set(), threading.Event(), threading.Event()
+
+    def look():
+        while not stop.is_set():
+            seen.add((gc.isenabled(), sys.getrecursionlimit()))
+            ready.set()
+            time.sleep(0)
+
+    watcher = threading.Thread(target=look)
+    before = gc.isenabled(), sys.getrecursionlimit()
+    watcher.start()
+    ready.wait()
+    try:
+        for number in range(3):
+            unit = jitlite.CompilationUnit(source(number))
+            getattr(unit, f"f{number}")(1.0, 2.0)
+    finally:
+        stop.set()
+        watcher.join()
+    assert seen == {before}
+
+
+def test_the_limit_is_raised_for_deep_programs_alone():
+    limit = sys.getrecursionlimit()
+    seen = []
+    branches = "".join(f"    if x == {k}:\n        return {k}\n" for k in range(400))
+    unit = jitlite.CompilationUnit(f"def f(x: int) -> int:\n{branches}    return -1\n")
+    assert (unit.f(399), unit.f(400)) == (399, -1)
+    assert sys.getrecursionlimit() == limit
+    with compiling():
+        jitlite.ir.workshop.make_room(10)
+        seen.append(sys.getrecursionlimit())
+        jitlite.ir.workshop.make_room(500)
+        seen.append(sys.getrecursionlimit())
+    assert seen[0] == limit < seen[1]
+    assert sys.getrecursionlimit() == limit
+
+
+def test_alone_the_collector_is_paused_and_put_back():
+    text = """
+    import gc, threading, jitlite
+    from jitlite.ir.workshop import compiling
+    with compiling():
+        assert not gc.isenabled() or threading.active_count() > 1
+    assert gc.isenabled()
+    gc.disable()
+    with compiling():
+        assert not gc.isenabled()
+    assert not gc.isenabled()
+    """
+    in_process(text)
+
+
+# -- memory
+
+MEMORY = '''
+import gc, torch, jitlite
+from jitlite import options
+from jitlite.native.entry import compile_region
+text = """
+def f(n: int) -> int:
+    s = 0
+    for i in range(n):
+        s += i * i % 7
+    return s
+"""
+def size(): return int(open("/proc/self/statm").read().split()[1]) * 4
+with options.override(native="now"):
+    g = jitlite.CompilationUnit(text).f
+    g(5)
+region = g.executor.general.trials[0].region
+for _ in range(50): assert compile_region(region, "x") is not None
+gc.collect()
+before = size()
+for _ in range(COUNT): compile_region(region, "x")
+gc.collect()
+print((size() - before) / COUNT)
+'''
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the size of the process")
+def test_native_compiles_leave_little():
+    pytest.importorskip("llvmlite")
+    assert float(in_process(MEMORY.replace("COUNT", "200"))) < 20  # kB each; 80 with a leaked pass manager
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the size of the process")
+def test_a_thousand_native_compiles_leave_five_megabytes():
+    pytest.importorskip("llvmlite")
+    assert float(in_process(MEMORY.replace("COUNT", "1000"), 300)) * 1000 < 5 * 1024
