@@ -20,6 +20,9 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
     from jitlite import ir, passes
     from jitlite.api import (
         Attribute,
+        BroadcastingList1,
+        BroadcastingList2,
+        BroadcastingList3,
         CompilationUnit,
         Final,
         Future,
@@ -37,6 +40,8 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
         is_scripting,
         is_tracing,
         onednn_fusion_enabled,
+        overload,
+        overload_method,
         save,
         script,
         script_if_tracing,
@@ -54,6 +59,20 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
     from jitlite.drop_in import drop_in
     from jitlite.executor import last_executed_optimized_graph, optimized_execution
     from jitlite.freezing import freeze, optimize_for_inference, run_frozen_optimizations
+    from jitlite.jit_names import (
+        RecursiveScriptClass,
+        ScriptWarning,
+        _Await,
+        _fork,
+        _get_trace_graph,
+        _hide_source_ranges,
+        _isinstance,
+        _script_if_tracing,
+        _set_fusion_strategy,
+        _wait,
+        fuser,
+        strict_fusion,
+    )
     from jitlite.plans import set_fusion_strategy
     from jitlite.script_containers import ScriptDict, ScriptList
     from jitlite.script_function import ScriptFunction
@@ -70,13 +89,16 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
     )
 
 __all__ = [
-    "ArchiveError", "Attribute", "CompilationUnit", "CompileError", "Error", "Final", "Future", "NotSupportedError",
-    "PythonProgram", "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule",
-    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_IgnoreContextManager", "_awaitable",
-    "_awaitable_nowait", "_awaitable_wait", "_drop", "_overload", "_overload_method", "_unique_state_dict",
-    "_unwrap_optional", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion", "export", "export_opnames",
-    "fork", "freeze", "ignore", "interface", "ir", "is_scripting", "is_tracing", "isinstance",
-    "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution",
-    "passes", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
-    "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused", "wait",
+    "ArchiveError", "Attribute", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "CompilationUnit",
+    "CompileError", "Error", "Final", "Future", "NotSupportedError", "PythonProgram", "RecursiveScriptClass",
+    "RecursiveScriptModule", "ScriptDict", "ScriptFunction", "ScriptList", "ScriptModule", "ScriptWarning",
+    "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_Await", "_IgnoreContextManager",
+    "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_fork", "_get_trace_graph", "_hide_source_ranges",
+    "_isinstance", "_overload", "_overload_method", "_script_if_tracing", "_set_fusion_strategy", "_unique_state_dict",
+    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion", "export",
+    "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "ir", "is_scripting", "is_tracing",
+    "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference",
+    "optimized_execution", "overload", "overload_method", "passes", "run_frozen_optimizations", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_python",
+    "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip

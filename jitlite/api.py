@@ -209,10 +209,11 @@ def save(m: Any, f: Any, _extra_files: Mapping[str, str | bytes] | None = None) 
     m = unwrapped(m)
     if not isinstance(m, ScriptFunction | ScriptModule):
         raise TypeError(f"save takes what script has made, got {type(m).__name__}; call jitlite.script on it first")
+    owner: Any = ScriptModule if isinstance(m, ScriptModule) else ScriptFunction  # `m.save` may be the user's
     if isinstance(f, str | os.PathLike):
-        m.save(f, _extra_files=_extra_files)
+        owner.save(m, f, _extra_files=_extra_files)
     else:
-        f.write(m.save_to_buffer(_extra_files=_extra_files))
+        f.write(owner.save_to_buffer(m, _extra_files=_extra_files))
 
 
 # -- marks and helpers that mean something inside scripts, and the obvious thing outside of them
@@ -222,6 +223,10 @@ export = _jit_internal.export
 _drop = _jit_internal._drop
 _overload = _jit_internal._overload
 _overload_method = _jit_internal._overload_method
+overload, overload_method = _overload, _overload_method
+BroadcastingList1 = _jit_internal.BroadcastingList1  # type: ignore[attr-defined]
+BroadcastingList2 = _jit_internal.BroadcastingList2  # type: ignore[attr-defined]
+BroadcastingList3 = _jit_internal.BroadcastingList3  # type: ignore[attr-defined]
 Final = typing.Final
 Future = torch.futures.Future
 

@@ -490,12 +490,12 @@ def trace_dispatched(
     made = traced(kwargs or args)
     is_comparable = chosen.backend is None and not chosen.backward and not (args and kwargs)
     if check[0] and is_comparable and not any(hasattr(t, "fake_mode") for t in tensors([args, kwargs])):
-        compared = made._script_method(name) if isinstance(owner, torch.nn.Module) else made
+        compared = made._jitlite_method(name) if isinstance(owner, torch.nn.Module) else made
         python = owner if name == "forward" and isinstance(owner, torch.nn.Module) else func
 
         def again(copies: Any) -> Any:
             other = traced(copies)
-            return other._script_method(name) if isinstance(owner, torch.nn.Module) else other
+            return other._jitlite_method(name) if isinstance(owner, torch.nn.Module) else other
 
         check_trace_of(python, compared, kwargs or args, again, check[1])
     return made

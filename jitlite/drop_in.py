@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from jitlite import api, concurrency, executor, freezing, plans, tracing
+from jitlite import api, concurrency, executor, freezing, jit_names, plans, tracing
 from jitlite.archive import load as archive
 from jitlite.archive import opnames
 from jitlite.locks import Lock
@@ -45,6 +45,8 @@ _OWN = (torch.__name__, _PACKAGE)
 
 _NEW: dict[str, Any] = {
     "interface": api.interface, "script_if_tracing": api.script_if_tracing,
+    "_script_if_tracing": api.script_if_tracing, "_set_fusion_strategy": plans.set_fusion_strategy,
+    "fuser": jit_names.fuser, "_hide_source_ranges": jit_names._hide_source_ranges,
     "script_method": script_method, "fork": concurrency.fork, "_fork": concurrency.fork, "wait": concurrency.wait,
     "_wait": concurrency.wait, "_awaitable": concurrency._awaitable,
     "_awaitable_wait": concurrency._awaitable_wait, "_awaitable_nowait": concurrency._awaitable_nowait,
@@ -92,6 +94,7 @@ def _names_of_jit(home: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield from ((name, refusing(name, home[name])) for name in _TAKES_COMPILED if name in home)
     yield from ((name, by_argument(new, home[name])) for name, new in _FOR_OURS.items() if name in home)
     yield from ((name, unless_torch_calls(new, home[name])) for name, new in _UNLESS_TORCH_CALLS.items())
+    yield "RecursiveScriptClass", chosen_class(jit_names.RecursiveScriptClass, home["RecursiveScriptClass"])
     yield "script", script_for_users(home["script"])
     yield "CompilationUnit", unit_for_users(home["CompilationUnit"])
 

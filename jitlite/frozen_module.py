@@ -48,7 +48,7 @@ class FrozenMethod(ScriptMethod):
 class FrozenModule(RecursiveScriptModule):
     """What `freeze` makes of a script module."""
 
-    def _bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
+    def _jitlite_bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
         method = definition.method(name)
         assert method is not None
         return FrozenMethod(definition.program, method, self)

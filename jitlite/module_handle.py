@@ -73,7 +73,7 @@ class ModuleHandle:
         return name in self._class.methods
 
     def _get_method(self, name: str) -> Any:
-        return vars(self)["module"]._script_method(name)
+        return vars(self)["module"]._jitlite_method(name)
 
     def _method_names(self) -> list[str]:
         return list(self._class.methods)

@@ -7,6 +7,7 @@ import functools
 import os
 import pickle
 import sys
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.fx import GraphModule
 
 from jitlite import compiler, options
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
-from jitlite.archive.source_out import function_source
+from jitlite.archive.source_out import function_source, source_with_constants
 from jitlite.converters.exported_program import to_exported
 from jitlite.converters.fx_graph import to_fx
 from jitlite.converters.python_out import PythonProgram, to_python
@@ -88,7 +89,10 @@ class ScriptFunction:
 
     @property
     def tree(self) -> tree.Def:
-        return self._program.definition_of(self.__jitlite_function__).tree
+        try:
+            return self._program.definition_of(self.__jitlite_function__).tree
+        except KeyError:
+            raise AttributeError(f"'{self.name}' was not compiled from source: it has no tree") from None
 
     @property
     def graph(self) -> Graph:
@@ -123,8 +127,11 @@ class ScriptFunction:
 
     @property
     def code(self) -> str:
-        """The source of the definition, as the user wrote it."""
-        definition = self.tree
+        """The source of the definition, as the user wrote it; of what was made from a graph, that of an archive."""
+        try:
+            definition = self.tree
+        except AttributeError:
+            return self.archive_code
         source = definition.range.source
         last = max(node.range.end for node in definition.walk() if node.range.source is source)
         end = source.text.find("\n", last)
@@ -139,6 +146,13 @@ class ScriptFunction:
         """
         with compiler.compiling():
             return function_source(self.__jitlite_function__)
+
+    @property
+    def code_with_constants(self) -> tuple[str, types.SimpleNamespace]:
+        """The same text, and the constants that it names: `CONSTANTS.c0` is the attribute `c0` of the second part."""
+        with compiler.compiling():
+            text, constants = source_with_constants(self.__jitlite_function__)
+        return text, types.SimpleNamespace(**{f"c{i}": value for i, value in enumerate(constants)})
 
     def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
         """Write a TorchScript archive, in which the function is the `forward` of a module, to the file `f`.

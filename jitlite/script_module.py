@@ -32,6 +32,7 @@ from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.module_handle import ModuleHandle
+from jitlite.own_names import attribute_that_gives_way, gives_way
 from jitlite.script_function import OverloadedMethod, ScriptMethod
 from jitlite.tensor_identity import (
     SharedResults,
@@ -49,7 +50,8 @@ _METHODS = "__jitlite_methods__"
 _SOURCES = "__jitlite_defined__"
 """The attribute that keeps the texts given to `define`."""
 _OF_FORWARD = (
-    "code", "archive_code", "graph", "inlined_graph", "optimized_graph", "bytecode", "schema", "tree", "graph_for",
+    "code", "archive_code", "code_with_constants", "generated_code", "graph", "inlined_graph", "optimized_graph",
+    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "get_debug_state",
 )  # fmt: skip
 """Attributes of a script module that are those of its forward."""
 
@@ -66,7 +68,7 @@ class ScriptMeta(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         made = super().__call__(*args, **kwargs)
         if isinstance(made, ScriptModule) and CLASS_TYPE not in vars(made):
-            made._compile_in_place()
+            made._jitlite_compile()
         return made
 
 
@@ -82,7 +84,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
     """
 
     # -- compiling
-    def _compile_in_place(self) -> None:
+    def _jitlite_compile(self) -> None:
         """Compile the marked methods and given texts of an object that Python has made."""
         if "_modules" not in vars(self):
             raise RuntimeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
@@ -95,11 +97,12 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             _settle(self, found)
             definition = found.definition
             for text, names in vars(self).pop(_SOURCES, ()):  # which the other methods may call
-                self._define(text, names)
+                self._jitlite_define(text, names)
             for name in dir(type(self)):
                 if isinstance(inspect.getattr_static(type(self), name), ScriptMethodMark):
                     program.ready(definition.method(name))
 
+    @gives_way
     def define(self, src: str, _frames_up: int = 0) -> None:
         """Add methods from text. Names in it mean what they mean where `define` is called.
 
@@ -108,11 +111,11 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         """
         names = compiler.names_of_caller(_frames_up + 1)
         if CLASS_TYPE in vars(self):
-            self._define(src, names)
+            self._jitlite_define(src, names)
         else:  # the object is still being made, and its attributes are not known yet
             vars(self).setdefault(_SOURCES, []).append((src, names))
 
-    def _define(self, src: str, names: dict[str, object]) -> None:
+    def _jitlite_define(self, src: str, names: dict[str, object]) -> None:
         definition = _definition(self)
         define_methods(definition, src, names)
         vars(self).setdefault(_SOURCES, []).append((src, {}))
@@ -120,21 +123,21 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         put_first(self, definition.type.methods)
 
     # -- attributes
-    def _script_method(self, name: str) -> Any:
+    def _jitlite_method(self, name: str) -> Any:
         """The compiled method `name` of this module, None where it has none."""
         known = vars(self).setdefault(_METHODS, {})
         if name not in known:
             definition = _definition(self)
             if name in definition.overloads:
                 names = definition.overloads[name]
-                known[name] = OverloadedMethod(name, [self._bound(definition, n) for n in names])
+                known[name] = OverloadedMethod(name, [self._jitlite_bound(definition, n) for n in names])
             elif name in definition.type.methods or name in definition.entry_points:
-                known[name] = self._bound(definition, name)
+                known[name] = self._jitlite_bound(definition, name)
             else:
                 return None
         return known[name]
 
-    def _bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
+    def _jitlite_bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
         method = definition.method(name)
         assert method is not None
         return ScriptMethod(definition.program, method, self)
@@ -144,13 +147,13 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         if found is not _NOTHING:
             return found
         if CLASS_TYPE in vars(self):
-            found = self._script_attribute(name)
+            found = self._jitlite_attribute(name)
             if found is not _NOTHING:
                 return found
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{self._why_not(name)}")
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{self._jitlite_why_not(name)}")
 
-    def _script_attribute(self, name: str) -> Any:
-        method = self._script_method(name)
+    def _jitlite_attribute(self, name: str) -> Any:
+        method = self._jitlite_method(name)
         if method is not None:
             return method
         definition = _definition(self)
@@ -158,7 +161,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             return definition.type.constants[name]
         accessors = definition.property_accessors(name)
         if accessors is not None:
-            return self._bound(definition, accessors[0])()
+            return self._jitlite_bound(definition, accessors[0])()
         member = inspect.getattr_static(definition.type.python_class, name, None)
         if isinstance(member, property):
             left_to_python = function_mark(member.fget) is not Mark.DEFAULT or name in definition.ignored
@@ -167,16 +170,16 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             return types.MethodType(member, self)
         if isinstance(member, staticmethod | classmethod):
             return member.__get__(None, definition.type.python_class)
-        if name in _OF_FORWARD and self._script_method("forward") is not None:
-            return getattr(self._script_method("forward"), name)
+        if name in _OF_FORWARD and self._jitlite_method("forward") is not None:
+            return getattr(self._jitlite_method("forward"), name)
         return _NOTHING
 
-    def _keeps(self, name: str) -> bool:
+    def _jitlite_keeps(self, name: str) -> bool:
         """Is it a method of the Python class that this module has without compiling it?"""
         member = inspect.getattr_static(_definition(self).type.python_class, name, None)
         return inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member))
 
-    def _why_not(self, name: str) -> str:
+    def _jitlite_why_not(self, name: str) -> str:
         cls: Any = _definition(self).type.python_class if CLASS_TYPE in vars(self) else None
         member = inspect.getattr_static(cls, name, None) if cls else None
         if inspect.isfunction(member):
@@ -191,10 +194,10 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             vars(self).setdefault(ATTRIBUTE_TYPES, {})[name] = value.type
             value = value.value
         if found is not None:
-            value = self._checked(found, name, value)
+            value = self._jitlite_checked(found, name, value)
             accessors = found.definition.property_accessors(name) if name not in found.attributes else None
             if accessors is not None and accessors[1] is not None:
-                self._bound(found.definition, accessors[1])(value)
+                self._jitlite_bound(found.definition, accessors[1])(value)
                 return
         super().__setattr__(name, value)
         if found is not None and isinstance(value, torch.Tensor):
@@ -214,18 +217,18 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         super().__delattr__(name)
 
     def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
-        self._has_place("parameter", name, self._parameters)
+        self._jitlite_check_place("parameter", name, self._parameters)
         super().register_parameter(name, param)
 
     def register_buffer(self, name: str, tensor: torch.Tensor | None, persistent: bool = True) -> None:
-        self._has_place("buffer", name, self._buffers)
+        self._jitlite_check_place("buffer", name, self._buffers)
         super().register_buffer(name, tensor, persistent)
 
     def add_module(self, name: str, module: torch.nn.Module | None) -> None:
-        self._has_place("submodule", name, self._modules)
+        self._jitlite_check_place("submodule", name, self._modules)
         super().add_module(name, module)
 
-    def _has_place(self, kind: str, name: str, known: Container[str]) -> None:
+    def _jitlite_check_place(self, kind: str, name: str, known: Container[str]) -> None:
         """See that what is registered was there when the module was compiled, as scripts would not see it otherwise.
 
         Raises:
@@ -234,7 +237,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         if CLASS_TYPE in vars(self) and name not in known:
             raise RuntimeError(f"Can't add a new {kind} after ScriptModule construction. Tried to add '{name}'")
 
-    def _checked(self, found: ClassType, name: str, value: Any) -> Any:
+    def _jitlite_checked(self, found: ClassType, name: str, value: Any) -> Any:
         """The value in the form of the attribute's type.
 
         Raises:
@@ -245,7 +248,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
             raise ConstantAttributeError(f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'")
         wanted = found.attributes.get(name)
         if isinstance(value, torch.nn.Module):
-            self._has_place("submodule", name, {*found.attributes, *self._modules})
+            self._jitlite_check_place("submodule", name, {*found.attributes, *self._modules})
         if wanted is None:
             return value
         if isinstance(value, torch.nn.Module) and not isinstance(value, ScriptModule):
@@ -265,7 +268,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
 
     # -- copies
     def __copy__(self) -> Any:
-        own = self._own_copy("__copy__")
+        own = self._jitlite_own_copy("__copy__")
         if own is not _NOTHING:
             return own
         made = type(self).__new__(type(self))
@@ -276,7 +279,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        own = self._own_copy("__deepcopy__", memo)
+        own = self._jitlite_own_copy("__deepcopy__", memo)
         if own is not _NOTHING:
             return own
         made = type(self).__new__(type(self))
@@ -288,7 +291,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         _settle(made, _type(self))
         return made
 
-    def _own_copy(self, name: str, *arguments: Any) -> Any:
+    def _jitlite_own_copy(self, name: str, *arguments: Any) -> Any:
         """What the Python class's own way to copy makes, compiled like this one; `_NOTHING` where it has no way."""
         python_class: Any = _definition(self).type.python_class
         own = getattr(python_class, name, None)
@@ -315,6 +318,7 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         return rebuild, (definition.program, python_class, type(self), state, sources, methods, shared)
 
     # -- archives
+    @gives_way
     def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
         """Write a TorchScript archive of the module to the file `f`.
 
@@ -327,30 +331,34 @@ class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
         with compiler.compiling():
             save_to_file(self, f, _extra_files)
 
+    @gives_way
     def save_to_buffer(self, _extra_files: ExtraFiles | None = None) -> bytes:
         """The bytes of such an archive."""
         with compiler.compiling():
             return save_to_buffer(self, _extra_files)
 
+    @gives_way
     def to_python(self, path: str | os.PathLike[str] | None = None) -> PythonProgram:
         """The module as Python source that needs nothing but torch; see `jitlite.to_python`."""
         return to_python(self, path)
 
+    @gives_way
     def to_fx(self, **options: Any) -> GraphModule:
         """The module as a `torch.fx.GraphModule`; see `jitlite.to_fx`."""
         return to_fx(self, **options)
 
+    @gives_way
     def to_exported(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """The module as a `torch.export.ExportedProgram`; see `jitlite.to_exported`."""
         return to_exported(self, args, kwargs, **options)
 
     # -- inspection
-    @property
+    @attribute_that_gives_way
     def _c(self) -> ModuleHandle:
         """The module by torch.jit's inner names, for programs that use these."""
         return ModuleHandle(self)
 
-    @property
+    @attribute_that_gives_way
     def original_name(self) -> str:
         """The name of the Python class of the module."""
         cls = _definition(self).type.python_class if CLASS_TYPE in vars(self) else type(self)
@@ -363,7 +371,7 @@ class _ForwardMethod:
     def __get__(self, owner: Any, cls: Any = None) -> Any:
         if owner is None:
             return self
-        found = owner._script_method("forward")
+        found = owner._jitlite_method("forward")
         if found is None:
             python_class = _definition(owner).type.python_class
             member = getattr(python_class, "forward", torch.nn.Module.forward)
@@ -383,8 +391,8 @@ class RecursiveScriptModule(ScriptModule):
         return f"original_name={self.original_name}"
 
     # -- special methods are looked up in the class, so each is here, for modules that have it
-    def _special(self, name: str, *args: Any) -> Any:
-        method = self._script_method(name)
+    def _jitlite_special(self, name: str, *args: Any) -> Any:
+        method = self._jitlite_method(name)
         if method is None:
             python_class = _definition(self).type.python_class
             member = getattr(python_class, name, None)
@@ -394,25 +402,25 @@ class RecursiveScriptModule(ScriptModule):
         return method(*args)
 
     def __iter__(self) -> Iterator[Any]:
-        found: Iterator[Any] = self._special("__iter__")
+        found: Iterator[Any] = self._jitlite_special("__iter__")
         return found
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice) and self._script_method("__getitem__") is None:
+        if isinstance(index, slice) and self._jitlite_method("__getitem__") is None:
             return list(self._modules.values())[index]
-        return self._special("__getitem__", index)
+        return self._jitlite_special("__getitem__", index)
 
     def __len__(self) -> int:
-        return int(self._special("__len__"))
+        return int(self._jitlite_special("__len__"))
 
     def __contains__(self, key: Any) -> bool:
-        return bool(self._special("__contains__", key))
+        return bool(self._jitlite_special("__contains__", key))
 
     def __bool__(self) -> bool:
         # a module without __bool__ and __len__ is true
         definition = _definition(self)
         if "__bool__" in definition.type.methods:
-            return bool(self._special("__bool__"))
+            return bool(self._jitlite_special("__bool__"))
         return True
 
     def __dir__(self) -> list[str]:
@@ -425,7 +433,7 @@ class RecursiveScriptModule(ScriptModule):
                 *self._modules,
                 *definition.type.methods,
                 *definition.type.constants,
-                *(name for name in dir(definition.type.python_class) if self._keeps(name)),
+                *(name for name in dir(definition.type.python_class) if self._jitlite_keeps(name)),
             }
         )
 
@@ -542,7 +550,7 @@ def put_first(module: ScriptModule, names: Iterable[str]) -> None:
     for name in names:
         inherited = getattr(torch.nn.Module, name, None)
         if inherited is not None and getattr(type(module), name, None) is inherited:
-            vars(module)[name] = module._script_method(name)
+            vars(module)[name] = module._jitlite_method(name)
 
 
 def _retype(module: ScriptModule, wanted: ClassType) -> None:
@@ -601,12 +609,12 @@ def rebuild(
     made = _with_state(python_class, state)
     if not issubclass(script_class, RecursiveScriptModule):
         vars(made)[_SOURCES] = [(text, names) for text in sources]
-        made._compile_in_place()
+        made._jitlite_compile()
         return made
     with compiler.compiling():
         result = script_recursively(made, program, {})
         for text in sources:
-            result._define(text, names)
+            result._jitlite_define(text, names)
         for name in methods:
             _definition(result).method(name)
     return result
@@ -631,7 +639,7 @@ class ScriptMethodMark:
             return self
         if CLASS_TYPE not in vars(owner):
             raise RuntimeError(f"method '{self.__name__}' cannot be called before __init__ is done")
-        return owner._script_method(self.__name__)
+        return owner._jitlite_method(self.__name__)
 
 
 def script_method(fn: Callable[..., Any]) -> Any:

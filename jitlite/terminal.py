@@ -5,10 +5,16 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+import time
+from collections.abc import Iterator, Sequence
+from typing import TextIO, TypeVar
+
+_T = TypeVar("_T")
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_PATIENCE = 2.0
+"""Seconds that may pass in silence."""
+_BETWEEN_LINES = 0.2
 _LONGEST_ERROR = 15
 """Lines an error may take; `CompileError` keeps to the same."""
 
@@ -25,6 +31,19 @@ def wants_color(stream: TextIO) -> bool:
 def paint(text: str, color: str, stream: TextIO | None = None) -> str:
     """`text` in a colour, or as it is where the stream shows none."""
     return f"\033[{_CODES[color]}m{text}\033[0m" if wants_color(stream or sys.stdout) else text
+
+
+def progress(items: Sequence[_T], what: str, stream: TextIO | None = None) -> Iterator[_T]:
+    """The items; meanwhile, where somebody looks on and it takes long, a line says how many are done."""
+    shown_on = stream or sys.stderr
+    next_line, is_shown = time.monotonic() + _PATIENCE, False
+    for number, item in enumerate(items):
+        if shown_on.isatty() and time.monotonic() >= next_line:
+            print(f"\r{number} of {len(items)} {what} ", end="", file=shown_on, flush=True)
+            next_line, is_shown = time.monotonic() + _BETWEEN_LINES, True
+        yield item
+    if is_shown:
+        print("\r\033[K", end="", file=shown_on, flush=True)
 
 
 def heading(title: str) -> str:

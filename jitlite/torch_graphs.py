@@ -14,7 +14,7 @@ from typing import Any
 
 from jitlite.compiler import graph_view
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.graph import Block, Graph, Node, Value, ranges_shown
 from jitlite.passes.alias import AliasDb
 from jitlite.torch_nodes import BlockView, NodeView, ValueView
 from jitlite.torch_types import VIEWS, View, unwrap, wrap
@@ -84,7 +84,7 @@ class GraphView(View):
         return self.inner.to_text(ranges=print_source_ranges, examples=True)
 
     def __str__(self) -> builtins.str:
-        return self.str()
+        return self.str(ranges_shown.get())
 
     def lint(self) -> None:
         """PyTorch's check of its own invariants; jitlite's verifier runs where it is asked for."""

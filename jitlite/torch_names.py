@@ -298,7 +298,7 @@ _COMPILE: dict[str, Any] = {
 
 def _named() -> dict[str, Any]:
     compile_by_text = {"__init__": _init_unit}
-    compile_by_class = {"_compile_in_place": with_views(ScriptModule._compile_in_place)}
+    compile_by_class = {"_jitlite_compile": with_views(ScriptModule._jitlite_compile)}
     found = {
         **_NAMES,
         **_COMPILE,

@@ -19,6 +19,7 @@ from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS
+from jitlite.own_names import attribute_that_gives_way
 from jitlite.script_function import ScriptFunction
 from jitlite.script_module import ScriptModule, put_first
 
@@ -55,17 +56,17 @@ class TracedFunction(ScriptFunction):
 class TracedModule(FrozenModule):
     """What `trace` makes of a module: its state, shared, and the methods that were traced."""
 
-    @property
+    @attribute_that_gives_way
     def _name(self) -> str:
         return self.original_name
 
     def _get_name(self) -> str:
         return self.original_name
 
-    def _script_method(self, name: str) -> Any:
+    def _jitlite_method(self, name: str) -> Any:
         if name == "forward" and name not in vars(self)[CLASS_TYPE].methods:
             raise RuntimeError("Trace submodules cannot be called.")
-        return super()._script_method(name)
+        return super()._jitlite_method(name)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise pickle.PicklingError("a traced module cannot be pickled: pickle the module that was traced")

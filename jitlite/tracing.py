@@ -180,7 +180,7 @@ def trace_module(
     for name in inputs:
         again = partial(_again, mod, name, strict, _force_outplace, by_keyword)
         function = mod if name == "forward" else getattr(mod, name)
-        method = made._script_method(name)
+        method = made._jitlite_method(name)
         if check_trace:
             for other in [inputs] if check_inputs is None else check_inputs:
                 arguments = other[name] if by_keyword else _as_tuple(other[name])
@@ -193,7 +193,7 @@ def trace_module(
 
 def _again(module: torch.nn.Module, name: str, strict: bool, out_of_place: bool, by_keyword: bool, copies: Any) -> Any:
     """Another trace of one method."""
-    return _trace_methods(module, {name: copies}, strict, out_of_place, by_keyword)._script_method(name)
+    return _trace_methods(module, {name: copies}, strict, out_of_place, by_keyword)._jitlite_method(name)
 
 
 def trace_graph(

@@ -35,7 +35,7 @@ ALLOWED = {
     "tensor_identity": {"ir"},
     "script_module": BASE
     | {"tensor_identity", "converters", "archive", "ir", "frontend", "compiler", "interpreter"}
-    | {"script_function", "text", "module_handle"},
+    | {"script_function", "text", "module_handle", "own_names"},
     "frozen_module": BASE
     | {"tensor_identity"}
     | {"archive", "ir", "frontend", "compiler", "passes", "script_function", "script_module"},
@@ -65,10 +65,12 @@ ALLOWED = {
     "torch_graphs": BASE | {"ir", "compiler", "passes", "torch_nodes", "torch_types"},
     "upgrade_names": {"ir", "archive"},
     "shape_names": BASE | {"ir", "passes", "torch_types"},
+    "own_names": {"ir"},
+    "jit_names": BASE | {"api", "concurrency", "ir", "plans", "tracing"},
     "stand_ins": BASE | {"api", "module_handle", "script_function", "script_module", "torch_types"},
     "drop_in": BASE
     | {"archive", "api", "tracing", "executor", "plans", "script_function", "script_module", "concurrency", "freezing"}
-    | {"stand_ins", "torch_graphs", "torch_names"},
+    | {"jit_names", "stand_ins", "torch_graphs", "torch_names"},
     **dict.fromkeys(("demo", "self_check"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
     "doctor": BASE | {"terminal"},
     "__init__": BASE

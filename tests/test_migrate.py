@@ -7,6 +7,7 @@ for a file that does not change.
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import jitlite
+from jitlite import terminal
 from jitlite.cli import main
 from jitlite.migration import files, names
 from jitlite.migration.findings import Kind, Migration
@@ -211,12 +213,12 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, broken = tmp_path / "a.py", tmp_path / "b.py"
-    path.write_text("import torch\nf = torch.jit.load\nwith torch.jit.strict_fusion(): pass\n")
+    path.write_text("import torch\nf = torch.jit.load\nwith torch.jit.ONNXTracedModule(): pass\n")
     before = path.read_text()
     assert main(["migrate", str(tmp_path), "--check"]) == 1
     assert main(["migrate", str(tmp_path), "--diff"]) == 0
     out = capsys.readouterr().out
-    assert f"{path}:3:6: torch.jit.strict_fusion: left: it asserts" in out and "+f = jitlite.load" in out
+    assert f"{path}:3:6: torch.jit.ONNXTracedModule: left: it belongs" in out and "+f = jitlite.load" in out
     assert path.read_text() == before
     assert main(["migrate", str(path), "--json"]) == 0
     (said,) = json.loads(capsys.readouterr().out)
@@ -227,3 +229,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["migrate", str(broken)]) == 1
     assert "it is not Python" in capsys.readouterr().out and broken.read_text() == "torch.jit.script("
     assert main(["migrate", str(tmp_path / "nothing")]) == 2
+
+
+def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shown(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(terminal, "_PATIENCE", 0.0)
+    monkeypatch.setattr(terminal, "_BETWEEN_LINES", 0.0)
+    seen, piped = Shown(), io.StringIO()
+    assert list(terminal.progress([1, 2, 3], "files", seen)) == [1, 2, 3] == list(terminal.progress([1, 2, 3], "f", piped))
+    assert "2 of 3 files" in seen.getvalue() and seen.getvalue().endswith("\r\033[K") and not piped.getvalue()

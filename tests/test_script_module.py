@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import pickle
 from typing import Dict, Final, List, Optional
 
@@ -12,6 +13,7 @@ from torch import nn
 
 import jitlite
 from jitlite import Attribute, ScriptModule, script_method
+from jitlite.script_module import _OF_FORWARD
 
 
 class Chain(ScriptModule):
@@ -325,3 +327,91 @@ def test_attributes_typed_by_their_annotation():
 
     m = Typed()
     assert m(3) == ([3], {"a": 1}) and m.xs == [3]
+
+
+# -- what a user's module has comes before what script modules have of their own
+
+_OF_THE_CLASS = [n for n in vars(jitlite.ScriptModule) if n[0] != "_" and not hasattr(nn.Module, n)]
+OWN = sorted({"_c", "original_name", "_define", "_bound", "_checked", "_special", *_OF_FORWARD, *_OF_THE_CLASS})
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_names_of_the_user_come_first(name):
+    class Attribute(nn.Module):
+        def __init__(self):
+            super().__init__()
+            setattr(self, name, 3)
+
+        def forward(self, x):
+            return x
+
+    class Buffer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self._buffers[name] = torch.tensor(3)
+            self.w = nn.Parameter(torch.ones(1))
+
+        def forward(self, x):
+            return x + self.w
+
+    scripted = jitlite.script(Attribute())
+    assert getattr(scripted, name) == 3
+    jitlite.ScriptModule.define(scripted, f"def read(self) -> int:\n    return self.{name} + 1\n")
+    assert scripted.read() == 4
+    scripted = jitlite.script(Buffer())
+    assert getattr(scripted, name) == 3
+    file = io.BytesIO()
+    jitlite.save(scripted, file)
+    file.seek(0)
+    assert getattr(jitlite.load(file), name) == 3
+    setattr(scripted, name, torch.tensor(5))
+    assert getattr(scripted, name) == 5 == scripted.state_dict()[name]
+
+
+def test_methods_of_the_user_come_first():
+    class Saves(nn.Module):
+        def forward(self, x):
+            return x
+
+        @jitlite.export
+        def save(self, x: int) -> int:
+            return x + 1
+
+        @jitlite.export
+        def graph(self, x: int) -> int:
+            return x + 2
+
+    scripted = jitlite.script(Saves())
+    assert scripted.save(1) == 2 and scripted.graph(1) == 3
+    assert "aten::add" not in str(scripted.forward.graph)
+    file = io.BytesIO()
+    jitlite.save(scripted, file)
+    file.seek(0)
+    assert jitlite.load(file).save(1) == 2
+
+
+def test_what_a_module_tells_of_its_forward():
+    scripted = jitlite.script(nn.Linear(2, 2))
+    assert "linear" in scripted.generated_code and list(scripted.stages)[0] == "tree"
+    assert scripted.get_debug_state() == scripted.forward.get_debug_state()
+    assert str(scripted.explain(torch.ones(1, 2)))
+    traced = jitlite.trace(nn.Linear(2, 2), torch.ones(1, 2))
+    assert "linear" in traced.generated_code and not hasattr(traced, "tree")
+    with pytest.raises(AttributeError, match="was not compiled from source"):
+        _ = traced.forward.tree
+
+
+def test_the_constants_of_the_code():
+    class M(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.full((2,), 3.0)
+
+        def forward(self, x):
+            return x + self.w
+
+    frozen = jitlite.freeze(jitlite.script(M().eval()))
+    text, constants = frozen.code_with_constants
+    assert text == frozen.archive_code and "CONSTANTS.c0" in text and constants.c0.tolist() == [3, 3]
+    text, constants = jitlite.script(nn.Linear(2, 2)).code_with_constants
+    assert not vars(constants) and "CONSTANTS" not in text

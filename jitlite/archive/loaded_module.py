@@ -40,7 +40,7 @@ class LoadedMethod(ScriptMethod):
 class LoadedModule(RecursiveScriptModule):
     """A module that was read from an archive: no Python class has its source, the archive has the code."""
 
-    def _bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
+    def _jitlite_bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
         method = definition.method(name)
         assert method is not None
         return LoadedMethod(definition.program, method, self)

@@ -149,9 +149,15 @@ def function_source(function: Function) -> str:
     Raises:
         NotSupportedError: where there is something in it that TorchScript has not.
     """
-    file = SourceFile(TypeNames(), ConstantTable(), Dependencies())
+    return source_with_constants(function)[0]
+
+
+def source_with_constants(function: Function) -> tuple[str, list[Any]]:
+    """The same, and the constants that the text calls `CONSTANTS.c0`, `CONSTANTS.c1` ..."""
+    table = ConstantTable()
+    file = SourceFile(TypeNames(), table, Dependencies())
     file.function(function)
-    return str(file)
+    return str(file), [value for value, _ in table.values]
 
 
 class _FunctionWriter(Expressions):

@@ -10,7 +10,7 @@ import jitlite
 from jitlite.cli.commands import UsageError, argument, command
 from jitlite.migration import files
 from jitlite.migration.findings import Kind, Migration
-from jitlite.terminal import diff, paint
+from jitlite.terminal import diff, paint, progress
 
 _SAID = (Kind.LEFT, Kind.LOOK, Kind.CAN_COMPILE, Kind.CANNOT_COMPILE)
 
@@ -38,7 +38,7 @@ def migrate(options: argparse.Namespace) -> int:
     except OSError as error:
         raise UsageError(str(error)) from error
     results = []
-    for path in found:
+    for path in progress(found, "files"):
         done = files.migrate_file(path, rewrite, jitlite.__all__, options.to == "compile")
         if done.changed and not options.diff and not options.check:
             try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from jitlite.ir import ops
@@ -643,7 +644,7 @@ class Graph:
         return [values.get(output, output) for output in callee.outputs]
 
     def __str__(self) -> str:
-        return self.to_text()
+        return self.to_text(ranges=ranges_shown.get())
 
     def to_text(self, *, ranges: bool = True, examples: bool = False) -> str:
         """The graph in TorchScript's text form.
@@ -655,6 +656,8 @@ class Graph:
         return _printers[-1](self, ranges, examples)
 
 
+ranges_shown: ContextVar[bool] = ContextVar("ranges_shown", default=True)
+"""Does `str(graph)` show where nodes come from?"""
 _printers: list[Callable[[Graph, bool, bool], str]] = []
 """Set by `printer.py`, which is above this module."""
 

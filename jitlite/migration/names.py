@@ -10,7 +10,7 @@ HOME = "torch.jit"
 _HOMES = (
     HOME, "torch._jit_internal",
     "torch.jit._async", "torch.jit._await", "torch.jit._freeze", "torch.jit._fuser", "torch.jit._script",
-    "torch.jit._serialization", "torch.jit._trace", "torch.jit.frontend",
+    "torch.jit._serialization", "torch.jit._trace", "torch.jit.annotations", "torch.jit.frontend",
 )  # fmt: skip
 """Modules whose public names torch.jit has too; programs import from them what they should get from torch.jit."""
 
@@ -19,6 +19,9 @@ _RENAMED = {
     "_wait": "wait",
     "_isinstance": "isinstance",
     "_set_fusion_strategy": "set_fusion_strategy",
+    "_script_if_tracing": "script_if_tracing",
+    "_overload": "overload",
+    "_overload_method": "overload_method",
 }
 """Names of torch.jit under which jitlite's is not found."""
 
@@ -31,15 +34,17 @@ TO_LOOK_AT = {
 
 _REASONS = {
     "ONNXTracedModule": "it belongs to the export to ONNX, which is torch's",
-    "ScriptWarning": "jitlite raises errors or says nothing; it has no warnings of this kind",
-    "strict_fusion": "it asserts what torch.jit's fuser does",
     "jit_module_from_flatbuffer": "the flatbuffer format is not TorchScript's archive",
     "save_jit_module_to_flatbuffer": "the flatbuffer format is not TorchScript's archive",
-    "fuser": "it chooses one of torch.jit's fusers",
     "mobile": "it belongs to the lite interpreter; jitlite.load reads .ptl files",
     "supported_ops": "it lists the operators of torch.jit; docs/operators.md lists jitlite's",
     "quantized": "it was removed from torch",
 }
+_TYPING = {
+    "Any": None, "Dict": "dict", "List": "list", "Optional": None, "Tuple": "tuple", "Union": None,
+}  # fmt: skip
+"""Names of `typing` that torch.jit.annotations has from there, with the built-in class of the same meaning."""
+
 _PRIVATE = "it is not public in torch.jit, and jitlite has nothing of that name"
 _UNKNOWN = "jitlite has nothing of that name"
 _BARE = "it belongs to torch.jit's own machinery"
@@ -72,6 +77,18 @@ def counterpart(path: str, available: Collection[str]) -> str | None:
         return None
     name = _RENAMED.get(name, name)
     return name if name in available else None
+
+
+def name_in_typing(path: str) -> str | None:
+    """The name in `typing` of what torch.jit.annotations has from there, None for anything else."""
+    home, _, name = path.rpartition(".")
+    return name if home == "torch.jit.annotations" and name in _TYPING else None
+
+
+def builtin_type(path: str) -> str | None:
+    """The built-in class that means what such a name of `typing` does, None where there is none."""
+    name = name_in_typing(path)
+    return None if name is None else _TYPING[name]
 
 
 def reason_against(path: str) -> str:

@@ -17,6 +17,8 @@ from jitlite.migration.uses import Binding, Finder, Use, name_after_as
 PACKAGE = "jitlite"
 _ASKING = {"getattr", "hasattr"}
 _OTHER_TORCH = re.compile(r"\btorch\.(?!jit\b)\w|^torch$")
+_NAME = r"((?:annotations\.)?\w+)"
+_EXAMPLE = re.compile(r"^[ \t]*(?:>>>|\.\.\.).*$", re.MULTILINE)
 _OF_JIT = re.compile(r"\btorch\.jit\.\w")
 _UNCERTAIN = "the name at its start may stand for something else too"
 _OF_OUTER = "the name at its start is bound by way of `nonlocal`"
@@ -108,6 +110,9 @@ class Plan:
         if isinstance(source, cst.ImportAlias) and isinstance(binding.statement, cst.ImportFrom) and new is not None:
             self.aliases[source] = (PACKAGE, new, binding.name if binding.name != new else name_after_as(source))
             self._note_rewritten(source, binding.path)
+        elif isinstance(source, cst.ImportAlias) and names.name_in_typing(binding.path) is not None:
+            self.aliases[source] = ("typing", _last(binding.path), name_after_as(source))
+            self._note(source, Kind.REWRITTEN, binding.path)
         elif isinstance(source, cst.ImportAlias) and not names.is_home(binding.path):
             self._note(source, Kind.LEFT, binding.path, names.reason_against(binding.path))
         elif names.is_home(binding.path) and self._is_complete(binding):
@@ -168,8 +173,16 @@ class Plan:
             if not self._renamed(use):
                 name = cst.Name(self.local_name)
                 self._write_out(use, name if new is None else cst.Attribute(name, cst.Name(new)))
+        elif use.attributes and self._is_free_builtin(names.builtin_type(use.path)):
+            self._note(use.node, Kind.REWRITTEN, use.path)
+            self.nodes[use.node] = cst.Name(names.builtin_type(use.path) or "", use.node.lpar, use.node.rpar)
         elif use.attributes or names.is_home(use.path):
+            if use.attributes == 0 and names.name_in_typing(use.path):
+                return  # the import is rewritten
             self._note(use.node, Kind.LEFT, use.path, names.reason_against(use.path))
+
+    def _is_free_builtin(self, name: str | None) -> bool:
+        return name is not None and name not in self.found.names
 
     def _renamed(self, use: Use) -> bool:
         """Does the name at the start stand for jitlite from now on?"""
@@ -264,27 +277,61 @@ class Plan:
     def _in_text(self, node: cst.CSTNode, text: str, bindings: Iterable[Binding]) -> str:
         """The text of an annotation with jitlite's names for torch.jit's."""
         for binding in bindings:
-            rest = {"torch": r"\.jit\.(\w+)", names.HOME: r"\.(\w+)"}.get(binding.path)
+            rest = {"torch": rf"\.jit\.{_NAME}", names.HOME: rf"\.{_NAME}"}.get(binding.path)
             if rest is None or (binding.source in self.aliases) or self._follows(binding):
                 continue
 
             def new(match: re.Match[str], binding: Binding = binding) -> str:
                 path = f"{names.HOME}.{match[1]}"
-                name = names.counterpart(path, self.available)
-                self._note(
-                    node,
-                    Kind.LEFT if name is None else Kind.REWRITTEN,
-                    path,
-                    names.reason_against(path) if name is None else "",
-                )
+                name, builtin = names.counterpart(path, self.available), names.builtin_type(path)
+                if name is None and builtin is not None and self._is_free_builtin(builtin):
+                    self._note(node, Kind.REWRITTEN, path)
+                    return builtin
                 if name is None:
+                    self._note(node, Kind.LEFT, path, names.reason_against(path))
                     self._torch_in_texts = True
                     return match[0]
+                self._note(node, Kind.REWRITTEN, path)
                 self._need_import(node, [binding])
                 return f"{self.local_name}.{name}"
 
             text = re.sub(rf"(?<![\w.]){re.escape(binding.name)}{rest}", new, text)
         return text
+
+    def _doctest(self, node: cst.SimpleString) -> None:
+        """Exchange the names in the examples of a docstring, and import jitlite where they import torch."""
+        torch = next((b for b in self.found.bindings if b.path == "torch" and not b.is_attribute), None)
+        imports = re.search(r"^\s*>>> (?:import|from) torch\b.*$", node.value, re.MULTILINE)
+        if torch is None and imports is None:
+            return
+
+        def new(line: re.Match[str]) -> str:
+            is_import = re.search(r"\bimport\b", line[0]) is not None
+            return line[0] if is_import else self._example(node, line[0], None if imports else torch)
+
+        text = _EXAMPLE.sub(new, node.value)
+        own = re.search(r"^\s*>>> import jitlite\b", text, re.MULTILINE)
+        if text != node.value and imports and not own:
+            start = re.match(r"\s*", imports[0])
+            text = text.replace(imports[0], f"{imports[0]}{start[0] if start else ''}>>> import {PACKAGE}", 1)
+        if text != node.value:
+            self.nodes[node] = node.with_changes(value=text)
+
+    def _example(self, node: cst.CSTNode, line: str, torch: Binding | None) -> str:
+        """A line of an example; `torch` is what binds the name in the file, if the example itself does not."""
+
+        def new(match: re.Match[str]) -> str:
+            path = f"{names.HOME}.{match[1]}"
+            name = names.counterpart(path, self.available)
+            if name is None:
+                self._note(node, Kind.LEFT, path, names.reason_against(path))
+                return match[0]
+            self._note_rewritten(node, path)
+            if torch is not None:
+                self._needs.append((torch, self._place(node)))
+            return f"{self.local_name if torch is not None else PACKAGE}.{name}"
+
+        return re.sub(rf"(?<![\w.])torch\.jit\.{_NAME}", new, line)
 
     def _texts(self) -> None:
         """Type comments, strings that hold a name of torch.jit, and what looks like torch.jit and may be it."""
@@ -317,6 +364,8 @@ class Plan:
 
             def visit_SimpleString(self, node: cst.SimpleString) -> None:
                 value = node.evaluated_value
+                if node in docstrings and isinstance(value, str) and ">>>" in value:
+                    plan._doctest(node)
                 plan._torch_in_texts |= isinstance(value, str) and bool(_OTHER_TORCH.search(value))
                 whole = isinstance(value, str) and re.fullmatch(r"torch\.jit(\.\w+)*", value)
                 if whole and node not in plan.nodes and node not in docstrings:
@@ -345,6 +394,10 @@ class Plan:
         self.stars[statement] = sorted(wanted), bool(lacking)
         for name in wanted:
             self._note_rewritten(self.found.unbound[name][0], f"{names.HOME}.{name}")
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _is_torch(alias: cst.ImportAlias) -> bool:

@@ -1,7 +1,7 @@
 """What a file that uses torch.jit becomes when it uses jitlite instead.
 
     import torch                                    import torch
-    from torch.jit import Final, strict_fusion      from torch.jit import strict_fusion
+    from torch.jit import Final, ONNXTracedModule   from torch.jit import ONNXTracedModule
                                              =>     from jitlite import Final
     @torch.jit.script                               import jitlite
     def f(x): ...
@@ -133,13 +133,18 @@ class _Applied(cst.CSTTransformer):
         modules = [(a, b) for a, b in pairs if a in self.plan.aliases and self.plan.aliases[a][0] is None]
         if len(of_package) == len(pairs):
             return [new.with_changes(module=package, names=[self._alias(a, b) for a, b in pairs])]
-        if not of_package and not modules:
+        of_typing = [(a, b) for a, b in pairs if self.plan.aliases.get(a, ("",))[0] == "typing"]
+        if not of_package and not modules and not of_typing:
             return [new]
+        if len(of_typing) == len(pairs):
+            return [new.with_changes(module=cst.Name("typing"))]
         rest = [b for a, b in pairs if a not in self.plan.aliases]
         ours = [self._alias(a, b) for a, b in of_package]
         split = [_of_names(rest, new)] if rest else []
         if ours:
             split.append(_of_names(ours, new).with_changes(module=package))
+        if of_typing:
+            split.append(_of_names([b for _, b in of_typing], new).with_changes(module=cst.Name("typing")))
         return split + [cst.Import([_alone(self._alias(a, b))]) for a, b in modules]
 
 
