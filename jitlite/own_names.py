@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from jitlite.ir.values import CLASS_TYPE
 
-
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R")
 

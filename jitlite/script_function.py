@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import os
 import pickle
 import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
 from typing import Any
 
 from torch.fx import GraphModule
@@ -24,7 +26,7 @@ from jitlite.explain import Explanation, explain
 from jitlite.frontend import tree
 from jitlite.frontend.definition import Program
 from jitlite.frontend.trace_mode import current_tracer, is_any_tracing
-from jitlite.frontend.trace_state import Listener
+from jitlite.frontend.trace_state import Listener, current
 from jitlite.frontend.traced_numbers import plain
 from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
@@ -37,6 +39,14 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema
 from jitlite.ir.unit import Function, run_functions_with
 from jitlite.ir.values import value_has_type
+from jitlite.other_tracers import (
+    GivenToFx,
+    explain_export,
+    look_for_proxies,
+    record_in_fx,
+    refuse_to_be_frozen,
+    torchs_is_tracing,
+)
 from jitlite.passes.pipelines import inline_and_simplify
 from jitlite.plans import ExecutorState
 from jitlite.torch_schemas import SchemaView
@@ -62,9 +72,14 @@ class ScriptFunction:
     def __init__(self, program: Program, function: Function) -> None:
         self._program = program
         self._entry: Callable[..., Any] | None = None
+        self._traceable: Graph | None = None
+        """The graph of which it is known that torch's tracer records all that it does."""
         self.__jitlite_function__ = function
         if function.python_function is not None:
             functools.update_wrapper(self, function.python_function)
+            vars(self).pop("_torchscript_modifier", None)  # torch.jit would compile it once more
+        else:
+            self.__name__ = function.name
 
     def _shown(self, graph: Graph) -> Any:
         views = [v for v in (self._program.graph_view, *reversed(views_for_all)) if v is not None]
@@ -223,10 +238,29 @@ class ScriptFunction:
             tracer = current_tracer()
             if tracer is not None:
                 return self._record_call(tracer, args, kwargs)
+        if torchs_is_tracing() and current.tracer is None:
+            self._refuse_to_be_frozen()
         entry = self._entry
         if entry is None:
             entry = self._entry = self._make_entry()
-        return entry(*args, **kwargs)
+        try:
+            return entry(*args, **kwargs)
+        except GivenToFx as given:
+            return record_in_fx(self, self._module, self.name, given.proxy, args, kwargs)
+        except Exception as error:
+            explain_export(error)
+            raise
+
+    @property
+    def _module(self) -> Any:
+        """The module that a method belongs to."""
+        return None
+
+    def _refuse_to_be_frozen(self) -> None:
+        graph = self.executor.optimized_graph
+        if self._traceable is not graph:
+            refuse_to_be_frozen(self.name, graph)
+            self._traceable = graph
 
     def _record_call(self, tracer: Listener, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Call the function within a trace, as one node."""
@@ -249,6 +283,7 @@ class ScriptFunction:
         return make_entry(self._signature, self.executor, self._bind)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        look_for_proxies(args, kwargs)
         return bind_arguments(self._signature, args, kwargs)
 
     def _run(self, bound: Sequence[Any]) -> Any:
@@ -327,7 +362,29 @@ class ScriptMethod(ScriptFunction):
         super().__init__(program, function)
         self.owner = owner
 
+    @property
+    def __code__(self) -> CodeType:
+        """Where the method stands, for torch.export, which names that place."""
+        function: Any = self.__jitlite_function__.python_function
+        if function is None:
+            raise AttributeError("__code__")
+        code: CodeType = inspect.unwrap(function).__code__
+        return code
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What Python shows of the method: its parameters without the object."""
+        if self.__jitlite_function__.python_function is None:
+            raise AttributeError("__signature__")
+        signature = inspect.signature(self.__jitlite_function__.python_function)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    @property
+    def _module(self) -> Any:
+        return self.owner
+
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        look_for_proxies(args, kwargs)
         return bind_arguments(self._signature, (self.owner, *args), kwargs)
 
     def _parameters(self) -> int:

@@ -21,8 +21,21 @@ ALLOWED = {
     "plans": {"ir", "native"},
     "differentiation": {"ir", "compiler", "passes", "interpreter", "plans"},
     "executor": BASE | {"ir", "compiler", "passes", "interpreter", "native", "specialize", "plans", "differentiation"},
+    "other_tracers": BASE | {"ir", "torch_internals"},
     "script_function": BASE
-    | {"converters", "archive", "ir", "frontend", "compiler", "passes", "interpreter", "executor", "explain", "plans"}
+    | {
+        "other_tracers",
+        "converters",
+        "archive",
+        "ir",
+        "frontend",
+        "compiler",
+        "passes",
+        "interpreter",
+        "executor",
+        "explain",
+        "plans",
+    }
     | {"torch_schemas"},
     "executor_switches": {"options"},
     "explain": BASE | {"ir", "passes", "interpreter", "native", "executor", "specialize", "differentiation"},
