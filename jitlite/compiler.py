@@ -57,6 +57,7 @@ class Program:
 
     _compiling: ClassVar[list[str]] = []
     """What is being compiled, outermost first. One for all programs: a class has one, and is compiled on the way."""
+    unites_branches = False
 
     def __init__(self) -> None:
         self.unit = CompilationUnit()

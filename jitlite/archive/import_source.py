@@ -72,6 +72,8 @@ _PACKED = {
 class ArchiveProgram(Program):
     """The program of an archive. Nodes of its graphs stand where the original program had them."""
 
+    unites_branches = True  # torch.jit leaves out the types of variables that it merges
+
     def __init__(self) -> None:
         super().__init__()
         self.files: dict[Source, CodeFile] = {}

@@ -370,17 +370,21 @@ class _FunctionWriter(Expressions):
 
     def assign_results(self, node: Node, block: Block) -> None:
         """What a branch gives becomes what the `if` gives."""
-        sources = [[b.outputs[i].type for b in node.blocks] for i in range(len(node.outputs))]
-        wider = [
-            not isinstance(v.type, T.UnionType) and T.unify_all(map(T.unshaped, types)) is not T.unshaped(v.type)
-            for v, types in zip(node.outputs, sources, strict=True)
-        ]
+        wider = [self.is_wider(v, [b.outputs[i] for b in node.blocks]) for i, v in enumerate(node.outputs)]
         if not any(wider):
             self.assign_all(node.range, node.outputs, block.outputs)
             return
         for target, source in zip(node.outputs, block.outputs, strict=True):  # readers would not find the type
             annotation = f" : {self.names.text(target.type, node.range)}"
             self.line(node.range, self.use(target), annotation, " = ", self.use(source))
+
+    def is_wider(self, target: Value, sources: Sequence[Value]) -> bool:
+        """Is the type of what branches give not told by what each of them assigns?"""
+        if isinstance(target.type, T.UnionType) and not isinstance(target.type, T.OptionalType):
+            return len(target.node.outputs) > 1 and any(T.unshaped(v.type) is not target.type for v in sources)
+        if isinstance(target.type, T.UnionType):
+            return False
+        return T.unify_all([T.unshaped(v.type) for v in sources]) is not T.unshaped(target.type)
 
     def assign_all(self, place: SourceRange | None, targets: Sequence[Value], sources: Sequence[Value]) -> None:
         """`a, b = x, y`"""

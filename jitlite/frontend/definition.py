@@ -46,6 +46,8 @@ class Program(Protocol):
     """Who compiles the functions that are called, each once."""
 
     graph_view: Callable[[Graph], Any] | None
+    unites_branches: bool
+    """Is a variable of different types in two branches a Union, wherever it was defined? In archives it is."""
 
     def function_for(
         self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None

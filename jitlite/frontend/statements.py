@@ -208,7 +208,7 @@ def _merged_type(
         only = false if true is None else true
         return only if gone[0 if true is None else 1] else None
     outer = em.frame.type_of(name)
-    widen = isinstance(outer, T.UnionType) or outer is T.NUMBER
+    widen = isinstance(outer, T.UnionType) or outer is T.NUMBER or (outer is None and em.program.unites_branches)
     for block, own, other in ((blocks[0], true, false), (blocks[1], false, true)):
         # what a branch that jumps away leaves in a variable matters only if it fits
         if block in em.jumping and not T.is_subtype(own, other):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any
+from typing import Any, List, Optional, Union
 
 import pytest
 import torch
@@ -115,3 +115,87 @@ def test_an_error_in_a_class_names_its_cause_and_what_needs_the_class():
         by_jitlite(wrong)
     assert "while the class '__torch__.oracle.test_archive_kinds.Inner' was read" in str(error.value)
     assert "while the class '__torch__.oracle.test_archive_kinds.Outer' was read" in str(error.value)
+
+
+# -- variables that are one of several types
+
+
+class Held:
+    def __init__(self, t: Tensor):
+        self.t = t
+
+
+Either = Union[Tensor, Held]
+
+
+def held(x: Either) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    else:
+        return x.t * 10
+
+
+class Merges(nn.Module):
+    """Variables of several types that branches assign, several at once and one in the other."""
+
+    def forward(self, x: Tensor, outer: bool, wrap: bool, inner: bool):
+        e: Either = x
+        if wrap:
+            e = Held(x + 1)
+        weight: Optional[Tensor] = None
+        if outer:
+            if isinstance(e, Tensor):
+                if inner:
+                    e, weight = e * 2, e
+                else:
+                    e = e + 1
+            else:
+                e, weight = Held(e.t + 5), e.t
+        return held(e), weight
+
+    @torch.jit.export
+    def loops(self, x: Tensor, n: int, k: int):
+        e: Either = x
+        count: Union[int, str] = 0
+        for i in range(n):
+            if isinstance(e, Tensor):
+                e = Held(e + 1)
+                count = "held"
+            else:
+                e = e.t
+                if isinstance(count, str):
+                    count = i
+                else:
+                    count = k
+        return held(e), isinstance(count, int)
+
+    @torch.jit.export
+    def numbers(self, flag: bool, x: Tensor):
+        n: Union[int, float, Tensor, None] = None
+        m: Union[str, List[int]] = "a"
+        if flag:
+            n, m = 3, [1, 2]
+        else:
+            if x.sum() > 1:
+                n, m = x, "b"
+            else:
+                n = 2.5
+        return n, m
+
+
+MERGED = [
+    ("forward", [(torch.ones(2), a, b, c) for a in (True, False) for b in (True, False) for c in (True, False)]),
+    ("loops", [(torch.ones(2), n, k) for n in (0, 1, 2, 3) for k in (1, 2)]),
+    ("numbers", [(flag, torch.full((2,), v)) for flag in (True, False) for v in (0.0, 5.0)]),
+]
+
+
+@pytest.mark.parametrize("name, calls", MERGED, ids=[name for name, _ in MERGED])
+def test_variables_of_several_types_come_through(name, calls):
+    eager = Merges()
+    for write in WRITERS:
+        data = write(eager)
+        again = by_jitlite(data).save_to_buffer()
+        for module in (by_jitlite(data), by_jitlite(again), by_torch(again)):
+            for arguments in calls:
+                assert_close(getattr(module, name)(*arguments), getattr(eager, name)(*arguments))
