@@ -19,9 +19,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,6 +43,7 @@ class Internal:
         lost: what does not work, or works less well, where torch has it under none of these names.
         fallback: makes what is used then; without one, `NotSupportedError` is raised at the first use.
         trial: raises if what was found is not what it should be.
+        adapt: for a place, what makes the part of what is found there.
     """
 
     places: tuple[str, ...]
@@ -50,6 +51,7 @@ class Internal:
     lost: str
     fallback: Callable[[], Any] | None = None
     trial: Callable[[Any], object] | None = None
+    adapt: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def find(declared: Internal) -> State:
     for place in declared.places:
         try:
             value = resolve(place)
+            if place in declared.adapt:
+                value = declared.adapt[place](value)
             if declared.trial is not None:
                 declared.trial(value)
         except Exception as error:
@@ -168,18 +172,27 @@ def _knows_our_key(found: Any) -> None:
         raise ValueError("it does not know the key DeferredInit")
 
 
+# -- adaptations
+
+
+def _reading_the_flag(_: object) -> Callable[[], bool]:
+    """Before torch had `is_exporting`, only torch.export set this flag."""
+    compiler: Any = importlib.import_module("torch.compiler")
+    return lambda: bool(compiler._is_compiling_flag)
+
+
+def _unless_compiling(is_tracing: Callable[[], bool]) -> Callable[[], bool]:
+    """torch.export traces as well, and what it makes is a program for itself."""
+    compiler: Any = importlib.import_module("torch.compiler")
+    return lambda: bool(is_tracing() and not compiler.is_compiling())
+
+
 # -- fallbacks
 
 
 def _constantly(value: Any) -> Callable[[], Callable[..., Any]]:
     """A fallback: a function that gives this value, whatever its arguments."""
     return lambda: lambda *args: value
-
-
-def _is_compiling_flag() -> Callable[[], bool]:
-    """Before torch had `is_exporting`, only torch.export set this flag."""
-    compiler: Any = importlib.import_module("torch.compiler")
-    return lambda: bool(getattr(compiler, "_is_compiling_flag", False))
 
 
 def _no_printer() -> Any:
@@ -200,7 +213,6 @@ def _stand_in(name: str) -> Callable[[], type]:
     return lambda: type(name, (), {})
 
 
-_FORKS_AT_ONCE = "forked calls run at once, in the thread that forks, so that nothing escapes what watches it"
 _TRACE = "jitlite.trace and trace_module"
 _DISPATCH = "traces below autograd, torch.compile and to_core_aten"
 _SYMBOLS = "traces with dynamic_shapes, and passes.to_core_aten"
@@ -251,13 +263,14 @@ INTERNALS: dict[str, Internal] = {
     ),
     "saved_tensor_hooks": Internal(
         ("torch._C._autograd._top_saved_tensors_default_hooks",),
-        "noticing hooks on saved tensors before a call is forked", _FORKS_AT_ONCE,
-        fallback=_constantly(()), trial=lambda found: found(False),
+        "noticing hooks on saved tensors before a call is forked",
+        "hooks on saved tensors (torch.autograd.graph) are not called by what is forked",
+        fallback=_constantly(None), trial=lambda found: found(False),
     ),
     "is_profiler_on": Internal(
         ("torch._C._autograd._profiler_enabled",),
-        "noticing a profiler before a call is forked", _FORKS_AT_ONCE,
-        fallback=_constantly(True), trial=_answers(bool),
+        "noticing a profiler before a call is forked", "a profiler may not see what is forked",
+        fallback=_constantly(False), trial=_answers(bool),
     ),
     "privateuse_backend": Internal(
         ("torch._C._get_privateuse1_backend_name",),
@@ -288,11 +301,13 @@ INTERNALS: dict[str, Internal] = {
         "refusing to trace an FX graph anew where that would freeze values",
         "FX graphs that cannot be traced anew do not say so",
         fallback=_constantly(False), trial=_answers(bool),
+        adapt={"torch.fx._symbolic_trace.is_fx_tracing": _unless_compiling},
     ),
     "is_exporting": Internal(
-        ("torch.compiler.is_exporting",),
+        ("torch.compiler.is_exporting", "torch.compiler._is_compiling_flag"),
         "control flow that torch.export records", "branches and loops on open values become those of the example",
-        fallback=_is_compiling_flag, trial=_answers(bool),
+        fallback=_constantly(False), trial=_answers(bool),
+        adapt={"torch.compiler._is_compiling_flag": _reading_the_flag},
     ),
     "sym_sqrt": Internal(
         ("torch._sym_sqrt",),

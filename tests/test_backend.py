@@ -14,7 +14,7 @@ import threading
 import weakref
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any
+from typing import Any, List, Sequence
 
 import pytest
 import torch
@@ -440,7 +440,7 @@ def test_while_loop_is_a_loop():
 
 
 @torch.library.custom_op("jitlite_test::scaled", mutates_args=())
-def scaled(x: Tensor, factors: list[float], how: str = "up") -> list[Tensor]:
+def scaled(x: Tensor, factors: Sequence[float], how: str = "up") -> List[Tensor]:
     return [x * f for f in factors]
 
 

@@ -27,11 +27,18 @@ class _Place(torch_internals.Source):  # type: ignore[misc]
 
     @property
     def name(self) -> str:
-        return self.place
+        return _Name(self.place)
 
     @property
     def _name_template(self) -> str:
         return self.place
+
+
+class _Name(str):
+    """A name for those who read it and, as torch before 2.10 does, for those who call it."""
+
+    def __call__(self) -> str:
+        return self
 
 
 Dynamic = bool | Mapping[str, Collection[int]]

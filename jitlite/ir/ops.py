@@ -194,12 +194,12 @@ def _dispatcher_overloads(name: str) -> Iterator[tuple[str, Any]]:
     for overload_name in packet.overloads():
         overload = getattr(packet, overload_name)
         plain = "" if overload_name == "default" else overload_name
-        yield plain, overload if _is_dispatched(overload) else None
+        yield plain, overload if is_dispatched(overload.name()) else None
 
 
-def _is_dispatched(overload: Any) -> bool:
-    """Is the overload in the dispatcher, as opposed to TorchScript's own table?"""
-    return bool(torch._C._dispatch_has_kernel(overload.name()))
+def is_dispatched(name: str) -> bool:
+    """Is the overload of this full name in the dispatcher, as opposed to TorchScript's own table?"""
+    return bool(torch._C._dispatch_has_kernel(name))
 
 
 def _dispatcher_op(overload: Any) -> Op:

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
-from jitlite.ir.ops import Effect, op, op_family
+from jitlite.ir.ops import Effect, is_dispatched, op, op_family
 
 _Tensor = torch.Tensor
 _Dtype = Any
@@ -79,6 +79,19 @@ def tensor_to_list(self: _Tensor) -> list[int]:
 def size(self: _Tensor) -> list[int]:
     """`self.size()`, as a list."""
     return list(self.size())
+
+
+def _dim(self: _Tensor) -> int:
+    return self.dim()
+
+
+def _numel(self: _Tensor) -> int:
+    return self.numel()
+
+
+if not is_dispatched("aten::dim"):  # before torch 2.7, these two were in TorchScript's own table alone
+    op("aten::dim(Tensor self) -> int", total=True, doc="`self.dim()`.")(_dim)
+    op("aten::numel(Tensor self) -> int", total=True, doc="`self.numel()`.")(_numel)
 
 
 @op("aten::stride(Tensor self) -> int[]")

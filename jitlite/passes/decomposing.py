@@ -157,7 +157,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             made = fake_mode.from_tensor(meta, symbolic_context=context, source=source)
             device = argument.device or torch.device("cpu")
             if device.type != "meta":
-                made = torch_internals.FakeTensor(fake_mode, made.to("meta"), device)
+                made = torch.empty_like(made, device=device)
         value = self._graph.add_input(argument)
         self._bind(made, value)
         self._given.add(id(made))

@@ -23,7 +23,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
-IGNORED = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
+IGNORED = shutil.ignore_patterns(
+    ".git", ".venv*", "build", "dist", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
+)
 BUILD = "import sys; from setuptools import build_meta as b; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.M | re.S)
 OLD_CODE = "import torch\n\n\n@torch.jit.script\ndef f(x):\n    return x\n"
@@ -72,7 +74,9 @@ def checked_in() -> set[str]:
     if not (ROOT / ".git").exists():
         return {path.relative_to(ROOT).as_posix() for path in (ROOT / "jitlite").rglob("*.py")}
     names = run("git", "ls-files", cwd=ROOT).splitlines()
-    return {name for name in names if name != ".gitignore" and not (ROOT / name).is_symlink() and (ROOT / name).exists()}
+    return {
+        name for name in names if name != ".gitignore" and not (ROOT / name).is_symlink() and (ROOT / name).exists()
+    }
 
 
 def require(wanted: set[str], there: set[str], where: str) -> None:
@@ -90,7 +94,10 @@ def installed(env: Path, wheel: Path) -> Path:
     shared.mkdir()
     for folder in {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}:
         for entry in Path(folder).iterdir():
-            if not re.match(r"(?i)(__editable__.*)?_?jitlite|pip\b|.*\.pth$", entry.name) and not (shared / entry.name).exists():
+            if (
+                not re.match(r"(?i)(__editable__.*)?_?jitlite|pip\b|.*\.pth$", entry.name)
+                and not (shared / entry.name).exists()
+            ):
                 (shared / entry.name).symlink_to(entry)
     (site / "shared.pth").write_text(f"{shared}\n")
     python = env / "bin" / "python"
