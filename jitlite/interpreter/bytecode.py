@@ -18,6 +18,7 @@ from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import Code, Operator, Place
 from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.instructions import TABLE, link
+from jitlite.interpreter.python_forms import function_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.int_codes import dict_display
@@ -195,7 +196,7 @@ class _Emitter:
         self.registers: dict[Value, int] = {}
         """The register of each stored value; of a constant, its place in the constant table."""
         self.uses_emitted: dict[Value, int] = {}
-        self.operators: dict[tuple[str, str, int], int] = {}
+        self.operators: dict[tuple[Any, ...], int] = {}
         self.names: dict[str, int] = {}
         self.places: dict[Node, Place] = {}
 
@@ -323,6 +324,8 @@ class _Emitter:
             raise CompileError(f"there is no operator {node.kind}({given})", node.range)
         objects = self.flow.needs_objects(node)
         fn = fn_with_objects(op) if objects else op.fn or _STRUCTURAL_OPERATORS.get(node.kind)
+        if op.overload is not None and not objects:
+            fn = function_of(op, node)
         if fn is None:
             raise CompileError(f"{node.kind} cannot be run by the interpreter", node.range)
         if op.attributes:
@@ -340,7 +343,7 @@ class _Emitter:
         """The operator's place in the table; operators with fixed numbers of inputs and outputs are entered once."""
         schema, inputs, outputs = op.schema, len(node.inputs), len(node.outputs)
         shared = shared and not (schema.is_vararg or schema.is_varret or op.attributes)
-        key = (schema.name, schema.overload, inputs)
+        key = (schema.name, schema.overload, inputs, fn)
         if shared and key in self.operators:
             return self.operators[key]
         spread = outputs > 1 or node.kind in _ALWAYS_SPREAD

@@ -23,7 +23,7 @@ import operator
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ from jitlite.ir.code_text import (
     Text,
     code,
     doubled,
+    filled,
     fixed,
     hole,
     holes,
@@ -407,8 +408,8 @@ def _binding(op: Op, node: Node) -> Form | None:
     formals, values = schema.arguments, node.inputs
     if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
         return None
-    if any(a.name == "out" for a in formals) or schema.is_varret:
-        return None
+    if any(a.is_write and a.kwarg_only for a in formals) or schema.is_varret:
+        return None  # where several results are put has names that the binding does not know
     if len(schema.returns) > 1 and any(isinstance(r.type, T.ListType) for r in schema.returns):
         return None  # the binding gives a tuple for the list
     base = schema.name.removeprefix("aten::")
@@ -430,6 +431,37 @@ def _binding(op: Op, node: Node) -> Form | None:
         if is_int_coded(a.declared_type) and is_constant(v)
     )
     return Form(template, holder, gives_sequence=isinstance(returned, T.ListType), constants=coded)
+
+
+def function_of(op: Op, node: Node) -> Any:
+    """What to call for an operator of torch's dispatcher, with all operands by position.
+
+    It is what generated code calls, so that no tier has another overload, or another way to it, than the others.
+    """
+    form = _binding(op, node) or _dispatched(op, node)
+    if form is None:
+        return op.fn
+    about = form.template, len(node.inputs), form.gives_sequence, tuple(i for i, _ in form.constants)
+    if not form.constants:
+        return _shared(form.function, *about)
+    return _maker(*about)(form.function, *(value for _, value in form.constants))
+
+
+@cache
+def _shared(function: Any, *about: Any) -> Any:
+    return _maker(*about)(function)
+
+
+@cache
+def _maker(template: Text, count: int, gives_sequence: bool, constants: tuple[int, ...]) -> Any:
+    """Makes functions that do what the template says, of what it calls and the operands that are constants."""
+    operands = [code("a{}", i) for i in range(count)]
+    written = [code("c{}", i) if i in constants else operands[i] for i in range(count)]
+    called = filled(template, *written, f=fixed("f"))
+    called = code("list({})", called) if gives_sequence else called
+    outer = joined(", ", [fixed("f"), *(code("c{}", i) for i in constants)])
+    text = code("lambda {}: lambda {}: {}", outer, joined(", ", operands), called)
+    return eval(compile(text, "generated/operator.py", "eval", dont_inherit=True), {"list": list})
 
 
 def _dispatched(op: Op, node: Node) -> Form | None:
