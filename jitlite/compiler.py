@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FrameType, FunctionType
 from typing import Any, ClassVar
 
 import torch
@@ -32,6 +34,7 @@ from jitlite.frontend.hooks import check_hooks
 from jitlite.frontend.module_types import ModuleTypes
 from jitlite.frontend.modules import ModuleDefinition
 from jitlite.frontend.python_ast import function_tree
+from jitlite.frontend.python_source import carry_source, plain_function, source_of
 from jitlite.frontend.resolve import FunctionResolver
 from jitlite.frontend.tree import depth_of_tree
 from jitlite.ir.constants import qualified_name
@@ -42,7 +45,7 @@ from jitlite.ir.workshop import compiling as compiling
 from jitlite.ir.workshop import depth_of, make_room
 from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
-from jitlite.source import CompileError, NotSupportedError, SourceRange
+from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
 
 Observer = Callable[[str, Graph], None]
 """Called with the name of a step and the graph after it."""
@@ -71,9 +74,29 @@ class Program:
         """The functions and classes that texts have defined, by name."""
         self._checked: set[ClassType] = set()
 
-    def __reduce__(self) -> tuple[type[Program], tuple[()]]:
-        """A pickled program is an empty one, shared by what shared it: Python functions are compiled anew."""
-        return Program, ()
+    def __reduce__(self) -> Any:
+        """A pickled program is an empty one, shared by what shared it: Python functions are compiled anew.
+
+        A pickler that writes Python functions themselves, not their names, writes their sources too.
+        """
+        return empty_program, (self.carried_sources() if pickles_by_value(sys._getframe(1)) else [],)
+
+    def carried_sources(self) -> list[CarriedSource]:
+        """The sources of the Python functions, and methods of classes, that are not found by their names."""
+        programs, classes = {self: None}, dict.fromkeys(self.module_types.classes())
+        pending = [self]
+        while pending:
+            for found in _classes_in(pending.pop().unit):
+                classes[found.python_class] = None
+                program = getattr(found.definition, "program", None)  # a class has one of its own
+                if isinstance(program, Program) and program not in programs:
+                    programs[program] = None
+                    pending.append(program)
+        compiled = [function.python_function for program in programs for function in program.unit]
+        bases = [base for cls in classes if cls for base in cls.__mro__]
+        methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
+        functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}
+        return [(f, *source) for f in functions if not _is_found_by_name(f) and (source := _described_source(f))]
 
     def function_for(
         self,
@@ -270,6 +293,62 @@ def _is_of_library(place: SourceRange) -> bool:
 
 
 set_program_factory(Program)
+
+CarriedSource = tuple[FunctionType, str, str | None, int]
+"""A function with its source: the text, its file, and the number of its first line there."""
+
+_BY_VALUE = frozenset({"cloudpickle", "dill"})
+"""Picklers that can pickle a Python function which has no name to be found by."""
+
+
+def pickles_by_value(caller: FrameType) -> bool:
+    """Is the caller a pickler that writes Python functions themselves where their names lead nowhere?"""
+    found: FrameType | None = caller
+    while found is not None and found.f_globals.get("__name__") == "pickle":  # on which such a pickler is built
+        found = found.f_back
+    return found is not None and not _BY_VALUE.isdisjoint(str(found.f_globals.get("__name__")).split("."))
+
+
+def carry_sources(carried: Iterable[CarriedSource]) -> None:
+    """Remember the sources that came with functions."""
+    for function, text, filename, first_line in carried:
+        carry_source(function, Source(text, filename, first_line))
+
+
+def empty_program(carried: Iterable[CarriedSource] = ()) -> Program:
+    """The program of a pickled one."""
+    carry_sources(carried)
+    return Program()
+
+
+def _described_source(function: FunctionType) -> tuple[str, str | None, int] | None:
+    try:
+        source = source_of(function)
+    except CompileError:  # then it cannot be compiled anew, nor could it here
+        return None
+    return source.text, source.filename, source.first_line
+
+
+def _classes_in(unit: CompilationUnit) -> Iterator[ClassType]:
+    """The classes whose objects compiled functions have."""
+    graphs = [function.graph for function in unit if function.is_compiled]
+    values = [v for g in graphs for v in (*g.inputs, *(o for node in g.all_nodes() for o in node.outputs))]
+    pending = list({v.type: None for v in values})
+    while pending:
+        found = pending.pop()
+        pending += found.contained
+        if isinstance(found, ClassType):
+            yield found
+
+
+def _is_found_by_name(function: Any) -> bool:
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    if found is sys.modules.get("__main__"):
+        return False
+    name = str(getattr(function, "__qualname__", "<locals>"))
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is not None and "<locals>" not in name
 
 
 @contextmanager

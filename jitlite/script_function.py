@@ -9,8 +9,7 @@ import os
 import pickle
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
-from types import CodeType
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch.fx import GraphModule
@@ -329,8 +328,10 @@ def compile_function(function: Any, names: Callable[[str], Any] | None = None) -
     return ScriptFunction(*compiler.compile_python(function, names))
 
 
-_BY_VALUE = frozenset({"cloudpickle", "dill"})
-"""Picklers that can pickle a Python function which has no name to be found by."""
+def compile_carried(function: Any, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:
+    """Compile a Python function that came with the sources of what it calls."""
+    compiler.carry_sources(carried)
+    return compile_function(function)
 
 
 def reduce_function(scripted: ScriptFunction, function: Any) -> Any:
@@ -339,9 +340,8 @@ def reduce_function(scripted: ScriptFunction, function: Any) -> Any:
     Raises:
         pickle.PicklingError: where the pickler can do neither.
     """
-    pickler = str(sys._getframe(2).f_globals.get("__name__")).split(".")
-    if function is not None and not _BY_VALUE.isdisjoint(pickler):
-        return compile_function, (function,)
+    if function is not None and compiler.pickles_by_value(sys._getframe(2)):
+        return compile_carried, (function, scripted._program.carried_sources())
     found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
     name = getattr(function, "__qualname__", scripted.name)
     for part in name.split("."):
@@ -363,12 +363,12 @@ class ScriptMethod(ScriptFunction):
         self.owner = owner
 
     @property
-    def __code__(self) -> CodeType:
+    def __code__(self) -> types.CodeType:
         """Where the method stands, for torch.export, which names that place."""
         function: Any = self.__jitlite_function__.python_function
         if function is None:
             raise AttributeError("__code__")
-        code: CodeType = inspect.unwrap(function).__code__
+        code: types.CodeType = inspect.unwrap(function).__code__
         return code
 
     @property

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import copy
+import importlib
+import linecache
 import pickle
+import sys
+import types
+from pathlib import Path
 from typing import List
 
 import pytest
@@ -156,3 +161,65 @@ def test_the_wish_for_onednn_is_kept():
             assert jitlite.onednn_fusion_enabled() is wanted
     finally:
         jitlite.enable_onednn_fusion(before)
+
+
+# -- picklers that write functions themselves
+
+_LOCAL = """
+import torch
+from torch import nn
+
+
+def make(k):
+    class Pair:
+        def __init__(self, a: int):
+            self.a = a
+
+        def twice(self) -> int:
+            return self.a * 2
+
+    def helper(x: int) -> int:
+        return x * k + Pair(x).twice()
+
+    def f(x: torch.Tensor, n: int) -> torch.Tensor:
+        for i in range(helper(n)):
+            x = x + i
+        return x
+
+    class Inner(nn.Module):
+        def forward(self, x):
+            return f(x, 2)
+
+    class Outer(nn.Module):
+        def __init__(self):
+            nn.Module.__init__(self)
+            self.inner = Inner()
+
+        def forward(self, x):
+            return self.inner(x) * 2
+
+    return f, Outer()
+"""
+
+
+@pytest.mark.parametrize("kind", ["function", "module"])
+def test_what_is_local_to_a_function_carries_its_source(kind, tmp_path, monkeypatch):
+    by_value: dict = {"__name__": "cloudpickle"}
+    exec((Path(__file__).parent / "by_value_pickler.py").read_text(), by_value)
+    fake = types.ModuleType("cloudpickle")
+    vars(fake).update(by_value)
+    monkeypatch.setitem(sys.modules, "cloudpickle", fake)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "by_value_example.py").write_text(_LOCAL)
+    example = importlib.import_module("by_value_example")
+    function, module = example.make(3)
+    scripted = jitlite.script(function if kind == "function" else module)
+    arguments = (torch.zeros(1), 2) if kind == "function" else (torch.zeros(1),)
+    expected = scripted(*arguments)
+    content = by_value["dumps"](scripted)
+    (tmp_path / "by_value_example.py").unlink()
+    del sys.modules["by_value_example"]
+    linecache.clearcache()
+    loaded = pickle.loads(content)
+    assert torch.equal(loaded(*arguments), expected)
+    assert loaded.code == scripted.code

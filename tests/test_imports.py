@@ -54,7 +54,9 @@ ALLOWED = {
     | {"archive", "ir", "frontend", "compiler", "passes", "script_function", "script_module"},
     "attribute_folding": BASE | {"ir", "passes"},
     "freezing": BASE | {"ir", "compiler", "passes", "script_module", "frozen_module", "attribute_folding"},
-    "traced_module": BASE | {"ir", "frontend", "compiler", "frozen_module", "script_function", "script_module"},
+    "traced_module": BASE
+    | {"own_names"}
+    | {"ir", "frontend", "compiler", "frozen_module", "script_function", "script_module"},
     "trace_findings": BASE | {"ir", "passes"},
     "trace_checks": BASE | {"ir", "frontend", "passes", "trace_findings"},
     "dispatch_tracing": BASE | {"ir", "frontend", "passes", "trace_checks", "traced_module"},
@@ -89,7 +91,7 @@ ALLOWED = {
     "__init__": BASE
     | {"doctor"}
     | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"}
-    | {"freezing", "tracing"}
+    | {"freezing", "jit_names", "tracing"}
     | {"archive", "converters", "executor", "bisection", "plans"},
     "torch_names": BASE
     | {"ir", "compiler", "passes", "script_function", "freezing", "module_handle"}

@@ -239,5 +239,7 @@ def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(terminal, "_PATIENCE", 0.0)
     monkeypatch.setattr(terminal, "_BETWEEN_LINES", 0.0)
     seen, piped = Shown(), io.StringIO()
-    assert list(terminal.progress([1, 2, 3], "files", seen)) == [1, 2, 3] == list(terminal.progress([1, 2, 3], "f", piped))
+    assert (
+        list(terminal.progress([1, 2, 3], "files", seen)) == [1, 2, 3] == list(terminal.progress([1, 2, 3], "f", piped))
+    )
     assert "2 of 3 files" in seen.getvalue() and seen.getvalue().endswith("\r\033[K") and not piped.getvalue()

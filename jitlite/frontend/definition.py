@@ -49,6 +49,10 @@ class Program(Protocol):
     unites_branches: bool
     """Is a variable of different types in two branches a Union, wherever it was defined? In archives it is."""
 
+    def carried_sources(self) -> list[Any]:
+        """The sources that a pickle of the program has to carry."""
+        ...
+
     def function_for(
         self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
     ) -> Function:

@@ -59,6 +59,10 @@ class ModuleTypes:
         self._by_module: dict[int, tuple[torch.nn.Module, ClassType]] = {}
         self._converted: dict[int, tuple[torch.nn.Module, torch.nn.Module]] = {}
 
+    def classes(self) -> list[type]:
+        """The Python classes of the modules that have been asked for."""
+        return list(self._types)
+
     def type_of(self, module: torch.nn.Module) -> ClassType:
         """The type of a module, made now if no module like it has one.
 

@@ -13,6 +13,7 @@ import re
 import tokenize
 from dataclasses import dataclass
 from types import FunctionType, MethodType
+from weakref import WeakKeyDictionary
 
 from jitlite.ir.workshop import make_room
 from jitlite.source import CompileError, NotSupportedError, Source, SourceRange
@@ -205,12 +206,24 @@ def plain_function(fn: object) -> FunctionType:
     return inner
 
 
+_carried: WeakKeyDictionary[FunctionType, Source] = WeakKeyDictionary()
+"""The sources of functions that were pickled with them, as Python cannot find them again."""
+
+
+def carry_source(function: FunctionType, source: Source) -> None:
+    """Say what the source of a function is that Python does not know."""
+    _carried[function] = source
+
+
 def source_of(function: FunctionType) -> Source:
     """The source of a function, decorators included.
 
     Raises:
         CompileError: Python does not know it.
     """
+    carried = _carried.get(function)
+    if carried is not None:
+        return carried
     try:
         lines, first_line = inspect.getsourcelines(function)
         filename = inspect.getsourcefile(function)

@@ -72,6 +72,10 @@ class Type:
     def __repr__(self) -> str:
         return f"<{self._annotation}>"
 
+    def __reduce__(self) -> Any:
+        """None where it is read again: who keeps a type on a class or object makes it anew."""
+        return type(None), ()
+
     def __copy__(self) -> Type:
         return self
 
