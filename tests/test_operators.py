@@ -233,6 +233,9 @@ def test_in_place_operators_give_the_tensor_itself():
     assert DECLARED["aten::to.prim_other"].fn(t, False, True) is not t
     assert DECLARED["prim::data"].fn(t).data_ptr() == t.data_ptr()
     assert DECLARED["prim::unchecked_cast"].fn(t) is t
+    assert DECLARED["prim::checked_cast"].fn(t, types=[T.TENSOR]) is t
+    with pytest.raises(TypeError, match="of type int"):
+        DECLARED["prim::checked_cast"].fn(t, types=[T.INT])
 
 
 def test_onednn_layout_is_kept():

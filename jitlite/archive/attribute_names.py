@@ -4,13 +4,29 @@ from __future__ import annotations
 
 import torch
 
-from jitlite.archive.unset import RAW_STATE
-from jitlite.ir.values import CLASS_TYPE
+from jitlite.text import SPECIAL_METHODS
 
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training", "_is_full_backward_hook"}
-_OF_OBJECTS = frozenset({"", "__class__", "__dict__", "__slots__", "__doc__", "__weakref__", CLASS_TYPE, RAW_STATE})
+_TO_PYTHON = frozenset({
+    "gi_frame", "gi_code", "gi_yieldfrom", "cr_frame", "cr_code", "cr_await", "cr_origin", "ag_frame", "ag_code",
+    "ag_await", "tb_frame", "tb_next", "f_back", "f_builtins", "f_code", "f_globals", "f_locals",
+})  # fmt: skip
+"""Attributes of Python's own objects that lead to code and global names."""
 
 
 def may_be_attribute(name: str) -> bool:
-    """Can an attribute that an archive names be set without changing what its object is?"""
-    return name not in _OF_MODULES and name not in _OF_OBJECTS and not name.startswith("__jitlite")
+    """Can an attribute that an archive names be set without changing what its object is, and be read of any object?"""
+    return name != "" and name not in _OF_MODULES and name not in _TO_PYTHON and not is_special(name)
+
+
+def is_special(name: str) -> bool:
+    """Does Python, or jitlite, have a meaning of its own for such a name?"""
+    return name.startswith("__") and (name.endswith("__") or name.startswith("__jitlite"))
+
+
+_STATE = frozenset({"__getstate__", "__setstate__"})
+
+
+def may_be_method(name: str) -> bool:
+    """Can a class of an archive have a method of this name?"""
+    return not is_special(name) or name in SPECIAL_METHODS or name in _STATE

@@ -257,6 +257,7 @@ _BY_KIND: dict[str, _Write] = {
     "aten::_unwrap_optional": _unwrap,
     "prim::unchecked_cast": _unchecked_cast,
     "prim::unchecked_unwrap_optional": _unchecked_cast,
+    "prim::checked_cast": _unchecked_cast,
     "prim::isinstance": _isinstance,
     "prim::tolist": _tolist,
     "prim::EnumName": _enum_part("name"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from jitlite.archive.attribute_names import may_be_attribute
+from jitlite.archive.attribute_names import may_be_attribute, may_be_method
 from jitlite.archive.context_classes import loaded_context
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.source_text import CodeFile
@@ -23,6 +23,7 @@ from jitlite.archive.upgraders import replacements, upgraded
 from jitlite.compiler import Observer, Program
 from jitlite.frontend import tree as t
 from jitlite.frontend.annotations import parse_type, type_from_python
+from jitlite.frontend.archive_casts import drop_needless_checks
 from jitlite.frontend.archive_names import (
     ArchivedClass,
     ArchiveResolver,
@@ -80,6 +81,7 @@ class ArchiveProgram(Program):
 
     def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
         graph, schema = super().compile(definition, observe)
+        drop_needless_checks(graph)
         if inline_only(graph, replacements()):
             CLEANUP(graph)
         for node in list(graph.all_nodes()):
@@ -375,7 +377,11 @@ class _ClassImport:
         return found
 
     def _methods(self) -> list[ast.FunctionDef]:
-        return [statement for statement in self.node.body if isinstance(statement, ast.FunctionDef)]
+        found = [statement for statement in self.node.body if isinstance(statement, ast.FunctionDef)]
+        for method in found:
+            if not may_be_method(method.name):
+                raise CompileError(f"'{method.name}' is no name for a method", self.file.place(method))
+        return found
 
     def _type(self, annotation: ast.expr) -> Type:
         return parse_type(self.file.expression(annotation), self.importer.resolver.resolve_type)

@@ -210,7 +210,7 @@ def call_method(name: str, runs: Callable[[Code, Sequence[Any]], Any] = run) -> 
 
 
 def _custom_method(owner: Any, name: str) -> Callable[..., Any]:
-    if not owner._has_method(name):
+    if name.startswith("__") or not owner._has_method(name):
         raise AttributeError(f"{owner._type()} has no method '{name}'")
     found: Callable[..., Any] = owner._get_method(name)
     return found

@@ -348,6 +348,13 @@ def _truth(scope: Scope, node: Node) -> None:
     scope.values[node.output] = scope.call(Call(target, (scope.read(value),)), node)
 
 
+def _checked_cast(scope: Scope, node: Node) -> None:
+    raise scope.refusal(
+        f"a cast to {node.output.type.annotation} that has to be checked has no meaning in an FX graph", node,
+        "let 'isinstance' choose the branch that it is in",
+    )  # fmt: skip
+
+
 def _is_condition_only(value: Value) -> bool:
     for user, offset in value.uses:
         if (user.kind, offset) in (("prim::If", 0), ("prim::Loop", 1)):
@@ -384,6 +391,7 @@ KINDS: dict[str, Callable[[Scope, Node], None]] = {
     "prim::fork": _deferred,
     "prim::awaitable": _deferred,
     "prim::unchecked_cast": _same,
+    "prim::checked_cast": _checked_cast,
     "prim::unchecked_unwrap_optional": _same,
     "prim::TupleConstruct": _tuple,
     "prim::ListConstruct": _list,

@@ -356,6 +356,9 @@ class FunctionSource(FunctionWriter):
             written.append(hole(i + first) if name is None else named_hole(name, i + first))
         return joined(", ", written)
 
+    def checked_cast(self, node: Node) -> Form:
+        raise refusal(node, "a cast that an archive does not prove; let 'isinstance' choose the branch that it is in")
+
     def new(self, node: Node) -> Form:
         schema = node.attributes["schema"]
         arguments = schema.arguments[1:] if schema is not None else ()
@@ -567,6 +570,7 @@ _FORMS: dict[str, Callable[[FunctionSource, Node], Form]] = {
     "prim::IsException": FunctionSource.is_exception,
     "prim::NewException": FunctionSource.new_exception,
     "prim::Uninitialized": lambda writer, node: Form(fixed("None")),
+    "prim::checked_cast": FunctionSource.checked_cast,
     "prim::Print": lambda writer, node: call(writer.file.builtin("print"), len(node.inputs)),
     "aten::wait": lambda writer, node: Form(fixed("{0}.wait()")),
     "prim::awaitable_wait": lambda writer, node: call(code("{}._C._awaitable_wait", writer.file.imported("torch")), 1),

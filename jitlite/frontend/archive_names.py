@@ -234,7 +234,8 @@ class ArchiveResolver(Resolver):
 
 
 _FORMS: dict[str, SugaredValue] = {
-    **{name: SpecialForm(name) for name in ("fork", "awaitable", "annotate", "unchecked_cast", "uninitialized")},
+    **{name: SpecialForm(name) for name in ("fork", "awaitable", "annotate", "uninitialized")},
+    "unchecked_cast": SpecialForm("archived_cast"),
     "inf": ConstantSugar(math.inf), "nan": ConstantSugar(math.nan),
     "infj": ConstantSugar(complex(0, math.inf)), "nanj": ConstantSugar(complex(0, math.nan)),
 }  # fmt: skip

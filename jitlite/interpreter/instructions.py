@@ -24,7 +24,7 @@ from jitlite.ir.awaits import Await
 from jitlite.ir.formatting import format_by_position
 from jitlite.ir.prims import make_exception, tolist
 from jitlite.ir.tensors import number_to_tensor
-from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class, special_method
+from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class, script_method, special_method
 
 
 class Operand(enum.Enum):
@@ -329,7 +329,7 @@ def CALL(frame: Frame, x: Any, n: int) -> int:
 def INTERFACE_CALL(frame: Frame, x: str, n: int) -> None:
     """Call the method named by constant X of the first of N arguments, looked up when running."""
     receiver, *arguments = _pop_several(frame.stack, n)
-    frame.stack.append(getattr(receiver, x)(*arguments))
+    frame.stack.append(script_method(receiver, x)(*arguments))
 
 
 @instruction(x=Operand.CONSTANT, n=Operand.NUMBER, pops=N, pushes=1)

@@ -28,7 +28,6 @@ from jitlite.ir.code_text import (
     filled,
     fixed,
     holes,
-    identifier,
     joined,
     literal,
     private,
@@ -37,7 +36,7 @@ from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.unit import Function, called_function
-from jitlite.ir.values import UNINITIALIZED
+from jitlite.ir.values import UNINITIALIZED, call_script_method
 
 STATEMENTS = frozenset({
     "prim::If", "prim::Loop", "prim::Try", "prim::TupleUnpack", "prim::ListUnpack", "prim::RaiseException",
@@ -261,8 +260,7 @@ class ExpressionWriter:
             return Form(code("{{f}}.run({})", holes(range(count))), self.link(callee, node.inputs))
         if node.kind == "prim::CallFunction":
             raise CannotTranslate("the graph calls a function that is only a name here")
-        name = identifier(str_attribute(node, "name"), "the name of a method")
-        return Form(code("{{0}}.{}({})", name, holes(range(1, len(node.inputs)))))
+        return call_form(call_script_method(str_attribute(node, "name")), len(node.inputs))
 
     def deferred(self, node: Node) -> Form:
         link = self.link(Function(_DEFERRED[node.kind], graph=node.attributes["Subgraph"]), node.inputs)

@@ -342,6 +342,13 @@ def _unchecked_cast(node: Node) -> str | None:
     return _arity(node, 1, 1)  # any two types: in code that never runs, refinement may have left nothing in common
 
 
+def _checked_cast(node: Node) -> str | None:
+    types = node.attributes.get("types")
+    if not isinstance(types, list) or [o.type for o in node.outputs] != types:
+        return "prim::checked_cast has the type of its output as attribute types"
+    return _arity(node, 1, 1)
+
+
 def _no_outputs(node: Node) -> str | None:
     return _arity(node, None, 0)
 
@@ -412,6 +419,7 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::CallMethod": _call_method,
     "prim::isinstance": _isinstance,
     "prim::unchecked_cast": _unchecked_cast,
+    "prim::checked_cast": _checked_cast,
     "prim::Print": _no_outputs,
     "prim::RaiseException": _raise,
     "prim::Uninitialized": _one_output,

@@ -15,9 +15,11 @@ from typing import Any, NoReturn
 
 import torch
 
+from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.ops import Effect, op, structural
+from jitlite.ir.values import value_has_type
 from jitlite.source import Error
 
 # -- structure
@@ -108,6 +110,17 @@ op("prim::id(AnyClassType? x) -> int", Effect.STATE, total=True, doc="`id(x)`.")
 @op("prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)", total=True)
 def unchecked_cast(x: Any) -> Any:
     """The value itself, known to be of a narrower type."""
+    return x
+
+
+@op("prim::checked_cast(t(a) x) -> t(a)")
+def checked_cast(x: Any, *, types: list[T.Type]) -> Any:
+    """The value itself, known to be of the narrower type in `types`; a TypeError where it is not.
+
+    Programs from archives cast so to their classes, as attributes and methods of anything else are out of their reach.
+    """
+    if not value_has_type(x, types[0]):
+        raise TypeError(f"the program takes a {type(x).__name__} for an object of type {types[0].annotation}")
     return x
 
 

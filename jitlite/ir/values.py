@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import enum
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -251,6 +252,43 @@ def special_method(value: Any, name: str) -> Callable[..., Any]:
         if method is not None:
             return partial(method, value)
     return partial(getattr(type(value), name), value)
+
+
+_OF_CONTEXTS = ("__init__", "__enter__", "__exit__")
+"""What scripts call of torch's own classes for `with`."""
+
+
+def script_method(value: Any, name: str) -> Callable[..., Any]:
+    """The method of an object that a script calls by its name: one that scripts know the object to have.
+
+    Raises:
+        TypeError: it is none, though it may be one of Python's.
+    """
+    known: Any = value
+    found = class_type_of(value)
+    if isinstance(value, torch.ScriptObject):
+        is_known = not name.startswith("__") and known._has_method(name)
+    elif found is None:
+        is_known = name in _OF_CONTEXTS and isinstance(value, AbstractContextManager)
+    else:
+        is_known = name in found.methods or _is_defined(found, name)
+    if not is_known:
+        raise TypeError(f"the program takes a {type(value).__name__} for an object with a method '{name}'")
+    method: Callable[..., Any] = getattr(value, name)
+    return method
+
+
+def _is_defined(found: T.ClassType, name: str) -> bool:
+    return found.definition is not None and found.definition.method(name) is not None
+
+
+def call_script_method(name: str) -> Callable[..., Any]:
+    """The function that calls the method of this name of its first argument."""
+
+    def call(owner: Any, *arguments: Any) -> Any:
+        return script_method(owner, name)(*arguments)
+
+    return call
 
 
 def _common_type(values: Any, if_empty: Type) -> Type:

@@ -529,7 +529,9 @@ class AliasDb:
             self._flow(output, [v for v, _ in self._writes.get(node, ())])
 
 
-_SAME_VALUE = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"})
+_SAME_VALUE = frozenset(
+    {"prim::unchecked_cast", "prim::checked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"}
+)
 
 _UNOBSERVING = frozenset({"prim::Constant", "prim::If", "prim::Loop", "prim::ListConstruct", "prim::TupleConstruct"})
 

@@ -38,7 +38,9 @@ _IDENTITY_OBSERVERS = frozenset({
 })  # fmt: skip
 """Operators that tell apart two objects of equal value."""
 
-_SAME_VALUE = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"})
+_SAME_VALUE = frozenset(
+    {"prim::unchecked_cast", "prim::checked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"}
+)
 """Operators that give their input."""
 
 _ELEMENT_COMPARISONS = frozenset({
