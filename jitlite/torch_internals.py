@@ -385,12 +385,13 @@ USED_IN_PLACE: dict[str, tuple[str, ...]] = {
     ),
     "what scripts call, and how torch spells operators": (
         "torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._nested", "torch._C._sparse",
-        "torch._C._special", "torch._C._VariableFunctions", "torch._VF", "torch._mkldnn",
+        "torch._C._special", "torch._C._VariableFunctions", "torch._VF",
         "torch.nn.modules.utils._list_with_default", "torch.nn.modules.utils._pair",
         "torch.nn.modules.utils._quadruple", "torch.nn.modules.utils._single", "torch.nn.modules.utils._triple",
     ),
     "marks of functions, and functions with several meanings": (
-        "torch._jit_internal", "torch._jit_internal.FunctionModifiers", "torch._jit_internal.FunctionModifiers._DROP",
+        "torch._jit_internal", "torch._jit_internal.BroadcastingList1", "torch._jit_internal.BroadcastingList2",
+        "torch._jit_internal.BroadcastingList3", "torch._jit_internal.FunctionModifiers", "torch._jit_internal.FunctionModifiers._DROP",
         "torch._jit_internal._drop", "torch._jit_internal._get_overloaded_methods", "torch._jit_internal._isinstance",
         "torch._jit_internal._overload", "torch._jit_internal._overload_method",
         "torch._jit_internal._overloaded_fns", "torch._jit_internal._qualified_name",

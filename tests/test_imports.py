@@ -89,7 +89,7 @@ ALLOWED = {
     **dict.fromkeys(("demo", "self_check"), BASE | TOOLS | {"ir", "passes", "api", "script_function"}),
     "doctor": BASE | {"terminal"},
     "__init__": BASE
-    | {"doctor"}
+    | {"doctor", "jit_names"}
     | {"ir", "passes", "api", "script_function", "script_module", "script_containers", "concurrency", "drop_in"}
     | {"freezing", "jit_names", "tracing"}
     | {"archive", "converters", "executor", "bisection", "plans"},
