@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from jitlite.frontend.trace_mode import current_tracer
 from jitlite.interpreter import futures
 from jitlite.ir.awaits import Await
 from jitlite.script_function import OverloadedMethod, ScriptFunction
@@ -22,7 +23,8 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         args, kwargs: what it is called with.
     """
     call = partial(func, *args, **kwargs)
-    if isinstance(func, ScriptFunction | ScriptModule | OverloadedMethod):
+    # a trace records what its own thread does
+    if isinstance(func, ScriptFunction | ScriptModule | OverloadedMethod) and current_tracer() is None:
         return futures.fork(call)
     return futures.at_once(call)
 

@@ -12,6 +12,7 @@ import torch
 
 from jitlite.dispatch_tracing import DispatcherOptions, trace_dispatched, trace_methods
 from jitlite.frontend.casting_blocks import autocast
+from jitlite.frontend.torch_scripts import converted, is_torch_script_module, with_converted_submodules
 from jitlite.frontend.trace import Tracer
 from jitlite.frontend.trace_mode import recording
 from jitlite.frontend.trace_warnings import TracerWarning
@@ -94,6 +95,8 @@ def trace(
         TracingCheckError: where a second trace gives another graph, or the trace does not hold for other sizes.
         NameError: where `example_kwarg_inputs` names no parameter.
     """
+    if is_torch_script_module(func):
+        func = converted(func)
     if isinstance(func, ScriptModule):
         warnings.warn(
             "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
@@ -251,6 +254,13 @@ def _trace_function(func: Callable[..., Any], inputs: Inputs, strict: bool, out_
 
 
 def _trace_methods(
+    module: torch.nn.Module, inputs: Mapping[str, Any], strict: bool, out_of_place: bool, by_keyword: bool
+) -> Any:
+    with with_converted_submodules(module):
+        return _trace_methods_of(module, inputs, strict, out_of_place, by_keyword)
+
+
+def _trace_methods_of(
     module: torch.nn.Module, inputs: Mapping[str, Any], strict: bool, out_of_place: bool, by_keyword: bool
 ) -> Any:
     types: dict[int, ClassType] = {}

@@ -66,7 +66,7 @@ ALLOWED = {
     "fx_graphs": BASE | {"ir", "frontend", "compiler", "passes"},
     "backend": BASE | {"ir", "frontend", "passes", "interpreter", "executor"},
     "script_containers": BASE | {"ir", "interpreter"},
-    "concurrency": BASE | {"ir", "interpreter", "script_function", "script_module"},
+    "concurrency": BASE | {"ir", "frontend", "interpreter", "script_function", "script_module"},
     "archive": BASE
     | {"ir", "frontend", "compiler", "passes", "interpreter", "executor", "script_function", "script_module", "text"}
     | {"archive", "tensor_identity"},

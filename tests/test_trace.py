@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections import OrderedDict, namedtuple
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -728,3 +729,93 @@ def test_traced_functions_as_objects():
 def test_ordered_dicts_keep_their_class():
     traced = jitlite.trace(lambda d: d["a"] + d["b"], (OrderedDict(a=torch.ones(1), b=torch.ones(1)),))
     assert traced({"b": torch.ones(1), "a": torch.zeros(1)}).item() == 1.0
+
+
+# -- scripts made anew in each run, and scripts of torch.jit
+
+TORCH_JIT: Any = vars(torch)["jit"]
+
+
+def warns_by_rank(x):
+    if x.dim() > 3:
+        warnings.warn("many axes", stacklevel=1)
+    if x.dim() == 1:
+        return x * 2
+    return x + 5
+
+
+def counts_down(x, n: int) -> torch.Tensor:
+    warnings.warn("counting", stacklevel=1)
+    if n == 0:
+        return x
+    return counts_down(x + 1, n - 1)
+
+
+class WarningModule(nn.Module):
+    def forward(self, x):
+        warnings.warn("module", stacklevel=1)
+        return x - 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_helpers_scripted_anew_in_each_run_are_the_same():
+    def f(x):
+        future = jitlite.fork(jitlite.script(warns_by_rank), x)
+        y = jitlite.script(warns_by_rank)(x) * 3 + jitlite.script(counts_down)(x, 2)
+        return y + jitlite.script(WarningModule())(x) + jitlite.wait(future)
+
+    traced = jitlite.trace(f, torch.ones(3))
+    for x in (torch.ones(2, 2), torch.ones(4)):
+        torch.testing.assert_close(traced(x), f(x))
+
+
+def test_other_helpers_in_another_run_are_still_found():
+    def more(x):
+        return x + 1
+
+    def less(x):
+        return x - 1
+
+    made = [more, less]
+
+    def f(x):
+        return jitlite.script(made.pop())(x)
+
+    with pytest.raises(jitlite.TracingCheckError, match="aten::sub|aten::add"):
+        jitlite.trace(f, torch.ones(2))
+
+
+class HoldsForeignScripts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = TORCH_JIT.script(ByRank())
+        self.again = nn.Sequential(self.part, nn.ReLU())
+        self.linear = TORCH_JIT.trace(nn.Linear(2, 2), torch.ones(2, 2))
+
+    def forward(self, x):
+        return self.again(self.part(x)) + self.linear(x)
+
+
+class ByRank(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        if x.dim() == 1:
+            return x + self.w
+        return x - self.w * 2
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_control_flow_of_torchs_scripts_stays():
+    theirs = TORCH_JIT.script(warns_by_rank)
+    traced = jitlite.trace(lambda x: theirs(x) * 2, torch.ones(3))
+    module = HoldsForeignScripts()
+    traced_module = jitlite.trace(module, torch.ones(2))
+    assert isinstance(module.part, TORCH_JIT.ScriptModule)
+    assert all(a is b for a, b in zip(traced_module.parameters(), module.parameters(), strict=True))
+    for x in (torch.ones(3, 2), torch.ones(2)):
+        torch.testing.assert_close(traced(x), theirs(x) * 2)
+        torch.testing.assert_close(traced_module(x), module(x))
+    assert isinstance(jitlite.trace(TORCH_JIT.script(ByRank()), torch.ones(2)), jitlite.ScriptModule)

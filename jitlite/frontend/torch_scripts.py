@@ -5,7 +5,8 @@ How they are converted is known further up, where archives are read: `convert_wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -65,3 +66,24 @@ def converted(found: Any) -> Any:
     if not _converters:
         raise NotSupportedError(f"nothing is known here that converts the {type(found).__name__} of torch.jit")
     return _converters[0](found)
+
+
+@contextmanager
+def with_converted_submodules(module: torch.nn.Module) -> Iterator[None]:
+    """Within the `with`, the submodules that torch.jit has compiled are exchanged for what they are converted to."""
+    exchanged = []
+    made: dict[torch.nn.Module, Any] = {}
+    try:
+        for owner in list(module.modules()):
+            if is_torch_script_module(owner):
+                continue
+            for name, found in owner._modules.items():
+                if found is not None and is_torch_script_module(found):
+                    exchanged.append((owner, name, found))
+                    if found not in made:
+                        made[found] = converted(found)
+                    owner._modules[name] = made[found]
+        yield
+    finally:
+        for owner, name, found in exchanged:
+            owner._modules[name] = found

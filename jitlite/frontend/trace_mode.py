@@ -16,11 +16,13 @@ from typing import Any
 import torch
 
 from jitlite import torch_internals
+from jitlite.frontend.torch_scripts import converted_function
 from jitlite.frontend.trace_state import Listener, current, get_tracing_state, is_tracing
 from jitlite.frontend.trace_warnings import current_place
 from jitlite.frontend.traced_indexing import get_item, set_item
 from jitlite.ir import types as T
 from jitlite.locks import Lock
+from jitlite.source import NotSupportedError
 
 _KEY = "DeferredInit"
 
@@ -96,6 +98,7 @@ def _exchange() -> None:
     _ = torch_internals.function_apply  # torch's own, before ours takes its place
     _set(torch.autograd.Function, "apply", classmethod(_apply))
     _set(torch.nn.Module, "_slow_forward", _module_forward)
+    _set(torch._C.ScriptFunction, "__call__", _torch_script)
     _set(torch._C, "_get_tracing_state", get_tracing_state)
     _set(torch._C, "_is_tracing", is_tracing)
 
@@ -243,6 +246,26 @@ def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     if tracer is None or kwargs:
         return apply(*args, **kwargs)
     return tracer.call_python(cls.__name__, apply, args)
+
+
+_call_torch_script: Any = torch._C.ScriptFunction.__call__
+
+
+def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The call of a function that torch.jit has compiled: of what it is converted to, so that control flow stays."""
+    tracer = current_tracer()
+    if tracer is None:
+        return _call_torch_script(function, *args, **kwargs)
+    try:
+        with tracer.not_recording():
+            ours = converted_function(function)
+    except NotSupportedError as error:
+        current_place().warn(
+            f"Calling a function of torch.jit that cannot be converted might cause the trace to be incorrect: its "
+            f"control flow is recorded as the example has it. {error.message}"
+        )
+        return _call_torch_script(function, *args, **kwargs)
+    return ours(*args, **kwargs)
 
 
 def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
