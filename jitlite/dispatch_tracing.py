@@ -34,7 +34,7 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.passes.registry import run as run_passes
 from jitlite.source import CompileError
 from jitlite.trace_checks import check_trace_of
-from jitlite.traced_module import TracedFunction, finish_module, paths, traced_copy, traced_type
+from jitlite.traced_module import TracedFunction, bound_objects, finish_module, paths, traced_copy, traced_type
 
 State = dict[int, tuple[str, str, torch.Tensor]]
 """Tensors of a module by identity: their kind, their name, and the module's own tensor."""
@@ -438,7 +438,7 @@ def trace_methods(
         method = getattr(module, name)
         given, keywords = _named_arguments(method, args, kwargs)
         backend = options.backend or GraphBackend(
-            owner, modules, with_gradients=bool(options.backward), functional=options.functional
+            owner, modules, bound_objects(modules, module), with_gradients=bool(options.backward), functional=options.functional
         )
         session = _Session(module if name == "forward" else method, given, keywords, options, backend, module)
         graph = session.run()

@@ -18,7 +18,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
-from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS
+from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS, bound_class
 from jitlite.own_names import attribute_that_gives_way
 from jitlite.script_function import ScriptFunction
 from jitlite.script_module import ScriptModule, put_first
@@ -116,6 +116,9 @@ def traced_type(module: torch.nn.Module, known: dict[int, ClassType]) -> ClassTy
     made.attributes["training"] = T.BOOL
     for name in _tensors_of(module):
         made.attributes[name] = T.TENSOR
+    for name, value in vars(module).items():
+        if isinstance(value, torch.ScriptObject):
+            made.attributes[name] = bound_class(value)
     made.parameters.update(name for name, p in module._parameters.items() if p is not None)
     made.buffers.update(name for name, b in module._buffers.items() if b is not None)
     for name, submodule in module._modules.items():
@@ -155,6 +158,16 @@ def _exported(module: torch.nn.Module) -> list[str]:
 def _tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     found: dict[str, Any] = {**vars(module), **module._parameters, **module._buffers}
     return {name: value for name, value in found.items() if isinstance(value, torch.Tensor)}
+
+
+def bound_objects(modules: Mapping[int, Path], module: torch.nn.Module) -> list[tuple[Any, Path]]:
+    """The objects of classes written in C++ that the modules hold, such as packed weights, each with its path."""
+    return [
+        (value, (*modules[id(inner)], name))
+        for inner in module.modules()
+        for name, value in vars(inner).items()
+        if isinstance(value, torch.ScriptObject)
+    ]
 
 
 def paths(module: torch.nn.Module) -> tuple[dict[int, Path], dict[int, Path]]:

@@ -31,6 +31,7 @@ from jitlite.traced_module import (
     TracedFunction,
     TracedModule,
     add_exported,
+    bound_objects,
     finish_module,
     paths,
     store_inputs,
@@ -270,7 +271,8 @@ def _trace_methods_of(
     tensors, modules = paths(module)
     for name, given in inputs.items():
         function = module if name == "forward" else getattr(module, name)
-        tracer = Tracer(owner, tensors, modules, strict=strict, out_of_place=out_of_place)
+        objects = bound_objects(modules, module)
+        tracer = Tracer(owner, tensors, modules, objects, strict=strict, out_of_place=out_of_place)
         names = argument_names(getattr(module, name))
         arguments: Inputs = given if by_keyword else _as_tuple(given)
         if isinstance(arguments, Mapping):

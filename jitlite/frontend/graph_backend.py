@@ -47,6 +47,7 @@ class GraphBackend(TraceBackend):
     Args:
         owner: the type of the traced module, None where a function is traced. It becomes the first input.
         modules: the submodules, with the path to each.
+        objects: what the traced module holds of classes written in C++, likewise.
         with_gradients: the trace computes gradients itself: none are to flow into the graph.
         functional: all writes come last.
     """
@@ -55,6 +56,7 @@ class GraphBackend(TraceBackend):
         self,
         owner: ClassType | None = None,
         modules: Mapping[int, tuple[str, ...]] | None = None,
+        objects: Sequence[tuple[Any, tuple[str, ...]]] = (),
         *,
         with_gradients: bool = False,
         functional: bool = False,
@@ -63,6 +65,7 @@ class GraphBackend(TraceBackend):
         self.builder = Builder(self.graph)
         self.location = Location()
         self._modules = dict(modules or {})
+        self._objects = list(objects)
         self._owner = None if owner is None else self.graph.add_input(owner, "self")
         self._attributes: dict[tuple[str, ...], Value] = {}
         self._constants: dict[tuple[type, str], Value] = {}
@@ -277,6 +280,10 @@ class GraphBackend(TraceBackend):
             return self._lists[key]
         if type(argument) is int and element is T.FLOAT:
             argument = float(argument)
+        if isinstance(argument, torch.ScriptObject):
+            path = next((p for o, p in self._objects if torch._C._is_alias_of(o, argument)), None)
+            if path is not None:
+                return self._attribute(path)
         if type_of_constant(argument) is None:
             raise CompileError(f"a {type(argument).__name__} cannot be an argument in a graph", self.location.range)
         return self.constant(argument)
@@ -468,8 +475,10 @@ class GraphBackend(TraceBackend):
         value = argument.value
         conditions = [
             self.op("aten::eq", self.builder.node("prim::dtype", [value], [T.INT]).output, argument.dtype),
-            self.op("aten::eq", self.builder.node("prim::device", [value], [T.DEVICE]).output, argument.device),
         ]
+        if argument.device.type != "meta":  # an example without contents stands for tensors on any device
+            device = self.builder.node("prim::device", [value], [T.DEVICE]).output
+            conditions.append(self.op("aten::eq", device, argument.device))
         if all(type(n) is int for n in shape):
             conditions.append(self.op("aten::eq", self.op("aten::size", value), shape))
         else:

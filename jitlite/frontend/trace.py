@@ -83,6 +83,7 @@ class Tracer:
 
     Args:
         state: the parameters, buffers and other tensors of the traced module by identity, with the path to each.
+        objects: what the traced module holds of classes written in C++, with the path to each.
         owner: the type of the traced module, None where a function is traced. It becomes the first input.
         strict: refuse lists and dicts as results.
         out_of_place: record operators that write their first argument as those that do not.
@@ -93,6 +94,7 @@ class Tracer:
         owner: ClassType | None = None,
         state: Mapping[int, tuple[str, ...]] | None = None,
         modules: Mapping[int, tuple[str, ...]] | None = None,
+        objects: Sequence[tuple[Any, tuple[str, ...]]] = (),
         *,
         strict: bool = True,
         out_of_place: bool = False,
@@ -104,6 +106,7 @@ class Tracer:
         self.paused = 0
         self._state = dict(state or {})
         self._modules = dict(modules or {})
+        self._objects = list(objects)
         self._owner = None if owner is None else self.graph.add_input(owner, "self")
         self._attributes: dict[tuple[str, ...], Value] = {}
         self._values: dict[int, Value] = {}
@@ -234,23 +237,28 @@ class Tracer:
         plain_kwargs = {name: plain_number(a) for name, a in kwargs.items()}
         name, returns = overload.name(), overload._schema.returns
         if name in _CONVERSIONS and isinstance(args[0], torch.Tensor):
-            result = overload(*plain_args, **plain_kwargs)
+            result = self._run(overload, plain_args, plain_kwargs)
             self.asked_for(args[0], result, _CONVERSIONS[name])
             return result
         if name == "aten::lift_fresh":
-            return self._lift(overload(*plain_args))
+            return self._lift(self._run(overload, plain_args, {}))
         if name == "aten::detach_" and args[0] in self._made and not self._made.is_used(args[0]):
-            return overload(*plain_args)
+            return self._run(overload, plain_args, {})
         if any(str(r.type) not in _RECORDED for r in returns):
-            return overload(*plain_args, **plain_kwargs)
+            return self._run(overload, plain_args, plain_kwargs)
         self.graph.current_range = self._lines.current()
         self._name_values(args)
         self._modes.follow()
         given = self._conversions.linked(in_schema_order(overload, args, kwargs))
         node = self._node(overload, given)
-        result = overload(*plain_args, **plain_kwargs)
+        result = self._run(overload, plain_args, plain_kwargs)
         node.insert_before(self.graph.insert_point)
         return self._bind_results(overload, node, args, result)
+
+    def _run(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator. Kernels may be written in Python, such as those for meta tensors, and ask for sizes."""
+        with self.not_recording():
+            return overload(*args, **kwargs)
 
     def _name_values(self, args: Sequence[Any]) -> None:
         """Let values have the names of the variables that hold them."""
@@ -358,9 +366,25 @@ class Tracer:
             values = [self.argument(a, element.element) for a in argument]
             inner = T.without_none(element.element)
             return self.builder.make_list(inner if inner is not T.TENSOR else element.element, values)
+        if isinstance(argument, torch.ScriptObject):
+            return self._object(argument)
         if type(argument) is int and element is T.FLOAT:
             argument = float(argument)
         return self.graph.insert_constant(argument)
+
+    def _object(self, argument: Any) -> Value:
+        """The value of an object of a class written in C++, for which Python has a new object each time.
+
+        Raises:
+            RuntimeError: the traced module does not hold it.
+        """
+        path = next((p for o, p in self._objects if torch._C._is_alias_of(o, argument)), None)
+        if path is None:
+            raise RuntimeError(
+                f"an object of the class {argument._type().name()} can be no constant of a trace: make it an attribute "
+                "of the module that is traced, or of one of its submodules"
+            )
+        return self._attribute(path)
 
     def number_value(self, number: Any) -> Value:
         """The value of a number, a constant if it is one of Python's."""
