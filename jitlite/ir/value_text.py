@@ -206,7 +206,10 @@ _WRITERS: list[tuple[type, _Writer]] = [
 _NUMBER = r"(?:\d+\.?\d*(?:[eE][+-]?\d+)?|inf|nan)"
 _COMPLEX_TOKEN = re.compile(rf"(-?{_NUMBER})([+-]{_NUMBER})j|(-?{_NUMBER})j")
 _NUMBER_TOKEN = re.compile(rf"-?{_NUMBER}(?!\w)")
-_TENSOR_TOKEN = re.compile(r"((?:[-+\w.]+\s+)*)\[ CPU(\w+)Type\{([\d,]*)\} \]")
+_TENSOR_PART = r"\([\d,.]+\) =|[\d.e+-]+ \*|[-+\w.]+"
+_TENSOR_TOKEN = re.compile(rf"(?P<parts>(?:(?:{_TENSOR_PART})\s+)*)\[ CPU(?P<dtype>\w+)Type\{{(?P<shape>[\d,]*)\}} \]")
+"""Numbers, and what torch puts before them: a common factor (`0.001 *`), and before that which matrix it is
+(`(1,.,.) =`) where there are several."""
 _ONE_ELEMENT_TOKEN = re.compile(r"\{\s*([-+\w.]+)\s*\}")
 _WORDS = {"True": True, "False": False, "None": None}
 _DTYPES = {name: dtype for dtype, name in T.DTYPE_NAMES.items()}
@@ -367,11 +370,11 @@ class ValueReader(TypeParser):
         return self.fail("expected a tensor")
 
     def _written_tensor(self, found: re.Match[str], type: Type | None) -> torch.Tensor:
-        dtype = _DTYPES.get(found.group(2))
+        dtype = _DTYPES.get(found["dtype"])
         if dtype is None:
-            self.fail(f"no tensor has the type {found.group(2)}")
-        numbers = [self._element(text) for text in found.group(1).split()]
-        shape = [int(size) for size in found.group(3).split(",") if size]
+            self.fail(f"no tensor has the type {found['dtype']}")
+        numbers = self._numbers(re.findall(_TENSOR_PART, found["parts"]), dtype)
+        shape = [int(size) for size in found["shape"].split(",") if size]
         if math.prod(shape) != len(numbers):
             self.fail(f"a tensor of shape {shape} has {math.prod(shape)} elements, here are {len(numbers)}")
         self.position = found.end()
@@ -381,6 +384,21 @@ class ValueReader(TypeParser):
         if strides is None or None in strides or tuple(strides) == tensor.stride():
             return tensor
         return torch.empty_strided(shape, [s for s in strides if s is not None], dtype=dtype).copy_(tensor)
+
+    def _numbers(self, parts: list[str], dtype: torch.dtype) -> list[complex]:
+        factor: float | None = None
+        numbers = []
+        for part in parts:
+            if part.endswith("="):
+                factor = None
+            elif part.endswith("*"):
+                factor = float(part.removesuffix(" *"))
+            elif dtype.is_complex and not part.endswith("j"):
+                self.fail("the imaginary parts of this tensor are not in the text, as torch leaves them out")
+            else:
+                number = self._element(part)
+                numbers.append(number if factor is None else number * factor)
+        return numbers
 
     def _empty(self, type: T.TensorType) -> torch.Tensor:
         sizes = [s for s in type.sizes or () if s is not None]

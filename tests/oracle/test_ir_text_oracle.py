@@ -198,3 +198,30 @@ def test_number_suffixes_of_names():
     theirs = name_all(torch._C.Graph(), lambda g, name: g.addInput(name))
     ours = name_all(Graph(), lambda g, name: g.add_input(name=name))
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor([0.0015, -0.00003]), torch.tensor([[0.0015, -0.03], [1e-3, 2e-4]]), torch.tensor([1e10, 1.0]),
+        torch.arange(8.0).reshape(2, 2, 2) * 0.001, torch.ones(2, 1, 2, 1), torch.arange(4).reshape(2, 1, 2),
+        torch.tensor([[20000.0, 0.001]]), torch.tensor([-0.001, 0.0]), torch.tensor([float("nan"), 1.0, float("inf")]),
+        torch.tensor([0.25, -1], dtype=torch.bfloat16), torch.tensor([True, False]), torch.zeros(0, 3),
+        torch.tensor(1.5e-8), torch.tensor([1, 2, -3]), torch.tensor([12345678.0, 1.0]),
+    ],
+)  # fmt: skip
+def test_constant_tensors_as_torch_prints_them(tensor):
+    graph = torch._C.Graph()
+    node = graph.create("prim::Constant")
+    node.t_("value", tensor)
+    node.output().inferTypeFrom(tensor)
+    graph.appendNode(node)
+    graph.registerOutput(node.output())
+    (read,) = jitlite.ir.parse(str(graph)).nodes
+    torch.testing.assert_close(read.attributes["value"], tensor, rtol=1e-4, atol=1e-4 * 1e-3, equal_nan=True)
+
+
+def test_complex_tensors_without_imaginary_parts_are_refused():
+    text = "graph():\n  %0 : Tensor = prim::Constant[value= 1  0 [ CPUComplexFloatType{2} ]]()\n  return (%0)"
+    with pytest.raises(jitlite.CompileError, match="imaginary parts of this tensor are not in the text"):
+        jitlite.ir.parse(text)

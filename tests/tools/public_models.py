@@ -429,9 +429,10 @@ def saved_by_torch(module: Any) -> bytes:
     return buffer.getvalue()
 
 
+# jitlite first: torch.jit drops the declared overloads of a function once it has compiled them
 SCRIPTERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bytes]]] = {
-    "torch": (lambda m: torch.jit.script(m), saved_by_torch),
     "jitlite": (jitlite.script, lambda m: m.save_to_buffer()),
+    "torch": (lambda m: torch.jit.script(m), saved_by_torch),
 }
 LOADERS: dict[str, Callable[[bytes], Any]] = {
     "torch": lambda data: torch.jit.load(io.BytesIO(data)),
