@@ -9,10 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+import jitlite
 from jitlite.ir import types as T
 from jitlite.ir.compare import canonical_text
 from jitlite.ir.graph import Graph
-from jitlite.ir.ops import INT_CODES
+from jitlite.ir.int_codes import INT_CODES
 from jitlite.ir.parser import parse
 from jitlite.ir.printer import graph_text
 from jitlite.ir.verify import verify
