@@ -91,7 +91,7 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
         other_methods: methods to keep and optimize beside `forward`.
 
     Raises:
-        RuntimeError: as `freeze`.
+        RuntimeError: as `freeze`, and where a frozen module has no such method.
     """
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(
@@ -100,6 +100,10 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
         )
     if hasattr(mod, "training") or not isinstance(mod, FrozenModule):
         mod = freeze(mod.eval(), list(other_methods or ()))
+    known = [*_class_of(mod).methods, *_class_of(mod).definition.overloads]
+    for name in other_methods or ():
+        if name not in known:
+            raise RuntimeError(f"the frozen module has no method '{name}' to optimize; it has {', '.join(known)}")
     with compiler.compiling():
         for graph in _graphs(mod, other_methods):
             convert_where_faster(graph)

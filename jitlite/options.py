@@ -103,6 +103,25 @@ class Options:
         "have autograd see groups of at least so many operators as one node, with a gradient that is a graph; 0: none",
     )
 
+    def __post_init__(self) -> None:
+        """See that each switch is what its variable could say.
+
+        Raises:
+            ValueError: one is not.
+        """
+        for switch in fields(self):
+            value, default, read = getattr(self, switch.name), switch.default, switch.metadata["read"]
+            if value is None and default is None:
+                continue
+            wanted = int if default is None else type(default)
+            try:
+                fits = type(value) is wanted and read(str(value)) == value and (wanted is not int or value >= 0)
+                reason = f"expected {'a number from 0 on' if wanted is int else wanted.__name__}"
+            except ValueError as error:
+                fits, reason = False, str(error)
+            if not fits:
+                raise ValueError(f"{switch.name}={value!r}: {reason}")
+
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Options:
         """The switches as the environment sets them.
@@ -121,6 +140,8 @@ class Options:
                 values[switch.name] = switch.metadata["read"](text)
             except ValueError as error:
                 raise ValueError(f"{variable}={text!r}: {error}") from None
+            if type(values[switch.name]) is int and values[switch.name] < 0:
+                raise ValueError(f"{variable}={text!r}: expected a number from 0 on")
         return Options(**values)
 
 

@@ -31,7 +31,7 @@ from jitlite.ir.code_text import identifier, is_identifier
 from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
-from jitlite.source import NotSupportedError
+from jitlite.source import NotSupportedError, did_you_mean
 
 Kept = Collection[str] | Callable[[str, torch.nn.Module], bool]
 
@@ -54,7 +54,7 @@ def to_fx(obj: Any, *, method: str = "forward", keep: Kept = (), for_export: boo
         NotSupportedError: where something has no meaning in FX; the error names it and its place.
     """
     function, owner = _function_of(obj, method)
-    is_kept = keep if callable(keep) else lambda name, module: name in keep
+    is_kept = keep if callable(keep) else _named(keep, owner)
     with compiler.compiling():
         prepared = Prepared(function, owner, is_kept, _hooks_of(obj, method))
         root = skeleton(owner)
@@ -66,6 +66,23 @@ def to_fx(obj: Any, *, method: str = "forward", keep: Kept = (), for_export: boo
         scope.graph.output(outputs[0] if len(outputs) == 1 else tuple(outputs))
         rename_hiding_parameters(scope.graph)
         return graph_module(root, scope.graph, _class_name(function, owner))
+
+
+def _named(keep: Collection[str], owner: Any) -> Callable[[str, torch.nn.Module], bool]:
+    """Is a submodule one of these?
+
+    Raises:
+        TypeError: `keep` is a single text, not a collection of names.
+        ValueError: there is no such submodule.
+    """
+    if isinstance(keep, str):
+        raise TypeError(f"keep={keep!r}: expected a list of names of submodules")
+    known = [name for name, _ in owner.named_modules() if name] if owner is not None else []
+    for name in keep:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are {', '.join(known) or 'none'}"
+            raise ValueError(f"keep: there is no submodule '{name}'; {hint}")
+    return lambda name, module: name in keep
 
 
 def _function_of(obj: Any, method: str) -> tuple[Function, Any]:

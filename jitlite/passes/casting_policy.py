@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -97,6 +97,16 @@ class CastingOptions:
     half_casts: HalfCasts = "native"
     running_statistics_always_float: bool | None = None
     policy: AutocastPolicy | None = None
+
+    def __post_init__(self) -> None:
+        if self.half_casts not in get_args(HalfCasts):
+            raise ValueError(f"half_casts: expected one of {', '.join(get_args(HalfCasts))}, got {self.half_casts!r}")
+        if self.running_statistics_always_float not in (None, True, False):
+            raise ValueError(
+                f"running_statistics_always_float: expected a bool or None, got {self.running_statistics_always_float!r}"
+            )
+        if self.policy is not None and not isinstance(self.policy, AutocastPolicy):
+            raise TypeError(f"policy: expected an AutocastPolicy or None, got {type(self.policy).__name__}")
 
     @property
     def is_native(self) -> bool:
