@@ -46,7 +46,7 @@ from jitlite.source import did_you_mean
 log = logging.getLogger(__name__)
 
 _PARTITIONERS: dict[str, Callable[[], Any]] = {
-    "default": lambda: torch_internals.default_partition,
+    "default": lambda: _default_partition,
     "min_cut": lambda: torch_internals.min_cut_partition,
 }
 
@@ -208,6 +208,17 @@ def backend(
         keep_inference_input_mutations=True,
     )(gm, example_inputs)
     return compiled
+
+
+def _default_partition(*args: Any, **kwargs: Any) -> Any:
+    """What the forward pass keeps for the backward pass: all that the latter asks for.
+
+    Before 2.10, torch's own way to divide so stops at an operator with several results that are all kept.
+    """
+    try:
+        return torch_internals.default_partition(*args, **kwargs)
+    except AssertionError:
+        return torch_internals.min_cut_partition(*args, **kwargs)
 
 
 def _counting(chosen: Options, decomposed: Counter[str]) -> dict[Any, Callable[..., Any]]:

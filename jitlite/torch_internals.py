@@ -391,7 +391,8 @@ USED_IN_PLACE: dict[str, tuple[str, ...]] = {
     ),
     "marks of functions, and functions with several meanings": (
         "torch._jit_internal", "torch._jit_internal.BroadcastingList1", "torch._jit_internal.BroadcastingList2",
-        "torch._jit_internal.BroadcastingList3", "torch._jit_internal.FunctionModifiers", "torch._jit_internal.FunctionModifiers._DROP",
+        "torch._jit_internal.BroadcastingList3", "torch._jit_internal.FunctionModifiers",
+        "torch._jit_internal.FunctionModifiers._DROP",
         "torch._jit_internal._drop", "torch._jit_internal._get_overloaded_methods", "torch._jit_internal._isinstance",
         "torch._jit_internal._overload", "torch._jit_internal._overload_method",
         "torch._jit_internal._overloaded_fns", "torch._jit_internal._qualified_name",

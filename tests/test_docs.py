@@ -51,7 +51,7 @@ def test_code_of_a_page_runs(page, declarations_restored, capsys):
 
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_page_is_what_its_generator_writes(name, request):
-    if not ops.is_dispatched("aten::dim"):
+    if name == "operators.md" and not ops.is_dispatched("aten::dim"):
         pytest.skip("what this torch lacks in its dispatcher is declared in addition")
     path, text = ROOT / "docs" / name, GENERATED[name]()
     assert path.read_text() == text, f"docs/{name} is out of date: make docs"

@@ -265,7 +265,7 @@ _SPECIAL: dict[Any, Callable[[Node, Sequence[Any]], Call]] = {
 _SIMPLE: dict[Any, Any] = {
     containers.list_item: operator.getitem,
     containers.tuple_index: operator.getitem,
-    containers.list_set_item: has_side_effect(operator.setitem),  # which torch knows since 2.7
+    containers.list_set_item: has_side_effect(operator.setitem),  # as torch itself says in newer versions
     containers.dict_set_item: operator.setitem,
     containers.dict_keys: list,
     tensors.to_cpu: "cpu",

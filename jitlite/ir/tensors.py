@@ -89,7 +89,7 @@ def _numel(self: _Tensor) -> int:
     return self.numel()
 
 
-if not is_dispatched("aten::dim"):  # before torch 2.7, these two were in TorchScript's own table alone
+if not is_dispatched("aten::dim"):  # older versions of torch have these two in TorchScript's own table alone
     op("aten::dim(Tensor self) -> int", total=True, doc="`self.dim()`.")(_dim)
     op("aten::numel(Tensor self) -> int", total=True, doc="`self.numel()`.")(_numel)
 
