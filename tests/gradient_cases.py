@@ -171,6 +171,72 @@ CASES: dict[str, list[Case]] = {
 }  # fmt: skip
 """By operator, as in `rules()`."""
 
+_NOTHING = _t(3, 0)
+_NO_ROWS = _t(0, 3)
+_PAIRS = [
+    (_t(2, 1, 3, low=0.2), _t(4, 1, low=0.3)), (_NO_ROWS, _ROW), (_ROW, _NO_ROWS), (_NO_ROWS, _NUMBER),
+    (_NUMBER, _NO_ROWS), (_NOTHING, _t(3, 1, low=0.5)), (_t(3, 1, low=0.5), _NOTHING), (_NUMBER, _t(low=0.4)),
+]  # fmt: skip
+"""Of each pair one operand broadcasts to more dimensions, to none of a size, or both are numbers."""
+
+_MASKS = [torch.tensor([[True], [False]]), torch.ones(0, 3, dtype=torch.bool), torch.tensor(True)]
+
+_MORE: dict[str, list[Case]] = {
+    **_unary("add.Tensor sub.Tensor mul.Tensor div.Tensor maximum minimum max.other min.other", *_PAIRS),
+    "div.Tensor_mode": [(*pair, mode) for pair in _PAIRS for mode in (None, "floor")],
+    "pow.Tensor_Tensor": [(a.abs() + 0.1, b) for a, b in _PAIRS],
+    "masked_fill.Scalar": [(x, mask, 2.0) for x in (_ROW, _NUMBER, _t(1, 3)) for mask in (_MASK, *_MASKS)],
+    "where.self": [(_MASK, _ROW, _NUMBER), (_MASKS[0], _ROW, _NUMBER), (_MASKS[1], _ROW, _NUMBER),
+                   (_MASKS[2], _A, _ROW), (_MASKS[2], _NO_ROWS, _ROW), (_MASKS[2], _NUMBER, _NUMBER)],
+    "clamp.Tensor": [(_NUMBER, _ROW, None), (_NO_ROWS, _ROW, None), (_ROW, None, _NO_ROWS)],
+    "addcmul": [(_ROW, _NO_ROWS, _NUMBER), (_NUMBER, _A, _ROW), (_NO_ROWS, _ROW, _NUMBER)],
+    "lerp.Scalar": [(*pair, 0.3) for pair in _PAIRS],
+    "lerp.Tensor": [(*pair, _NUMBER) for pair in _PAIRS] + [(_NUMBER, _NUMBER, _A), (_NUMBER, _ROW, _NO_ROWS)],
+    **_unary("sum", (_NOTHING,)),
+    **_unary("sum.dim_IntList", (_NOTHING, [0]), (_NOTHING, [1]), (_NO_ROWS, [0], True), (_NUMBER, None)),
+    "mean.dim": [(_NO_ROWS, [1]), (_NOTHING, [0], True)],
+    "logsumexp": [(_NO_ROWS, [1])],
+    **_unary("softmax.int log_softmax.int", (_NO_ROWS, 1), (_NOTHING, 1), (_NUMBER, 0)),
+    "view": [(_NO_ROWS, [3, 0]), (_NUMBER, [1, 1])],
+    "reshape": [(_NOTHING, [0]), (_NUMBER, [1])],
+    "flatten.using_ints": [(_NOTHING,), (_NUMBER,)],
+    "squeeze": [(_NOTHING,), (_NUMBER,)],
+    "squeeze.dim": [(_NUMBER, 0), (_t(1, 0), 0)],
+    "expand": [(_NUMBER, [2, 3]), (_ROW, [0, 3]), (_t(1, 3), [0, -1])],
+    "expand_as": [(_NUMBER, torch.ones(2, 3)), (_ROW, torch.ones(0, 3))],
+    "_grad_sum_to_size": [(_A, []), (_NO_ROWS, [1, 3])],
+    "permute": [(_t(2, 0, 3), [2, 0, 1]), (_NUMBER, [])],
+    "t": [(_NO_ROWS,), (_NUMBER,)],
+    "transpose.int": [(_NOTHING, 0, 1)],
+    "unsqueeze": [(_NUMBER, 0), (_NOTHING, 1)],
+    "select.int": [(_NOTHING, 0, 1)],
+    "slice.Tensor": [(_A, 0, 5, None, 1), (_NOTHING, 0, 1, 2, 1)],
+    "cat": [([_NO_ROWS, _A],), ([_NO_ROWS, _NO_ROWS],), ([_NOTHING, _t(3, 2)], 1)],
+    "stack": [([_NO_ROWS, _NO_ROWS],), ([_NUMBER, _NUMBER],)],
+    "split_with_sizes": [(_A, [0, 3], 1), (_NO_ROWS, [0], 0)],
+    "chunk": [(_NO_ROWS, 3, 1)],
+    "unbind.int": [(_NOTHING, 0)],
+    "index.Tensor": [
+        (_A, [torch.tensor([], dtype=torch.int64)]), (_A, [torch.tensor([[0, 1], [1, 1]])]), (_A, [_MASK]),
+        (_NOTHING, [_INDEX]), (_A, [torch.tensor(1), _INDEX]),
+    ],
+    "mm": [(_t(2, 0), _t(0, 4)), (_t(0, 3), _t(3, 0))],
+    "bmm": [(_t(0, 2, 3), _t(0, 3, 4)), (_t(2, 2, 0), _t(2, 0, 4))],
+    "mv": [(_t(2, 0), _t(0)), (_NO_ROWS, _ROW)],
+    "dot": [(_t(0), _t(0))],
+    "addmm": [(_NUMBER, _t(2, 0), _t(0, 4)), (_t(4), _NO_ROWS, _t(3, 4))],
+    "matmul": [(_t(2, 0), _t(0, 4)), (_t(2, 2, 0), _t(0, 4)), (_t(0, 2, 3), _t(3, 4)), (_t(0), _t(0)),
+               (_t(0), _t(0, 2)), (_t(2, 0), _t(0)), (_t(2, 2, 0), _t(2, 0, 4)), (_t(1, 2, 3), _t(0, 3, 4)),
+               (_t(2, 0, 3), _ROW)],
+    "linear": [(_t(2, 0), _t(4, 0), _t(4)), (_NO_ROWS, _t(4, 3), _t(4)), (_t(2, 2, 0), _t(4, 0)), (_t(0), _t(4, 0)),
+               (_t(2, 0, 3), _t(4, 3)), (_NO_ROWS, _ROW), (_t(2, 0), _t(0)), (_A, _t(0, 3))],
+    "layer_norm": [(_NO_ROWS, [3], _ROW, _t(3), 1e-5)],
+    "embedding": [(_t(4, 3), torch.tensor([], dtype=torch.int64)), (_t(4, 0), _INDEX)],
+}  # fmt: skip
+"""Shapes that broadcast, are empty or have no dimensions."""
+for _operator, _cases in _MORE.items():
+    CASES[_operator] = [*CASES[_operator], *_cases]
+
 NO_DIFFERENCES = frozenset({
     "ceil", "floor", "round", "trunc", "sign", "div.Scalar_mode", "div.Tensor_mode",  # jump
     "dropout",  # random

@@ -122,6 +122,39 @@ def test_exceptions_are_those_of_the_operators(switched_on):
         assert "return torch.sigmoid(x @ w + b)" in str(found.value) or found.value.__notes__
 
 
+def indexed(v: Tensor, i: Tensor) -> Tensor:
+    return v[i] * 2.0
+
+
+def indexed_twice(v: Tensor, i: Tensor) -> Tensor:
+    v = v * 2
+    return torch.sin(v[i, i]) + v[:, i].sum() * 3.0
+
+
+def masked_by_more(v: Tensor, i: Tensor) -> Tensor:
+    return v.mean().masked_fill(i.unsqueeze(1) == i, 0.5) * 2
+
+
+def empty_products(v: Tensor, i: Tensor) -> Tensor:
+    none = v[:, :0]
+    return torch.nn.functional.linear(none * 2, none) @ (none * 3)
+
+
+@pytest.mark.parametrize("function", [indexed, indexed_twice, masked_by_more, empty_products])
+def test_indices_masks_and_nothing(switched_on, function):
+    scripted = jitlite.script(function)
+    index = torch.tensor([0, 2, 2])
+    for _ in range(3):
+        v = torch.randn(3, 3, requires_grad=True)
+        torch.testing.assert_close(_with_gradient(scripted, v, index), _with_gradient(function, v, index))
+    assert "def " in scripted.generated_code
+
+
+def _with_gradient(function: Any, v: Tensor, index: Tensor) -> list[Tensor]:
+    result = function(v, index)
+    return [result, *torch.autograd.grad(result.sum(), v)]
+
+
 def test_dead_inputs_and_branches(switched_on):
     def f(x: Tensor, y: Tensor, n: int) -> Tensor:
         if n > 2:

@@ -195,13 +195,17 @@ def _node(
     class DifferentiableGraph(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Any:
+            others = [_kept(inputs[i]) if place == 0 else None for place, i in layout.others]
             outputs = forward(*inputs)
             if single:
                 outputs = (outputs,)
             where = (inputs, outputs)
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*[where[place][i] for place, i in layout.saved])
-            ctx.others = [_kept(where[place][i]) for place, i in layout.others]
+            ctx.others = [
+                kept if place == 0 else _kept(outputs[i])
+                for kept, (place, i) in zip(others, layout.others, strict=True)
+            ]
             returned = tuple([outputs[i] for i in layout.returned])
             constant = layout.constant(ctx.needs_input_grad)
             if constant:

@@ -271,6 +271,13 @@ class ExpressionWriter:
 
         return call_form(defer, len(node.inputs))
 
+    def group(self, node: Node) -> Form:
+        """A graph that is run in place: by its callable if it was given one, else as a call."""
+        if "callable" in node.attributes:
+            return call_form(node.attributes["callable"], len(node.inputs))
+        link = self.link(Function("<differentiable graph>", graph=node.attributes["Subgraph"]), node.inputs)
+        return Form(code("{{f}}.run({})", holes(range(len(node.inputs)))), link)
+
     def python_call(self, node: Node) -> Form:
         if "callable" not in node.attributes:
             raise CannotTranslate(f"{node.kind} stands for a Python function that is not at hand")
@@ -293,6 +300,7 @@ _FORMS: dict[str, Callable[[ExpressionWriter, Node], Form]] = {
     "prim::CallFunction": ExpressionWriter.call_function,
     "prim::CallMethod": ExpressionWriter.call_function,
     "prim::PythonOp": ExpressionWriter.python_call,
+    "prim::DifferentiableGraph": ExpressionWriter.group,
     "prim::IgnoredPythonOp": ExpressionWriter.python_call,
     "prim::fork": ExpressionWriter.deferred,
     "prim::awaitable": ExpressionWriter.deferred,

@@ -200,6 +200,11 @@ def autograd_logsumexp(grad: _Tensor, self: _Tensor, result: _Tensor, dim: list[
 # -- products and convolutions
 
 
+def _rows(x: _Tensor) -> _Tensor:
+    """The vectors along the last dimension as the rows of a matrix, also where there are none or they are empty."""
+    return x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
+
+
 @op("prim::AutogradMatmulSelf(Tensor grad, Tensor other, int[] size) -> Tensor")
 def autograd_matmul_self(grad: _Tensor, other: _Tensor, size: list[int]) -> _Tensor:
     """The gradient of `self.matmul(other)` for `self`, which is of this size."""
@@ -222,7 +227,7 @@ def autograd_matmul_other(grad: _Tensor, self: _Tensor, size: list[int]) -> _Ten
     elif len(size) == 1:
         product = self.mT.matmul(grad.unsqueeze(-1)).squeeze(-1)
     elif len(size) == 2:  # one matrix for the whole batch
-        return self.reshape(-1, self.shape[-1]).t().mm(grad.reshape(-1, grad.shape[-1]))
+        return _rows(self).t().mm(_rows(grad))
     else:
         product = self.mT.matmul(grad)
     return product.sum_to_size(size)
@@ -237,10 +242,9 @@ def autograd_linear_input(grad: _Tensor, weight: _Tensor) -> _Tensor:
 @op("prim::AutogradLinearWeight(Tensor grad, Tensor input, int[] size) -> Tensor")
 def autograd_linear_weight(grad: _Tensor, input: _Tensor, size: list[int]) -> _Tensor:
     """The gradient of `linear(input, weight)` for the weight, which is of this size."""
-    features = input.shape[-1]
     if len(size) == 1:
-        return (grad.unsqueeze(-1) * input).reshape(-1, features).sum(0)
-    return grad.reshape(-1, size[0]).t().mm(input.reshape(-1, features))
+        return _rows(grad.unsqueeze(-1) * input).sum(0)
+    return _rows(grad).t().mm(_rows(input))
 
 
 @op("prim::AutogradConvolution(Tensor grad, Tensor input, Tensor weight, int[]? bias_size, int[] stride, int[] padding,"

@@ -297,7 +297,8 @@ def _is_new(value: Value) -> bool:
 
 
 def _is_tensor_list(t: Type) -> bool:
-    return isinstance(t, T.ListType) and isinstance(t.element, T.TensorType)
+    """Is it a list of tensors, some of which may be missing as in an index?"""
+    return isinstance(t, T.ListType) and isinstance(T.without_none(t.element), T.TensorType)
 
 
 def _is_tensor_like(t: Type) -> bool:

@@ -102,6 +102,8 @@ def bits(value: Any) -> Any:
         about = (value.dtype, value.shape, value.layout, value.requires_grad)
         if value.layout is not torch.strided:
             return *about, bits(value.detach().to_dense())
+        if value._is_zerotensor():
+            return *about, "zeros"
         if value.is_quantized:
             return *about, bits(value.detach().int_repr())
         content = value.detach().resolve_conj().resolve_neg().contiguous()

@@ -130,7 +130,6 @@ UNARY: dict[str, Unary] = {
     "leaky_relu": lambda f: f.grad.leaky_relu_backward(f.self, f.negative_slope, False),
     "softplus": lambda f: f.grad.softplus_backward(f.self, f.beta, f.threshold),
     "threshold": lambda f: f.grad.threshold_backward(f.self, f.threshold),
-    "masked_fill.Scalar": lambda f: f.grad.masked_fill(f.mask, 0),
 }
 for _name, _unary in UNARY.items():
     declare(_name, Rule({"self": _unary}))
@@ -211,6 +210,7 @@ for _name, _beaten, _beating in (
     ("max.other", "lt", "gt"), ("maximum", "lt", "gt"), ("min.other", "gt", "lt"), ("minimum", "gt", "lt"),
 ):  # fmt: skip
     _pointwise(_name, self=_larger(_beaten), other=_larger(_beating))
+_pointwise("masked_fill.Scalar", self=lambda f: f.grad.masked_fill(f.mask, 0))
 _pointwise("clamp.Tensor", self=_clamp, min=_below, max=_above, when=_known_none("min", "max"))
 _pointwise(
     "where.self",
@@ -322,8 +322,13 @@ declare("slice.Tensor", Rule({
 
 def is_display(node: Node) -> bool:
     """Is the list of tensors that the node takes a display that nothing else uses?"""
-    lists = [v for v in node.inputs if isinstance(v.type, T.ListType) and isinstance(v.type.element, T.TensorType)]
+    lists = [v for v in node.inputs if isinstance(v.type, T.ListType) and _is_tensor(v.type.element)]
     return all(v.node.kind == "prim::ListConstruct" and v.use_count == 1 for v in lists)
+
+
+def _is_tensor(t: T.Type) -> bool:
+    """Is it the type of a tensor, or of one that may be missing?"""
+    return isinstance(T.without_none(t), T.TensorType)
 
 
 def is_unpacked(node: Node) -> bool:
