@@ -147,10 +147,58 @@ def _shown(value: Any) -> str:
     return " ".join(repr(value).split())[:300]
 
 
-def check(opinfo: Any, number: int, samples: int, dtypes: Any = DTYPES, every: int = 1) -> None:
+def check(opinfo: Any, chosen: Any, samples: int, dtypes: Any = DTYPES) -> None:
     with opinfo.reproducible():
-        found = [d for op in opinfo.op_db[number :: SLICES * every] for d in differences(opinfo, op, samples, dtypes)]
+        found = [d for op in chosen for d in differences(opinfo, op, samples, dtypes)]
     assert found == []
+
+
+FEW = 15
+"""Of so many operators, one is tried each time."""
+
+SEVERAL_RESULTS = "max.reduction_with_dim sort topk kthvalue cummax frexp linalg.svd aminmax".split()
+"""Operators that write into several tensors, called by the names of the schema."""
+
+
+def test_a_few_operators(opinfo):
+    check(opinfo, opinfo.op_db[3::FEW], 1, (torch.float32, torch.bfloat16))
+
+
+@pytest.mark.parametrize("name", "add sub mul div pow".split())
+def test_numbers_in_place(opinfo, name):
+    with opinfo.reproducible():
+        for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.int32):
+            x = torch.arange(1, 40).to(dtype)
+            for number in (3, 0.3333):
+                if dtype.is_floating_point or (type(number) is int and name != "div"):
+                    text = f"i0.clone().{name}_({number})"
+                    call = opinfo.Call("inplace", text, ["i0"], [x], False)
+                    expected = bits(opinfo.run(opinfo.python_function(call.source), call))
+                    for tier, run in _compiled(opinfo, call).items():
+                        assert bits(opinfo.run(run, call)) == expected, (dtype, text, tier)
+
+
+def test_out_tensors_by_name(opinfo):
+    chosen = [op for op in opinfo.op_db if opinfo.full_name(op) in SEVERAL_RESULTS]
+    named = [c for op in chosen for c, _ in out_calls(opinfo, op, torch.float32, 1) if c.variant == "named outs"]
+    assert len(chosen) == len(SEVERAL_RESULTS) and len(named) >= 6
+    check(opinfo, chosen, 1, (torch.float32,))
+
+
+def test_differences_are_seen(opinfo, monkeypatch):
+    op = next(op for op in opinfo.op_db if op.name == "neg")
+
+    def doubled(function):
+        return {"doubled": lambda *args: function(*args) * 2}
+
+    monkeypatch.setattr(sys.modules[__name__], "tiers", doubled)
+    assert list(differences(opinfo, op, 1, (torch.float32,)))
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("number", range(SLICES))
+def test_every_operator(opinfo, number):
+    check(opinfo, opinfo.op_db[number::SLICES], 5)
 
 
 def main(name: str = "", samples: str = "2") -> None:
