@@ -31,6 +31,7 @@ from jitlite.frontend.resolve import Mark, function_mark
 from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
+from jitlite.late_hooks import INNER, LateHooks
 from jitlite.module_handle import ModuleHandle
 from jitlite.own_names import attribute_that_gives_way, gives_way
 from jitlite.script_function import OverloadedMethod, ScriptMethod
@@ -76,7 +77,7 @@ class ConstantAttributeError(AttributeError, RuntimeError):
     """An assignment to a constant of a script module. torch.jit raises the one or the other."""
 
 
-class ScriptModule(torch.nn.Module, metaclass=ScriptMeta):
+class ScriptModule(LateHooks, metaclass=ScriptMeta):
     """A module with compiled methods.
 
     Subclass it and mark methods with `script_method`, or give their text to `define`; or let `script` make one of an
@@ -522,7 +523,8 @@ def script_recursively(module: torch.nn.Module, program: Program, made: dict[int
             vars(result)[kind] = copy.copy(vars(module)[kind])
     for name, submodule in module._modules.items():
         if submodule is not None:
-            result._modules[name] = script_recursively(submodule, program, made)
+            inner = result._modules[name] = script_recursively(submodule, program, made)
+            vars(inner)[INNER] = True
     _settle(result, found)
     return result
 
@@ -623,7 +625,9 @@ def rebuild(
 def plain_state(module: ScriptModule) -> dict[str, Any]:
     """The attributes of the object that were not made by compiling it."""
     state = vars(module)
-    return {k: v for k, v in state.items() if k not in (_METHODS, CLASS_TYPE) and not isinstance(v, ScriptMethod)}
+    return {
+        k: v for k, v in state.items() if k not in (_METHODS, CLASS_TYPE, INNER) and not isinstance(v, ScriptMethod)
+    }
 
 
 class ScriptMethodMark:

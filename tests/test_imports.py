@@ -48,7 +48,7 @@ ALLOWED = {
     "tensor_identity": {"ir"},
     "script_module": BASE
     | {"tensor_identity", "converters", "archive", "ir", "frontend", "compiler", "interpreter"}
-    | {"script_function", "text", "module_handle", "own_names"},
+    | {"script_function", "text", "module_handle", "own_names", "late_hooks"},
     "frozen_module": BASE
     | {"tensor_identity"}
     | {"archive", "ir", "frontend", "compiler", "passes", "script_function", "script_module"},
@@ -81,6 +81,7 @@ ALLOWED = {
     "upgrade_names": {"ir", "archive"},
     "shape_names": BASE | {"ir", "passes", "torch_types"},
     "own_names": {"ir"},
+    "late_hooks": set(),
     "jit_names": BASE | {"api", "concurrency", "ir", "plans", "tracing"},
     "stand_ins": BASE | {"api", "module_handle", "script_function", "script_module", "torch_types"},
     "drop_in": BASE

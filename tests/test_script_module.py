@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import warnings
 from typing import Dict, Final, List, Optional
 
 import pytest
@@ -415,3 +416,17 @@ def test_the_constants_of_the_code():
     assert text == frozen.archive_code and "CONSTANTS.c0" in text and constants.c0.tolist() == [3, 3]
     text, constants = jitlite.script(nn.Linear(2, 2)).code_with_constants
     assert not vars(constants) and "CONSTANTS" not in text
+
+
+@pytest.mark.parametrize("kind", ["forward_hook", "forward_pre_hook", "full_backward_hook"])
+def test_hooks_that_come_too_late_are_warned_of(kind):
+    eager = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    scripted = jitlite.script(eager)
+    with pytest.warns(UserWarning, match=f"register_{kind} on a submodule"):
+        getattr(scripted[0], f"register_{kind}")(lambda *a: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        getattr(scripted, f"register_{kind}")(lambda *a: None)
+        getattr(eager[0], f"register_{kind}")(lambda *a: None)
+        copy.deepcopy(scripted)
+    assert scripted(torch.ones(1, 2)).shape == (1, 2)

@@ -118,7 +118,7 @@ def test_a_process_forks_again_and_again_while_threads_compile():
     assert int(in_process(text, 400)) > 20
 
 
-LOADERS = '''
+LOADERS = """
 import os, tempfile, threading, time, torch, jitlite
 from torch.utils.data import DataLoader, Dataset
 torch.set_num_threads(1)
@@ -158,7 +158,7 @@ if __name__ == "__main__":
         stop.set()
         for t in threads: t.join()
     print("done")
-'''
+"""
 
 
 def loaders(contexts, tmp_path, seconds):
