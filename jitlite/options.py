@@ -110,12 +110,15 @@ class Options:
             ValueError: one is not.
         """
         for switch in fields(self):
-            value, default, read = getattr(self, switch.name), switch.default, switch.metadata["read"]
+            value: Any = getattr(self, switch.name)
+            default: Any = switch.default
+            read = switch.metadata["read"]
             if value is None and default is None:
                 continue
-            wanted = int if default is None else type(default)
+            wanted: type = int if default is None else type(default)
             try:
-                fits = type(value) is wanted and read(str(value)) == value and (wanted is not int or value >= 0)
+                is_whole = wanted is not int or (type(value) is int and value >= 0)
+                fits = type(value) is wanted and read(str(value)) == value and is_whole
                 reason = f"expected {'a number from 0 on' if wanted is int else wanted.__name__}"
             except ValueError as error:
                 fits, reason = False, str(error)

@@ -102,9 +102,8 @@ class CastingOptions:
         if self.half_casts not in get_args(HalfCasts):
             raise ValueError(f"half_casts: expected one of {', '.join(get_args(HalfCasts))}, got {self.half_casts!r}")
         if self.running_statistics_always_float not in (None, True, False):
-            raise ValueError(
-                f"running_statistics_always_float: expected a bool or None, got {self.running_statistics_always_float!r}"
-            )
+            found = self.running_statistics_always_float
+            raise ValueError(f"running_statistics_always_float: expected a bool or None, got {found!r}")
         if self.policy is not None and not isinstance(self.policy, AutocastPolicy):
             raise TypeError(f"policy: expected an AutocastPolicy or None, got {type(self.policy).__name__}")
 
