@@ -51,6 +51,7 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
     from jitlite.archive.errors import ArchiveError
     from jitlite.archive.load import load
     from jitlite.archive.opnames import export_opnames
+    from jitlite.background import wait_for_compilation
     from jitlite.bisection import bisect
     from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
     from jitlite.converters.exported_program import to_exported
@@ -100,5 +101,5 @@ __all__ = [
     "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference",
     "optimized_execution", "overload", "overload_method", "passes", "run_frozen_optimizations", "save", "script",
     "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_python",
-    "trace", "trace_module", "unused", "wait",
+    "trace", "trace_module", "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip

@@ -24,7 +24,9 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
-from jitlite import compiler, options
+import torch
+
+from jitlite import background, compiler, options
 from jitlite.differentiation import with_groups
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
@@ -35,7 +37,7 @@ from jitlite.interpreter.python_code import add_script_traceback, trials_of
 from jitlite.interpreter.python_forms import CannotTranslate
 from jitlite.interpreter.python_tier import translate
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph
+from jitlite.ir.graph import Graph, Value
 from jitlite.ir.int_codes import holds_object
 from jitlite.ir.object_flow import may_hold
 from jitlite.ir.schema import Argument, function_schema
@@ -162,6 +164,10 @@ class Executor:
         self._given_up = False
         self._before: weakref.ref[Executor] | None = None
         self._settled: Runner | None = None
+        self._pending: set[str] = set()
+        """The steps that are being taken in the background."""
+        self._inputs: list[Value] = []
+        self._optionals: list[Type | None] = []
         self._read: Callable[..., tuple[Any, ...]] | None = None
         self._by_spec: dict[tuple[Any, ...], Plan] = {}
         self.entry: Runner = self._start
@@ -277,8 +283,27 @@ class Executor:
     def _warm(self, *arguments: Any) -> Any:
         """Run the general plan and count, until the function has turned out to be called often."""
         if self._calls.bump() + 1 >= options.current().specialize_after:
-            self._consider()
+            self._in_time(self._consider)
         return self.general.run(*arguments)
+
+    def _in_time(self, step: Callable[[], None]) -> None:
+        """Take a step towards another plan: now, or in the background, once, while calls go on as they did."""
+        if not options.current().background:
+            step()
+        elif step.__name__ not in self._pending:
+            self._pending.add(step.__name__)
+
+            def job() -> None:
+                try:
+                    step()
+                except Exception as error:  # a fault of ours is no reason for the program to stop
+                    why = f"general plan: making another one failed with {type(error).__name__}"
+                    self._settle(self.general.run, why)
+                    raise
+                finally:
+                    self._pending.discard(step.__name__)
+
+            background.submit(job)
 
     def _consider(self) -> None:
         """Decide whether it is worth trying to specialise the function."""
@@ -291,8 +316,37 @@ class Executor:
                 self._settle(general.run, "general plan: specialised as often as the fusion strategy allows")
             elif not may_gain(general.base):
                 self._settle(general.run, "general plan: nothing in it depends on the types of arguments")
+            elif options.current().background:
+                self._watch()
+                self._settle(self._watched, "being profiled")
             else:
                 self._settle(self._profiled, "being profiled")
+
+    def _watch(self) -> None:
+        """Get ready to note of what types arguments are."""
+        self._profile = Profile()
+        self._inputs = list(self.general.base.inputs)
+        self._optionals = [None] * len(self._inputs)
+
+    def _watched(self, *arguments: Any) -> Any:
+        """Run the general plan, and note of what types arguments are until enough has been seen.
+
+        That is all that specialising asks. The machine would tell of all values, and take many times as long.
+        """
+        profile = self._profile
+        if profile is not None:
+            for value, argument in zip(self._inputs, arguments, strict=True):
+                if isinstance(argument, torch.Tensor) and isinstance(value.type, T.TensorType):
+                    profile.recorder(value)(argument)
+            self._note_optionals(arguments)
+            if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
+                self._in_time(self._specialise_watched)
+        return self.general.run(*arguments)
+
+    def _specialise_watched(self) -> None:
+        profile = self._profile
+        if profile is not None:
+            self._specialise(profile)
 
     def _profiled(self, *arguments: Any) -> Any:
         """Run the general plan on the stack machine, with profiles, until enough has been seen."""
@@ -310,7 +364,7 @@ class Executor:
                 profile, copy = Profile(), self.general.base.copy()
                 profile_with(copy, profile.recorder)
                 self._inputs = list(copy.inputs)
-                self._optionals: list[Type | None] = [None] * len(copy.inputs)
+                self._optionals = [None] * len(copy.inputs)
                 self._profile_code = lower(copy, self.name, self.objects)
                 self._profile = profile
             return self._profile_code, self._profile
@@ -318,15 +372,18 @@ class Executor:
     def _see_optionals(self, arguments: Sequence[Any]) -> None:
         """Note of Optional arguments whether they are there, and of which type."""
         with compiler.compiling():
-            for i, (value, argument) in enumerate(zip(self._inputs, arguments, strict=True)):
-                if not isinstance(value.type, T.OptionalType):
-                    continue
-                inner = value.type.element
-                found: Type = T.NONE if argument is None else inner
-                if argument is not None and isinstance(inner, T.TensorType):
-                    found = tensor_type_of(argument, sizes=True)
-                seen = self._optionals[i]
-                self._optionals[i] = found if seen is None else (T.unify(seen, found) or value.type)
+            self._note_optionals(arguments)
+
+    def _note_optionals(self, arguments: Sequence[Any]) -> None:
+        for i, (value, argument) in enumerate(zip(self._inputs, arguments, strict=True)):
+            if not isinstance(value.type, T.OptionalType):
+                continue
+            inner = value.type.element
+            found: Type = T.NONE if argument is None else inner
+            if argument is not None and isinstance(inner, T.TensorType):
+                found = tensor_type_of(argument, sizes=True)
+            seen = self._optionals[i]
+            self._optionals[i] = found if seen is None else (T.unify(seen, found) or value.type)
 
     def _seen(self, profile: Profile) -> list[Type]:
         """The type of each argument, as far as all profiled calls agree."""
@@ -339,7 +396,7 @@ class Executor:
 
     def _specialise(self, profile: Profile) -> None:
         with compiler.compiling():
-            if self._settled != self._profiled:
+            if self._settled not in (self._profiled, self._watched):
                 self.look_again()  # another thread was first
                 return
             kind = strategy_at(self._level)
@@ -383,7 +440,11 @@ class Executor:
         """Give a specialised plan up if its guard has cost more than the plan has saved."""
         spent = self.counters.guard_failures.value * made.guard
         if self.counters.hits.value * made.gain < spent:
-            with compiler.compiling():
+            self._in_time(self._give_up)
+
+    def _give_up(self) -> None:
+        with compiler.compiling():
+            if not self._given_up:
                 self._given_up, self._specialised, self._for = True, None, None
                 self._decision += "; given up, for few calls are of that kind"
                 self._look_again_from_the_first()

@@ -88,6 +88,13 @@ class Options:
         "when loops over numbers become machine code, if llvmlite is there: auto (once Python has spent as much time "
         "in them as compiling takes), now (at their first run), off (never)",
     )
+    background: bool = _switch(
+        True,
+        "JITLITE_BACKGROUND",
+        _boolean,
+        "specialise functions and compile loops in a thread of their own, so that no call waits; 0: in the call that "
+        "finds it worth while",
+    )
     specialize_after: int = _switch(
         64, "JITLITE_SPECIALIZE_AFTER", int, "calls of a function before specialising it is considered"
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
-from jitlite import locks
+os.environ.setdefault("JITLITE_BACKGROUND", "0")  # tests know what has been compiled when; also in processes of theirs
+
+from jitlite import locks  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from jitlite import background, options
 from jitlite.ir.code_text import Identifier, private
 from jitlite.native.entry import Entry, Machine, compile_region, is_loaded
 from jitlite.native.regions import Region
@@ -78,8 +79,13 @@ class Trial:
         if self._is_cold:
             self.seconds += time.perf_counter() - since
             if self.seconds > self._least and self.seconds > self.price:
-                self._is_cold, self.state = False, "hot: its next run compiles it"
-                self._publish(self._compile)
+                self._is_cold = False
+                if options.current().background:
+                    self.state = "hot: it is being compiled"
+                    background.submit(self._make)
+                else:
+                    self.state = "hot: its next run compiles it"
+                    self._publish(self._compile)
         elif self.misses >= MISSES and self.misses > self.runs:
             self._give_up(f"given up, for it missed {self.misses} times of {self.misses + self.runs}")
 
@@ -92,18 +98,27 @@ class Trial:
         if not self._compiling.acquire(blocking=False):
             return None
         try:
-            if self._machine is not None:
-                return None
-            made = compile_region(self.region, self.name)
-            if made is None:
-                self._give_up("no machine code here: llvmlite is missing, or does not work with this Python")
-                return None
-            entry, self._machine = made
-            self.state = "machine code"
-            self._publish(entry)
+            entry = self._become_machine_code()
         finally:
             self._compiling.release()
-        return entry(*arguments)
+        return None if entry is None else entry(*arguments)
+
+    def _make(self) -> None:
+        """Become machine code, in the background."""
+        with self._compiling:
+            self._become_machine_code()
+
+    def _become_machine_code(self) -> Entry | None:
+        if self._machine is not None:
+            return None
+        made = compile_region(self.region, self.name)
+        if made is None:
+            self._give_up("no machine code here: llvmlite is missing, or does not work with this Python")
+            return None
+        entry, self._machine = made
+        self.state = "machine code"
+        self._publish(entry)
+        return entry
 
 
 class Trials:
