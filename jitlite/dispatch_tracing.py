@@ -438,7 +438,11 @@ def trace_methods(
         method = getattr(module, name)
         given, keywords = _named_arguments(method, args, kwargs)
         backend = options.backend or GraphBackend(
-            owner, modules, bound_objects(modules, module), with_gradients=bool(options.backward), functional=options.functional
+            owner,
+            modules,
+            bound_objects(modules, module),
+            with_gradients=bool(options.backward),
+            functional=options.functional,
         )
         session = _Session(module if name == "forward" else method, given, keywords, options, backend, module)
         graph = session.run()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import importlib
+import io
 import math
 import re
 import sys
 import threading
+import types
 import warnings
 from collections import OrderedDict, namedtuple
 from pathlib import Path
@@ -379,7 +381,7 @@ def test_ranges_are_the_users_lines():
         (lambda x: sum(part for part in x), "Iterating over a tensor"),
         (lambda x: x if x.shape[0] > 1 else -x, "a Python boolean"),
         (lambda x: x * [1, 2, 3][x.shape[0]], "a Python index"),
-        (lambda x: x * torch.tensor([x.shape[0]]), "registered as constants"),
+        (lambda x: x * torch.LongTensor([x.shape[0]]), "registered as constants"),
         (lambda x: [x], "a list at the output"),
     ],
 )
@@ -819,3 +821,167 @@ def test_control_flow_of_torchs_scripts_stays():
         torch.testing.assert_close(traced(x), theirs(x) * 2)
         torch.testing.assert_close(traced_module(x), module(x))
     assert isinstance(jitlite.trace(TORCH_JIT.script(ByRank()), torch.ones(2)), jitlite.ScriptModule)
+
+
+# -- sizes that are used as tensors, at both levels
+
+SIZES = [(2, 3), (4, 5), (5, 2), (3, 8)]
+
+
+def traced_at(level, function, example):
+    options = {"dynamic_shapes": {"x": [0, 1]}} if level == "dispatcher" else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", jitlite.TracerWarning)
+        return jitlite.trace(function, (example,), check_trace=False, level=level, **options)
+
+
+def if_tracing(traced, eager):
+    return traced() if torch.jit.is_tracing() else eager()
+
+
+@pytest.mark.parametrize("level", ["python", "dispatcher"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.tensor([x.shape[0], x.shape[1]]) * 2,
+        lambda x: torch.tensor(x.shape[0]) * 2.0,
+        lambda x: torch.tensor([[x.shape[0], 1], [2, x.shape[1]]], dtype=torch.float32),
+        lambda x: torch.tensor([x.shape[0] / 2, 1]),
+        lambda x: torch.tensor(x.shape).prod() * 1.0,
+        lambda x: torch.tensor(x.shape, dtype=torch.float64),
+        lambda x: torch.as_tensor(x.shape) + torch.as_tensor(x.size(0)),
+        lambda x: torch.where(torch.tensor(x.size(0) > 2), x + 1, x - 1),
+        lambda x: x + torch.tensor(3),
+        lambda x: torch.tensor([x.sum(), x.mean()]),
+        lambda x: x.new_tensor([x.shape[0], 2]) + x.new_tensor(x.shape, dtype=torch.int64),
+        lambda x: x.new_zeros(math.ceil(x.shape[0] / 2) * 2, math.floor(x.size(1) / 2) + 1),
+        lambda x: x.new_zeros(-(-x.size(1) // 2), x.size(0) % 2 + 1),
+        lambda x: if_tracing(
+            lambda: torch.stack([x.shape[0], x.shape[1]]), lambda: torch.tensor([x.shape[0], x.shape[1]])
+        ),
+        lambda x: if_tracing(
+            lambda: torch.cat([x.shape[0].unsqueeze(0), x.shape[1].view(1)]), lambda: torch.tensor(x.shape)
+        ),
+        lambda x: if_tracing(
+            lambda: torch.min(x.size(0), torch.tensor(3)), lambda: torch.min(torch.tensor(x.size(0)), torch.tensor(3))
+        ),
+        lambda x: if_tracing(
+            lambda: torch.clamp(x.size(0), max=3) * 2, lambda: torch.clamp(torch.tensor(x.size(0)), max=3) * 2
+        ),
+        lambda x: if_tracing(
+            lambda: x.size(0).clamp(max=3) * x.size(1).float(),
+            lambda: torch.tensor(min(x.size(0), 3) * float(x.size(1))),
+        ),
+        lambda x: if_tracing(lambda: torch.floor(x.size(0) / 2).long(), lambda: torch.tensor(x.size(0) // 2)),
+    ],
+)
+def test_sizes_that_are_used_as_tensors(level, function):
+    traced = traced_at(level, function, torch.randn(2, 3))
+    for size in SIZES:
+        x = torch.randn(size)
+        found, expected = traced(x), function(x)
+        assert type(found) is torch.Tensor
+        torch.testing.assert_close(found, expected)
+
+
+def test_divmod_of_sizes():
+    traced = traced_at(
+        "python", lambda x: x.new_zeros(divmod(x.size(0), 2)[0], divmod(9, x.size(1))[1]), torch.ones(4, 5)
+    )
+    assert traced(torch.ones(7, 4)).shape == (3, 1)
+
+
+def test_scripts_that_are_compiled_within_a_trace_mean_torchs_own_functions():
+    def helper(x):
+        return torch.stack([torch.tensor([1.0, 2.0]), torch.min(x, torch.as_tensor(5.0))])
+
+    def f(x):
+        return jitlite.script(helper)(x)
+
+    traced = jitlite.trace(f, torch.ones(2))
+    assert torch.equal(traced(torch.full((2,), 7.0)), helper(torch.full((2,), 7.0)))
+    assert isinstance(torch.tensor, types.BuiltinFunctionType)
+
+
+# -- quantized modules, meta tensors
+
+
+class Quantized(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.quant, self.dequant = torch.ao.quantization.QuantStub(), torch.ao.quantization.DeQuantStub()
+        self.conv, self.linear = nn.Conv2d(1, 2, 3), nn.Linear(3, 3)
+        self.functional = torch.ao.nn.quantized.FloatFunctional()
+
+    def forward(self, x):
+        y = self.linear(torch.relu(self.conv(self.quant(x))))
+        return self.dequant(self.functional.add(y, y))
+
+
+def quantized_models():
+    torch.manual_seed(0)
+    static, image = Quantized().eval(), torch.randn(1, 1, 5, 5)
+    static.qconfig = torch.ao.quantization.get_default_qconfig("fbgemm")
+    torch.ao.quantization.prepare(static, inplace=True)
+    static(image)
+    torch.ao.quantization.convert(static, inplace=True)
+    quantize = torch.ao.quantization.quantize_dynamic
+    dynamic = quantize(nn.Sequential(nn.Linear(5, 3), nn.ReLU()), {nn.Linear}, torch.qint8)
+    recurrent = quantize(nn.LSTM(5, 4), {nn.LSTM}, torch.qint8)
+    return {
+        "static": (static, image),
+        "dynamic": (dynamic, torch.randn(2, 5)),
+        "recurrent": (recurrent, torch.randn(2, 1, 5)),
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [("static", "python"), ("dynamic", "python"), ("recurrent", "python"), ("dynamic", "dispatcher")]
+    + [("recurrent", "dispatcher")],
+)
+def test_quantized_modules(name, level):
+    module, x = quantized_models()[name]
+    traced = jitlite.trace(module, (x,), level=level)
+    buffer = io.BytesIO()
+    jitlite.save(traced, buffer)
+    for one in (traced, jitlite.load(io.BytesIO(buffer.getvalue()))):
+        torch.testing.assert_close(one(x), module(x))
+        torch.testing.assert_close(one(x * 0.5), module(x * 0.5))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_weights_from_elsewhere_are_refused():
+    module, x = quantized_models()["dynamic"]
+    with pytest.raises(RuntimeError, match="LinearPackedParamsBase can be no constant of a trace"):
+        jitlite.trace(lambda x: module(x), (x,), check_trace=False)
+
+
+def products(a, b):
+    h = torch.mm(a, b).relu()
+    h = torch.where(h < 0, h + a.size(0), h)
+    h = torch.cat([h, h], 0)[: a.size(0)] * a.numel()
+    return torch.einsum("ij,kj->ik", h, h).reshape(h.shape[0], -1).softmax(-1)
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm, self.conv = nn.Linear(3, 4), nn.LayerNorm(4), nn.Conv1d(1, 1, 1)
+
+    def forward(self, x):
+        return self.conv(self.norm(self.linear(x)).unsqueeze(1)).flatten(1)
+
+
+@pytest.mark.parametrize(("level", "rows"), [("python", 5), ("dispatcher", 2)])
+def test_traces_on_meta_tensors_run_on_real_ones(level, rows):
+    examples = torch.ones(2, 3, device="meta"), torch.ones(3, 4, device="meta")
+    traced = jitlite.trace(products, examples, check_trace=False, level=level)
+    a, b = torch.randn(rows, 3), torch.randn(3, 4)
+    torch.testing.assert_close(traced(a, b), products(a, b))
+
+
+def test_modules_on_the_meta_device():
+    traced = jitlite.trace(Layers().to("meta"), torch.ones(2, 3, device="meta"), check_trace=False)
+    assert traced(torch.ones(7, 3, device="meta")).shape == (7, 4)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
@@ -286,7 +287,8 @@ class DispatchTracer:
 
     def _lift(self, made: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         """A tensor that has been made of Python's numbers: a new one in each call."""
-        with torch.no_grad():
+        # modes of the trace, such as the one that makes fake tensors, shall not have a part in it
+        with torch.no_grad(), nullcontext() if _is_fake(made) else torch_internals.no_dispatch():
             contents = made.detach().clone()
         constant = self.backend.add_constant(contents)
         given = [Traced(constant, contents), None]

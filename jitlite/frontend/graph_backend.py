@@ -18,7 +18,7 @@ from jitlite.frontend.builder import Builder
 from jitlite.frontend.callables import ContextClass
 from jitlite.frontend.trace_backend import Location, TensorArgument, TraceBackend, Traced
 from jitlite.frontend.trace_regions import with_fixed
-from jitlite.frontend.trace_values import tensors, tuple_type
+from jitlite.frontend.trace_values import bound_object_path, tensors, tuple_type
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
@@ -281,7 +281,7 @@ class GraphBackend(TraceBackend):
         if type(argument) is int and element is T.FLOAT:
             argument = float(argument)
         if isinstance(argument, torch.ScriptObject):
-            path = next((p for o, p in self._objects if torch._C._is_alias_of(o, argument)), None)
+            path = bound_object_path(argument, self._objects)
             if path is not None:
                 return self._attribute(path)
         if type_of_constant(argument) is None:

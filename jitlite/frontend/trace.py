@@ -29,6 +29,7 @@ from jitlite.frontend.trace_mode import example_type
 from jitlite.frontend.trace_regions import Modes, with_fixed
 from jitlite.frontend.trace_values import (
     another_object,
+    bound_object_path,
     in_schema_order,
     input_type,
     place_of,
@@ -378,7 +379,7 @@ class Tracer:
         Raises:
             RuntimeError: the traced module does not hold it.
         """
-        path = next((p for o, p in self._objects if torch._C._is_alias_of(o, argument)), None)
+        path = bound_object_path(argument, self._objects)
         if path is None:
             raise RuntimeError(
                 f"an object of the class {argument._type().name()} can be no constant of a trace: make it an attribute "

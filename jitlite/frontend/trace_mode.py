@@ -19,6 +19,7 @@ from jitlite import torch_internals
 from jitlite.frontend.torch_scripts import converted_function
 from jitlite.frontend.trace_state import Listener, current, get_tracing_state, is_tracing
 from jitlite.frontend.trace_warnings import current_place
+from jitlite.frontend.traced_functions import FUNCTIONS, method_of_tensor, new_tensor
 from jitlite.frontend.traced_indexing import get_item, set_item
 from jitlite.ir import types as T
 from jitlite.locks import Lock
@@ -98,6 +99,10 @@ def _exchange() -> None:
     _ = torch_internals.function_apply  # torch's own, before ours takes its place
     _set(torch.autograd.Function, "apply", classmethod(_apply))
     _set(torch.nn.Module, "_slow_forward", _module_forward)
+    for number in (torch.SymInt, torch.SymFloat, torch.SymBool):
+        _set(number, "__getattr__", method_of_tensor)
+    for name, function in FUNCTIONS.items():
+        _set(torch, name, function)
     _set(torch._C.ScriptFunction, "__call__", _torch_script)
     _set(torch._C, "_get_tracing_state", get_tracing_state)
     _set(torch._C, "_is_tracing", is_tracing)
@@ -276,7 +281,7 @@ def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 _MEMBERS: dict[str, Any] = {
     "shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel, "data": property(_data, _set_data),
-    "contiguous": _contiguous,
+    "contiguous": _contiguous, "new_tensor": new_tensor,
     "__len__": _len, "__iter__": _iter, "__getitem__": _get_item, "__setitem__": _set_item,
     "__int__": _asking("__int__", "Python integer"), "__float__": _asking("__float__", "Python float"),
     "__bool__": _asking("__bool__", "Python boolean"), "__index__": _asking("__index__", ""),

@@ -119,3 +119,9 @@ def why_not(example: Any) -> str:
         return f"{name} inputs to traced functions must have consistent element type"
     found = type_of_constant(example)
     return _UNTRACEABLE.format(type(example).__name__ if found is None else found.annotation)
+
+
+def bound_object_path(argument: Any, objects: Sequence[tuple[Any, tuple[str, ...]]]) -> tuple[str, ...] | None:
+    """The path to an object of a class written in C++, for which Python has a new object each time; None if unknown."""
+    is_same: Any = torch._C._is_alias_of  # type: ignore[attr-defined]
+    return next((path for known, path in objects if is_same(known, argument)), None)

@@ -274,6 +274,14 @@ _METHODS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _divmod(self: Any, other: Any) -> Any:
+    return self // other, self % other
+
+
+def _rdivmod(self: Any, other: Any) -> Any:
+    return other // self, other % self
+
+
 def _round(self: Any, digits: Any = None) -> Any:
     self.node.recorder.converted(self.node, "Python number")
     return round(self.node.number, digits)
@@ -293,5 +301,5 @@ class TracedBool(torch.SymBool):
 
 _CLASSES: dict[type, Any] = {int: TracedInt, float: TracedFloat, bool: TracedBool}
 for _cls in _CLASSES.values():
-    for _name, _method in {**_METHODS, "__round__": _round}.items():
+    for _name, _method in {**_METHODS, "__round__": _round, "__divmod__": _divmod, "__rdivmod__": _rdivmod}.items():
         setattr(_cls, _name, _method)
