@@ -12,10 +12,13 @@ from jitlite.frontend.containers import is_module_type
 from jitlite.frontend.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emitter import Emitter, expression
 from jitlite.frontend.facts import is_changeable
+from jitlite.frontend.generator_expressions import emit_quantifier
+from jitlite.frontend.iteration import iterated
 from jitlite.frontend.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.objects import ObjectDefinition, SuperValue
 from jitlite.frontend.refinement import refined_sugar
 from jitlite.frontend.values import (
+    BuiltinFunction,
     ConstantSugar,
     NumericLimits,
     RangeValue,
@@ -63,6 +66,10 @@ def form(name: str, least: int, most: int | None = None, keywords: Sequence[str]
     return register
 
 
+_QUANTIFIERS = {"aten::any": True, "aten::all": False}
+"""Functions that ask a generator no more than they need, and the truth of an element that settles the result."""
+
+
 @expression(tree.Apply)
 def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue | Value:
     callee = em.emit_sugared(expr.callee)
@@ -73,6 +80,10 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         return special(em, expr, callee, hint)
     if isinstance(callee, LocalFunction):
         return emit_local_call(em, expr, callee)
+    if isinstance(callee, BuiltinFunction) and callee.name in _QUANTIFIERS and len(expr.args) == 1:
+        (only,) = expr.args
+        if isinstance(only, tree.ListComp) and only.is_generator:
+            return emit_quantifier(em, expr.range, only, _QUANTIFIERS[callee.name])
     args = em.emit_arguments(expr.args)
     return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
 
@@ -188,13 +199,12 @@ def emit_enumerate(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
     if call.keywords:
         start_expr = call.keywords[0].value
     start = None if start_expr is None else em.emit(start_expr)
-    iterable = em.emit_sugared(call.args[0]).iterate(em, call.range)
-    return enumerate_value(em, call.range, iterable, start)
+    return enumerate_value(em, call.range, iterated(em, call.args[0]), start)
 
 
 @form("zip", 1)
 def emit_zip(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    return ZipValue(call.range, [em.emit_sugared(a).iterate(em, call.range) for a in call.args])
+    return ZipValue(call.range, [iterated(em, a) for a in call.args])
 
 
 @form("slice", 1, 3)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from jitlite.frontend import tree
 from jitlite.frontend.assignment import assign_targets
-from jitlite.frontend.builder import MAX_INT
+from jitlite.frontend.builder import MAX_INT, Builder
 from jitlite.frontend.conditions import to_bool
 from jitlite.frontend.emitter import Emitter
 from jitlite.frontend.generators import GeneratorValue
-from jitlite.frontend.local_names import names_in_target
+from jitlite.frontend.local_names import names_in_target, with_own_variables
 from jitlite.frontend.refinement import emit_repeated
 from jitlite.frontend.values import SimpleValue, SugaredValue, ZipValue, measured_lists
 from jitlite.ir import types as T
@@ -44,15 +44,10 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
                 "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
                 target.range,
             )
-    source = em.emit_sugared(iterable)
-    with em.at(iterable.range):
-        source = source.iterate(em, iterable.range)
-        if isinstance(source, GeneratorValue):
-            returned = source.returned(em)
-            if returned is None:
-                _emit_over_generator(em, range, source, targets, body)
-                return
-            source = returned
+    source = iterated(em, iterable)
+    if isinstance(source, GeneratorValue):
+        _emit_over_generator(em, range, source, targets, body)
+        return
     if source.static_length is None:
         emit_loop(em, range, body, source, targets)
         return
@@ -79,6 +74,46 @@ def _emit_over_generator(em: Emitter, range: SourceRange, source: GeneratorValue
         body.emit()
 
     source.each(em, on_element)
+
+
+class GeneratorExpression(SugaredValue):
+    """A generator expression that somebody iterates: each element is computed when it is asked for."""
+
+    kind = "a generator"
+
+    def __init__(self, em: Emitter, expr: tree.ListComp) -> None:
+        self.expr = with_own_variables(expr, em.temporary("generator"))
+        self.source = iterated(em, expr.iterable)
+
+    @property
+    def counted(self) -> SugaredValue:
+        return self.source.counted
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return self.source.length(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        assert isinstance(b, Emitter)
+        assign_targets(b, [self.expr.target], [self.source.element(b, range, index)], range)
+        return b.emit_sugared(self.expr.element)
+
+    @property
+    def static_length(self) -> int | None:
+        return self.source.static_length
+
+
+def iterated(em: Emitter, iterable: tree.Expr) -> SugaredValue:
+    """What a loop over an expression goes through."""
+    if isinstance(iterable, tree.ListComp) and iterable.is_generator and not iterable.clauses:
+        return GeneratorExpression(em, iterable)
+    source = em.emit_sugared(iterable)
+    with em.at(iterable.range):
+        source = source.iterate(em, iterable.range)
+        returned = source.returned(em) if isinstance(source, GeneratorValue) else None
+        return source if returned is None else returned
 
 
 def emit_loop(

@@ -110,6 +110,11 @@ def with_own_names(function: tree.Def, prefix: str = "") -> tree.Def:
     return replace(function, decl=replace(function.decl, params=params), body=body)
 
 
+def with_own_variables(comprehension: tree.ListComp, prefix: str) -> tree.ListComp:
+    """The comprehension with `prefix` before its variables."""
+    return _Renamer(f"{prefix}.").rename(comprehension, {})
+
+
 class _Renamer:
     """Renames variables in trees. `comprehension` goes before the variables of comprehensions."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from jitlite.frontend import tree as t
@@ -335,10 +336,10 @@ def _list_comprehension(b: Builder, node: ast.ListComp) -> t.Expr:
 
 @expression_builder(ast.GeneratorExp)
 def _generator_expression(b: Builder, node: ast.GeneratorExp) -> t.Expr:
-    return _collect(b, node.elt, node.generators, b.at.first(node, 0))
+    return replace(_collect(b, node.elt, node.generators, b.at.first(node, 0)), is_generator=True)
 
 
-def _collect(b: Builder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.Expr:
+def _collect(b: Builder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.ListComp:
     target, iterable, clauses = _generators(b, generators)
     return t.ListComp(b.expression(element), target, iterable, clauses, range=place)
 

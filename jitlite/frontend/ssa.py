@@ -166,10 +166,8 @@ class _ControlFlowVariables:
             graph.insert("prim::Store", (found,), (), {"name": name}, node.range)
 
     def _visit_loop(self, node: Node) -> None:
-        # The condition block sets no variables of its surroundings: it holds one expression.
         condition, body = node.blocks
-        for call in _local_calls(condition):
-            self.visit(call.blocks[0])
+        self.visit(condition)  # an expression, which sets no variables but its own
         body_types = self.visit(body)
         for name in sorted(body_types):
             outer_type = self.types.get(name)
@@ -188,16 +186,6 @@ class _ControlFlowVariables:
             _add_block_input(body, unified, name)
             _add_block_output(body, body_types[name], name)
             _add_node_output(node, unified, name)
-
-
-def _local_calls(block: Block) -> Iterator[Node]:
-    """The calls of nested functions in a block, but not those in their bodies."""
-    for node in block.nodes:
-        if node.kind == "prim::LocalCall":
-            yield node
-        else:
-            for inner in node.blocks:
-                yield from _local_calls(inner)
 
 
 def _stores(block: Block) -> Iterator[Node]:

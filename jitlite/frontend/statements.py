@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from jitlite.frontend import tree
 from jitlite.frontend.callables import ContextClass
@@ -11,6 +12,7 @@ from jitlite.frontend.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emitter import Emitter, statement
 from jitlite.frontend.iteration import Body, emit_for, emit_loop
 from jitlite.frontend.local_functions import LocalFunction
+from jitlite.frontend.local_names import with_own_variables
 from jitlite.frontend.magic import call_magic, is_object
 from jitlite.frontend.objects import ObjectDefinition
 from jitlite.frontend.refinement import Branches
@@ -233,11 +235,33 @@ def emit_loop_statement(em: Emitter, stmt: tree.While | tree.For) -> None:
 
 
 def _emit_loop_statement(em: Emitter, stmt: tree.While | tree.For, on_break: Callable[[], None] | None) -> None:
-    body = Body(lambda: em.emit_statements(stmt.body), jumps_in(stmt.body), on_break)
+    if isinstance(stmt, tree.For):
+        stmt = _without_generator(em, stmt)
+    body = Body(partial(em.emit_statements, stmt.body), jumps_in(stmt.body), on_break)
     if isinstance(stmt, tree.While):
         emit_loop(em, stmt.range, body, condition=stmt.cond)
     else:
         emit_for(em, stmt.range, stmt.targets, stmt.iterables[0], body)
+
+
+def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
+    """A loop over a generator expression with conditions or several loops, as loops and conditions around its body."""
+    expr = stmt.iterables[0]
+    if not (isinstance(expr, tree.ListComp) and expr.is_generator and expr.clauses):
+        return stmt
+    if tree.Break in jumps_in(stmt.body) and any(isinstance(c, tree.ComprehensionFor) for c in expr.clauses):
+        raise NotSupportedError(
+            "break is not supported in a loop over a generator expression with several loops", stmt.range,
+            hint="write the loops as statements, or brackets in the place of the parentheses: [... for ...]",
+        )  # fmt: skip
+    expr = with_own_variables(expr, em.temporary("generator"))
+    body: tuple[tree.Stmt, ...] = (tree.Assign(stmt.targets, expr.element, None, range=expr.range), *stmt.body)
+    for clause in reversed(expr.clauses):
+        if isinstance(clause, tree.ComprehensionFor):
+            body = (tree.For((clause.target,), (clause.iterable,), body, range=clause.range),)
+        else:
+            body = (tree.If(clause.condition, body, (), range=clause.range),)
+    return tree.For((expr.target,), (expr.iterable,), body, range=stmt.range)
 
 
 def jumps_in(statements: Sequence[tree.Tree]) -> frozenset[type[tree.Stmt]]:

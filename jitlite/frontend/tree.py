@@ -592,6 +592,7 @@ class ListComp(Expr):
     target: Expr
     iterable: Expr
     clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=_MORE)
+    is_generator: bool = field(default=False, kw_only=True, compare=False, metadata=_HIDDEN)
 
     @property
     def targets(self) -> tuple[Expr, ...]:

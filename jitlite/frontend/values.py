@@ -68,6 +68,11 @@ class SugaredValue:
         """The number of elements, where loops over this are unrolled at compile time."""
         return None
 
+    @property
+    def counted(self) -> SugaredValue:
+        """What has the length that ends a loop over this."""
+        return self
+
 
 TENSOR_CASTS: dict[str, torch.dtype] = {
     "byte": torch.uint8, "char": torch.int8, "double": torch.float64, "float": torch.float32,
@@ -640,8 +645,13 @@ class ZipValue(SugaredValue):
 
 def measured_lists(source: SugaredValue) -> list[int]:
     """Which of the lengths that bound a loop over `source` are those of lists, by position."""
+    source = source.counted
     leaves = source._leaves() if isinstance(source, ZipValue) else [source]
-    return [i for i, v in enumerate(leaves) if isinstance(v, SimpleValue) and isinstance(v.value.type, T.ListType)]
+    return [
+        i
+        for i, v in enumerate(leaf.counted for leaf in leaves)
+        if isinstance(v, SimpleValue) and isinstance(v.value.type, T.ListType)
+    ]
 
 
 def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:

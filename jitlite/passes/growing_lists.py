@@ -1,4 +1,6 @@
-"""Loops over lists that change their length meanwhile: look at the length in every round, as Python does.
+"""Loops over lists and dicts that are changed meanwhile: what Python's iterators see, and where they raise.
+
+A list is asked for its length in every round:
 
     %n : int = aten::len(%l)                        %n : int = aten::len(%l)
      = prim::Loop(%n, %true)                        %c : bool = aten::gt(%n, %0)
@@ -28,8 +30,8 @@ add or drop entries the loop compares the two at the end of each round that is n
                                                          = prim::If(%c)
                                                           block0(): ... prim::RaiseException(...)
 
-Setting the entry of the round's own key adds none. In a `zip`, only the dict that is asked first is looked at: whether
-the others are asked once more depends on those before them.
+Setting the entry of the round's own key adds none. In a `zip` the dict is asked only if all before it go on. Values are
+those of the moment: the loop then goes through a list of the keys, and reads the value of each when it is its turn.
 
 A loop is changed only if a node in its body may change the length of (an alias of) the list: for all others the two
 meanings agree, as the length read before the loop is the length at every round. The emitter marks loops over lists with
@@ -38,6 +40,9 @@ removed, while the trip count of a loop is still the length itself.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
@@ -62,12 +67,13 @@ def follow_growing_lists(graph: Graph) -> bool:
     marked = [n for n in graph.all_nodes() if n.kind == "prim::Loop" and _MARK in n.attributes]
     measured = {loop: _lists(loop) for loop in marked}
     lists = [n for n in marked if measured[n] and any(map(_may_resize, _inside(n)))]
-    dicts = [n for n in marked if _listed(n) and any(_may_add_entries(inner, n) for inner in _inside(n))]
+    dicts = [listing for n in marked for listing in _listings(n) if listing.may_be_written()]
     if lists or dicts:
         aliases = AliasDb(graph)
         lists = [n for n in lists if _resizes(aliases, n, measured[n])]
-        for loop in [n for n in dicts if _changes_entries(aliases, n)]:
-            _compare_every_round(graph, loop)
+        for listing in [found for found in dicts if found.is_written(aliases)]:
+            listing.compare_every_round(graph, measured[listing.loop])
+            listing.read_in_turn(graph)
         for loop in lists:
             _test_every_round(graph, loop, measured[loop])
     for loop in marked:
@@ -149,76 +155,119 @@ def _test_every_round(graph: Graph, loop: Node, measured: set[int]) -> None:
 # -- dicts
 
 
-def _listed(loop: Node) -> Node | None:
-    """What lists the keys, values or items of a dict that the loop asks first whether it goes on."""
-    for position, length in enumerate(_lengths(loop.inputs[0])):
-        if position in loop.attributes[_MARK]:
-            listed = length.node.inputs[0].node
-            return listed if listed.kind in _VIEWS else None
-        if constant_of(length, None) != _NO_BOUND:  # other than the counter of `enumerate`, it may end the loop
-            return None
-    return None
+@dataclass(frozen=True)
+class _Listing:
+    """The keys, values or items of a dict that a loop goes through.
 
+    Attributes:
+        loop: the loop.
+        position: which of the lengths that bound the loop is that of the list.
+        node: what lists them.
+    """
 
-def _iterated_dict(loop: Node) -> Value | None:
-    listed = _listed(loop)
-    return None if listed is None else listed.inputs[0]
+    loop: Node
+    position: int
+    node: Node
 
+    @property
+    def entries(self) -> Value:
+        """The dict."""
+        return self.node.inputs[0]
 
-def _may_add_entries(node: Node, loop: Node) -> bool:
-    """May the node change the number of entries of the dict that the loop goes through?"""
-    op = node.op
-    if node.blocks or node.kind in ("prim::Print", "prim::RaiseException", "prim::SetCell"):
-        return False
-    if op is None or op.fn is None:
-        return node.kind in ("prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "aten::wait")
-    if node.kind == "aten::_set_item" and node.inputs[0] is _iterated_dict(loop) and _is_own_key(node.inputs[1], loop):
-        return False
-    return any(
-        argument.is_write and isinstance(value.type, T.DictType)
-        for argument, value in zip(op.schema.arguments, node.inputs, strict=False)
-    )
+    def may_be_written(self) -> bool:
+        return any(map(self._may_write, _inside(self.loop)))
 
+    def is_written(self, aliases: AliasDb) -> bool:
+        """Does the loop change entries other than that of the round's own key?"""
+        locations = aliases.locations(self.entries)
+        return any(self._may_write(node) and aliases.writes(node) & locations for node in _inside(self.loop))
 
-def _is_own_key(key: Value, loop: Node) -> bool:
-    """Is it the key that this round of the loop is about?"""
-    listed = _listed(loop)
-    if listed is None or listed.kind == "aten::values":
-        return False
-    if listed.kind == "aten::items":
-        if key.node.kind != "prim::TupleUnpack" or key.offset != 0:
+    def _may_write(self, node: Node) -> bool:
+        op = node.op
+        if node.blocks or node.kind in ("prim::Print", "prim::RaiseException", "prim::SetCell"):
             return False
-        key = key.node.input
-    round_number = loop.blocks[0].inputs[0]
-    return key.node.kind == "aten::__getitem__" and list(key.node.inputs) == [listed.output, round_number]
+        if op is None or op.fn is None:
+            return node.kind in ("prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "aten::wait")
+        if node.kind == "aten::_set_item" and node.inputs[0] is self.entries and self._is_own_key(node.inputs[1]):
+            return False
+        return any(
+            argument.is_write and isinstance(value.type, T.DictType)
+            for argument, value in zip(op.schema.arguments, node.inputs, strict=False)
+        )
+
+    def _is_own_key(self, key: Value) -> bool:
+        """Is it the key that this round of the loop is about?"""
+        if self.node.kind == "aten::values":
+            return False
+        if self.node.kind == "aten::items":
+            if key.node.kind != "prim::TupleUnpack" or key.offset != 0:
+                return False
+            key = key.node.input
+        return key.node in self._reads()
+
+    def _reads(self) -> list[Node]:
+        """What takes the element of a round out of the list."""
+        trip = self.loop.blocks[0].inputs[0]
+        users = (use.user for use in self.node.output.uses)
+        return [n for n in users if n.kind == "aten::__getitem__" and n.inputs[1] is trip]
+
+    # -- what becomes of it
+    def compare_every_round(self, graph: Graph, measured: set[int]) -> None:
+        """Raise as Python's iterator does if there are more or fewer entries than at the start."""
+        graph.current_range = self.loop.range
+        with graph.inserting_before(self.loop):
+            before = graph.insert("aten::len", (self.entries,), (T.INT,)).output
+        (body,) = self.loop.blocks
+        with graph.inserting_at_end(body):
+            now = graph.insert("aten::len", (self.entries,), (T.INT,)).output
+            condition = _both(graph, graph.insert("aten::ne", (now, before), (T.BOOL,)).output, body.outputs[0])
+            for length in self._earlier(graph, measured):
+                following = graph.insert("aten::add", (body.inputs[0], graph.insert_constant(1)), (T.INT,)).output
+                goes_on = graph.insert("aten::lt", (following, length), (T.BOOL,)).output
+                condition = graph.insert("aten::__and__", (condition, goes_on), (T.BOOL,)).output
+            test = graph.insert("prim::If", (condition,))
+        raising = test.add_block()
+        test.add_block()
+        with graph.inserting_at_end(raising):
+            message = graph.insert_constant("dictionary changed size during iteration")
+            graph.insert("prim::RaiseException", (message, graph.insert_constant("builtins.RuntimeError")))
+        graph.current_range = None
+
+    def _earlier(self, graph: Graph, measured: set[int]) -> Iterator[Value]:
+        """The lengths of what the loop asks before it asks for the next entry; that of a counter has no end."""
+        for position, length in enumerate(_lengths(self.loop.inputs[0])[: self.position]):
+            if position in measured:
+                yield graph.insert("aten::len", length.node.inputs, (T.INT,)).output
+            elif constant_of(length, None) != _NO_BOUND:
+                yield length
+
+    def read_in_turn(self, graph: Graph) -> None:
+        """Go through the keys, and take the value of each when it is its turn."""
+        owner = self.entries.type
+        if self.node.kind == "aten::keys" or not isinstance(owner, T.DictType):
+            return
+        length = _lengths(self.loop.inputs[0])[self.position].node
+        graph.current_range = self.loop.range
+        with graph.inserting_before(length):
+            keys = graph.insert("aten::keys", (self.entries,), (T.ListType.of(owner.key),)).output
+        length.replace_input(0, keys)
+        for read in self._reads():
+            with graph.inserting_before(read):
+                key = graph.insert("aten::__getitem__", (keys, read.inputs[1]), (owner.key,), range=read.range).output
+                value = graph.insert("aten::__getitem__", (self.entries, key), (owner.value,), range=read.range).output
+                if self.node.kind == "aten::items":
+                    types = (T.TupleType.of((owner.key, owner.value)),)
+                    value = graph.insert("prim::TupleConstruct", (key, value), types, range=read.range).output
+            value.copy_metadata(read.output)
+            read.output.replace_all_uses_with(value)
+            read.destroy()
+        graph.current_range = None
 
 
-def _changes_entries(aliases: AliasDb, loop: Node) -> bool:
-    entries = _iterated_dict(loop)
-    assert entries is not None
-    locations = aliases.locations(entries)
-    return any(_may_add_entries(node, loop) and aliases.writes(node) & locations for node in _inside(loop))
-
-
-def _compare_every_round(graph: Graph, loop: Node) -> None:
-    entries = _iterated_dict(loop)
-    assert entries is not None
-    graph.current_range = loop.range
-    with graph.inserting_before(loop):
-        before = graph.insert("aten::len", (entries,), (T.INT,)).output
-    (body,) = loop.blocks
-    with graph.inserting_at_end(body):
-        now = graph.insert("aten::len", (entries,), (T.INT,)).output
-        differs = graph.insert("aten::ne", (now, before), (T.BOOL,)).output
-        goes_on = body.outputs[0]
-        condition = differs if constant_of(goes_on, None) is True else _both(graph, differs, goes_on)
-        test = graph.insert("prim::If", (condition,))
-    raising = test.add_block()
-    test.add_block()
-    with graph.inserting_at_end(raising):
-        message = graph.insert_constant("dictionary changed size during iteration")
-        graph.insert("prim::RaiseException", (message, graph.insert_constant("builtins.RuntimeError")))
-    graph.current_range = None
+def _listings(loop: Node) -> list[_Listing]:
+    lengths = _lengths(loop.inputs[0])
+    listed = {i: lengths[i].node.inputs[0].node for i in loop.attributes[_MARK]}
+    return [_Listing(loop, i, node) for i, node in sorted(listed.items()) if node.kind in _VIEWS]
 
 
 def _measure_again(graph: Graph, trip_count: Value, measured: set[int]) -> Value:
