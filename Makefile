@@ -6,7 +6,7 @@
 #   make test-versions   every public name and all documentation on torch 2.14.1 too; the wheel as users install it
 #   make bench     compile time, run time and first calls beside torch.jit and eager
 #   make docs      write the generated pages of docs/ anew
-#   make explore   random programs until you press Ctrl-C (or BUDGET=600 seconds)
+#   make explore   random programs of two kinds, for BUDGET=600 seconds each
 #   make passes    each pass alone and 20 random orders on all graphs of tests/specimens.py: an hour
 
 PYTHON ?= python3
@@ -57,7 +57,7 @@ docs: setup
 	$(PY) tests/tools/write_docs.py
 
 explore: setup
-	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py -k explore -s $(ARGS)
+	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py tests/test_object_programs.py -k explore -s $(ARGS)
 
 passes: setup
 	$(PY) -m pytest -n $(JOBS) -m sweep tests/test_pass_orders.py $(ARGS)
