@@ -163,7 +163,7 @@ class _LiteObject(Call):
         setter = self.cls.methods.get("__setstate__")
         if setter is not None:
             objects = self.objects
-            run = Setter(self.cls.qualified_name, objects.member, objects.storages.reader.size, objects.allow).run
+            run = Setter(self.cls.qualified_name, objects.member, objects.allowance, objects.allow).run
             run(setter.code, [made, state])
         elif isinstance(state, dict):
             for name, value in state.items():

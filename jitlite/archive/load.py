@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from jitlite import compiler, options
+from jitlite.archive.allowance import Allowance
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.import_source import Importer
@@ -115,6 +116,7 @@ class _Loading:
         self.outside = outside
         self.reader = reader
         self.run_code = run_code
+        self.allowance = Allowance(reader.size)
         self.mapped = mapped
         self.device = device
         self.allow = allow
@@ -135,7 +137,13 @@ class _Loading:
         member = f"{name}.pkl"
         storages = Storages(self.reader, name, self.device, mapped=self.mapped)
         objects = Objects(
-            lambda: self.importer, storages, member, self.allow, run_code=self.run_code, outside=self.outside
+            lambda: self.importer,
+            storages,
+            member,
+            self.allow,
+            run_code=self.run_code,
+            outside=self.outside,
+            allowance=self.allowance,
         )
         return objects.load(self.reader.read(member))
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.allowance import Allowance, Exhausted
 from jitlite.archive.errors import ArchiveError, faults_of
 from jitlite.archive.import_source import CUSTOM, Importer
 from jitlite.archive.loaded_module import LoadedModule, settle
+from jitlite.archive.packed_parameters import NotPacked, check_state, is_checked
 from jitlite.archive.pickling import OUTSIDE
 from jitlite.archive.setters import Setter
 from jitlite.archive.shaping import Shaper, WrongType
@@ -40,6 +42,7 @@ class Objects:
         run_code: let `__setstate__` of the archive's classes and of classes in C++ run. Otherwise their objects stay
             without their state.
         outside: tensors that the pickle has only the numbers of.
+        allowance: what code that runs may take, and packed weights.
     """
 
     def __init__(
@@ -51,7 +54,9 @@ class Objects:
         *,
         run_code: bool = True,
         outside: Sequence[torch.Tensor] = (),
+        allowance: Allowance | None = None,
     ) -> None:
+        self.allowance = allowance or Allowance(storages.reader.size)
         self.importer = importer
         self.outside = outside
         self.allow = allow
@@ -113,7 +118,7 @@ class Objects:
 
     def _class(self, qualified: str) -> Global:
         if qualified.startswith(CUSTOM):
-            made = _CustomClass(qualified, self.member, self.allow)
+            made = _CustomClass(self, qualified)
             return made if self.run_code else _UnsetCustomClass(qualified)
         found = self.importer().needed_type(qualified, self.member)
         if isinstance(found, EnumType):
@@ -286,8 +291,7 @@ class _ObjectClass(Call):
         if len(arguments) != 2:
             raise ArchiveError(f"'{setter.qualified_name}' takes {len(arguments)} arguments, not 2", self._member)
         shaped = self.objects.shaped(state, arguments[1].type, f"the state of '{self.type.qualified_name}'")
-        objects = self.objects
-        run = Setter(self.type.qualified_name, self._member, objects.storages.reader.size, objects.allow).run
+        run = Setter(self.type.qualified_name, self._member, self.objects.allowance, self.objects.allow).run
         run(setter, [made, shaped])
         for value in vars(made).values():
             if isinstance(value, torch.ScriptObject):
@@ -342,27 +346,41 @@ class _ModuleClass(_ObjectClass):
 class _CustomClass(Call):
     """A name for a class that a library defines in C++, such as the packed weights of quantized modules."""
 
-    def __init__(self, qualified: str, member: str, allow: Collection[str]) -> None:
+    def __init__(self, objects: Objects, qualified: str) -> None:
         super().__init__(Call.no_function)
-        library = qualified.removeprefix(CUSTOM).partition(".")[0]
-        if library not in _LIBRARIES and library not in allow:
-            raise ArchiveError(
-                f"it has an object of the class '{qualified}', of a library that is not part of torch", member,
-                hint=f"if you trust the archive, allow the library by name: load(file, allow=['{library}'])",
-            )  # fmt: skip
+        self.objects = objects
         self.qualified = qualified
-        self.member = member
+        self.name = qualified.removeprefix(CUSTOM)
+        library = self.name.partition(".")[0]
+        self.is_trusted = library in objects.allow
+        if self.is_trusted or is_checked(self.name):
+            return
+        why = "of which is not known what it may be made of" if library in _LIBRARIES else "of no part of torch"
+        raise ArchiveError(
+            f"it has an object of the class '{qualified}', of a library {why}", objects.member,
+            hint=f"if you trust the archive, allow the library by name: load(file, allow=['{library}'])",
+        )  # fmt: skip
 
     def build(self, state: Any) -> Any:
+        if not self.is_trusted:
+            self._check(state)
         make: Any = torch.ScriptObject
         made = make.__new__(make)  # which nothing else sees before it has its state
         try:
             made.__setstate__((state, self.qualified))
         except Exception as error:
-            text = str(error).partition("\n")[0]
-            raise ArchiveError(f"an object of '{self.qualified}' cannot be made here: {text}", self.member) from None
+            raise self._fault(str(error).partition("\n")[0]) from None
         bound_class(made)  # so that programs know its methods
         return made
+
+    def _check(self, state: Any) -> None:
+        try:
+            self.objects.allowance.take(check_state(self.name, state), 0, "packing weights")
+        except (NotPacked, Exhausted) as error:
+            raise self._fault(str(error)) from None
+
+    def _fault(self, why: str) -> ArchiveError:
+        return ArchiveError(f"an object of '{self.qualified}' cannot be made here: {why}", self.objects.member)
 
 
 class _UnsetCustomClass(Call):

@@ -199,11 +199,12 @@ def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, grad: Any 
         made = made.set_(storage.untyped, offset, size, stride)
     if len(rest) > 1 and isinstance(rest[1], dict):
         made = made.conj() if rest[1].get("conj") is True else made
-        may_be_negated = made.is_complex() or made.is_floating_point()
-        made = torch._neg_view(made) if rest[1].get("neg") is True and may_be_negated else made
+        made = torch._neg_view(made) if rest[1].get("neg") is True and made.dtype in _NEGATED else made
     return made.requires_grad_() if grad is True else made
 
 
+_NEGATED = (torch.float16, torch.float32, torch.float64, torch.complex32, torch.complex64, torch.complex128)
+"""dtypes of imaginary parts of conjugates, which are negated when they are read."""
 _QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, *_PACKED})
 
 

@@ -95,8 +95,8 @@ def format_with_percent(text: str, *args: Any) -> str:
     return text % values
 
 
-def check_percent(text: str, values: list[Any]) -> None:
-    """See that the fields of a text for `%` do not ask for too much padding."""
+def check_percent(text: str, values: list[Any]) -> int:
+    """The padding that the fields of a text for `%` ask for; a ValueError where it is too much."""
     at, padding, rest = text.find("%"), 0, iter(values)
     while at >= 0:
         at += 1
@@ -117,6 +117,7 @@ def check_percent(text: str, values: list[Any]) -> None:
         if text[at : at + 1] != "%":
             next(rest, None)
         at = text.find("%", at + 1)
+    return padding
 
 
 # -- texts that are known before

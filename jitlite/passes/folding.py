@@ -10,6 +10,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
+from jitlite.ir.costs import result_size
 from jitlite.ir.graph import Node, Value, constant_of
 from jitlite.ir.int_codes import dict_display, holds_object
 from jitlite.ir.ops import Effect, fn_with_objects
@@ -20,6 +21,9 @@ from jitlite.passes.locations import TENSOR, reachable_kinds
 
 LARGEST_RESULT = 100_000
 """Size in bytes, or elements, beyond which a result is not kept as a constant."""
+
+_LARGEST_TRIED = 16 * LARGEST_RESULT
+"""Size in bytes beyond which a result is not even computed."""
 
 _LARGEST_COUNT = 10_000
 """Ints beyond this are not tried as exponents, shifts, repetitions and widths: the result could be huge."""
@@ -59,6 +63,8 @@ def _has_tensor(value: Value) -> bool:
 
 
 def _could_be_huge(node: Node, args: Sequence[Any]) -> bool:
+    if result_size(node.kind, args) > _LARGEST_TRIED:
+        return True
     if node.kind not in _GROWING:
         return False
     if node.kind == "aten::mul" and all(isinstance(a, int | float | complex) for a in args):
