@@ -63,7 +63,7 @@ def load(code: str):
 
 
 @pytest.mark.parametrize("kind", WRONG)
-@pytest.mark.parametrize("executor", ["default", "off"])
+@pytest.mark.parametrize("executor", ["profiling", "off"])
 def test_values_that_are_taken_for_objects(kind, executor):
     loaded = load(HEAD + WRONG[kind] + CLASS + INTERFACE)
     x = torch.ones(2)

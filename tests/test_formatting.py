@@ -35,7 +35,7 @@ def test_fields_that_reach_into_values(text):
     source = "def known(x: int) -> str:\n    return " + repr(text) + ".format(x, x)\n"
     with pytest.raises(jitlite.CompileError, match="(?s)reaches into a value.*line 2.*hint"):
         jitlite.CompilationUnit(source).known(3)
-    for executor in ("default", "off"):
+    for executor in ("profiling", "off"):
         with jitlite.options.override(executor=executor), pytest.raises(ValueError, match="reaches into a value"):
             jitlite.script(given_later)(text, 3)
     written: dict[str, Any] = {}

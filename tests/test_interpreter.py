@@ -17,7 +17,7 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.unit import CompilationUnit, Function, insert_call
-from jitlite.ir.values import type_of_value, value_has_type
+from jitlite.ir.values import CLASS_TYPE, type_of_value, value_has_type
 from jitlite.source import CompileError, Source, SourceRange
 
 
@@ -530,6 +530,9 @@ def test_objects():
     graph = Graph()
     n = graph.add_input(T.INT, "n")
     cls = T.ClassType.of("__torch__.Counter", Counter)
+    compiled = T.ClassType.new("__torch__.Counter", Counter)
+    compiled.methods.update({name: Function(name) for name in ("__init__", "add")})
+    setattr(Counter, CLASS_TYPE, compiled)  # the machine calls methods that scripts know the object to have
     made = graph.insert("prim::CreateObject", [], [cls]).output
     graph.insert("prim::CallMethod", [made, n], [T.NONE], {"name": "__init__"})
     graph.insert("prim::CallMethod", [made, n], [cls], {"name": "add"})

@@ -122,7 +122,7 @@ def fault(program: Program, ways: tuple[str, ...]) -> str | None:
             if name in MAY_REFUSE:
                 continue
             raise
-        for number, (wanted, got) in enumerate(zip(expected, outcomes(run, copied(program)), strict=True)):
+        for number, (wanted, got) in enumerate(zip(expected, list(outcomes(run, copied(program))), strict=True)):
             if name == "saved" and wanted.raised:
                 if not got.raised:
                     return f"{name}: call {number} raises no {wanted.raised}"

@@ -24,9 +24,9 @@ def is_special(name: str) -> bool:
     return name.startswith("__") and (name.endswith("__") or name.startswith("__jitlite"))
 
 
-_STATE = frozenset({"__getstate__", "__setstate__"})
+_MORE_METHODS = frozenset({"__getstate__", "__setstate__", "__post_init__"})
 
 
 def may_be_method(name: str) -> bool:
     """Can a class of an archive have a method of this name?"""
-    return not is_special(name) or name in SPECIAL_METHODS or name in _STATE
+    return not is_special(name) or name in SPECIAL_METHODS or name in _MORE_METHODS

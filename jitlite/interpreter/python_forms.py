@@ -51,7 +51,7 @@ from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
-from jitlite.ir.ops import Op, fn_with_objects
+from jitlite.ir.ops import FOR_PYTHON_INTS, Op, fn_with_objects
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
@@ -403,7 +403,7 @@ def _binding(op: Op, node: Node) -> Form | None:
         return call_form(tensors.index, 2)
     if op.overload is None or not schema.name.startswith("aten::") or schema.is_vararg:
         return None
-    if schema.name in _UNLIKE or schema.qualified in _UNLIKE:
+    if schema.name in _UNLIKE or schema.qualified in _UNLIKE or schema.key in FOR_PYTHON_INTS:
         return None
     formals, values = schema.arguments, node.inputs
     if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
@@ -469,6 +469,8 @@ def _dispatched(op: Op, node: Node) -> Form | None:
     schema = op.schema
     formals, values = schema.arguments, node.inputs
     if type(op.overload) is not torch._ops.OpOverload or len(formals) != len(values):
+        return None
+    if schema.key in FOR_PYTHON_INTS:
         return None
     coded = [is_int_coded(a.declared_type) for a in formals]
     if any(c and not is_constant(v) for c, v in zip(coded, values, strict=True)):

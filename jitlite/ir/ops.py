@@ -213,7 +213,7 @@ def _dispatcher_op(overload: Any) -> Op:
     else:
         effect = Effect.PURE
     total = schema.key in _TOTAL_DISPATCHER_OPS
-    for_python = _FOR_PYTHON_INTS.get(schema.key)
+    for_python = FOR_PYTHON_INTS.get(schema.key)
     fn = _positional(overload, schema) if for_python is None else for_python(overload)
     return Op(schema, effect, fn, total, "", overload)
 
@@ -248,7 +248,7 @@ def _selected(overload: Any) -> Callable[..., Any]:
 
 
 _MOST = (1 << 63) - 1
-_FOR_PYTHON_INTS = {("aten::slice", "Tensor"): _sliced, ("aten::select", "int"): _selected}
+FOR_PYTHON_INTS = {("aten::slice", "Tensor"): _sliced, ("aten::select", "int"): _selected}
 """What `x[i]` and `x[a:b]` of eager Python do with ints that the dispatcher does not take."""
 
 

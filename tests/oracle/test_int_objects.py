@@ -272,6 +272,8 @@ def test_programs_do_the_same_by_every_road(program, road):
         pytest.skip("torch.jit does not take it")
     if program is recursive and road is as_text:
         pytest.skip("a graph has no function that it calls")
+    if program is recursive and road in (saved, saved_twice):
+        pytest.skip("functions of an archive cannot call themselves")
     compiled = road(program)
     for x, d in itertools.product(KINDS, KINDS):
         x = torch.ones(2, dtype=x)
@@ -289,6 +291,8 @@ def test_programs_do_the_same_by_every_road(program, road):
 def test_programs_do_the_same_as_something_else(program, road):
     if program is recursive and road is as_fx:
         pytest.skip("FX has no functions to call")
+    if program is recursive and road is python_of_archive:
+        pytest.skip("functions of an archive cannot call themselves")
     if program is schemes and road is not as_python:
         pytest.skip("nothing in the archive tells that its numbers are objects")
     converted = road(program)
