@@ -98,7 +98,8 @@ class _Worker:
     def after_fork_in_child(self) -> None:
         """The thread stayed with the parent. What it was doing is done again, when there is more to do."""
         if self.current is not None:
-            self.waiting.appendleft(self.current)
+            job, context = self.current
+            self.waiting.appendleft((job, context.copy()))  # the other one has been entered, for ever
         self.current, self.thread, self.is_starting = None, 0, False
         self.take_usual_turns()
 

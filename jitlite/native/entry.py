@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import itertools
 import math
+import os
 import struct
 import sys
 from collections.abc import Callable
@@ -94,11 +96,25 @@ def is_loaded() -> bool:
 def _llvm() -> Any:
     global _loaded
     if _loaded is None:
+        _load_library()
         llvm = importlib.import_module("llvmlite.binding")
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         _loaded = llvm
     return _loaded
+
+
+def _load_library() -> None:
+    """Load LLVM, 100 MB, so that importing llvmlite finds it loaded: an import holds the interpreter all the while, and
+    a C function that Python calls does not."""
+    with suppress(Exception):
+        spec = importlib.util.find_spec("llvmlite")
+        for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+            library = os.path.join(place, "binding", "libllvmlite.so")
+            if os.path.exists(library):
+                load = ctypes.CDLL(None).dlopen
+                load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
+                load(library.encode(), os.RTLD_NOW)
 
 
 def _target_machine(llvm: Any) -> Any:
