@@ -22,10 +22,11 @@ from jitlite.frontend.example_types import parameter_types, types_seen_in
 from jitlite.frontend.torch_scripts import is_torch_script_function, is_torch_script_module, source_of_script
 from jitlite.module_handle import unwrapped
 from jitlite.script_containers import ScriptDict, ScriptList
-from jitlite.script_function import ScriptFunction, compile_function
+from jitlite.script_function import ScriptFunction, compile_function, function_of_graph
 from jitlite.script_module import ScriptModule, prepared, script_module
 from jitlite.source import NotSupportedError
 from jitlite.text import define_text
+from jitlite.torch_types import unwrap
 
 
 def script(
@@ -139,6 +140,16 @@ class CompilationUnit:
             self._classes.pop(name, None)
         self._functions.update((name, ScriptFunction(self._program, f)) for name, f in added.functions.items())
         self._classes.update(added.classes)
+
+    def create_function(self, qualified_name: str, graph: Any, shouldMangle: bool = False) -> ScriptFunction:
+        """Add a function that runs a copy of a graph; gives it.
+
+        Args:
+            shouldMangle: give it another name where the unit has a function of that name, in whose place it comes else.
+        """
+        name = self._program.unique_name(qualified_name) if shouldMangle else qualified_name
+        made = self._functions[name] = function_of_graph(name, unwrap(graph).copy())
+        return made
 
     def get_functions(self) -> list[ScriptFunction]:
         """All functions of the unit."""

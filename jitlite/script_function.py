@@ -35,7 +35,7 @@ from jitlite.interpreter.entry import make_entry
 from jitlite.interpreter.python_tier import translate
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
-from jitlite.ir.schema import Schema
+from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.unit import Function, run_functions_with
 from jitlite.ir.values import value_has_type
 from jitlite.other_tracers import (
@@ -326,6 +326,13 @@ def compile_function(function: Any, names: Callable[[str], Any] | None = None) -
         CompileError: where it is not TorchScript.
     """
     return ScriptFunction(*compiler.compile_python(function, names))
+
+
+def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
+    """A function that runs a graph, which is its own from then on; its parameters are the graph's inputs."""
+    inputs = [Argument(value.name or f"argument_{i}", value.type) for i, value in enumerate(graph.inputs)]
+    schema = function_schema(name, inputs, [value.type for value in graph.outputs])
+    return ScriptFunction(compiler.Program(), Function(name, schema=schema, graph=graph))
 
 
 def compile_carried(function: Any, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:

@@ -17,11 +17,20 @@ from jitlite.torch_types import new_symbol
 
 def propagate_shapes_on_graph(graph: Graph) -> None:
     """`torch._C._jit_pass_propagate_shapes_on_graph`: what is known in the modes of now."""
+    _use_examples(graph)
     propagate(graph)
+
+
+def _use_examples(graph: Graph) -> None:
+    """Give the inputs of a trace the types of the tensors that it was made with."""
+    for value in graph.inputs:
+        if value.example_type is not None:
+            value.type, value.example_type = value.example_type, None
 
 
 def erase_non_input_shapes(graph: Graph) -> None:
     """Forget what types say about tensors, but of inputs: `torch._C._jit_erase_non_input_shape_information`."""
+    _use_examples(graph)
     kept = [value.type for value in graph.inputs]
     _erase(graph)
     for value, t in zip(graph.inputs, kept, strict=True):

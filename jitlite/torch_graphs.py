@@ -25,11 +25,37 @@ class AliasDbView(View):
 
     inner: AliasDb
 
+    def __init__(self, inner: AliasDb, graph: Graph) -> None:
+        super().__init__(inner)
+        self.graph = graph
+
     def may_contain_alias(self, a: Any, b: Any) -> bool:
         return self.inner.may_contain_alias(unwrap(a), unwrap(b))
 
     def has_writers(self, value: Any) -> bool:
         return self.inner.has_writers(unwrap(value))
+
+    def __str__(self) -> str:
+        lines = [f"%{v.name} may be %{w.name}" for v, w in self._pairs()]
+        return "\n".join([*(f"%{v.name} may be WILDCARD" for v in self._inputs()), *lines, ""])
+
+    def dump(self) -> None:
+        """Print what may be what."""
+        print(self)
+
+    def to_graphviz_str(self) -> str:
+        """The same in the language DOT."""
+        edges = [(v.name, "WILDCARD") for v in self._inputs()] + [(v.name, w.name) for v, w in self._pairs()]
+        return "\n".join(["digraph alias_db {", *(f'  "{a}" -> "{b}"' for a, b in edges), "}"])
+
+    def _inputs(self) -> list[Value]:
+        return [v for v in self.graph.inputs if T.is_mutable(v.type)]
+
+    def _pairs(self) -> list[tuple[Value, Value]]:
+        """The values that may be the same object, each pair once."""
+        made = [v for node in self.graph.all_nodes() for v in node.outputs]
+        values = [v for v in (*self.graph.inputs, *made) if T.is_mutable(v.type)]
+        return [(v, w) for i, w in enumerate(values) for v in values[:i] if self.inner.may_alias(v, w)]
 
     def move_after_topologically_valid(self, node: Any, target: Any) -> bool:
         """Move a node, and what must come along, right after another one, if that is allowed."""
@@ -69,7 +95,7 @@ class GraphView(View):
 
     def alias_db(self, isFrozen: bool = False, descend_function_calls: bool = False) -> AliasDbView:
         """What may alias what; the options of torch's analysis make no difference."""
-        return AliasDbView(AliasDb(self.inner))
+        return AliasDbView(AliasDb(self.inner), self.inner)
 
     def param_node(self) -> NodeView:
         return self._block.paramNode()

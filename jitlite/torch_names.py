@@ -8,7 +8,6 @@ from typing import Any
 
 from jitlite import (
     api,
-    compiler,
     executor_switches,
     freezing,
     torch_graphs,
@@ -20,12 +19,11 @@ from jitlite import (
 from jitlite.archive.load import load
 from jitlite.archive.opnames import export_opnames
 from jitlite.executor import get_num_profiled_runs, last_executed_optimized_graph
+from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.trace_state import get_tracing_state
 from jitlite.ir.awaits import Await
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.parser import parse
-from jitlite.ir.schema import Argument, function_schema
-from jitlite.ir.unit import Function
 from jitlite.ir.verify import verify
 from jitlite.module_handle import ModuleHandle, unwrapped
 from jitlite.passes import rewrite, run
@@ -35,7 +33,7 @@ from jitlite.passes.peephole import peephole
 from jitlite.passes.pipelines import FROZEN, FROZEN_NUMERICS, inline_and_simplify
 from jitlite.passes.rules import decompositions
 from jitlite.plans import set_fusion_strategy
-from jitlite.script_function import ScriptFunction, ScriptMethod
+from jitlite.script_function import ScriptFunction, ScriptMethod, function_of_graph
 from jitlite.script_module import ScriptModule
 from jitlite.shape_names import SHAPE_NAMES
 from jitlite.source import CompileError, Error, NotSupportedError
@@ -81,9 +79,7 @@ def create_function_from_graph(name: str, graph: Graph) -> ScriptFunction:
 
     The graph is the function's own from then on.
     """
-    inputs = [Argument(value.name or f"argument_{i}", value.type) for i, value in enumerate(graph.inputs)]
-    schema = function_schema(name, inputs, [value.type for value in graph.outputs])
-    return ScriptFunction(compiler.Program(), Function(name, schema=schema, graph=graph))
+    return function_of_graph(name, graph)
 
 
 def run_pass(name: str, graph: Graph, *options: object) -> bool:
@@ -193,6 +189,30 @@ def _attributes_of(module: ScriptModule, path: str) -> list[tuple[str, Any]]:
     return [(start + name, handle.getattr(name)) for name in handle._type().attribute_names()]
 
 
+def refine_tuple_types(graph: Graph) -> None:
+    """Let the tuples that a graph makes be of the types of their elements."""
+    for node in graph.all_nodes():
+        if node.kind == "prim::TupleConstruct":
+            node.output.type = node.output.type.with_contained([v.type for v in node.inputs])
+
+
+class TreeView(torch_types.View):
+    """A tree, with its place in the source."""
+
+    def range(self) -> str:
+        """The lines of the source, with a mark."""
+        return f"SourceRange at:\n{self.inner.range.excerpt()}"
+
+
+def get_jit_def(fn: Any, def_name: str, self_name: str | None = None, is_classmethod: bool = False) -> TreeView:
+    """The tree of a Python function.
+
+    Raises:
+        CompileError: its source is not there, or no definition of TorchScript.
+    """
+    return TreeView(function_tree(fn, name=def_name, self_name=self_name).definition)
+
+
 def lint(graph: Graph) -> None:
     """See that the graph is one.
 
@@ -209,7 +229,7 @@ def remove_dropout(module: ModuleHandle) -> None:
         RuntimeError: the module is in training mode.
     """
     owner = unwrapped(module)
-    if owner.training:
+    if getattr(owner, "training", False):  # frozen modules have no such attribute
         raise RuntimeError("Dropout removal module in training mode is not yet supported")
     run(torch_types.unwrap(owner.forward.graph), "inline,remove_dropout,dce")
 
@@ -257,6 +277,8 @@ _NAMES: dict[str, Any] = {
     "torch._C.ScriptMethod": ScriptMethod,
     "torch._C._jit_pass_inline": inline_and_simplify,
     "torch._C._jit_pass_lint": lint,
+    "torch._C._jit_pass_refine_tuple_types": refine_tuple_types,
+    "torch.jit.frontend.get_jit_def": get_jit_def,
     "torch._C._get_tracing_state": get_tracing_state,
     "torch._C._create_function_from_graph": create_function_from_graph,
     "torch._C._freeze_module": freeze_handle,

@@ -237,6 +237,9 @@ class _OfMade(type):
 
     def __call__(cls, *parts: Any) -> TypeView:
         given = [list(map(unwrap, p)) if isinstance(p, list | tuple) else unwrap(p) for p in parts]
+        for part in (t for p in given for t in (p if isinstance(p, list) else [p])):
+            if not isinstance(part, Type | str):
+                raise RuntimeError(f"Can not create {cls.__name__} with {part} type")
         return view_type(cls.made.of(*given))  # type: ignore[attr-defined]
 
 

@@ -73,7 +73,7 @@ ALLOWED = {
     "api": BASE
     | {"archive"}
     | {"ir", "frontend", "compiler", "passes", "interpreter"}
-    | {"script_function", "script_module", "script_containers", "concurrency", "text", "module_handle"},
+    | {"script_function", "script_module", "script_containers", "concurrency", "text", "module_handle", "torch_types"},
     "torch_types": BASE | {"ir"},
     "torch_schemas": BASE | {"ir", "torch_types"},
     "torch_nodes": BASE | {"ir", "torch_types"},

@@ -248,3 +248,52 @@ def test_modules_called_in_a_trace_have_examples():
         assert [n.output().type().sizes() for n in [*calls, inner]] == [[4, 3]] * 3
         assert [v.type().sizes() for v in list(getattr(traced, "0").graph.inputs())[1:]] == [[4, 2]]
         assert traced._name == "Sequential"
+
+
+# -- what else tools ask by torch's names
+
+
+def test_a_graph_becomes_a_function_of_a_unit():
+    unit = jitlite.CompilationUnit("def g(x):\n    return x + 1\n")
+    scripted = jitlite.script(double)
+    made = unit.create_function("twice", scripted.graph)
+    assert made(4) == 8 == unit.twice(4) == unit.find_function("twice")(4) and unit.find_function("thrice") is None
+    assert unit.create_function("twice", scripted.graph, shouldMangle=True)(3) == 6
+    assert "aten::mul" in made.code or "torch.mul" in made.code
+
+
+def test_trees_and_tuples():
+    tree = testing.TORCH_NAMES["torch.jit.frontend.get_jit_def"](double, "double")
+    assert str(tree).startswith("(def") and "def double(x: int)" in tree.range()
+    text = "graph(%a : Float(3), %b : Tensor):\n  %c : (Tensor, Tensor) = prim::TupleConstruct(%a, %b)\n  return (%c)\n"
+    graph = read(text)
+    testing.TORCH_NAMES["torch._C._jit_pass_refine_tuple_types"](graph)
+    assert next(graph.outputs()).type().str() == "(Float(3), Tensor)"
+    with pytest.raises(RuntimeError, match="Can not create ListType with None type"):
+        testing.TORCH_NAMES["torch._C.ListType"](None)
+
+
+def test_alias_analysis_is_told():
+    graph = read("graph(%x : Tensor):\n  %y : Tensor = aten::t(%x)\n  %z : Tensor = aten::relu(%x)\n  return (%y, %z)\n")
+    found = graph.alias_db()
+    assert "%x may be WILDCARD" in str(found) and "%x may be %y" in str(found) and "%z" not in str(found)
+    assert found.to_graphviz_str().startswith("digraph alias_db {")
+
+
+def test_shapes_of_a_trace_follow_from_its_example():
+    traced = testing.TORCH_NAMES["torch.jit.trace"](lambda x: torch.relu(x.t()), torch.ones(2, 3))
+    testing.TORCH_NAMES["torch._C._jit_erase_non_input_shape_information"](traced.graph)
+    assert next(traced.graph.outputs()).type().sizes() is None
+    testing.TORCH_NAMES["torch._C._jit_pass_propagate_shapes_on_graph"](traced.graph)
+    assert next(traced.graph.outputs()).type().sizes() == [3, 2]
+
+
+def test_a_trace_without_writes_is_well_formed():
+    def f(x):
+        y = torch.zeros_like(x)
+        y.copy_(x)
+        return y.add_(1)
+
+    graph, _ = testing.TORCH_NAMES["torch.jit._get_trace_graph"](f, (torch.ones(2),), _force_outplace=True)
+    testing.TORCH_NAMES["torch._C._jit_pass_lint"](graph)
+    assert "aten::add(" in str(graph)

@@ -317,6 +317,7 @@ class Tracer:
         if candidate.op is None:
             candidate.remove_all_inputs()
             return node
+        node.remove_all_inputs()
         return candidate
 
     def _bind_results(self, overload: Any, node: Node, args: Sequence[Any], result: Any) -> Any:

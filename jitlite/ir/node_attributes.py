@@ -162,7 +162,7 @@ def owner_fault(node: Node) -> str | None:
     if node.kind not in ("prim::GetAttr", "prim::SetAttr", "prim::CallMethod") or not node.inputs:
         return None
     owner, name = node.inputs[0].type, node.attributes.get("name")
-    if not isinstance(name, str):
+    if not isinstance(name, str) or node.inputs[0].node.kind == "match::module":  # of a pattern, which nobody runs
         return None
     owner = owner.element if isinstance(owner, T.OptionalType) else owner
     if not isinstance(owner, T.ClassType | T.InterfaceType):
