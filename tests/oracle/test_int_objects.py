@@ -270,10 +270,8 @@ def plain(value: Any) -> Any:
 def test_programs_do_the_same_by_every_road(program, road):
     if program in OURS_ALONE and road in (read_by_torch, written_by_torch):
         pytest.skip("torch.jit does not take it")
-    if program is recursive and road is as_text:
-        pytest.skip("a graph has no function that it calls")
-    if program is recursive and road in (saved, saved_twice):
-        pytest.skip("functions of an archive cannot call themselves")
+    if program is recursive and road is not scripted:
+        pytest.skip("functions of archives do not call themselves")
     compiled = road(program)
     for x, d in itertools.product(KINDS, KINDS):
         x = torch.ones(2, dtype=x)
@@ -289,10 +287,8 @@ def test_programs_do_the_same_by_every_road(program, road):
 @pytest.mark.parametrize("road", WAYS_OUT, ids=lambda road: road.__name__)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
 def test_programs_do_the_same_as_something_else(program, road):
-    if program is recursive and road is as_fx:
-        pytest.skip("FX has no functions to call")
-    if program is recursive and road is python_of_archive:
-        pytest.skip("functions of an archive cannot call themselves")
+    if program is recursive and road is not as_python:
+        pytest.skip("functions of archives do not call themselves")
     if program is schemes and road is not as_python:
         pytest.skip("nothing in the archive tells that its numbers are objects")
     converted = road(program)
