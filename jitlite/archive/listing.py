@@ -115,9 +115,13 @@ class TensorRecord:
         return True
 
 
+_MOST_DIMENSIONS = 64
+
+
 def _numbers(arguments: tuple[Any, ...], position: int) -> tuple[int, ...]:
     found = arguments[position] if len(arguments) > position else ()
-    return tuple(n for n in found if isinstance(n, int)) if isinstance(found, tuple | list) else ()
+    is_shape = isinstance(found, tuple | list) and len(found) <= _MOST_DIMENSIONS
+    return tuple(n for n in found if isinstance(n, int)) if is_shape else ()
 
 
 @dataclass

@@ -254,9 +254,16 @@ def _weights(reader: ArchiveReader, listing: Listing, options: argparse.Namespac
     return table(rows), {"weights": data}
 
 
+_NUMBER = 8
+"""Bytes of the numbers that statistics are computed with."""
+_ALWAYS_READ = 64 << 20
+
+
 def _statistics(reader: ArchiveReader, found: TensorListing) -> tuple[str, str, str]:
     """Smallest and largest number and their mean; nothing for tensors without numbers."""
     try:
+        if found.tensor.numel * _NUMBER > 8 * reader.size + _ALWAYS_READ:
+            return "far larger than the file", "", ""
         tensor = read_tensor(reader, found.tensor)
         tensor = tensor.dequantize() if tensor.is_quantized else tensor
         if not tensor.numel() or tensor.is_complex():
