@@ -224,6 +224,16 @@ INTERNALS: dict[str, Internal] = {
         ("torch.autograd.Function.apply",),
         "traces of calls of autograd functions", _TRACE, trial=_binds_to_a_class,
     ),
+    "script_class": Internal(
+        ("torch._C.ScriptFunction",),
+        "functions of torch.jit in traces", "control flow of functions of torch.jit in traces",
+        fallback=_stand_in("ScriptFunction"),
+    ),
+    "script_call": Internal(
+        ("torch._C.ScriptFunction.__call__",),
+        "functions of torch.jit in traces", "control flow of functions of torch.jit in traces",
+        fallback=_constantly(None), trial=lambda found: found.__get__,
+    ),
     "dispatch_key": Internal(
         ("torch._C._dispatch_key_parse",),
         "seeing operators above autograd", _TRACE, trial=_knows_our_key,

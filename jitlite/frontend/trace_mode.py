@@ -96,14 +96,14 @@ def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
 def _exchange() -> None:
     for name, made in _MEMBERS.items():
         _set(torch.Tensor, name, made)
-    _ = torch_internals.function_apply  # torch's own, before ours takes its place
+    _ = torch_internals.function_apply, torch_internals.script_call  # torch's own, before ours take their place
     _set(torch.autograd.Function, "apply", classmethod(_apply))
     _set(torch.nn.Module, "_slow_forward", _module_forward)
     for number in (torch.SymInt, torch.SymFloat, torch.SymBool):
         _set(number, "__getattr__", method_of_tensor)
     for name, function in FUNCTIONS.items():
         _set(torch, name, function)
-    _set(torch._C.ScriptFunction, "__call__", _torch_script)
+    _set(torch_internals.script_class, "__call__", _torch_script)
     _set(torch._C, "_get_tracing_state", get_tracing_state)
     _set(torch._C, "_is_tracing", is_tracing)
 
@@ -253,14 +253,11 @@ def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     return tracer.call_python(cls.__name__, apply, args)
 
 
-_call_torch_script: Any = torch._C.ScriptFunction.__call__
-
-
 def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
     """The call of a function that torch.jit has compiled: of what it is converted to, so that control flow stays."""
     tracer = current_tracer()
     if tracer is None:
-        return _call_torch_script(function, *args, **kwargs)
+        return torch_internals.script_call.__get__(function, type(function))(*args, **kwargs)
     try:
         with tracer.not_recording():
             ours = converted_function(function)
@@ -269,7 +266,7 @@ def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
             f"Calling a function of torch.jit that cannot be converted might cause the trace to be incorrect: its "
             f"control flow is recorded as the example has it. {error.message}"
         )
-        return _call_torch_script(function, *args, **kwargs)
+        return torch_internals.script_call.__get__(function, type(function))(*args, **kwargs)
     return ours(*args, **kwargs)
 
 
