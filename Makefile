@@ -7,6 +7,7 @@
 #   make bench     compile time, run time and first calls beside torch.jit and eager
 #   make docs      write the generated pages of docs/ anew
 #   make explore   random programs of two kinds, for BUDGET=600 seconds each
+#   make mutants   20,000 damaged archives, shown, loaded, converted and called: an hour
 #   make passes    each pass alone and 20 random orders on all graphs of tests/specimens.py: an hour
 
 PYTHON ?= python3
@@ -27,7 +28,7 @@ ON_VERSIONS := tests/test_entry_points.py tests/test_docs.py tests/test_examples
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-versions lint bench docs explore passes setup clean
+.PHONY: help demo test test-versions lint bench docs explore mutants passes setup clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +59,9 @@ docs: setup
 
 explore: setup
 	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py tests/test_object_programs.py -k explore -s $(ARGS)
+
+mutants: setup
+	$(PY) -m pytest -m sweep tests/test_archive_mutations.py -s $(ARGS)
 
 passes: setup
 	$(PY) -m pytest -n $(JOBS) -m sweep tests/test_pass_orders.py $(ARGS)

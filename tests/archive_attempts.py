@@ -2,12 +2,14 @@
 
     python archive_attempts.py ARCHIVES < numbers
 
-Of each archive in the folder of that name it shows what is in it, loads it and compiles all of its methods, and writes
-a line of JSON of what came of it. A line with the number alone comes before, so that a crash has a name.
+Of each archive in the folder of that name it shows what is in it, loads it and compiles all of its methods, converts it
+and calls it, and writes a line of JSON of what came of it. A line with the number alone comes before, so that a crash
+has a name.
 """
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -27,6 +29,8 @@ import torch
 import jitlite
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.listing import describe
+from jitlite.archive.unset import unset_objects
+from jitlite.cli.archives import VIEWS, overview
 
 SECONDS = 10.0
 """Processor time that an archive may take."""
@@ -48,6 +52,8 @@ _FORBIDDEN = (
 )  # fmt: skip
 _HARMLESS = frozenset({"os.listdir", "os.scandir", "os.putenv"})
 _watching = False
+_calling = False
+"""May functions run for which Python code is generated?"""
 _seen: list[str] = []
 
 
@@ -61,7 +67,9 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
         elif not (isinstance(path, int) or _is_of_python(os.fsdecode(path))):
             _seen.append(f"open: {path!r}")
     elif event == "exec":
-        caller = sys._getframe(1).f_code.co_filename  # the library may make classes; jitlite has nothing to execute
+        caller = sys._getframe(1).f_code.co_filename  # the library may make classes; jitlite runs what it generates
+        if arguments[0].co_filename.startswith("generated/") and _calling:
+            return
         if not _is_of_python(arguments[0].co_filename) and (caller.startswith(_OWN) or not _is_of_python(caller)):
             _seen.append(f"exec: {arguments[0]!r}")
     elif event == "import":
@@ -87,13 +95,13 @@ def _is_of_python(path: str) -> bool:
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
-    global _watching
-    _watching = True
+def _watched(action: Callable[[bytes], None]) -> Iterator[None]:
+    global _watching, _calling
+    _watching, _calling = True, action in (_run, _exported)
     try:
         yield
     finally:
-        _watching = False
+        _watching = _calling = False
 
 
 # -- memory
@@ -118,9 +126,69 @@ def _memory(field: str) -> int:
 # -- one archive
 
 
+_OPTIONS = argparse.Namespace(target="m.pt", json=False, stats=True, allow=[])
+
+
 def _shown(content: bytes) -> None:
     with ArchiveReader(io.BytesIO(content)) as reader:
-        describe(reader)
+        listing = describe(reader)
+        for view in (overview, *VIEWS.values()):
+            text, data = view(reader, listing, _OPTIONS)
+            json.dumps(data)
+            assert len(text) < 100 * len(content) + _MIB
+
+
+def _read(content: bytes) -> None:
+    """Read without running code; what has no state says so."""
+    made = jitlite.load(io.BytesIO(content), run_code=False)
+    for each in unset_objects(made):
+        assert each.__raw_state__ is not Ellipsis
+
+
+def _converted(content: bytes) -> None:
+    made = jitlite.load(io.BytesIO(content), run_code=False)
+    if any(unset_objects(made)):
+        made = jitlite.load(io.BytesIO(content))
+    if not isinstance(made, torch.nn.Module) or hasattr(made, "_lite_class"):
+        return
+    for convert in (jitlite.to_python, jitlite.to_fx):
+        try:
+            convert(made)
+            _counts["converted"] += 1
+        except EXPECTED:  # which names the attribute, where it is about no line
+            _counts["not converted"] += 1
+
+
+def _exported(content: bytes) -> None:
+    made = jitlite.load(io.BytesIO(content))
+    try:
+        jitlite.to_exported(made, (torch.ones(2),))
+        _counts["exported"] += 1
+    except EXPECTED:
+        pass
+    except Exception as error:  # what the program raises for such an input, or torch.export says
+        _note_internal(error)
+
+
+def _run(content: bytes) -> None:
+    """Call it: what comes is a result, or an exception as Python or torch raises it."""
+    made = jitlite.load(io.BytesIO(content))
+    try:
+        with torch.no_grad():
+            made(torch.ones(2))
+        _counts["run"] += 1
+    except EXPECTED as error:
+        _check(error)
+    except Exception as error:
+        _note_internal(error)
+
+
+_INTERNAL = (AssertionError, NameError, SyntaxError, SystemError, ImportError)
+
+
+def _note_internal(error: Exception) -> None:
+    if isinstance(error, _INTERNAL) and "Unwrapping null" not in str(error):
+        _seen.append(f"{type(error).__name__}: {str(error)[:300]}")
 
 
 def _loaded(content: bytes) -> None:
@@ -165,7 +233,7 @@ def _outcome(action: Callable[[bytes], None], content: bytes) -> str | None:
     _counts["tried"] += 1
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
-        with _watched():
+        with _watched(action):
             action(content)
         _counts["done"] += 1
     except EXPECTED as error:
@@ -184,19 +252,33 @@ def _outcome(action: Callable[[bytes], None], content: bytes) -> str | None:
     return "; ".join(_seen[:5]) or None
 
 
-def attempt(content: bytes) -> dict[str, Any]:
+def attempt(content: bytes, name: str = "") -> dict[str, Any]:
     """What came of an archive: faults, seconds, and bytes of memory at the peak beyond those before."""
     _counts.clear()
     _reset_peak()
     before, start = _memory("VmRSS"), time.process_time()
-    faults = [f"{name}: {found}" for name, action in ACTIONS.items() if (found := _outcome(action, content))]
+    faults = [f"{name}: {found}" for name, action in actions_for(name).items() if (found := _outcome(action, content))]
     peak = max(_memory("VmHWM") - before, 0)
     if peak > 3 * len(content) + 200 * _MIB:
         faults.append(f"took {peak / _MIB:.0f} MiB for a file of {len(content)} bytes")
     return {"faults": faults, "seconds": time.process_time() - start, "peak": peak, "counts": _counts}
 
 
-ACTIONS: dict[str, Callable[[bytes], None]] = {"show": _shown, "load": _loaded}
+ACTIONS: dict[str, Callable[[bytes], None]] = {"show": _shown, "read": _read, "load": _loaded, "convert": _converted}
+"""What is done with each archive."""
+OF_ONE_OPERATOR: dict[str, Callable[[bytes], None]] = {"run": _run}
+"""What is done besides with those whose name begins with `one`, which have a single operator to call."""
+NOW_AND_THEN: dict[str, Callable[[bytes], None]] = {"export": _exported}
+"""What is done with one of 25 of these, as it takes a second."""
+
+
+def actions_for(name: str) -> dict[str, Callable[[bytes], None]]:
+    """What is done with an archive of this name."""
+    if not name.startswith("one"):
+        return ACTIONS
+    number = name.rpartition("-")[2]
+    exports = number.isdigit() and int(number) % 25 == 0
+    return {**ACTIONS, **OF_ONE_OPERATOR, **(NOW_AND_THEN if exports else {})}
 
 
 def main(folder: str) -> None:
@@ -205,7 +287,7 @@ def main(folder: str) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for path in sorted(root.glob("good-*")):
-        assert attempt(path.read_bytes())["faults"] == [], path
+        assert attempt(path.read_bytes(), path.name.removeprefix("good-") + "-0")["faults"] == [], path
     sys.addaudithook(_hook)
 
     def stop(*_: object) -> None:
@@ -218,7 +300,7 @@ def main(folder: str) -> None:
         name = line.strip()
         print(json.dumps({"begun": name}), flush=True)
         content = (root / name).read_bytes()
-        print(json.dumps({"name": name, **attempt(content)}), flush=True)
+        print(json.dumps({"name": name, **attempt(content, name)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -168,6 +168,17 @@ class Quantized(nn.Module):
         return y + self.channels.dequantize().sum() + self.halves.float() + self.sparse.to_dense()
 
 
+class Single(nn.Module):
+    """A single operator."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.w
+
+
 def _hooked() -> nn.Module:
     made = Kinds()
     made.register_forward_pre_hook(doubled)
@@ -194,6 +205,7 @@ SPECIMENS: dict[str, Callable[[], bytes]] = {
     "stateful": lambda: saved(jitlite.script(Stateful())),
     "traced": _traced,
     "quantized": lambda: saved(jitlite.script(Quantized())),
+    "one operator": lambda: saved(jitlite.script(Single())),
     "lite": (LITE / "branches.ptl").read_bytes,
     "lite with a state": (LITE / "setstate.ptl").read_bytes,
 }

@@ -1,4 +1,5 @@
-"""Thousands of damaged archives: each is shown, loaded and compiled, or refused with an error that names the member.
+"""Thousands of damaged archives: each is shown, loaded, compiled and converted, or refused with an error that names the
+member; those of one operator are called, too.
 
 They are tried in a process of their own, which counts time and memory and watches what Python's audit events tell of
 files, processes, imports and code that is run. That process and what it looks for are in `archive_attempts.py`.
@@ -26,6 +27,10 @@ import jitlite
 HERE = pathlib.Path(__file__).parent
 FEW, MANY = 5, 44
 """Archives of each specimen and kind of damage: in every run, and in the slow one, more than 3,000 in all."""
+SWEPT = 250
+"""The same in the sweep, 20,000 in all."""
+AT_ONCE = 500
+"""Archives that one process tries."""
 
 
 def tried(folder: pathlib.Path, names: list[str]) -> list[dict[str, Any]]:
@@ -60,7 +65,7 @@ def faults(tmp_path: pathlib.Path, first: int, end: int) -> tuple[int, list[str]
             for number in range(first, end):
                 names.append(f"{specimen}-{kind}-{number}")
                 (tmp_path / names[-1]).write_bytes(mutated(good, specimen, kind, number))
-    results = tried(tmp_path, names)
+    results = [r for at in range(0, len(names), AT_ONCE) for r in tried(tmp_path, names[at : at + AT_ONCE])]
     assert [r["name"] for r in results] == names
     counts: Counter[str] = Counter()
     for result in results:
@@ -74,6 +79,7 @@ def test_damaged_archives(tmp_path):
     assert number >= 300
     assert counts["ArchiveError"] > number / 2, "most damage is to be noticed"
     assert counts["compiled"] > 100, "some is to get as far as the compiler"
+    assert counts["converted"] > 20 and counts["run"] > 3
 
 
 @pytest.mark.slow
@@ -81,6 +87,16 @@ def test_thousands_of_damaged_archives(tmp_path):
     number, found, _ = faults(tmp_path, FEW, FEW + MANY)
     assert not found, "\n".join(found)
     assert number >= 3000
+
+
+@pytest.mark.sweep
+def test_twenty_thousand_damaged_archives(tmp_path):
+    """`JITLITE_MUTANTS=FIRST:END` tries a part: the numbers of the archives of each specimen and kind."""
+    first, _, end = os.environ.get("JITLITE_MUTANTS", f"0:{SWEPT}").partition(":")
+    number, found, counts = faults(tmp_path, int(first), int(end))
+    print(number, counts)
+    assert not found, "\n".join(found)
+    assert counts["run"] and counts["converted"]
 
 
 def test_the_same_number_gives_the_same_damage():
@@ -139,7 +155,7 @@ def test_the_watch_sees(kind, tmp_path):
 def test_specimens_hold_what_they_are_to_hold():
     for specimen, make in SPECIMENS.items():
         good = make()
-        assert archive_attempts.attempt(good)["faults"] == [], specimen
+        assert archive_attempts.attempt(good, specimen)["faults"] == [], specimen
         again = packed(members_of(good))
         assert archive_attempts.attempt(again)["faults"] == [], specimen
     assert isinstance(jitlite.ArchiveError("x"), RuntimeError)
