@@ -18,7 +18,8 @@ def lower_index(node: Node) -> bool:
     """`container[index]`; says whether something else was put in its place."""
     container, index = node.inputs
     type = container.type
-    assert isinstance(type, ClassType)
+    if not isinstance(type, ClassType):
+        return False
     kind = type.definition.container if isinstance(type.definition, ModuleDefinition) else None
     if kind in ("parameter list", "parameter dict"):
         node.output.replace_all_uses_with(_element(node, [n for n in type.attributes if n in type.parameters]))

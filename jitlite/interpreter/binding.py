@@ -7,8 +7,10 @@ for a List, a str for a Device, a numpy number or a one-element tensor for a num
 
 from __future__ import annotations
 
+import enum
 import functools
 import operator
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import torch
 
 from jitlite.ir import types as T
-from jitlite.ir.constants import plain_tuple
+from jitlite.ir.constants import plain_tuple, qualified_name
 from jitlite.ir.int_codes import INT_OBJECTS, PLAIN, holds_object
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
@@ -409,7 +411,7 @@ def _converted_to_member(value: Any, t: T.UnionType) -> Any:
         return list(plain_tuple(value))
     found = []
     for member in t.members:
-        if isinstance(member, T.ListType | T.TupleType | T.DictType):
+        if isinstance(member, T.ListType | T.TupleType | T.DictType | T.EnumType):
             with suppress(Mismatch):
                 found.append(converter(member)(value))
     return found[0] if len(found) == 1 else _missing
@@ -442,6 +444,27 @@ def _to_object(t: T.ClassType) -> Converter:
 _missing = object()
 
 
+def _to_enum(t: T.EnumType) -> Converter:
+    """A member; of a class of the same name and with the same value, for programs that come from archives."""
+    has_type, members = checker(t), getattr(t.python_class, "__members__", {})
+
+    def convert(value: Any) -> Any:
+        if has_type(value):
+            return value
+        if isinstance(value, enum.Enum) and _plain_name(qualified_name(type(value))) == _plain_name(t.qualified_name):
+            same = members.get(value.name)
+            if same is not None and same.value == value.value:
+                return same
+        raise Mismatch
+
+    return convert
+
+
+def _plain_name(qualified: str) -> str:
+    """Without what the second class of one name gets in an archive."""
+    return re.sub(r"\.___torch_mangle_\d+", "", qualified)
+
+
 def _to_interface(t: T.InterfaceType) -> Converter:
     has_type = checker(t)
 
@@ -462,6 +485,7 @@ def _to_interface(t: T.InterfaceType) -> Converter:
 
 _MAKERS: tuple[tuple[Any, Callable[[Any], Converter]], ...] = (
     (T.ClassType, _to_object),
+    (T.EnumType, _to_enum),
     (T.InterfaceType, _to_interface),
     (T.UnionType, _to_union),
     (T.ListType, _to_list),
