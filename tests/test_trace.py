@@ -985,3 +985,16 @@ def test_traces_on_meta_tensors_run_on_real_ones(level, rows):
 def test_modules_on_the_meta_device():
     traced = jitlite.trace(Layers().to("meta"), torch.ones(2, 3, device="meta"), check_trace=False)
     assert traced(torch.ones(7, 3, device="meta")).shape == (7, 4)
+
+
+def test_tensors_are_after_a_trace_what_they_were_before():
+    jitlite.trace(lambda x: x[0] + x[:1], torch.ones(2))
+    assert not {"__getitem__", "__setitem__", "shape"} & vars(torch.Tensor).keys()
+    x = torch.tensor([torch.tensor(1.0), torch.tensor(2.0)])  # raises where tensors are sequences to C code
+    assert torch.equal(x, torch.tensor([1.0, 2.0]))
+
+
+def test_tensors_without_dimensions_make_a_tensor_within_a_trace():
+    outside = torch.tensor(1.0), torch.tensor(2.0)
+    traced = jitlite.trace(lambda x: x + torch.tensor([outside[0], outside[1]]), torch.ones(2))
+    assert torch.equal(traced(torch.zeros(2)), torch.tensor([1.0, 2.0]))

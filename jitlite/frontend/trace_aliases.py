@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import torch
 
 from jitlite import torch_internals
+from jitlite.frontend.plain_members import PLAIN
 from jitlite.frontend.trace_backend import Location, Mutation, Traced
 from jitlite.source import CompileError
 
-_Base: Any = torch._C.TensorBase
+_Base: Any = PLAIN
 _aten = torch.ops.aten
 
 Place = tuple[Any, ...]

@@ -14,8 +14,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from jitlite import torch_internals
+from jitlite.frontend.plain_members import PLAIN
 from jitlite.frontend.torch_scripts import converted_function
 from jitlite.frontend.trace_state import Listener, current, get_tracing_state, is_tracing
 from jitlite.frontend.trace_warnings import current_place
@@ -58,7 +60,7 @@ def recording(tracer: Listener) -> Iterator[None]:
     try:
         current.tracer = tracer
         key = torch_internals.dispatch_key(_KEY)
-        with torch_internals.include_key(key) if tracer.sees_calls else nullcontext():
+        with torch_internals.include_key(key) if tracer.sees_calls else nullcontext(), _Indexing():
             yield
     finally:
         current.tracer = before
@@ -129,7 +131,7 @@ def _following(tensor: torch.Tensor) -> Listener | None:
     return tracer if tracer is not None and tracer.is_followed(tensor) else None
 
 
-_Base: Any = torch._C.TensorBase
+_Base: Any = PLAIN
 _tensor_len, _tensor_iter = torch.Tensor.__len__, torch.Tensor.__iter__
 
 
@@ -145,7 +147,7 @@ def example_type(tensor: torch.Tensor) -> T.TensorType | None:
 
 
 def _shape(tensor: torch.Tensor) -> torch.Size:
-    shape: torch.Size = _Base.shape.__get__(tensor)
+    shape: torch.Size = _Base.shape(tensor)
     tracer = _following(tensor)
     return shape if tracer is None else torch.Size([tracer.size(tensor, d, n) for d, n in enumerate(shape)])
 
@@ -171,7 +173,7 @@ def _contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch
 
 
 def _data(tensor: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = _Base.data.__get__(tensor)
+    found: torch.Tensor = _Base.data(tensor)
     tracer = current_tracer()
     if tracer is not None and (tracer.below_autograd or tracer.is_followed(tensor)):
         tracer.same_memory(tensor, found)
@@ -184,7 +186,8 @@ def _set_data(tensor: torch.Tensor, new: torch.Tensor) -> None:
         current_place().warn(
             "Assigning to .data is not recorded by the tracer: the trace will use the tensor as it was before."
         )
-    _Base.data.__set__(tensor, new)
+    with torch._C.DisableTorchFunction():
+        torch._C.TensorBase.data.__set__(tensor, new)  # type: ignore[attr-defined]
 
 
 def _len(tensor: torch.Tensor) -> int:
@@ -217,15 +220,23 @@ def _iter(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 # -- what Python asks tensors for
 
 
-def _get_item(tensor: torch.Tensor, index: Any) -> Any:
-    return _Base.__getitem__(tensor, index) if _following(tensor) is None else get_item(tensor, index)
+class _Indexing(TorchFunctionMode):
+    """Sees indices of tensors, for the thread that traces.
+
+    Setting `Tensor.__getitem__` and deleting it again would leave a slot of the class filled that was empty before,
+    and tensors would be sequences to C code from then on: `torch.tensor([t, t])` would raise for tensors without
+    dimensions.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _GET_ITEM and _following(args[0]) is not None:
+            return get_item(*args)
+        if func is _SET_ITEM and _following(args[0]) is not None:
+            return set_item(*args)
+        return func(*args, **(kwargs or {}))
 
 
-def _set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
-    if _following(tensor) is None:
-        _Base.__setitem__(tensor, index, value)
-    else:
-        set_item(tensor, index, value)
+_GET_ITEM, _SET_ITEM = torch.Tensor.__getitem__, torch.Tensor.__setitem__
 
 
 def _asking(name: str, what: str) -> Callable[..., Any]:
@@ -236,7 +247,7 @@ def _asking(name: str, what: str) -> Callable[..., Any]:
         tracer = current_tracer()
         if tracer is None:
             return original(tensor, *args, **kwargs)
-        with tracer.not_recording():
+        with tracer.not_recording(), torch._C.DisableTorchFunction():
             found = original(tensor, *args, **kwargs)
         tracer.asked_for(tensor, found, what)
         return found
@@ -279,7 +290,7 @@ def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
 _MEMBERS: dict[str, Any] = {
     "shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel, "data": property(_data, _set_data),
     "contiguous": _contiguous, "new_tensor": new_tensor,
-    "__len__": _len, "__iter__": _iter, "__getitem__": _get_item, "__setitem__": _set_item,
+    "__len__": _len, "__iter__": _iter,
     "__int__": _asking("__int__", "Python integer"), "__float__": _asking("__float__", "Python float"),
     "__bool__": _asking("__bool__", "Python boolean"), "__index__": _asking("__index__", ""),
     "__complex__": _asking("__complex__", "Python number"), "tolist": _asking("tolist", "Python list"),

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from jitlite import torch_internals
+from jitlite.frontend.plain_members import PLAIN
 from jitlite.frontend.traced_numbers import node_of, plain
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name, type_of_constant
@@ -16,7 +17,7 @@ from jitlite.ir.types import Type
 _UNTRACEABLE = (
     "Type '{}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be traced"
 )
-_Base: Any = torch._C.TensorBase
+_Base: Any = PLAIN
 
 
 def plain_number(argument: Any) -> Any:

@@ -103,7 +103,7 @@ def _is_followed(data: Any) -> bool:
 
 def _holds_scalar(data: Any) -> bool:
     if isinstance(data, torch.Tensor):
-        return data.dim() == 0 and current.tracer.is_followed(data)
+        return data.dim() == 0 and (current.tracer.below_autograd or current.tracer.is_followed(data))
     return isinstance(data, list | tuple) and any(map(_holds_scalar, data))
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from jitlite.frontend.plain_members import PLAIN
 from jitlite.frontend.traced_numbers import node_of
 
 _aten = torch.ops.aten
-_Base: Any = torch._C.TensorBase
+_Base: Any = PLAIN
 
 
 def get_item(tensor: torch.Tensor, index: Any) -> Any:
