@@ -274,7 +274,9 @@ def test_trees_and_tuples():
 
 
 def test_alias_analysis_is_told():
-    graph = read("graph(%x : Tensor):\n  %y : Tensor = aten::t(%x)\n  %z : Tensor = aten::relu(%x)\n  return (%y, %z)\n")
+    graph = read(
+        "graph(%x : Tensor):\n  %y : Tensor = aten::t(%x)\n  %z : Tensor = aten::relu(%x)\n  return (%y, %z)\n"
+    )
     found = graph.alias_db()
     assert "%x may be WILDCARD" in str(found) and "%x may be %y" in str(found) and "%z" not in str(found)
     assert found.to_graphviz_str().startswith("digraph alias_db {")

@@ -83,7 +83,7 @@ class _Printer:
         text = f"{self.declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
         if node.scope:
             text += f", scope: {comment(node.scope)}"
-        if self.ranges and node.range is not None and node.range.filename is not None:
+        if self.ranges and node.range is not None and (node.range.filename is not None or self.examples):
             text += f" # {comment(node.range.location())}"
         return text
 
