@@ -32,7 +32,7 @@ from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.late_hooks import INNER, LateHooks
-from jitlite.module_handle import ModuleHandle
+from jitlite.module_handle import ModuleHandle, unwrapped
 from jitlite.own_names import attribute_that_gives_way, gives_way
 from jitlite.script_function import OverloadedMethod, ScriptMethod
 from jitlite.tensor_identity import (
@@ -387,6 +387,14 @@ class RecursiveScriptModule(ScriptModule):
 
     def _get_name(self) -> str:
         return "RecursiveScriptModule"
+
+    @gives_way
+    def _reconstruct(self, cpp_module: Any) -> None:
+        """Become another script module: its state, shared, and its methods. Takes it, or what its `_c` gives."""
+        other = unwrapped(cpp_module)
+        vars(self).clear()
+        vars(self).update(plain_state(other))
+        _settle(self, _type(other))
 
     def extra_repr(self) -> str:
         return f"original_name={self.original_name}"

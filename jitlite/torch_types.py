@@ -292,7 +292,9 @@ class InferredType:
             RuntimeError: none was inferred.
         """
         if not self.success():
-            raise RuntimeError(f"tried to get the type of a failed inference: {self._found}")
+            raise RuntimeError(
+                f"Tried to get the type from an InferredType but the type is null. Reason: {self._found}"
+            )
         return view_type(self._found)
 
     def success(self) -> bool:

@@ -430,3 +430,11 @@ def test_hooks_that_come_too_late_are_warned_of(kind):
         getattr(eager[0], f"register_{kind}")(lambda *a: None)
         copy.deepcopy(scripted)
     assert scripted(torch.ones(1, 2)).shape == (1, 2)
+
+
+def test_a_module_becomes_another_one():
+    first, second = jitlite.script(nn.Linear(2, 3)), jitlite.script(nn.Sequential(nn.Linear(2, 4), nn.ReLU()))
+    first._reconstruct(second._c)
+    x = torch.ones(1, 2)
+    assert torch.equal(first(x), second(x)) and first.original_name == "Sequential"
+    assert first[0].weight is second[0].weight
