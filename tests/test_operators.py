@@ -14,6 +14,7 @@ from operator_cases import CASES
 from operator_meanings import MEANINGS
 from operator_samples import BIG, argument_samples, fresh, outcome, plain
 
+import jitlite
 from jitlite.ir import gradient_prims
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
@@ -112,6 +113,57 @@ def test_keeps_its_promises(operator):
             assert result is given[0]
         if len(returns) != 1:
             assert type(result) is tuple and len(result) == len(returns) if returns else result is None
+
+
+def _odd_tensors():
+    dense = torch.eye(2)
+    return {
+        "sparse": dense.to_sparse(), "sparse rows": dense.to_sparse_csr(), "oneDNN": dense.to_mkldnn(),
+        "quantized": torch.quantize_per_tensor(dense, 0.1, 0, torch.qint8), "complex": dense.to(torch.complex64),
+        "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]), "bits": torch.empty(2, dtype=torch.bits8),
+        "meta": torch.empty(2, device="meta"), "no number": torch.empty(0), "a number": torch.ones(()),
+    }  # fmt: skip
+
+
+TOTAL_ON_TENSORS = [
+    op
+    for name in (
+        "dim",
+        "numel",
+        "is_floating_point",
+        "is_complex",
+        "clone",
+        "detach",
+        "contiguous",
+        "zeros_like",
+        "alias",
+    )
+    for op in lookup(f"aten::{name}")
+    if op.total and op.schema.arguments[0].type is T.TENSOR
+]
+
+
+@pytest.mark.parametrize("operator", TOTAL_ON_TENSORS, ids=lambda o: o.schema.qualified)
+@pytest.mark.filterwarnings("ignore")
+def test_total_operators_take_every_tensor(operator):
+    assert len(TOTAL_ON_TENSORS) >= 6
+    for tensor in _odd_tensors().values():
+        operator.fn(tensor, *(a.default for a in operator.schema.arguments[1:]))
+
+
+@pytest.mark.parametrize(
+    "text", ["x.contiguous()", "x.clone(memory_format=torch.channels_last)", "torch.zeros_like(x)"]
+)
+def test_what_may_raise_is_not_dropped(text):
+    call = jitlite.CompilationUnit(f"def f(x):\n    {text}\n    return 1\n").f
+    for tensor in _odd_tensors().values():
+        try:
+            eval(text, {"torch": torch, "x": tensor})
+        except Exception as error:
+            with pytest.raises(type(error)):
+                call(tensor)
+        else:
+            assert call(tensor) == 1
 
 
 WITHOUT_LIMIT = ["add", "sub", "mul", "floordiv", "remainder", "div", "eq", "ne", "lt", "le", "gt", "ge", "gcd",

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import jitlite
+from jitlite import options
 from jitlite.equality import difference
 
 VECTOR = torch.tensor([3.0, 1.0, 1.0, 2.0, 2.0, 2.0])
@@ -164,3 +165,14 @@ def test_a_method_that_fits_neither_way_says_why():
 
     with pytest.raises(jitlite.CompileError):
         jitlite.script(f)
+
+
+@pytest.mark.parametrize("tier", options.TIERS)
+def test_methods_of_python_have_forward_derivatives(tier):
+    def f(x: torch.Tensor):
+        return x.norm() + x.norm(3.0) + x.norm(dim=0).sum() + x.norm(2, [0, 1]) + x.split(1)[0].sum()
+
+    x = torch.rand(3, 2)
+    with options.override(tier=tier):
+        got = torch.func.jvp(jitlite.script(f), (x,), (torch.ones_like(x),))
+    assert difference(torch.func.jvp(f, (x,), (torch.ones_like(x),)), got) is None

@@ -486,7 +486,13 @@ def _dispatched(op: Op, node: Node) -> Form | None:
     return Form(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
 
 
+_PYTHON_FUNCTIONS = {"norm": torch.norm}
+"""Functions of Python that eager code calls by these names: what they call can be differentiated forwards as well."""
+
+
 def _function(base: str) -> Any:
+    if base in _PYTHON_FUNCTIONS:
+        return _PYTHON_FUNCTIONS[base]
     for prefix, space in _SPACES.items():
         if base.startswith(prefix):
             return getattr(space, base, None)

@@ -255,11 +255,10 @@ FOR_PYTHON_INTS = {("aten::slice", "Tensor"): _sliced, ("aten::select", "int"): 
 _TOTAL_DISPATCHER_OPS = frozenset(
     (f"aten::{name}", overload)
     for name, overload in (
-        ("size", ""), ("dim", ""), ("numel", ""), ("is_floating_point", ""), ("is_complex", ""), ("is_signed", ""),
-        ("clone", ""), ("detach", ""), ("alias", ""), ("ones_like", ""), ("zeros_like", ""), ("contiguous", ""),
+        ("dim", ""), ("numel", ""), ("is_floating_point", ""), ("is_complex", ""), ("clone", ""), ("detach", ""),
     )
 )  # fmt: skip
-"""Dispatcher operators that raise for no argument of their types."""
+"""Dispatcher operators that raise for no tensor, of whatever layout and dtype (`contiguous` does for sparse ones)."""
 
 
 def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:

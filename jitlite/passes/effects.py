@@ -51,6 +51,8 @@ def raises_itself(node: Node) -> bool:
         index = constant_of(node.inputs[1], None)
         length = len(node.inputs[0].type.contained)
         return type(index) is not int or not -length <= index < length
+    if node.kind == "aten::clone" and constant_of(node.inputs[1], ...) is not None:
+        return True  # a memory format may be one that the tensor cannot have
     resolved = node.op
     return resolved is None or not resolved.total
 

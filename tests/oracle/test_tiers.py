@@ -106,8 +106,8 @@ def bits(value: Any) -> Any:
             return *about, "zeros"
         if value.is_quantized:
             return *about, bits(value.detach().int_repr())
-        content = value.detach().resolve_conj().resolve_neg().contiguous()
-        shown = content.reshape(-1).view(torch.uint8) if content.numel() else content.reshape(-1)
+        content = value.detach().resolve_conj().resolve_neg().flatten().clone(memory_format=torch.contiguous_format)
+        shown = content.view(torch.uint8) if content.numel() else content
         return *about, value.stride(), shown.numpy().tobytes() if content.numel() else b""
     if isinstance(value, list | tuple):
         return [bits(v) for v in value]
