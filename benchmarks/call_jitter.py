@@ -2,10 +2,10 @@
 
     python benchmarks/call_jitter.py [--calls 500] [--rounds 3] [--only scalar_loop,module]
 
-For each program: the median of calls 3 to N in microseconds, the slowest of them and which it was, and their ratio. Each
-round has a process of its own, so that nothing is warm. What else runs on the machine makes single calls slow as well:
-on Linux, time in which threads of the process were ready to run and had no processor is taken off, and the round of the
-least ratio is printed.
+For each program: the median of calls 3 to N in microseconds, the slowest of them and which it was, and their ratio.
+Each round has a process of its own, so that nothing is warm. What else runs on the machine makes single calls slow as
+well: on Linux, time in which threads of the process were ready to run and had no processor is taken off, and the round
+of the least ratio is printed.
 """
 
 from __future__ import annotations
