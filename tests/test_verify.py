@@ -1,5 +1,7 @@
 """The verifier accepts what is right, and names what is wrong when an invariant is broken by hand."""
 
+import re
+
 import pytest
 import torch
 
@@ -7,6 +9,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Use
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import VerifyError, verify
+from jitlite.source import CompileError
 
 LOOP = """graph(%x : Tensor, %n : int):
   %t : bool = prim::Constant[value=1]()
@@ -259,6 +262,20 @@ RULES = {
     "schema: variable": ("%r : str = aten::__getitem__(%l, %n)", "gives int"),
     "blocks": ("%r : Tensor = aten::relu(%x)\n block0():\n -> ()", "aten::relu has no blocks"),
 }  # fmt: skip
+
+
+CONSTANTS = {name: RULES.pop(name) for name in list(RULES) if name.startswith("Constant: ")}
+
+
+@pytest.mark.parametrize(("line", "reason"), CONSTANTS.values(), ids=CONSTANTS)
+def test_broken_constants(line, reason):
+    """Text of one is not read; a pass can make one all the same."""
+    with pytest.raises(CompileError, match=re.escape(reason)):
+        parse(f"{HEAD}{line}\n return ()\n")
+    head = f"{HEAD}%k : int = prim::Constant[value=1]()\n return ()\n"
+    graph = parse(head)
+    named(graph, "k").node.attributes["value"] = "text"
+    assert "the constant is of type str, but its output of int" in fault(graph).reason
 
 
 @pytest.mark.parametrize(("line", "reason"), RULES.values(), ids=RULES)

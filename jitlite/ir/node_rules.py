@@ -98,7 +98,8 @@ def _return(node: Node) -> str | None:
     return _arity(node, None, 0)
 
 
-def _constant(node: Node) -> str | None:
+def constant_fault(node: Node) -> str | None:
+    """What is wrong with a constant: its value is not of the type of its output; None if nothing is."""
     fault = _arity(node, 0, 1)
     type = node.outputs[0].type if node.outputs else T.NONE
     if fault or type is T.FUNCTION:
@@ -397,7 +398,7 @@ def _deferred(node: Node, body: Graph) -> str | None:
 _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::Param": _param,
     "prim::Return": _return,
-    "prim::Constant": _constant,
+    "prim::Constant": constant_fault,
     "prim::If": _if,
     "prim::Loop": _loop,
     "prim::GradOf": _grad_of,

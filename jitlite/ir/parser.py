@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault, declared_attributes, owner_fault, undeclared
+from jitlite.ir.node_rules import constant_fault
 from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
 from jitlite.ir.value_text import ValueReader
@@ -280,6 +281,10 @@ class _GraphParser(ValueReader):
         block.append(node)
         self.nested_blocks(node)
         self.define_outputs(node, outputs)
+        if node.kind == "prim::Constant" and declared is not None:
+            fault = constant_fault(node)
+            if fault is not None:
+                self.fail_at(start, len(node.kind), fault)
 
     def outputs(self) -> list[tuple[str, Type | None, int]]:
         """Name, declared type and place of each output."""
