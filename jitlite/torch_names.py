@@ -196,6 +196,21 @@ def refine_tuple_types(graph: Graph) -> None:
             node.output.type = node.output.type.with_contained([v.type for v in node.inputs])
 
 
+def fuse_add_relu(graph: Graph) -> bool:
+    """Let one operator do what `relu` of a sum does; says whether there was any."""
+    changed = False
+    for add, relu, both in (
+        ("add", "relu", "_add_relu"),
+        ("add", "relu_", "_add_relu"),
+        ("add_", "relu_", "_add_relu_"),
+    ):
+        head = "graph(%a, %b, %alpha):\n"
+        pattern = f"{head}  %sum = aten::{add}(%a, %b, %alpha)\n  %r = aten::{relu}(%sum)\n  return (%r)\n"
+        replacement = f"{head}  %r = aten::{both}(%a, %b, %alpha)\n  return (%r)\n"
+        changed = rewrite(pattern, replacement, graph) or changed
+    return changed
+
+
 class TreeView(torch_types.View):
     """A tree, with its place in the source."""
 
@@ -277,6 +292,7 @@ _NAMES: dict[str, Any] = {
     "torch._C.ScriptMethod": ScriptMethod,
     "torch._C._jit_pass_inline": inline_and_simplify,
     "torch._C._jit_pass_lint": lint,
+    "torch._C._jit_pass_fuse_add_relu": fuse_add_relu,
     "torch._C._jit_pass_refine_tuple_types": refine_tuple_types,
     "torch.jit.frontend.get_jit_def": get_jit_def,
     "torch._C._get_tracing_state": get_tracing_state,

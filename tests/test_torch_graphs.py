@@ -299,3 +299,20 @@ def test_a_trace_without_writes_is_well_formed():
     graph, _ = testing.TORCH_NAMES["torch.jit._get_trace_graph"](f, (torch.ones(2),), _force_outplace=True)
     testing.TORCH_NAMES["torch._C._jit_pass_lint"](graph)
     assert "aten::add(" in str(graph)
+
+
+@pytest.mark.parametrize("relu", [torch.relu, torch.relu_])
+def test_sums_and_relu_are_one_operator(relu):
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.relu = relu
+
+        def forward(self, a, b):
+            return self.relu(torch.add(a, b)) + torch.add(a, b)
+
+    scripted = testing.TORCH_NAMES["torch.jit.script"](Both())
+    a, b = torch.randn(3, 4), torch.randn(3, 4)
+    expected = scripted(a, b)
+    testing.TORCH_NAMES["torch._C._jit_pass_fuse_add_relu"](scripted.graph)
+    assert str(scripted.graph).count("aten::_add_relu(") == 1 and torch.equal(scripted(a, b), expected)
