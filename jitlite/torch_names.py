@@ -36,7 +36,7 @@ from jitlite.plans import set_fusion_strategy
 from jitlite.script_function import ScriptFunction, ScriptMethod, function_of_graph
 from jitlite.script_module import ScriptModule
 from jitlite.shape_names import SHAPE_NAMES
-from jitlite.source import CompileError, Error, NotSupportedError
+from jitlite.source import CompileError, Error, NotSupportedError, SourceRange
 from jitlite.stand_ins import stand_in
 from jitlite.torch_graphs import views_shown, with_views
 from jitlite.torch_schemas import read_schema
@@ -216,7 +216,12 @@ class TreeView(torch_types.View):
 
     def range(self) -> str:
         """The lines of the source, with a mark."""
-        return f"SourceRange at:\n{self.inner.range.excerpt()}"
+        source, start = self.inner.range.source, self.inner.range.start
+        end = max(node.range.end for node in self.inner.walk() if node.range.source is source)
+        return f"SourceRange at:\n{SourceRange(source, start, end).excerpt(marker=' <--- HERE')}"
+
+    def __str__(self) -> str:
+        return f"{self.inner}\n"
 
 
 def get_jit_def(fn: Any, def_name: str, self_name: str | None = None, is_classmethod: bool = False) -> TreeView:
