@@ -34,7 +34,15 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.passes.registry import run as run_passes
 from jitlite.source import CompileError
 from jitlite.trace_checks import check_trace_of
-from jitlite.traced_module import TracedFunction, bound_objects, finish_module, paths, traced_copy, traced_type
+from jitlite.traced_module import (
+    TracedFunction,
+    bound_objects,
+    finish_module,
+    note_modes,
+    paths,
+    traced_copy,
+    traced_type,
+)
 
 State = dict[int, tuple[str, str, torch.Tensor]]
 """Tensors of a module by identity: their kind, their name, and the module's own tensor."""
@@ -455,6 +463,7 @@ def trace_methods(
         vars(made).setdefault("gradient_names", []).extend(session.signature.gradient_names)
     assert vars(made)[CLASS_TYPE] is owner
     finish_module(made)
+    note_modes(made, module)
     return made
 
 

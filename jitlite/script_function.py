@@ -36,6 +36,7 @@ from jitlite.interpreter.python_tier import translate
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, Schema, function_schema
+from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function, run_functions_with
 from jitlite.ir.values import value_has_type
 from jitlite.other_tracers import (
@@ -46,7 +47,9 @@ from jitlite.other_tracers import (
     refuse_to_be_frozen,
     torchs_is_tracing,
 )
+from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import inline_and_simplify
+from jitlite.passes.registry import run as run_passes
 from jitlite.plans import ExecutorState
 from jitlite.torch_schemas import SchemaView
 
@@ -130,6 +133,17 @@ class ScriptFunction:
     def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph that a call with these arguments runs."""
         return self._shown(self.executor.graph_for(self._bind(args, kwargs)))  # type: ignore[no-any-return]
+
+    def graph_with_shapes(self, *args: Any, **kwargs: Any) -> Graph:
+        """The inlined graph, whose tensors have the dtypes and sizes that they have in a call with these arguments, as
+        far as they follow from them."""
+        copy = self.__jitlite_function__.graph.copy()
+        run_passes(copy, "inline")
+        bound, module = self._bind(args, kwargs), self._module
+        for value, found in facts_of(copy, bound if module is None else bound[1:], module).items():
+            if isinstance(found, TensorType) and isinstance(value.type, TensorType):
+                value.type = found
+        return self._shown(copy)  # type: ignore[no-any-return]
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import pickle
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -13,6 +15,7 @@ import torch
 from jitlite import compiler
 from jitlite.frontend.module_types import methods_to_compile
 from jitlite.frontend.trace_backend import Mutation
+from jitlite.frontend.trace_warnings import TracerWarning
 from jitlite.frozen_module import FrozenModule, define, frozen_function, retype_graph, retyped
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
@@ -86,6 +89,48 @@ class TopLevelTracedModule(TracedModule):
     gradient_names: Sequence[str] = ()
 
     __call__ = torch.nn.Module.__call__
+
+    def train(self, mode: bool = True) -> TopLevelTracedModule:
+        """Set the mode, and warn where that would change what the module does, which the trace has as it was."""
+        frozen = [
+            f"'{name or '(the module)'}' ({cls})"
+            for name, (was, cls) in vars(self).get(_MODES, {}).items()
+            if was is not mode
+        ]
+        if frozen:
+            was = "eval" if mode else "training"
+            warnings.warn(
+                f"The module was traced in {was} mode, and {'train' if mode else 'eval'}() does not change what the "
+                f"trace does: {', '.join(frozen[:5])}{' and others' if len(frozen) > 5 else ''} go on as they were. "
+                "Call train() or eval() before the module is traced.",
+                TracerWarning,
+                stacklevel=2,
+            )
+        super().train(mode)
+        return self
+
+    def eval(self) -> TopLevelTracedModule:
+        """`train(False)`."""
+        return self.train(False)
+
+
+_MODES = "__jitlite_traced_modes__"
+"""The attribute of a traced module that says in which mode those submodules were traced for which it matters."""
+
+
+def note_modes(made: TopLevelTracedModule, module: torch.nn.Module) -> None:
+    """Let a traced module know which of its submodules do something else in training than in evaluation."""
+    vars(made)[_MODES] = {
+        name: (inner.training, type(inner).__name__)
+        for name, inner in module.named_modules()
+        if not isinstance(inner, ScriptModule) and _asks_for_mode(type(inner))
+    }
+
+
+def _asks_for_mode(cls: type) -> bool:
+    """Does code of the class read `training`?"""
+    members = [m for base in cls.__mro__ if base not in (torch.nn.Module, object) for m in vars(base).values()]
+    return any("training" in m.__code__.co_names for m in members if inspect.isfunction(m) and m.__name__ != "__init__")
 
 
 def store_inputs(module: TopLevelTracedModule, inputs: Mapping[str, Any], *, by_keyword: bool) -> None:

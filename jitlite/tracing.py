@@ -33,6 +33,7 @@ from jitlite.traced_module import (
     add_exported,
     bound_objects,
     finish_module,
+    note_modes,
     paths,
     store_inputs,
     traced_copy,
@@ -282,6 +283,7 @@ def _trace_methods_of(
         owner.methods[name] = Function(name, qualified_name=qualified, schema=schema, graph=tracer.graph)
     assert vars(made)[CLASS_TYPE] is owner
     finish_module(made)
+    note_modes(made, module)
     return made
 
 

@@ -998,3 +998,61 @@ def test_tensors_without_dimensions_make_a_tensor_within_a_trace():
     outside = torch.tensor(1.0), torch.tensor(2.0)
     traced = jitlite.trace(lambda x: x + torch.tensor([outside[0], outside[1]]), torch.ones(2))
     assert torch.equal(traced(torch.zeros(2)), torch.tensor([1.0, 2.0]))
+
+
+# -- modes, seeds, shapes
+
+
+class InTraining(nn.Module):
+    def forward(self, x):
+        return x * 2 if self.training else x
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("module", "named"),
+    [
+        (nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5), nn.BatchNorm1d(2)), r"'1' \(Dropout\), '2' \(BatchNorm1d\)"),
+        (InTraining(), r"\(InTraining\)"),
+        (nn.GRU(2, 2, dropout=0.5, num_layers=2), r"\(GRU\)"),
+    ],
+)
+def test_changing_the_mode_of_a_traced_module_warns(module, named, training):
+    module.train(training)
+    traced = jitlite.trace(module, torch.randn(4, 2), check_trace=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        traced.train(training)
+    with pytest.warns(jitlite.TracerWarning, match=named):
+        traced.train(not training)
+    assert traced.training is not training
+
+
+def test_modules_that_do_the_same_in_both_modes_do_not_warn():
+    traced = jitlite.trace(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.LayerNorm(2)), torch.randn(4, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert traced.eval() is traced and traced.train() is traced
+
+
+def test_a_seed_within_a_trace_is_told_of():
+    def f(x):
+        torch.manual_seed(3)
+        return x + torch.randn(2)
+
+    with pytest.warns(jitlite.TracerWarning, match="torch.manual_seed is not recorded"):
+        jitlite.trace(f, torch.ones(2), check_trace=False)
+
+
+def test_shapes_of_values_on_request():
+    traced = jitlite.trace(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), torch.ones(2, 3))
+    assert "Float" not in traced.graph.to_text()
+    shaped = traced.forward.graph_with_shapes(torch.ones(5, 3))
+    assert [o.type.sizes for o in shaped.outputs] == [(5, 4)]
+    assert traced.forward.graph_with_shapes(torch.ones(7, 3)).outputs[0].type.sizes == (7, 4)
+
+    def f(x, y):
+        return torch.relu(x @ y).sum(-1)
+
+    (output,) = jitlite.script(f).graph_with_shapes(torch.ones(5, 3), torch.ones(3, 4)).outputs
+    assert (output.type.sizes, output.type.dtype) == ((5,), torch.float32)

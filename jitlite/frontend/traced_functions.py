@@ -15,10 +15,12 @@ from typing import Any
 import torch
 
 from jitlite.frontend.trace_state import current
+from jitlite.frontend.trace_warnings import current_place
 from jitlite.frontend.traced_numbers import node_of
 
 _NUMBERS: tuple[Any, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _torch_tensor, _torch_as_tensor = torch.tensor, torch.as_tensor
+_torch_manual_seed = torch.manual_seed
 _torch_new_tensor: Any = torch.Tensor.new_tensor
 
 
@@ -84,6 +86,16 @@ def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 def _has_numbers(data: Any) -> bool:
     """Is a number that the trace follows among the elements of nested lists?"""
     return isinstance(data, _NUMBERS) or (isinstance(data, list | tuple) and any(map(_has_numbers, data)))
+
+
+@functools.wraps(torch.manual_seed)
+def _manual_seed(seed: int) -> torch.Generator:
+    if current.tracer is not None and not current.tracer.paused:
+        current_place().warn(
+            "torch.manual_seed is not recorded by the tracer: calls of the trace draw what comes next. Seed before the "
+            "call, or draw with a torch.Generator that is seeded outside."
+        )
+    return _torch_manual_seed(seed)
 
 
 def new_tensor(self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
@@ -157,6 +169,6 @@ _NAMES = (
 
 FUNCTIONS: dict[str, Any] = {
     **{name: _taking_numbers(getattr(torch, name)) for name in _NAMES},
-    "tensor": _tensor, "as_tensor": _as_tensor,
+    "tensor": _tensor, "as_tensor": _as_tensor, "manual_seed": _manual_seed,
 }  # fmt: skip
 """Functions of the module torch while a trace is going on. Scripts that are compiled meanwhile see what they wrap."""
