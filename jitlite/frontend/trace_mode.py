@@ -138,7 +138,7 @@ _tensor_len, _tensor_iter = torch.Tensor.__len__, torch.Tensor.__iter__
 def example_type(tensor: torch.Tensor) -> T.TensorType | None:
     """All about a tensor, without a record of the question; None where sizes are no numbers or strides are unknown."""
     try:
-        sizes = _Base.shape.__get__(tensor)
+        sizes = _Base.shape(tensor)
         strides = _Base.stride(tensor) if tensor.layout is torch.strided else None
         whole = all(type(n) is int for n in (*sizes, *(strides or ())))
         return T.TensorType.of(tensor.dtype, sizes, strides, tensor.device, tensor.requires_grad) if whole else None
