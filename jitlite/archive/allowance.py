@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MOST_STEPS = 1_000_000
+MOST_STEPS = 250_000
 """Instructions, and elements of what they are given; a large file has one more for each byte."""
 _TENSOR_ROOM = 32 << 20
 """Bytes of tensors that may be made in any case; in a large file, twice its size more."""

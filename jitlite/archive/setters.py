@@ -206,7 +206,7 @@ class Setter:
         """Take the steps of an operator on numbers, texts and containers."""
         if any(class_type_of(each) is not None for each in arguments) and name not in CHEAP:
             raise _Refused(f"it uses the operator '{name}' on an object of a class")
-        if name in CHEAP or name in COPYING:
+        if name in CHEAP or (name in COPYING and any(isinstance(a, list | str | dict) for a in arguments)):
             lengths = sum(len(a) for a in arguments if isinstance(a, list | str | dict))
             self.allowance.spend(1 + lengths // (1 if name in COPYING else 4 * _WORD))
         else:
