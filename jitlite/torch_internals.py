@@ -383,9 +383,8 @@ INTERNALS: dict[str, Internal] = {
 
 USED_IN_PLACE: dict[str, tuple[str, ...]] = {
     "classes of torch, and trees of values": (
-        "torch._C.TensorBase", "torch._C.ScriptFunction", "torch._C.ScriptFunction.__call__",
-        "torch._ops.OpOverload", "torch._ops.OpOverloadPacket",
-        "torch._ops.HigherOrderOperator", "torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree",
+        "torch._C.TensorBase", "torch._ops.OpOverload", "torch._ops.OpOverloadPacket", "torch._ops.HigherOrderOperator",
+        "torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree",
         "torch.utils._pytree.keystr", "torch.utils._pytree.tree_flatten",
         "torch.utils._pytree.tree_flatten_with_path", "torch.utils._pytree.tree_map",
         "torch.utils._pytree.tree_unflatten", "torch._C.Future",

@@ -35,7 +35,7 @@ def test_all_programs_of_the_corpus():
 def test_samples_of_some_operators():
     roads = Roads()
     opinfo(roads, 1, slice(7, None, 250))
-    check(roads, 4)
+    check(roads, 1)
 
 
 @pytest.mark.sweep
