@@ -21,9 +21,15 @@ class ValueView(View):
 
     inner: Value
 
+    @property
+    def _shown_type(self) -> T.Type:
+        """The type; of a tensor of which nothing is known, that of the one that was there when it was traced."""
+        found = self.inner.type
+        return (self.inner.example_type or found) if found is T.TENSOR else found
+
     def type(self) -> TypeView:
         """The type; in a trace, of a tensor all about the one that was there when it was recorded."""
-        return view_type(self.inner.example_type or self.inner.type)
+        return view_type(self._shown_type)
 
     def setType(self, t: Any) -> ValueView:
         self.inner.type, self.inner.example_type = unwrap(t), None
@@ -72,11 +78,11 @@ class ValueView(View):
         return self.inner.has_uses
 
     def isCompleteTensor(self) -> bool:
-        t = self.inner.example_type or self.inner.type
+        t = self._shown_type
         return isinstance(t, T.TensorType) and None not in (t.dtype, t.device, t.sizes, t.strides)
 
     def requires_grad(self) -> bool:
-        t = self.inner.example_type or self.inner.type
+        t = self._shown_type
         return not isinstance(t, T.TensorType) or t.requires_grad is not False
 
     requiresGrad = requires_grad

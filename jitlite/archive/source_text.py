@@ -144,6 +144,8 @@ def _entries(data: bytes, member: str) -> tuple[list[int], list[_Entry | None]]:
     entries: list[_Entry | None] = []
     for offset, (described, start, end), *_ in table:
         pieces, filename, first_line = described
+        if not all(type(number) is int for number in (offset, start, end, first_line)):
+            raise ValueError("a position in a table of places is no number")
         key = (tuple(pieces) if isinstance(pieces, list) else pieces, filename, first_line)
         if key not in sources:
             sources[key] = _source(strings, pieces, filename, first_line)
@@ -158,6 +160,8 @@ def _source(strings: tuple[str, ...], pieces: Any, filename: Any, first_line: in
         text, name = "".join(strings[i] for i in pieces), strings[filename]
     else:
         text, name = pieces, filename
+    if not all(part is None or isinstance(part, str) for part in (text, name)):
+        raise ValueError("a source in a table of places is no text")
     return Source(text, name, max(first_line, 1)) if text and name else None
 
 
