@@ -316,3 +316,11 @@ def test_sums_and_relu_are_one_operator(relu):
     expected = scripted(a, b)
     testing.TORCH_NAMES["torch._C._jit_pass_fuse_add_relu"](scripted.graph)
     assert str(scripted.graph).count("aten::_add_relu(") == 1 and torch.equal(scripted(a, b), expected)
+
+
+def test_what_a_pass_finds_of_a_tensor_is_shown_before_its_example():
+    traced = testing.TORCH_NAMES["torch.jit.trace"](torch.nn.functional.hardtanh, torch.rand(4, 4))
+    given = next(traced.graph.inputs())
+    given.setType(given.type().with_sizes([2, 2]))
+    testing.TORCH_NAMES["torch._C._jit_pass_propagate_shapes_on_graph"](traced.graph)
+    assert next(traced.graph.outputs()).type().sizes() == [2, 2]
