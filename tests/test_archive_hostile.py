@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import pathlib
 import pickle
@@ -16,6 +17,7 @@ import torch
 
 import jitlite
 from jitlite import ArchiveError, CompileError
+from jitlite.torch_names import interpret_graph
 
 MUTATED = 300
 """Archives with changed bytes that are tried."""
@@ -478,3 +480,59 @@ def test_mutated_files(part):
         content = bytearray(archive())
         chance.choice(HARM)(content, chance)
         attempt(bytes(content))
+
+
+# -- names that nn.Module, or jitlite, call on a module
+
+CALLED = [
+    "state_dict", "modules", "named_modules", "children", "named_children", "parameters", "named_parameters", "buffers",
+    "train", "eval", "apply", "_apply", "_save_to_state_dict", "_call_impl", "named_buffers", "get_extra_state",
+]  # fmt: skip
+WAYS = {
+    "python": jitlite.to_python,
+    "fx": jitlite.to_fx,
+    "exported": lambda m: jitlite.to_exported(m, (torch.ones(2),)),
+    "frozen": lambda m: jitlite.freeze(m.eval()),
+    "copied": copy.deepcopy,
+    "saved": lambda m: m.save_to_buffer(),
+    "state": lambda m: m.state_dict(),
+}
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_methods_of_archives_are_not_called_in_place_of_those_of_modules(name, capsys):
+    method = f'  def {name}(self: __torch__.M) -> int:\n    print("the archive runs")\n    return 1\n'
+    module = jitlite.load(io.BytesIO(with_code(CODE + method)), run_code=False)
+    for way in WAYS.values():
+        way(module)
+    assert "the archive runs" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [*CALLED, "_jitlite_method", "_jitlite_bound", "__jitlite_type__", "__class__"])
+def test_attributes_of_archives_hide_no_method(name):
+    with pytest.raises(CompileError, match="name"):
+        load(with_code(CODE.replace("  n : int\n", f"  n : int\n  {name} : int\n")))
+
+
+# -- graph text
+
+OUTSIDE = ["aten::save(%k, %n)", "prim::rpc_sync(%n)", "aten::from_file(%n)"]
+
+
+@pytest.mark.parametrize("call", OUTSIDE)
+def test_graph_text_touches_no_files(call):
+    with pytest.raises(CompileError, match="touches files or networks"):
+        jitlite.ir.parse(
+            'graph(%k : int):\n  %n : str = prim::Constant[value="/tmp/file"]()\n'
+            f"  %r : Tensor = {call}\n  return (%r)\n"
+        )
+
+
+@pytest.mark.parametrize("cls", ["SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"])
+def test_graph_text_ends_no_process(cls):
+    graph = jitlite.ir.parse(
+        'graph(%x : Tensor):\n  %m : str = prim::Constant[value="x"]()\n'
+        f'  %c : str = prim::Constant[value="builtins.{cls}"]()\n   = prim::RaiseException(%m, %c)\n  return (%x)\n'
+    )
+    with pytest.raises(jitlite.Error, match="x"):
+        interpret_graph(graph, [torch.ones(1)])

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
+
 import torch
 
 from jitlite.text import SPECIAL_METHODS
 
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training", "_is_full_backward_hook"}
+_CONVERSIONS = frozenset({
+    "type", "to", "float", "double", "half", "bfloat16", "cpu", "cuda", "ipu", "xpu", "mtia", "compile", "extra_repr",
+    "forward",
+})  # fmt: skip
+MODULE_METHODS = (
+    frozenset(
+        name
+        for name, member in vars(torch.nn.Module).items()
+        if inspect.isfunction(member) and not name.startswith("__")
+    )
+    - _CONVERSIONS
+)
+"""Methods of nn.Module that its other methods, or jitlite, call: what an archive has under such a name is not called in
+their place."""
 _TO_PYTHON = frozenset({
     "gi_frame", "gi_code", "gi_yieldfrom", "cr_frame", "cr_code", "cr_await", "cr_origin", "ag_frame", "ag_code",
     "ag_await", "tb_frame", "tb_next", "f_back", "f_builtins", "f_code", "f_globals", "f_locals",
@@ -16,12 +32,12 @@ _TO_PYTHON = frozenset({
 
 def may_be_attribute(name: str) -> bool:
     """Can an attribute that an archive names be set without changing what its object is, and be read of any object?"""
-    return name != "" and name not in _OF_MODULES and name not in _TO_PYTHON and not is_special(name)
+    return name != "" and name not in _OF_MODULES | MODULE_METHODS | _TO_PYTHON and not is_special(name)
 
 
 def is_special(name: str) -> bool:
     """Does Python, or jitlite, have a meaning of its own for such a name?"""
-    return name.startswith("__") and (name.endswith("__") or name.startswith("__jitlite"))
+    return (name.startswith("__") and name.endswith("__")) or name.startswith(("__jitlite", "_jitlite"))
 
 
 _MORE_METHODS = frozenset({"__getstate__", "__setstate__", "__post_init__"})

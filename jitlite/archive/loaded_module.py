@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.attribute_names import MODULE_METHODS
 from jitlite.archive.save import save_to_buffer
 from jitlite.archive.source_out import function_source
 from jitlite.archive.unset import is_unset, unset_error
@@ -109,4 +110,4 @@ readers: list[Callable[[bytes, Sequence[torch.Tensor]], Any]] = []
 def settle(module: LoadedModule, type: ClassType) -> None:
     """Give a module its class type."""
     vars(module)[CLASS_TYPE] = type
-    put_first(module, type.methods)
+    put_first(module, [name for name in type.methods if name not in MODULE_METHODS])

@@ -24,6 +24,7 @@ from jitlite.frontend.values import Args, BuiltinFunction, ConstantSugar, Simple
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.node_attributes import REACHING_OUT
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
 from jitlite.source import CompileError, NotSupportedError, SourceRange
@@ -33,10 +34,7 @@ _HARMLESS = frozenset(
      "onednn", "profiler", "cuda", "xnnpack", "metal", "vulkan", "mkl", "mkldnn_reorder"}
 )  # fmt: skip
 """Namespaces of operators of torch's own that compute and do nothing else."""
-_REFUSED = frozenset(
-    {"aten::save", "aten::from_file", "aten::load", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote",
-     "prim::PythonOp", "prim::CallPython", "prim::profile_ivalue", "prim::profile"}
-)  # fmt: skip
+_REFUSED = REACHING_OUT | {"prim::PythonOp", "prim::CallPython", "prim::profile_ivalue", "prim::profile"}
 """Operators that touch files, processes, networks or Python."""
 
 

@@ -16,6 +16,11 @@ from jitlite.ir.graph import Graph, Node
 from jitlite.ir.types import Type
 from jitlite.source import NotSupportedError
 
+REACHING_OUT = frozenset({
+    "aten::save", "aten::from_file", "aten::load", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote",
+})  # fmt: skip
+"""Operators that touch files or networks. Neither archives nor graph text may use them."""
+
 Test = Callable[[Any], bool]
 
 
@@ -170,7 +175,7 @@ def owner_fault(node: Node) -> str | None:
     if node.kind == "prim::CallMethod":
         is_known = name in owner.methods or name in _METHODS or not is_dunder(name)
         return None if is_known else f"{owner.annotation} has no method {name!a}"
-    if isinstance(owner, T.ClassType) and (name in owner.attributes or not (owner.attributes or is_dunder(name))):
+    if isinstance(owner, T.ClassType) and (name in owner.attributes or not (owner.attributes or name.startswith("_"))):
         return None
     return f"{owner.annotation} has no attribute {name!a}"
 

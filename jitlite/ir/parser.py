@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
-from jitlite.ir.node_attributes import attribute_fault, declared_attributes, owner_fault, undeclared
+from jitlite.ir.node_attributes import (
+    REACHING_OUT,
+    attribute_fault,
+    declared_attributes,
+    owner_fault,
+    undeclared,
+)
 from jitlite.ir.node_rules import constant_fault
 from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
@@ -323,6 +329,10 @@ class _GraphParser(ValueReader):
 
     def check_attributes(self, node: Node, start: int) -> None:
         """Refuse attributes that the node's kind does not have, and values of another kind."""
+        if node.kind in REACHING_OUT:
+            self.fail_at(
+                start, len(node.kind), f"{node.kind} touches files or networks, which no graph that is read may do"
+            )
         unknown = undeclared(node)
         if unknown is not None:
             known = declared_attributes(node.kind) or {}

@@ -166,6 +166,8 @@ def _exception_class(name: str) -> type[BaseException] | None:
         module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
         holder = builtins if module == "builtins" else sys.modules.get(module or "__main__")
         found = getattr(holder, attribute, None)
+        if isinstance(found, type) and not issubclass(found, Exception):
+            return None  # those that end a process or a thread are for programs in Python
     return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
