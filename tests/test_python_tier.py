@@ -602,3 +602,15 @@ def test_dynamo_leaves_generated_functions_alone() -> None:
         f(x, 3)  # so that nothing is left to be decided
     compiled = torch.compile(lambda x: f(x, 3) * 2, backend="eager")
     assert compiled(x).tolist() == [6.0, 6.0]
+
+
+def test_kinds_of_the_front_end_are_refused():
+    graph = parse(
+        "graph(%x : Tensor):\n"
+        '  %y : Function = prim::Closure[name="f"]()\n'
+        "   block0():\n"
+        "    -> ()\n"
+        "  return (%y)\n"
+    )
+    with pytest.raises(CannotTranslate, match="prim::Closure has blocks"):
+        translate(graph, "f", lambda function: pytest.fail("nothing is called"))

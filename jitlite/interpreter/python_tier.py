@@ -28,7 +28,7 @@ from jitlite.interpreter.code import Place
 from jitlite.interpreter.frames import exit_contexts
 from jitlite.interpreter.python_code import Line, PythonCode
 from jitlite.interpreter.python_forms import CannotTranslate
-from jitlite.interpreter.python_writer import SPREAD, ExpressionWriter, Runner
+from jitlite.interpreter.python_writer import SPREAD, STATEMENTS, ExpressionWriter, Runner
 from jitlite.interpreter.range_loops import same_at_start, with_range_loops
 from jitlite.interpreter.variables import identifier
 from jitlite.ir import types as T
@@ -98,6 +98,8 @@ def _check_depth(graph: Graph) -> int:
             raise CannotTranslate("blocks are nested too deeply for Python")
         deepest = max(deepest, all_blocks)
         for node in block.nodes:
+            if node.blocks and node.kind not in STATEMENTS:
+                raise CannotTranslate(f"{node.kind} has blocks, but does not run them")
             inner = static + (node.kind != "prim::If")
             depths += [(b, all_blocks + 1, inner) for b in node.blocks]
     return deepest
