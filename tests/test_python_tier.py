@@ -606,11 +606,7 @@ def test_dynamo_leaves_generated_functions_alone() -> None:
 
 def test_kinds_of_the_front_end_are_refused():
     graph = parse(
-        "graph(%x : Tensor):\n"
-        '  %y : Function = prim::Closure[name="f"]()\n'
-        "   block0():\n"
-        "    -> ()\n"
-        "  return (%y)\n"
+        'graph(%x : Tensor):\n  %y : Function = prim::Closure[name="f"]()\n   block0():\n    -> ()\n  return (%y)\n'
     )
     with pytest.raises(CannotTranslate, match="prim::Closure has blocks"):
         translate(graph, "f", lambda function: pytest.fail("nothing is called"))
