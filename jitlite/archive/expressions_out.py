@@ -53,7 +53,16 @@ class Expressions:
     def use(self, value: Value) -> Fragment:
         """The text that means a value: its name once it has been assigned, else what it is computed from."""
         name = self.variables.get(value)
-        return self.expressions[value] if name is None else fragment(value.node.range, name)
+        return self.expressions[value] if name is None else fragment(None, name)
+
+    def leading(self, value: Value) -> Fragment:
+        """The text of what an expression begins with. Where it is a name or an attribute, it is of the expression's
+        place: a reader takes that of the first letter for the place of all, and reading these does not fail."""
+        root = value
+        while root not in self.variables and root.node.kind == "prim::GetAttr":
+            root = root.node.input
+        is_name = root in self.variables or root.node.kind == "prim::Constant"
+        return fragment(None, str(self.use(value))) if is_name else self.use(value)
 
     def type_text(self, node: Node) -> str:
         """The type of what a node gives, as an annotation."""
@@ -94,7 +103,7 @@ def _annotated(w: Expressions, node: Node) -> Pieces:
 
 
 def _subscript(w: Expressions, node: Node) -> Pieces:
-    container, index = map(w.use, node.inputs)
+    container, index = w.leading(node.inputs[0]), w.use(node.inputs[1])
     held: Pieces = [container] if is_identifier(str(container)) else ["(", container, ")"]
     return [*held, "[", index, "]"]
 
@@ -150,13 +159,13 @@ def _new_object(w: Expressions, node: Node) -> Pieces:
 def _attribute(w: Expressions, node: Node) -> Pieces:
     name = node.attributes["name"]
     if is_identifier(name):
-        return [w.use(node.input), f".{name}"]
+        return [w.leading(node.input), f".{name}"]
     return ["getattr(", w.use(node.input), f", {quote(name)})"]
 
 
 def _call_function(w: Expressions, node: Node) -> Pieces:
     callee = called_function(node)
-    return [w.use(node.inputs[0]), "(", *_each(w, node.inputs[1:], None if callee is None else callee.schema), ")"]
+    return [w.leading(node.inputs[0]), "(", *_each(w, node.inputs[1:], None if callee is None else callee.schema), ")"]
 
 
 def _call_method(w: Expressions, node: Node) -> Pieces:
@@ -164,7 +173,7 @@ def _call_method(w: Expressions, node: Node) -> Pieces:
     callee = called_function(node)
     return [
         "(",
-        w.use(node.inputs[0]),
+        w.leading(node.inputs[0]),
         f").{name}(",
         *_each(w, node.inputs[1:], None if callee is None else callee.schema, 1),
         ")",

@@ -18,11 +18,14 @@ class Fragment:
 
 
 def fragment(range: SourceRange | None, *pieces: str | Fragment) -> Fragment:
-    """The pieces one after the other; plain ones are of the place `range`."""
+    """The pieces one after the other; plain ones, and parts without a place, are of the place `range`.
+
+    Names of variables are such parts: a reader takes the place of `x.f(y)` to be that of its first letter.
+    """
     parts: list[tuple[str, SourceRange | None]] = []
     for piece in pieces:
         if isinstance(piece, Fragment):
-            parts += piece.parts
+            parts += [(text, range if place is None else place) for text, place in piece.parts]
         elif piece:
             parts.append((piece, range))
     return Fragment(tuple(parts))

@@ -17,7 +17,7 @@ import torch
 from jitlite.archive.attribute_names import may_be_attribute, may_be_method
 from jitlite.archive.context_classes import loaded_context
 from jitlite.archive.errors import ArchiveError
-from jitlite.archive.source_text import CodeFile
+from jitlite.archive.source_text import CodeFile, show_original_places
 from jitlite.archive.unset import UnsetObject
 from jitlite.archive.upgraders import replacements, upgraded
 from jitlite.compiler import Observer, Program
@@ -84,11 +84,8 @@ class ArchiveProgram(Program):
         drop_needless_checks(graph)
         if inline_only(graph, replacements()):
             CLEANUP(graph)
+        show_original_places(graph, self.files)
         for node in list(graph.all_nodes()):
-            found = node.range
-            file = self.files.get(found.source) if found is not None else None
-            if file is not None and found is not None:
-                node.range = file.original(found)
             _compare_dtypes(graph, node)
         return graph, schema
 

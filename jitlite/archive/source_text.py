@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import bisect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from jitlite.frontend import tree
 from jitlite.frontend.python_ast import function_in_text, refuse_decorators
 from jitlite.frontend.python_expressions import Builder
 from jitlite.frontend.python_source import Parsed, parse_statements
+from jitlite.ir.graph import Graph
 from jitlite.source import CompileError, Source, SourceRange, Surroundings
 
 _HIGH_OCTAL = re.compile(r"\\[23][0-7][0-7]")
@@ -77,6 +78,22 @@ class CodeFile:
     def original(self, range: SourceRange) -> SourceRange:
         """A place in this file as the place in the original program."""
         return _TracedRange(range.source, range.start, range.end, self.places.find)
+
+
+def show_original_places(graph: Graph, files: Mapping[Source, CodeFile]) -> None:
+    """Let nodes, also those of graphs that nodes carry, and the calls they were inlined from stand where the original
+    program had them."""
+
+    def original(range: SourceRange | None) -> SourceRange | None:
+        file = None if range is None else files.get(range.source)
+        return range if file is None or range is None else file.original(range)
+
+    for node in graph.all_nodes():
+        node.range = original(node.range)
+        node.call_stack = tuple((name, original(called_at)) for name, called_at in node.call_stack)
+        for carried in node.attributes.values():
+            if isinstance(carried, Graph):
+                show_original_places(carried, files)
 
 
 def _is_old_version(node: ast.stmt) -> bool:

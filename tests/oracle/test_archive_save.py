@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Dict, Final, List, NamedTuple, Optional, Tuple, Union
 
 import pytest
+import test_archive_places as places
 import torch
 from strategies import THEMES, compile_source, random_program
 from torch import Tensor, nn
@@ -602,6 +603,15 @@ def test_errors_in_libtorch_show_the_original_source():
     theirs = loaded(jitlite.script(checked).save_to_buffer())
     with pytest.raises(RuntimeError, match="the line that fails"):
         theirs(torch.ones(2))
+
+
+@pytest.mark.parametrize("method", sorted(places.EXPECTED.keys() - {"of_fork"}))
+def test_errors_in_libtorch_show_all_calls_where_they_were(method):
+    theirs = loaded(jitlite.script(places.Calls()).save_to_buffer())
+    with pytest.raises(RuntimeError) as caught:
+        getattr(theirs, method)(torch.ones(2))
+    shown = str(caught.value).partition("original code")[2]
+    assert places.shown_lines(shown) == places.numbers_of(places.EXPECTED[method])
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in MODELS.glob("*.py") if p.stem != "training"))
