@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import _jit_internal
 
+import jitlite
 from jitlite.frontend.builtin_names import builtin_op_name
 from jitlite.frontend.resolve import (
     FunctionResolver,
@@ -290,3 +291,59 @@ def test_overloads_are_kept():
         if kept is not None:
             _jit_internal._overloaded_fns["__torch__.torch.nn.functional.interpolate"] = kept
     assert declared_overloads(plain) == ()
+
+
+# -- names that a function assigns
+
+
+COUNT = 3
+
+
+def after_a_loop_over_it():
+    for COUNT in range(2):
+        pass
+    return COUNT
+
+
+def before_the_assignment():
+    found = COUNT  # noqa: F823
+    COUNT = 4
+    return found + COUNT
+
+
+def after_a_loop_that_breaks(stop: bool):
+    for k in (1, 2):
+        COUNT = k
+        if stop:
+            break
+    return COUNT
+
+
+def after_its_deletion():
+    COUNT = 4
+    del COUNT
+    return COUNT  # noqa: F821
+
+
+def added_to():
+    COUNT += 1  # noqa: F823
+    return COUNT
+
+
+@pytest.mark.parametrize(
+    "function", [after_a_loop_over_it, before_the_assignment, after_a_loop_that_breaks, after_its_deletion, added_to]
+)
+def test_a_name_that_the_function_assigns_is_never_the_global_one(function):
+    with pytest.raises(jitlite.CompileError, match="undefined value COUNT: it is assigned at .*, but not on every way"):
+        jitlite.script(function)
+
+
+def test_names_that_parts_of_a_function_assign_are_theirs():
+    def parts(xs: list[int]):
+        def inner():
+            COUNT = 10
+            return COUNT
+
+        return [COUNT for COUNT in xs], inner(), COUNT
+
+    assert jitlite.script(parts)([1]) == parts([1]) == ([1], 10, 3)

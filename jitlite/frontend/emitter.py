@@ -20,7 +20,13 @@ from jitlite.frontend.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.definition import Definition, Program
 from jitlite.frontend.facts import MAY_ASSIGN, follow_effect, is_changeable, runs_methods, shown_path
-from jitlite.frontend.local_names import display_name, has_nested_functions, with_own_names
+from jitlite.frontend.local_names import (
+    bound_names,
+    display_name,
+    first_assignment,
+    has_nested_functions,
+    with_own_names,
+)
 from jitlite.frontend.names import BUILTINS, sugared_from_python
 from jitlite.frontend.scope import Frame, Path, Refinements
 from jitlite.frontend.ssa import is_meaningful_name
@@ -83,6 +89,10 @@ class Emitter(Builder):
         super().__init__(graph)
         self.program = program
         self.definition = definition
+        self.body = definition.tree
+        """The function; where it has nested functions, the variables of its comprehensions have names of their own."""
+        self.own_names: set[str] = set()
+        """What it assigns, which is its own everywhere in it, whatever the name means around it."""
         self.resolver = definition.resolver
         self.frame = Frame(graph.block, None, starts_function=True)
         self.frame.sugared.update(definition.variables)
@@ -176,6 +186,8 @@ class Emitter(Builder):
             return found
         if name in self.frame.reasons:
             raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
+        if name in self.own_names:
+            raise self._unset_error(name, range)
         try:
             python_object = self.resolver.lookup(name)
         except LookupError:
@@ -183,6 +195,11 @@ class Emitter(Builder):
             shown = display_name(name)
             raise CompileError(f"undefined value {shown}", range, hint=did_you_mean(shown, candidates)) from None
         return sugared_from_python(self, python_object, name, range)
+
+    def _unset_error(self, name: str, range: SourceRange) -> CompileError:
+        assigned, shown = first_assignment(self.body, name), display_name(name)
+        where = "" if assigned is None else f": it is assigned at {assigned.location()}, but not on every way to here"
+        return CompileError(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
 
     def temporary(self, prefix: str) -> str:
         """A variable name of our own, which no program can spell."""
@@ -283,6 +300,7 @@ class Emitter(Builder):
         """Emit a whole function; gives its schema with the return type that was found."""
         if has_nested_functions(definition):
             definition = with_own_names(definition)
+        self.body, self.own_names = definition, bound_names(definition)
         declared = schema.returns[0].type if definition.decl.return_type is not None else None
         self.returns.append(ReturnTypes(declared))
         for param, argument in zip(definition.decl.params, schema.arguments, strict=True):

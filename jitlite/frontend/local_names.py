@@ -18,6 +18,7 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from jitlite.frontend import tree
+from jitlite.source import SourceRange
 
 _T = TypeVar("_T", bound=tree.Tree)
 _Functions = tree.Def | tree.Lambda
@@ -32,21 +33,26 @@ def has_nested_functions(definition: tree.Def) -> bool:
 def bound_names(function: tree.Def | tree.Lambda) -> set[str]:
     """The names that are variables of a function itself: its parameters, and what its statements assign."""
     names = {param.ident.name for param in function.decl.params}
-    for statement in function.body if isinstance(function, tree.Def) else ():
-        names.update(_assigned(statement))
+    names.update(name for name, _ in _assignments(function))
     return names
 
 
-def _assigned(statement: tree.Tree) -> Iterator[str]:
-    waiting: list[tree.Tree] = [statement]
+def first_assignment(function: tree.Def, name: str) -> SourceRange | None:
+    """Where a function's statements first assign a variable; None where they do not, so that it is none of its own."""
+    return next((at.range for assigned, at in _assignments(function) if assigned == name), None)
+
+
+def _assignments(function: tree.Def | tree.Lambda) -> Iterator[tuple[str, tree.Tree]]:
+    waiting: list[tree.Tree] = list(reversed(function.body)) if isinstance(function, tree.Def) else []
     while waiting:
         at = waiting.pop()
         if isinstance(at, tree.Def | tree.Handler) and at.name is not None:
-            yield at.name.name
+            yield at.name.name, at
         for target in _targets(at):
-            yield from names_in_target(target)
+            for name in names_in_target(target):
+                yield name, at
         if not isinstance(at, tree.Def | tree.Expr):
-            waiting.extend(at.children())
+            waiting.extend(reversed(list(at.children())))
 
 
 def _targets(at: tree.Tree) -> Sequence[tree.Expr]:
