@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,8 +12,11 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import Type
 from jitlite.passes import propagate_device, propagate_dtype
+from jitlite.passes.output_sizes import output_sizes
+from jitlite.passes.result_types import RULES
 from jitlite.passes.shapes import propagate
-from jitlite.torch_types import new_symbol
+from jitlite.passes.size_graphs import SizeGraph, build_size_graph
+from jitlite.torch_types import VIEWS, View, new_symbol, wrap
 
 
 def propagate_shapes_on_graph(graph: Graph) -> None:
@@ -26,6 +30,29 @@ def _use_examples(graph: Graph) -> None:
     for value in graph.inputs:
         if value.example_type is not None:
             value.type, value.example_type = value.example_type, None
+
+
+class SizeGraphView(View):
+    """The graph that computes sizes: torch's `ShapeComputeGraphMapping`."""
+
+    inner: SizeGraph
+
+    def partial_eval_shape_graph(self) -> Any:
+        """From the sizes of the graph's tensors, each a list of ints, to the symbols."""
+        return wrap(self.inner.graph)
+
+    def graph_output_to_symbolic_shape_dim(self) -> dict[Any, int]:
+        """The symbol that each result is, as a negative number."""
+        return {wrap(value): -number for value, number in self.inner.symbols.items()}
+
+
+VIEWS[SizeGraph] = SizeGraphView
+
+
+def propagate_shapes_and_build_compute(graph: Graph) -> SizeGraph:
+    """`torch._C._jit_pass_propagate_shapes_on_graph_and_build_compute`."""
+    _use_examples(graph)
+    return build_size_graph(graph)
 
 
 def erase_non_input_shapes(graph: Graph) -> None:
@@ -48,14 +75,20 @@ def _values(graph: Graph) -> list[Value]:
 
 
 def complete_shape_analysis(graph: Graph, inputs: Sequence[Any], with_grad: bool = False) -> None:
-    """Propagate from arguments: `torch._C._jit_pass_complete_shape_analysis`."""
+    """Propagate from arguments: `torch._C._jit_pass_complete_shape_analysis`.
+
+    Unless `with_grad` is given, nothing is said about arguments that require grad.
+    """
     propagate(graph, [_type_of(a, v.type, with_grad) for a, v in zip(inputs, graph.inputs, strict=True)])
 
 
 def shapes_from_arguments(graph: Graph, inputs: Sequence[Any], with_grad: bool = False) -> Graph:
-    """A copy of the graph with what follows from the rank, dtype and device of arguments: `_propagate_shapes`."""
+    """A copy of the graph with what follows from the rank, dtype and device of arguments: `_propagate_shapes`.
+
+    Unless `with_grad` is given, nothing is said about arguments that require grad.
+    """
     made = graph.copy()
-    propagate(made, [_with_rank(_type_of(a, v.type, True)) for a, v in zip(inputs, made.inputs, strict=True)])
+    propagate(made, [_with_rank(_type_of(a, v.type, with_grad)) for a, v in zip(inputs, made.inputs, strict=True)])
     return made
 
 
@@ -69,7 +102,8 @@ def _type_of(argument: Any, declared: Type, with_grad: bool) -> Type:
     if not isinstance(argument, torch.Tensor):
         return declared
     t = T.TensorType.from_tensor(argument)
-    return T.TensorType.of(t.dtype, t.sizes, t.strides, t.device, t.requires_grad if with_grad else False)
+    told = t.requires_grad if with_grad or not t.requires_grad else None
+    return T.TensorType.of(t.dtype, t.sizes, t.strides, t.device, told)
 
 
 def apply_input_props_using_example(graph: Graph, example_input: Sequence[Any]) -> None:
@@ -105,6 +139,7 @@ def set_test_mode(enabled: bool) -> bool:
 
 SHAPE_NAMES: dict[str, Any] = {
     "torch._C._jit_pass_propagate_shapes_on_graph": propagate_shapes_on_graph,
+    "torch._C._jit_pass_propagate_shapes_on_graph_and_build_compute": propagate_shapes_and_build_compute,
     "torch._C._jit_pass_propagate_dtype": propagate_dtype.propagate,
     "torch._C._jit_pass_propagate_device": propagate_device.propagate,
     "torch._C._jit_pass_complete_shape_analysis": complete_shape_analysis,
@@ -114,5 +149,6 @@ SHAPE_NAMES: dict[str, Any] = {
     "torch._C._jit_set_symbolic_shapes_test_mode": set_test_mode,
     "torch._C._new_symbolic_shape_symbol": new_symbol,
     "torch.jit._passes._property_propagation.apply_input_props_using_example": apply_input_props_using_example,
+    **{f"torch.jit._shapes.{kind.partition('::')[2]}": partial(output_sizes, kind) for kind in RULES},
 }
 """Functions by their names in PyTorch."""

@@ -85,7 +85,10 @@ class ValueView(View):
         t = self._shown_type
         return not isinstance(t, T.TensorType) or t.requires_grad is not False
 
-    requiresGrad = requires_grad
+    def requiresGrad(self) -> bool | None:
+        """Does the tensor require grad? None if that is not known."""
+        t = self._shown_type
+        return t.requires_grad if isinstance(t, T.TensorType) else None
 
     def replaceAllUsesWith(self, other: Any) -> None:
         self.inner.replace_all_uses_with(unwrap(other))
@@ -233,8 +236,12 @@ class NodeView(View):
         return "(no schema)" if self.inner.op is None else str(self.inner.op.schema)
 
     def matches(self, schema: str) -> bool:
-        """Is it a call of the operator of this schema?"""
-        return self.inner.op is not None and self.inner.op.schema.key == parse_schema(schema).key
+        """Is it a call of the operator of this schema? The name of the overload may be left out."""
+        op, wanted = self.inner.op, parse_schema(schema)
+        if op is None or op.schema.name != wanted.name or wanted.overload not in ("", op.schema.overload):
+            return False
+        own, theirs = ([a.type_text() for a in (*s.arguments, *s.returns)] for s in (op.schema, wanted))
+        return own == theirs
 
     def sourceRange(self) -> str:
         return "" if self.inner.range is None else self.inner.range.excerpt()

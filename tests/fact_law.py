@@ -78,8 +78,11 @@ def _see_before(place: Node, value: Value, values: list[Value], graph: Graph) ->
     _node(value, values, graph).insert_before(place)
 
 
-def check_run(graph: Graph, arguments: list[Any]) -> int:
+def check_run(graph: Graph, arguments: list[Any], known: dict[int, int] | None = None) -> int:
     """Run a graph whose types say something; the number of things that were compared.
+
+    Args:
+        known: the sizes that symbols are said to be, by their numbers.
 
     Raises:
         Untrue: a type says what is not so.
@@ -89,7 +92,7 @@ def check_run(graph: Graph, arguments: list[Any]) -> int:
     code = bytecode.lower(copy)
     del _seen[:]
     observe(lambda *given: vm.run(code, given), arguments)
-    sizes: dict[int, int] = {}
+    sizes: dict[int, int] = dict(known or {})
     in_loop = {i for i, v in enumerate(values) if _is_in_loop(v)}
     compared = 0
     for number, found in sorted(_seen, key=lambda pair: pair[0] in in_loop):

@@ -12,11 +12,14 @@ from operator_calls import calls
 from strategies import THEMES, compile_source, random_program
 
 import jitlite
+from jitlite.interpreter import bytecode, vm
 from jitlite.ir import types as T
+from jitlite.ir.verify import verify
 from jitlite.passes import propagation, result_types
 from jitlite.passes.result_types import Modes
 from jitlite.passes.rules import shapes as shape_rules
 from jitlite.passes.shapes import propagate
+from jitlite.passes.size_graphs import build_size_graph
 from jitlite.passes.tensor_facts import join
 
 PROGRAMS = 60
@@ -58,7 +61,22 @@ def hold(graph, arguments, chance, modes=None):
             propagate(copy, given, used)
             compared += check_run(copy, arguments)
             assert not propagate(copy, None, used), f"a second time, something else is found:\n{copy}"
-    return compared
+    return compared + hold_computed_sizes(graph, arguments)
+
+
+def hold_computed_sizes(graph, arguments):
+    """Check that the sizes computed of those of the arguments are the sizes there are, of ranks that are known."""
+    copy = graph.copy()
+    for value, argument in zip(copy.inputs, arguments, strict=True):
+        if isinstance(argument, torch.Tensor):
+            value.type = T.TensorType.of(None, [None] * argument.dim())
+    made = build_size_graph(copy)
+    verify(made.graph)
+    given = [arguments[i] for i in made.parameters]
+    sizes = [list(a.shape) if isinstance(a, torch.Tensor) else a for a in given]
+    computed = vm.run(bytecode.lower(made.graph), sizes) if made.symbols else ()
+    numbers = computed if len(made.symbols) != 1 else (computed,)
+    return check_run(copy, arguments, dict(zip(made.symbols.values(), numbers, strict=True)))
 
 
 # -- single operators

@@ -324,3 +324,39 @@ def test_what_a_pass_finds_of_a_tensor_is_shown_before_its_example():
     given.setType(given.type().with_sizes([2, 2]))
     testing.TORCH_NAMES["torch._C._jit_pass_propagate_shapes_on_graph"](traced.graph)
     assert next(traced.graph.outputs()).type().sizes() == [2, 2]
+
+
+def test_shapes_from_arguments_say_of_gradients_what_is_true():
+    def f(x, y):
+        return x * y
+
+    x, y = torch.ones(3, 1, 5), torch.ones(4, 1, 8, 5)
+    for one, told, expected in (
+        (x, False, False),
+        (x.clone().requires_grad_(), False, None),
+        (x.clone().requires_grad_(), True, True),
+    ):
+        graph = testing.TORCH_NAMES["torch.jit.script"](f).graph
+        testing.TORCH_NAMES["torch._C._jit_pass_complete_shape_analysis"](graph, (one, y), told)
+        output = next(graph.outputs())
+        assert output.requiresGrad() is expected and output.type().requiresGrad() is expected
+        assert output.type().sizes() == [4, 3, 8, 5] and output.type().strides() == [120, 40, 5, 1]
+
+
+def test_nodes_match_schemas():
+    def f(x):
+        return x * 4
+
+    node = testing.TORCH_NAMES["torch.jit.script"](f).graph.findNode("aten::mul")
+    for schema in (
+        "aten::mul(Tensor self, Scalar other) -> Tensor",
+        "aten::mul.Scalar(Tensor self, Scalar other) -> Tensor",
+    ):
+        assert node.matches(schema)
+    for schema in (
+        "aten::mul(Tensor self, Tensor other) -> Tensor",
+        "aten::mul.Tensor(Tensor self, Scalar other) -> Tensor",
+        "aten::mul_(Tensor(a!) self, Scalar other) -> Tensor(a!)",
+        "aten::add(Tensor self, Scalar other) -> Tensor",
+    ):
+        assert not node.matches(schema)

@@ -416,7 +416,12 @@ _BY_KIND: dict[str, Callable[[Propagation, Node], None]] = {
 # -- writing types
 
 
-def annotate(graph: Graph, found: Propagation, merge: Callable[[T.Type, T.Type], T.Type] | None = None) -> bool:
+def annotate(
+    graph: Graph,
+    found: Propagation,
+    merge: Callable[[T.Type, T.Type], T.Type] | None = None,
+    spelled: dict[Symbol, int] | None = None,
+) -> bool:
     """Put what is known into the types of the values; says whether any changed.
 
     Args:
@@ -424,8 +429,9 @@ def annotate(graph: Graph, found: Propagation, merge: Callable[[T.Type, T.Type],
         found: what is known.
         merge: gives a tensor's new type from the one so far and the one that says all that is known; the latter is
             taken if it is not given.
+        spelled: the numbers of symbols; those of `numbering` if it is not given.
     """
-    spelled = _numbering(graph, found)
+    spelled = numbering(graph, found) if spelled is None else spelled
     changed = False
     for value in _values(graph.block):
         fact = found.facts.get(value, UNKNOWN)
@@ -454,8 +460,8 @@ def fact_type(fact: Fact, declared: T.Type, spelled: dict[Symbol, int], merge: A
     return declared
 
 
-def _numbering(graph: Graph, found: Propagation) -> dict[Symbol, int]:
-    """The numbers of symbols in types. One that is in one place only says nothing, and has none.
+def numbering(graph: Graph, found: Propagation, fewest: int = 2) -> dict[Symbol, int]:
+    """The numbers of symbols in types. One that is in fewer places has none: in one place only, it says nothing.
 
     Symbols that the inputs' types name keep their numbers; others get the smallest free ones in order of appearance.
     """
@@ -467,7 +473,7 @@ def _numbering(graph: Graph, found: Propagation) -> dict[Symbol, int]:
     spelled = {s: s.number for s in places if s.number in taken and s not in found.symbols.definitions}
     number = 0
     for symbol, count in places.items():
-        if count > 1 and symbol not in spelled:
+        if count >= fewest and symbol not in spelled:
             number += 1
             while number in taken:
                 number += 1

@@ -67,7 +67,7 @@ def is_inferred(op: Op) -> bool:
 def infer(op: Op, facts: Sequence[Fact], modes: Modes, symbols: Symbols) -> list[Fact]:
     """What is known about each result of the operator, whose results are new tensors or views."""
     facts = [int_coded(a.declared_type, f) for a, f in zip(op.schema.arguments, facts, strict=True)]
-    sizes = _sizes(op, facts, symbols)
+    sizes = result_sizes(op, facts, symbols)
     requires = requiring_grad(facts)
     if _keeps_elements(op) and facts and isinstance(facts[0], TensorFact):
         results: Sequence[Result | tuple[Result, ...]] = [Result(facts[0].dtype, None, None, facts[0].requires_grad)]
@@ -98,7 +98,8 @@ def _has_rule(op: Op) -> bool:
     return op.name in RULES or op.is_pointwise
 
 
-def _sizes(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Sequence[Sizes] | None:
+def result_sizes(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Sequence[Sizes] | None:
+    """The sizes of each result as the rules have them, or None."""
     rule = RULES.get(op.name)
     if op.is_pointwise and (rule is None or op.schema.overload == "other"):
         rule = shapes.pointwise
@@ -338,7 +339,11 @@ def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _strides(op: Op, facts: Sequence[Fact], dims: tuple[Dim, ...] | None) -> tuple[int | None, ...] | None:
-    """Known of what has been made without gaps from what has none."""
+    """Known of what has been made without gaps from what has none.
+
+    An operator element by element lays its result out in the order of its arguments' strides, where those that are
+    expanded do not count. Arguments without gaps have them in the order of the dimensions: so has the result.
+    """
     if dims is None or not all(isinstance(d, int) for d in dims):
         return None
     sizes = tuple(d for d in dims if isinstance(d, int))
@@ -350,7 +355,13 @@ def _strides(op: Op, facts: Sequence[Fact], dims: tuple[Dim, ...] | None) -> tup
     tensors = [t for f in facts for t in tensors_in(f)]
     if any(f is UNKNOWN or (is_listed(f) and tensors_in(f)) for f in facts) or not tensors:
         return None
-    return plain if all(t.dims == dims and t.strides == plain for t in tensors) else None
+    return plain if all(map(_is_contiguous, tensors)) else None
+
+
+def _is_contiguous(fact: TensorFact) -> bool:
+    """Is the tensor known to have all elements one after another?"""
+    sizes = [d for d in fact.dims or () if isinstance(d, int)]
+    return fact.dims is not None and len(sizes) == len(fact.dims) and fact.strides == contiguous_strides(sizes)
 
 
 _MADE_CONTIGUOUS = _aten("zeros ones full eye arange")

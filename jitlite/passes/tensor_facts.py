@@ -102,6 +102,10 @@ class Symbols:
             self.definitions[found] = key
         return found
 
+    def definition(self, symbol: Symbol) -> tuple[str, Dim, Dim] | None:
+        """How the symbol is computed from others, also if it is known to be a size only where it is asked about."""
+        return self.definitions.get(symbol) or self.definitions.get(symbol._replace(is_size=not symbol.is_size))
+
 
 def _simplified(how: str, a: Dim, b: Dim) -> Dim | None:
     if a == b and how in ("min", "max", "broadcast"):
