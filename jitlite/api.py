@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import _jit_internal
 
-from jitlite import compiler
+from jitlite import compiler, options
 from jitlite.archive.torch_scripts import from_torch_script
 from jitlite.frontend.example_types import parameter_types, types_seen_in
 from jitlite.frontend.torch_scripts import is_torch_script_function, is_torch_script_module, source_of_script
@@ -52,8 +52,10 @@ def script(
     Raises:
         CompileError: where something is not TorchScript; the error shows the place, what was expected and a way out.
         NotSupportedError: where it is nothing that can be compiled.
+
+    With the switch `enabled` off, it gives back `obj` itself.
     """
-    if isinstance(obj, ScriptFunction | ScriptModule):
+    if isinstance(obj, ScriptFunction | ScriptModule) or not options.current().enabled:
         return obj
     if example_inputs is not None:
         names = _rcb or compiler.CallerNames(_frames_up + 1)

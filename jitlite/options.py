@@ -55,6 +55,12 @@ def _switch(default: Any, variable: str, read: Callable[[str], Any], doc: str) -
 class Options:
     """The switches; see the `doc` of each field (`describe` lists them)."""
 
+    enabled: bool = _switch(
+        True,
+        "JITLITE_ENABLED",
+        _boolean,
+        "0: script, trace and script_method give back what they are given, so that Python runs it, and its debugger",
+    )
     verify: bool = _switch(False, "JITLITE_VERIFY", _boolean, "check the graph after every pass")
     print_changed: bool = _switch(
         False, "JITLITE_PRINT_CHANGED", _boolean, "print what each pass changed, as a unified diff, to stderr"

@@ -18,7 +18,7 @@ import torch
 from torch import _jit_internal
 from torch.fx import GraphModule
 
-from jitlite import compiler
+from jitlite import compiler, options
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.compiler import Program
 from jitlite.converters.exported_program import to_exported
@@ -484,13 +484,16 @@ def _definition(module: ScriptModule) -> ModuleDefinition:
 # -- making them
 
 
-def script_module(module: torch.nn.Module, names: Callable[[str], Any] | None = None) -> ScriptModule:
+def script_module(
+    module: torch.nn.Module, names: Callable[[str], Any] | None = None, *, share_types: bool = True
+) -> ScriptModule:
     """Compile a module: its `forward`, exported methods and hooks, and what they reach.
 
     The result shares parameters, buffers and other attributes with the module.
 
     Args:
         names: gives the meaning of names that the methods' own scopes do not know. It is used in this call only.
+        share_types: let submodules that look the same have one type.
 
     Raises:
         CompileError: where something is not TorchScript.
@@ -498,6 +501,7 @@ def script_module(module: torch.nn.Module, names: Callable[[str], Any] | None = 
     if isinstance(module, ScriptModule):
         return module
     program = Program()
+    program.module_types.shares = share_types
     with compiler.compiling(), compiler.knowing(program, names):
         made = script_recursively(module, program, {})
         program.compile_methods(vars(made)[CLASS_TYPE])
@@ -656,4 +660,4 @@ class ScriptMethodMark:
 
 def script_method(fn: Callable[..., Any]) -> Any:
     """Mark a method of a `ScriptModule` to be compiled."""
-    return ScriptMethodMark(fn)
+    return ScriptMethodMark(fn) if options.current().enabled else fn

@@ -6,10 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
+
 from jitlite import (
     api,
     executor_switches,
     freezing,
+    options,
     torch_graphs,
     torch_nodes,
     torch_schemas,
@@ -18,7 +21,9 @@ from jitlite import (
 )
 from jitlite.archive.load import load
 from jitlite.archive.opnames import export_opnames
+from jitlite.compiler import CallerNames
 from jitlite.executor import get_num_profiled_runs, last_executed_optimized_graph
+from jitlite.frontend.module_types import methods_to_compile
 from jitlite.frontend.python_ast import function_tree
 from jitlite.frontend.trace_state import get_tracing_state
 from jitlite.ir.awaits import Await
@@ -34,7 +39,7 @@ from jitlite.passes.pipelines import FROZEN, FROZEN_NUMERICS, inline_and_simplif
 from jitlite.passes.rules import decompositions
 from jitlite.plans import set_fusion_strategy
 from jitlite.script_function import ScriptFunction, ScriptMethod, function_of_graph
-from jitlite.script_module import ScriptModule
+from jitlite.script_module import ScriptModule, prepared, script_module
 from jitlite.shape_names import SHAPE_NAMES
 from jitlite.source import CompileError, Error, NotSupportedError, SourceRange
 from jitlite.stand_ins import stand_in
@@ -254,7 +259,30 @@ def remove_dropout(module: ModuleHandle) -> None:
     run(torch_types.unwrap(owner.forward.graph), "inline,remove_dropout,dce")
 
 
+class NothingKept:
+    """Stands for torch's table of what has been compiled: here each call of `script` compiles anew."""
+
+    def __delitem__(self, function: object) -> None:
+        """There is nothing to forget."""
+
+
 # -- what compiles
+
+
+def create_script_module(
+    nn_module: torch.nn.Module, stubs_fn: Callable[..., Any], share_types: bool = True, is_tracing: bool = False
+) -> ScriptModule:
+    """`torch.jit._recursive.create_script_module`, for `forward` and exported methods.
+
+    Raises:
+        NotSupportedError: `stubs_fn` chooses other methods, or it is asked of a tracer.
+    """
+    if stubs_fn is not methods_to_compile or is_tracing:
+        raise NotSupportedError(
+            "create_script_module compiles forward and exported methods only",
+            hint="give it torch.jit._recursive.infer_methods_to_compile, and mark other methods with torch.jit.export",
+        )
+    return script_module(prepared(nn_module), CallerNames(1), share_types=share_types)
 
 
 def script(
@@ -315,6 +343,10 @@ _NAMES: dict[str, Any] = {
     "torch._C._jit_pass_peephole_list_idioms": simplify_lists,
     "torch._C._jit_pass_remove_dropout": remove_dropout,
     "torch.jit._recursive.wrap_cpp_module": unwrapped,
+    "torch.jit._recursive.infer_methods_to_compile": methods_to_compile,
+    "torch.jit._state.disable": partial(options.set_globally, enabled=False),
+    "torch.jit._state.enable": partial(options.set_globally, enabled=True),
+    "torch.jit._state._jit_caching_layer": NothingKept(),
     "torch._C.parse_ir": parse_ir,
     "torch._C._jit_set_profiling_executor": executor_switches.set_profiling_executor,
     "torch._C._jit_set_profiling_mode": executor_switches.set_profiling_mode,
@@ -334,6 +366,7 @@ _COMPILE: dict[str, Any] = {
     "torch.jit.trace_module": tracing.trace_module,
     "torch.jit.load": load, "torch.jit.optimize_for_inference": freezing.optimize_for_inference,
     "torch.jit._get_trace_graph": tracing.trace_graph,
+    "torch.jit._recursive.create_script_module": create_script_module,
     "torch.jit.last_executed_optimized_graph": last_executed_optimized_graph,
 }  # fmt: skip
 """Functions of torch.jit that make, or give, what has graphs."""

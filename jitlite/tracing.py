@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from jitlite import options as switches
 from jitlite.dispatch_tracing import DispatcherOptions, trace_dispatched, trace_methods
 from jitlite.frontend.casting_blocks import autocast
 from jitlite.frontend.torch_scripts import converted, is_torch_script_module, with_converted_submodules
@@ -97,6 +98,8 @@ def trace(
         TracingCheckError: where a second trace gives another graph, or the trace does not hold for other sizes.
         NameError: where `example_kwarg_inputs` names no parameter.
     """
+    if not switches.current().enabled:
+        return func
     if is_torch_script_module(func):
         func = converted(func)
     if isinstance(func, ScriptModule):
@@ -171,6 +174,8 @@ def trace_module(
         ValueError: where a module has backward hooks.
         RuntimeError, TracingCheckError, NameError: as `trace` does.
     """
+    if not switches.current().enabled:
+        return mod
     if not isinstance(mod, torch.nn.Module):
         raise AttributeError("expected torch.nn.Module as the first argument")
     if not isinstance(inputs, dict):

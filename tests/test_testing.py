@@ -112,6 +112,33 @@ def test_module_types_are_equal_where_modules_look_the_same():
     assert jitlite.trace(torch.nn.ReLU(), torch.ones(1))._c._type() != jitlite.script(torch.nn.ReLU())._c._type()
 
 
+def test_modules_share_no_types_if_asked():
+    names = testing.TORCH_NAMES
+    infer = names["torch.jit._recursive.infer_methods_to_compile"]
+    create = names["torch.jit._recursive.create_script_module"]
+    layers = torch.nn.Sequential(torch.nn.ReLU(), torch.nn.ReLU())
+    for share in (True, False):
+        made = create(layers, infer, share_types=share)
+        assert (made[0]._c._type() == made[1]._c._type()) is share and made(torch.tensor(-1.0)) == 0
+    with pytest.raises(jitlite.NotSupportedError, match="exported methods only"):
+        create(layers, lambda module: [])
+
+
+def test_compiling_is_switched_off():
+    def f(x):
+        return x + 1
+
+    layer = torch.nn.Linear(2, 2)
+    testing.TORCH_NAMES["torch.jit._state.disable"]()
+    try:
+        assert jitlite.script(f) is f and jitlite.script(layer) is layer and jitlite.script_method(f) is f
+        assert jitlite.trace(f, torch.ones(1)) is f and jitlite.trace(layer, torch.ones(2)) is layer
+        assert jitlite.trace_module(layer, {"forward": torch.ones(2)}) is layer
+    finally:
+        testing.TORCH_NAMES["torch.jit._state.enable"]()
+    assert jitlite.script(f) is not f
+
+
 def test_only_what_is_compiled_by_torch_s_names_shows_views():
     names = {n: testing.TORCH_NAMES[f"torch.jit.{n}"] for n in ("script", "ScriptModule", "CompilationUnit", "trace")}
 

@@ -55,6 +55,7 @@ class ModuleTypes:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.shares = True
         self._types: dict[Any, list[tuple[Any, ClassType]]] = {}
         self._by_module: dict[int, tuple[torch.nn.Module, ClassType]] = {}
         self._converted: dict[int, tuple[torch.nn.Module, torch.nn.Module]] = {}
@@ -98,9 +99,10 @@ class ModuleTypes:
         definition = ModuleDefinition(module, made, self.program)
         _Inspection(self, definition).run()
         definition.entry_points = methods_to_compile(module)
+        definition.shares_type = self.shares
         appearance = _appearance(definition)
         for known, found in self._types.setdefault(cls, []):
-            if known == appearance:
+            if self.shares and known == appearance:
                 return found
         self._types[cls].append((appearance, made))
         self.program.name_type(made.qualified_name, made)
@@ -131,6 +133,8 @@ def same_module_type(a: ClassType, b: ClassType) -> bool:
     if a is b:
         return True
     first, second = a.definition, b.definition
+    if not all(d.shares_type for d in (first, second) if isinstance(d, ModuleDefinition)):
+        return False
     if a.python_class is not b.python_class or type(first) is not ModuleDefinition:
         return False  # methods of other kinds of modules, such as frozen ones, are each their own
     if list(a.attributes) != list(b.attributes) or not isinstance(second, ModuleDefinition):

@@ -57,7 +57,10 @@ class ModuleDefinition(ObjectDefinition):
         module: the module it was made from; others of the same kind agree in all that is looked up here.
         failed: attributes that scripts cannot see, and why.
         entry_points: the methods that can be called from Python: forward and exported ones.
+        shares_type: may other modules that look the same be of this type?
     """
+
+    shares_type = True
 
     def __init__(self, module: torch.nn.Module, type: ClassType, program: Program) -> None:
         super().__init__(type, program)
