@@ -1,5 +1,8 @@
 """Schemas and types: text that is read prints as it was, and what is read means what it says."""
 
+import collections
+from typing import NamedTuple
+
 import pytest
 import torch
 
@@ -85,3 +88,31 @@ def test_dispatcher_operators_are_found_in_torch_order():
     overloads = [o.schema.overload for o in lookup("aten::max")]
     assert overloads[:3] == [name.replace("default", "") for name in torch.ops.aten.max.overloads()][:3]
     assert lookup("aten::no_such_operator") == () and lookup("nonsense") == ()
+
+
+class Point(NamedTuple):
+    x: int | None = None
+    names: tuple[str, ...] = ("a", "b, (c = ")
+    table: dict[str, int] = {"a": 1}  # noqa: RUF012
+
+
+def test_types_of_named_tuples_show_defaults():
+    t = T.TupleType.of([T.INT, T.STRING, T.INT], ["x", "names", "table"], "m.Point", Point)
+    assert str(t) == 'NamedTuple(x : int = None, names : str = (a, "b, (c = "), table : int = {a: 1})'
+    read = parse_type(f"({t}, NamedTuple(y : int, z : float = [1.0, 2.0])[])")
+    assert str(read) == f"({t}, NamedTuple(y : int, z : float = [1.0, 2.0])[])"
+    assert read.elements[0].with_contained([T.FLOAT] * 3).defaults == t.defaults
+    assert T.TupleType.of([T.INT], ["x"]) is not T.TupleType.of([T.INT], ["x"], defaults=["1"])
+
+
+@pytest.mark.parametrize("text", ["NamedTuple(x : int = )", "NamedTuple(x : int = (1)", "NamedTuple(x : int = 1"])
+def test_defaults_of_named_tuples_end(text):
+    with pytest.raises(SchemaError):
+        parse_type(text)
+
+
+def test_a_default_that_holds_itself_ends():
+    loop = []
+    loop.append(loop)
+    Loop = collections.namedtuple("Loop", ["x"], defaults=[loop])
+    assert "<list>" in str(T.TupleType.of([T.INT], ["x"], "m.Loop", Loop))

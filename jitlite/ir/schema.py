@@ -39,6 +39,8 @@ SIMPLE_TYPES: dict[str, Type] = {
 """Names of types without parts, in schemas and graph text."""
 
 _DTYPES = {name: dtype for dtype, name in T.DTYPE_NAMES.items()}
+_PART_OF_DEFAULT = re.compile(r'"(?:[^"\\]|\\.)*"|[()\[\]{},]|[^"()\[\]{},]+|.', re.DOTALL)
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _SIZED = re.compile(r"\d+$")
 _VARIABLE = re.compile(r"t(\d+|[A-Z]\w*)?$")
 
@@ -359,6 +361,7 @@ class TypeParser:
         self.expect("(")
         names: list[str] = []
         elements: list[Type] = []
+        defaults: list[str | None] = []
 
         def field() -> None:
             name = self.next()
@@ -367,9 +370,27 @@ class TypeParser:
             names.append(name)
             self.expect(":")
             elements.append(self.type())
+            defaults.append(self._default_of_field() if self.accept("=") else None)
 
         self.list_of(field, ")")
-        return T.TupleType.of(elements, names)
+        return T.TupleType.of(elements, names, defaults=defaults if any(defaults) else ())
+
+    def _default_of_field(self) -> str:
+        """The text of a default, up to the comma or parenthesis after it."""
+        self._skip_blank()
+        depth, at = 0, self.position
+        for part in _PART_OF_DEFAULT.finditer(self.text, self.position):
+            token = part.group()
+            if depth == 0 and token in (",", ")"):
+                break
+            depth += (token in _OPENING) - (token in _CLOSING)
+            at = part.end()
+        found = self.text[self.position : at].rstrip()
+        if not found or depth:
+            self.fail("expected a default")
+        self.position = at
+        self._skip_blank()
+        return found
 
     def _angle(self) -> str:
         self.expect("<")

@@ -9,6 +9,7 @@ How to read: simple types first, then containers, tensors, named types, then the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, TypeVar, cast
 from weakref import WeakValueDictionary
@@ -289,13 +290,17 @@ DICT_KEYS = (STRING, INT, FLOAT, BOOL, COMPLEX, DEVICE, TENSOR)
 
 
 class TupleType(Type):
-    """A tuple; with `names` and `qualified_name` a NamedTuple, whose Python class is `python_class` if known."""
+    """A tuple; with `names` and `qualified_name` a NamedTuple, whose Python class is `python_class` if known.
 
-    __slots__ = ("elements", "names", "python_class", "qualified_name")
+    `defaults` are the texts of the fields' defaults, None for a field without. They are there to be read.
+    """
+
+    __slots__ = ("defaults", "elements", "names", "python_class", "qualified_name")
     elements: tuple[Type, ...]
     names: tuple[str, ...] | None
     qualified_name: str | None
     python_class: type | None
+    defaults: tuple[str | None, ...]
 
     @classmethod
     def of(
@@ -304,20 +309,27 @@ class TupleType(Type):
         names: Iterable[str] | None = None,
         qualified_name: str | None = None,
         python_class: type | None = None,
+        defaults: Iterable[str | None] = (),
     ) -> TupleType:
         elements = tuple(elements)
         names = None if names is None else tuple(names)
-        key = (elements, names, qualified_name, python_class)
+        given = getattr(python_class, "_field_defaults", None)
+        if given and names is not None:
+            defaults = [_default_text(given[name]) if name in given else None for name in names]
+        defaults = tuple(defaults)
         return cls._intern(
-            key, elements=elements, names=names, qualified_name=qualified_name, python_class=python_class
-        )
+            (elements, names, qualified_name, python_class, defaults),
+            elements=elements, names=names, qualified_name=qualified_name, python_class=python_class, defaults=defaults,
+        )  # fmt: skip
 
     def _spell(self) -> tuple[str, str]:
         inside = ", ".join(e.annotation for e in self.elements)
         annotation = self.qualified_name or f"Tuple[{inside or '()'}]"
         if self.names is None:
             return f"({', '.join(map(str, self.elements))})", annotation
-        fields = (f"{n} : {e}" for n, e in zip(self.names, self.elements, strict=True))
+        fields = [f"{n} : {e}" for n, e in zip(self.names, self.elements, strict=True)]
+        if any(self.defaults):
+            fields = [f if d is None else f"{f} = {d}" for f, d in zip(fields, self.defaults, strict=True)]
         return f"NamedTuple({', '.join(fields)})", annotation
 
     @property
@@ -325,7 +337,26 @@ class TupleType(Type):
         return self.elements
 
     def with_contained(self, types: Sequence[Type]) -> Type:
-        return TupleType.of(types, self.names, self.qualified_name, self.python_class)
+        return TupleType.of(types, self.names, self.qualified_name, self.python_class, self.defaults)
+
+
+_DEEPEST_DEFAULT = 8
+"""Containers within containers whose contents are shown in the default of a field."""
+
+
+def _default_text(value: object, depth: int = 0) -> str:
+    """The default of a field, in the text of a type. Brackets pair up in it; strings that are no words are quoted."""
+    if value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < 2**64):
+        return repr(value)
+    if isinstance(value, str):
+        return value if value.isidentifier() else json.dumps(value)
+    if isinstance(value, list | tuple | dict) and depth < _DEEPEST_DEFAULT:
+        start, end = "{}" if isinstance(value, dict) else "[]" if isinstance(value, list) else "()"
+        items = [_default_text(v, depth + 1) for v in value]
+        if isinstance(value, dict):
+            items = [f"{k}: {_default_text(v, depth + 1)}" for k, v in zip(items, value.values(), strict=True)]
+        return f"{start}{', '.join(items)}{end}"
+    return f"<{type(value).__name__}>"
 
 
 class UnionType(Type):
@@ -735,7 +766,7 @@ def unify(a: Type, b: Type, *, default_to_union: bool = False) -> Type | None:
             same_names = a.names == b.names and a.qualified_name == b.qualified_name
             elements = [p for p in parts if p is not None]
             return (
-                TupleType.of(elements, a.names, a.qualified_name, a.python_class)
+                TupleType.of(elements, a.names, a.qualified_name, a.python_class, a.defaults)
                 if same_names
                 else TupleType.of(elements)
             )
