@@ -78,6 +78,11 @@ class SourceRange:
     end: int
 
     @property
+    def program_range(self) -> SourceRange:
+        """The place in the program as its author wrote it; for one in the code of an archive, where that comes from."""
+        return self
+
+    @property
     def filename(self) -> str | None:
         return self.source.filename
 

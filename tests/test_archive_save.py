@@ -333,3 +333,18 @@ def test_declarations():
     assert 'class Side(Enum):\n  LEFT = "l"\n' in text
     assert "_0 = __torch__.test_archive_save.Side.LEFT\n" in text
     assert 'torch.eq(table["a"], _0)' in text
+
+
+def test_places_in_the_program_survive_being_saved_again():
+    class Product(torch.nn.Module):
+        def forward(self, x, w):
+            return torch.mm(x, w.t())
+
+    module, places = jitlite.script(Product()), []
+    for _ in range(3):
+        (node,) = [n for n in module.graph.all_nodes() if n.kind == "aten::mm"]
+        places.append(node.range.location())
+        file = io.BytesIO()
+        jitlite.save(module, file)
+        module = jitlite.load(io.BytesIO(file.getvalue()))
+    assert "test_archive_save.py" in places[0] and len(set(places)) == 1

@@ -33,7 +33,8 @@ class _Strings:
 
 
 def pickled_ranges(records: Sequence[Record], tags: RangeTags) -> bytes:
-    """The pickle that says so."""
+    """The pickle that says so. What was loaded from an archive comes from the program that this was written for."""
+    records = [r if r.range is None else Record(r.offset, r.range.program_range) for r in records]
     strings = _Strings()
     sources: dict[Source, tuple[list[int], int]] = {}
     for source in (r.range.source for r in records if r.range is not None):

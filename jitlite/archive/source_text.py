@@ -146,7 +146,10 @@ class _OriginalPlaces:
         position = start if self._text.isascii() else len(self._text[:start].encode())
         index = bisect.bisect_right(offsets, position) - 1
         found = entries[index] if index >= 0 else None
-        return None if found is None else SourceRange(found.source, found.start, found.end)
+        if found is None:
+            return None
+        last = len(found.source.text)
+        return SourceRange(found.source, *(min(max(at, 0), last) for at in (found.start, found.end)))
 
 
 def _entries(data: bytes, member: str) -> tuple[list[int], list[_Entry | None]]:
@@ -197,6 +200,10 @@ class _TracedRange(SourceRange):
     """A place in the code of an archive that shows itself as the place it comes from."""
 
     origin: Callable[[int], SourceRange | None]
+
+    @property
+    def program_range(self) -> SourceRange:
+        return self._shown()
 
     def _shown(self) -> SourceRange:
         return self.origin(self.start) or SourceRange(self.source, self.start, self.end)
