@@ -11,6 +11,7 @@ of the least ratio is printed.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -86,23 +87,22 @@ def work(name: str, calls: int) -> List[float]:
     times = []
     with torch.no_grad():
         for _ in range(calls):
-            delay, start = run_delay(), time.perf_counter()
+            before, start = run_delays(), time.perf_counter()
             compiled(*given)
             wall = time.perf_counter() - start
-            times.append(max(wall - (run_delay() - delay), 1e-7))
+            delay = sum(after - before.get(thread, 0.0) for thread, after in run_delays().items())
+            times.append(max(wall - delay, 1e-7))
     return times
 
 
-def run_delay() -> float:
-    """Seconds that the threads of this process have waited for a processor; 0 where the system does not say."""
-    total = 0
-    try:
-        for thread in os.listdir("/proc/self/task"):
+def run_delays() -> Dict[str, float]:
+    """Seconds that each thread of this process has waited for a processor; nothing where the system does not say."""
+    found = {}
+    for thread in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+        with contextlib.suppress(OSError, IndexError):  # it has just ended
             with open(f"/proc/self/task/{thread}/schedstat") as file:
-                total += int(file.read().split()[1])
-    except (OSError, IndexError):
-        return 0.0
-    return total * 1e-9
+                found[thread] = int(file.read().split()[1]) * 1e-9
+    return found
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """Work that no call waits for: specialising functions and compiling hot loops, in a thread of their own.
 
-The thread lives while there is work. What it does is Python for the most part, so it shares the interpreter with
-whoever calls; for as long as it lives, threads take turns a hundred times as often as usual, so that a call is held up
-for a fraction of a millisecond and not for milliseconds.
+The thread is started with the first function that is compiled, a call that takes long anyhow, and then waits for work,
+for some time. To submit a job is to put it into a queue and to ring a bell: no lock is taken, no thread started. What
+the thread does is Python for the most part, so it shares the interpreter with whoever calls: see `turns.py`.
 
 A job may be begun twice, in a process and in its fork, so a job that finds its work done does nothing.
 """
@@ -12,19 +12,20 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import Context, copy_context
 
+from jitlite import turns
 from jitlite.locks import Lock
 
 Job = Callable[[], None]
 
-_TURN = 5e-5
-"""Seconds after which a thread that waits for the interpreter gets it, while there is work in the background."""
+_LULL = 30.0
+"""Seconds without work after which the thread ends. A process that forks is better off without."""
 
 _PATIENCE = 5.0
 """Seconds that the end of the process waits for the job that is being done: LLVM must not be left in the middle."""
@@ -41,17 +42,32 @@ class _Worker:
         """The thread's number, 0 while there is none."""
         self.is_starting = False
         self.is_closed = False
-        self._interval: float | None = None
+        self._bell = self._new_bell()
+
+    @staticmethod
+    def _new_bell() -> threading.Lock:
+        """What the thread waits at, rung by releasing it."""
+        bell = threading.Lock()
+        bell.acquire()
+        return bell
 
     def submit(self, job: Job) -> None:
-        with self.lock:
-            if self.is_closed:
-                return
+        if not self.is_closed:
             self.waiting.append((job, copy_context()))
-            self.start()
+            self.get_ready()
+            self._ring()
 
-    def start(self) -> None:
-        """Have a thread; called with the lock held."""
+    def _ring(self) -> None:
+        with suppress(RuntimeError):  # it has been rung and not been heard yet
+            self._bell.release()
+
+    def get_ready(self) -> None:
+        """Have a thread."""
+        if not self.thread and not self.is_closed:
+            with self.lock:
+                self._start()
+
+    def _start(self) -> None:
         if not self.thread and not self.is_starting:
             self.is_starting = True
             try:
@@ -61,21 +77,17 @@ class _Worker:
 
     @property
     def is_busy(self) -> bool:
-        return bool(self.waiting) or self.current is not None
+        with self.lock:
+            return bool(self.waiting) or self.current is not None
 
     # -- in the thread
     def work(self) -> None:
         with self.lock:
             self.thread, self.is_starting = threading.get_ident(), False
-            self.take_short_turns()
-        while True:
-            with self.lock:
-                self.current = self.waiting.popleft() if self.waiting else None
-                if self.current is None:
-                    self.thread = 0
-                    self.take_usual_turns()
-                    return
-                job, context = self.current
+        while self._take():
+            assert self.current is not None
+            job, context = self.current
+            turns.begin(self.thread)
             try:
                 context.run(job)
             except Exception as error:  # nobody is there to be told: the function goes on as it did
@@ -83,16 +95,25 @@ class _Worker:
                 del failures[:-_REMEMBERED]
             del job, context
 
-    def take_short_turns(self) -> None:
-        now = sys.getswitchinterval()
-        self._interval = now if now > _TURN else None
-        if self._interval is not None:
-            sys.setswitchinterval(_TURN)
+    def _take(self) -> bool:
+        """Have a job at hand, waiting for one if need be. False where there has been none for long: then this thread
+        is no longer the one that works."""
+        while True:
+            with self.lock:
+                self.current = self.waiting.popleft() if self.waiting else None
+                if self.current is not None:
+                    return True
+            turns.begin(0)
+            if not self._bell.acquire(timeout=_LULL) and self._leave():
+                return False
 
-    def take_usual_turns(self) -> None:
-        if self._interval is not None and abs(sys.getswitchinterval() - _TURN) < _TURN / 2:  # nobody else has set it
-            sys.setswitchinterval(self._interval)
-        self._interval = None
+    def _leave(self) -> bool:
+        with self.lock:
+            own, self.thread = self.thread, 0
+            is_left = not self.waiting
+            if not is_left:  # a job was submitted before anybody could see that no thread is there
+                self.thread = own
+            return is_left
 
     # -- forks and the end
     def after_fork_in_child(self) -> None:
@@ -101,7 +122,8 @@ class _Worker:
             job, context = self.current
             self.waiting.appendleft((job, context.copy()))  # the other one has been entered, for ever
         self.current, self.thread, self.is_starting = None, 0, False
-        self.take_usual_turns()
+        self._bell = self._new_bell()
+        turns.begin(0)
 
     def close(self) -> None:
         with self.lock:
@@ -122,6 +144,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_worker.after_fork_in_child)
 
 
+def get_ready() -> None:
+    """Have the thread there for what may be submitted: starting one takes as long as some calls."""
+    _worker.get_ready()
+
+
 def submit(job: Job) -> None:
     """Have a job done soon, under the switches of the caller. What it raises is noted in `failures`."""
     _worker.submit(job)
@@ -140,9 +167,7 @@ def wait_for_compilation(timeout: float | None = None) -> bool:
         return False
     until = None if timeout is None else time.monotonic() + timeout
     while _worker.is_busy:
-        with _worker.lock:
-            if _worker.waiting:
-                _worker.start()  # in the child of a fork there may be none
+        _worker.get_ready()  # in the child of a fork there may be none
         if until is not None and time.monotonic() >= until:
             return False
         time.sleep(0.001)

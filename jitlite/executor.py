@@ -250,6 +250,8 @@ class Executor:
         if found is None:
             with compiler.compiling():
                 if self._general is None:
+                    if options.current().background:
+                        background.get_ready()
                     self._general = plan_for(compiler.optimized(self.graph), self.name, self.objects)
                 found = self._general
         return found

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
 import threading
+import time
 from typing import Optional
 
 import pytest
 import torch
 
 import jitlite
-from jitlite import background, executor, options
+from jitlite import background, executor, options, turns
 from jitlite.background import wait_for_compilation
+from jitlite.ir.workshop import _Workshop, compiling
 from jitlite.native import policy
 
 
@@ -47,6 +50,15 @@ def settled(f, *arguments, calls=80):
         f(*arguments)
         assert wait_for_compilation(60)
     return f.executor
+
+
+def let_the_thread_end():
+    background.submit(lambda: None)
+    assert wait_for_compilation(60)
+    until = time.monotonic() + 60
+    while background._worker.thread and time.monotonic() < until:
+        time.sleep(0.005)
+    assert not background._worker.thread
 
 
 def test_a_function_is_specialised_while_it_is_called():
@@ -150,15 +162,71 @@ def test_jobs_have_the_switches_of_who_submits_them():
     assert seen == [7, False]
 
 
-def test_threads_take_turns_as_before_when_the_work_is_done():
+def test_the_interval_at_which_threads_take_turns_is_the_process_s():
     before, inside = sys.getswitchinterval(), []
     background.submit(lambda: inside.append(sys.getswitchinterval()))
     assert wait_for_compilation(60)
-    background._worker.lock.acquire()
-    background._worker.lock.release()
-    while background._worker.thread:
+    assert inside == [before]
+
+
+def test_the_work_lets_go_of_the_interpreter(monkeypatch):
+    """Whatever else it does, it walks over graphs."""
+    slept, here = [], []
+    monkeypatch.setattr(turns, "_TURN", 0.0)
+    monkeypatch.setattr(turns.time, "sleep", lambda seconds: slept.append((threading.get_ident(), seconds)))
+    graph = jitlite.script(pick).graph
+    for node in graph.nodes:
+        here.append(node)
+    assert not slept
+    background.submit(lambda: here.extend(graph.nodes))
+    while len(here) < 2 * len(list(graph.nodes)):
         pass
-    assert inside[0] < before and sys.getswitchinterval() == pytest.approx(before)
+    monkeypatch.undo()
+    assert wait_for_compilation(60)
+    mine = [seconds for thread, seconds in slept if thread != threading.get_ident()]
+    assert len(mine) >= len(here) // 2 and len(mine) == len(slept) and all(mine)  # by 0 it would hand over nothing
+    assert not turns.is_working
+
+
+def test_later_calls_start_no_thread_and_compile_nothing(monkeypatch):
+    """The thread is there after the first call, and no call holds the compiler's lock after that."""
+    with monkeypatch.context() as patch:
+        patch.setattr(background, "_LULL", 0.01)
+        let_the_thread_end()
+    f, x = jitlite.script(pick), torch.ones(2, 2)
+    f(x, None)
+    wait_for_compilation(60)
+    started, compiled = [], []
+    monkeypatch.setattr(background._thread, "start_new_thread", lambda *args: started.append(args))
+    enter = _Workshop.enter
+    monkeypatch.setattr(_Workshop, "enter", lambda self: (compiled.append(threading.get_ident()), enter(self)))
+    found = settled(f, x, None)
+    assert found.decision.startswith("specialised for")
+    assert not started and set(compiled) == {background._worker.thread}
+
+
+def test_a_thread_without_work_ends_and_the_next_job_has_another(monkeypatch):
+    monkeypatch.setattr(background, "_LULL", 0.01)
+    done = []
+    for number in range(50):
+        background.submit(lambda number=number: done.append(number))
+        time.sleep(number % 5 * 0.004)
+    assert wait_for_compilation(60) and done == list(range(50))
+    let_the_thread_end()
+    background.submit(lambda: done.append(50))
+    assert wait_for_compilation(60) and done[-1] == 50
+
+
+def test_the_collector_goes_on_while_there_is_work_in_the_background():
+    seen = []
+
+    def job():
+        with compiling():
+            seen.append(gc.isenabled())
+
+    background.submit(job)
+    assert wait_for_compilation(60)
+    assert seen == [True]
 
 
 def test_many_threads_call_a_function_that_is_being_specialised():

@@ -9,10 +9,10 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "jitlite"
 ROOMS = ("ir", "frontend", "passes", "interpreter", "native")
-BASE = {"source", "options", "locks", "background", "torch_internals"}
+BASE = {"source", "options", "locks", "turns", "background", "torch_internals"}
 TOOLS = {"literals", "terminal", "equality", "sample"}
 ALLOWED = {
-    **dict.fromkeys(BASE | TOOLS, {"source", "locks", "background"}),
+    **dict.fromkeys(BASE | TOOLS, {"source", "locks", "turns", "background"}),
     "ir": BASE | {"ir"},
     **{room: BASE | {"ir", room} for room in ("frontend", "passes", "native")},
     "interpreter": BASE | {"ir", "native", "interpreter"},

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from jitlite import turns
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
@@ -434,6 +435,8 @@ class Block:
         node = self.param_node._next
         while node is not None and node is not self.return_node:
             following = node._next
+            if turns.is_working:
+                turns.give()
             yield node
             node = node._next if node.block is self else following
 
@@ -443,6 +446,8 @@ class Block:
         node = self.return_node._prev
         while node is not None and node is not self.param_node:
             preceding = node._prev
+            if turns.is_working:
+                turns.give()
             yield node
             node = node._prev if node.block is self else preceding
 

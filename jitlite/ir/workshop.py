@@ -62,8 +62,8 @@ _workshop = _Workshop()
 
 
 def _is_alone() -> bool:
-    """Is this the only thread of Python's?"""
-    return threading.active_count() == 1
+    """Is this the only thread of Python's? The one in the background, which is not counted, never is."""
+    return threading.active_count() == 1 and threading.get_ident() == threading.main_thread().ident
 
 
 def _depth_of_stack() -> int:
