@@ -129,6 +129,8 @@ class ScriptModule(LateHooks, metaclass=ScriptMeta):
         known = vars(self).setdefault(_METHODS, {})
         if name not in known:
             definition = _definition(self)
+            if not definition.may_python_call(name):
+                return None
             if name in definition.overloads:
                 names = definition.overloads[name]
                 known[name] = OverloadedMethod(name, [self._jitlite_bound(definition, n) for n in names])

@@ -148,3 +148,29 @@ def test_methods_with_a_meaning_in_python(name, kind):
     code = f"class D{kind}:\n  def {name}(self: __torch__.D,\n    x: Any) -> Any:\n    pass\n"
     with pytest.raises(jitlite.CompileError, match="no name for a method"):
         load_object(code)
+
+
+class Normed(torch.nn.Module):
+    """Methods whose names are special, though Python has no meaning for them."""
+
+    def __norm__(self, x):
+        return x / 2
+
+    def __html__(self, x):
+        return x
+
+    def forward(self, x):
+        return self.__html__(self.__norm__(x))
+
+
+def test_special_names_that_python_does_not_know_are_for_scripts_alone():
+    """Whatever library looks for such a name, it does not find what an archive has under it."""
+    data = jitlite.script(Normed()).save_to_buffer()
+    for _ in range(2):
+        loaded = jitlite.load(io.BytesIO(data))
+        assert loaded(torch.tensor(3.0)) == 1.5
+        for name in ("__norm__", "__html__"):
+            assert not hasattr(loaded, name) and not hasattr(type(loaded), name)
+        data = loaded.save_to_buffer()
+    code = "class D:\n  def __html__(self: __torch__.D) -> int:\n    return 1\n"
+    assert not hasattr(load_object(code), "__html__")

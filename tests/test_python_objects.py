@@ -590,6 +590,44 @@ def applies(x):
     return Cube.apply(x) * 2 + cube(x) + a + b
 
 
+class Halved(torch.autograd.Function):
+    """As libraries write them that are to run in scripts, where `apply` cannot be saved."""
+
+    @staticmethod
+    def forward(ctx, x):
+        if not torch.jit.is_scripting():
+            ctx.save_for_backward(x)
+        return x / 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 500
+
+    @staticmethod
+    def in_scripts(x):
+        if torch.jit.is_scripting():
+            return Halved.forward(torch.empty(0), x)
+        else:
+            return Halved.apply(x)
+
+
+def test_static_methods_of_autograd_functions_are_compiled():
+    def f(x):
+        return Halved.in_scripts(x) * 3
+
+    compiled, x = jitlite.script(f), torch.tensor([1.0], requires_grad=True)
+    again = jitlite.load(io.BytesIO(compiled.save_to_buffer()))
+    for ours in (compiled, again):
+        assert ours(x) == 1.5 and torch.autograd.grad(ours(x), x)[0] == 1.5
+    assert torch.autograd.grad(f(x), x)[0] == 1500
+
+    def wrong(x):
+        return Halved.missing(x)
+
+    with pytest.raises(jitlite.CompileError, match="has `apply` and static methods in scripts, and no 'missing'"):
+        jitlite.script(wrong)
+
+
 @pytest.mark.parametrize("f", [applies, AppliesAttribute()])
 def test_autograd_functions_keep_their_backward(f):
     scripted = jitlite.script(f)

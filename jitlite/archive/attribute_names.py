@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
+import types
 
 import torch
 
+from jitlite.ir.code_text import is_dunder
 from jitlite.text import SPECIAL_METHODS
 
 _OF_MODULES = frozenset(vars(torch.nn.Module())) - {"training", "_is_full_backward_hook"}
@@ -42,7 +45,29 @@ def is_special(name: str) -> bool:
 
 _MORE_METHODS = frozenset({"__getstate__", "__setstate__", "__post_init__"})
 
+_OF_PYTHON = frozenset(
+    name
+    for known in (*vars(builtins).values(), *vars(types).values(), torch.Tensor, torch.nn.Module)
+    if isinstance(known, type)
+    for name in dir(known)
+) | {
+    "__del__", "__getattr__", "__set_name__", "__instancecheck__", "__subclasscheck__", "__missing__", "__reversed__",
+    "__length_hint__", "__aenter__", "__aexit__", "__aiter__", "__anext__", "__await__", "__fspath__", "__bytes__",
+    "__copy__", "__deepcopy__", "__replace__", "__getnewargs__", "__getnewargs_ex__", "__getinitargs__",
+    "__mro_entries__", "__prepare__", "__classcell__", "__buffer__", "__release_buffer__",
+}  # fmt: skip
+"""Special names that Python or torch has a meaning for."""
+
 
 def may_be_method(name: str) -> bool:
     """Can a class of an archive have a method of this name?"""
+    return may_python_call(name) or (is_dunder(name) and name not in _OF_PYTHON and "jitlite" not in name)
+
+
+def may_python_call(name: str) -> bool:
+    """Can Python find such a method of an archive in its object?
+
+    It does not find those that have a special name of which it knows nothing: libraries look for names of their own
+    when they are given an object. Scripts call them by that name.
+    """
     return not is_special(name) or name in SPECIAL_METHODS or name in _MORE_METHODS

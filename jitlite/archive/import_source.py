@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from jitlite.archive.attribute_names import may_be_attribute, may_be_method
+from jitlite.archive.attribute_names import may_be_attribute, may_be_method, may_python_call
 from jitlite.archive.context_classes import loaded_context
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.source_text import CodeFile, show_original_places
@@ -132,6 +132,9 @@ class ArchivedModule(ModuleDefinition):
 
     def python_property(self, name: str) -> property | None:
         return None
+
+    def may_python_call(self, name: str) -> bool:
+        return may_python_call(name)
 
     def _is_view(self, name: str) -> bool:
         return name not in self.type.methods and super()._is_view(name)

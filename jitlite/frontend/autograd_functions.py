@@ -13,6 +13,8 @@ import torch
 from jitlite.frontend.annotations import type_from_python
 from jitlite.frontend.builder import Builder
 from jitlite.frontend.callables import PythonCall
+from jitlite.frontend.emitter import Emitter
+from jitlite.frontend.names import sugared_from_python
 from jitlite.frontend.python_source import parse_statements, source_of
 from jitlite.frontend.resolve import FunctionResolver
 from jitlite.frontend.values import Args, SugaredValue
@@ -30,9 +32,13 @@ class AutogradFunctionClass(SugaredValue):
         self.kind = f"the autograd function {cls.__name__}"
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        if name != "apply":
-            raise CompileError(f"{self.kind} has only `apply` in scripts, and no '{name}'", range)
-        return ApplyValue(self.cls)
+        if name == "apply":
+            return ApplyValue(self.cls)
+        member = inspect.getattr_static(self.cls, name, None)
+        if not isinstance(member, staticmethod):
+            raise CompileError(f"{self.kind} has `apply` and static methods in scripts, and no '{name}'", range)
+        assert isinstance(b, Emitter)
+        return sugared_from_python(b, member.__func__, name, range)
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         return hasattr(self.cls, name)

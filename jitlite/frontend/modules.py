@@ -265,6 +265,10 @@ class ModuleDefinition(ObjectDefinition):
         return getattr(type(self.module), name, None) not in standard
 
     # -- methods
+    def may_python_call(self, name: str) -> bool:
+        """Is a compiled method of this name to be found by Python?"""
+        return True
+
     def python_method(self, name: str) -> Callable[..., Any] | None:
         member = vars(self.module).get(name)
         if not inspect.ismethod(member) or type(member.__self__) is not type(self.module):
