@@ -3,6 +3,7 @@ values and gradients of all are compared with the eager model's.
 
     python tests/tools/public_models.py                     every package that is installed
     python tests/tools/public_models.py torchvision kornia --match '^resnet' --all
+    python tests/tools/public_models.py torchvision --match '^(resnet18|lraspp)' --seconds 60
     python tests/tools/public_models.py --json out.json
 
 Weights are random, nothing is downloaded. A model takes some seconds, all of them an hour or so; it is no part of the
@@ -34,7 +35,7 @@ from torch import nn
 import jitlite
 
 _SECONDS = 240
-"""A model gets as long for each step."""
+"""A model gets as long for each step, unless `--seconds` says otherwise."""
 _LARGEST = 60_000_000
 """Models with more parameters are tried with `--all` only."""
 
@@ -391,12 +392,12 @@ def differences(got: Any, expected: Any) -> str:
 
 
 @contextlib.contextmanager
-def limited() -> Iterator[None]:
+def limited(seconds: int) -> Iterator[None]:
     def stop(*_: Any) -> None:
-        raise TimeoutError(f"over {_SECONDS} s")
+        raise TimeoutError(f"over {seconds} s")
 
     signal.signal(signal.SIGALRM, stop)
-    signal.alarm(_SECONDS)
+    signal.alarm(seconds)
     try:
         yield
     finally:
@@ -408,13 +409,14 @@ class Result:
     """What became of a model: for each road nothing, or what went wrong."""
 
     name: str
+    seconds: int = _SECONDS
     roads: dict[str, str] = field(default_factory=dict)
 
 
 def attempt(result: Result, road: str, run: Callable[[], Any]) -> Any:
     """What `run` gives, None where it fails; what it says becomes the result of the road."""
     try:
-        with limited():
+        with limited(result.seconds):
             found = run()
     except KeyboardInterrupt:
         raise
@@ -443,9 +445,9 @@ LOADERS: dict[str, Callable[[bytes], Any]] = {
 }
 
 
-def tried(case: Case, largest: int) -> Result | None:
+def tried(case: Case, largest: int, seconds: int) -> Result | None:
     """One model on all roads; None for one that is too large."""
-    result = Result(case.name)
+    result = Result(case.name, seconds)
     torch.manual_seed(0)
     model = attempt(result, "eager", case.make)
     if model is None:
@@ -493,6 +495,7 @@ def main() -> int:
     parser.add_argument("packages", nargs="*", default=list(PACKAGES))
     parser.add_argument("--match", default="", help="a regular expression that names have")
     parser.add_argument("--all", action="store_true", help="large models too")
+    parser.add_argument("--seconds", type=int, default=_SECONDS, help="for each step of a model")
     parser.add_argument("--json", help="write all results to this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -502,7 +505,7 @@ def main() -> int:
             if not re.search(options.match, case.name):
                 continue
             begin = time.perf_counter()
-            result = tried(case, sys.maxsize if options.all else _LARGEST)
+            result = tried(case, sys.maxsize if options.all else _LARGEST, options.seconds)
             if result is None:
                 continue
             found.setdefault(package, []).append(result)
