@@ -21,6 +21,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import jitlite
+from jitlite.converters import python_spelling
+from jitlite.frontend import builtin_names
 from jitlite.tracing import trace_graph
 
 MODELS = Path(__file__).parent.parent / "examples" / "models"
@@ -1056,3 +1058,22 @@ def test_shapes_of_values_on_request():
 
     (output,) = jitlite.script(f).graph_with_shapes(torch.ones(5, 3), torch.ones(3, 4)).outputs
     assert (output.type.sizes, output.type.dtype) == ((5,), torch.float32)
+
+
+def test_tables_of_functions_made_while_a_trace_is_going_on():
+    """Functions that a trace has others stand in for are found by scripts during the trace and after it."""
+
+    def stacked(x: torch.Tensor):
+        return torch.stack([x, torch.where(x > 0, x, torch.zeros(2))]).sum()
+
+    def traced(x):
+        builtin_names._table.cache_clear()
+        python_spelling._public_names.cache_clear()
+        script = jitlite.script(stacked)
+        assert "torch.stack(" in jitlite.to_python(script).source
+        return script(x)
+
+    x = torch.tensor([1.0, -1.0])
+    assert jitlite.trace(traced, x)(x) == stacked(x)
+    assert jitlite.script(stacked)(x) == stacked(x)
+    assert "torch.stack(" in jitlite.to_python(jitlite.script(stacked)).source

@@ -28,6 +28,7 @@ import torch
 
 from jitlite.converters import python_helpers
 from jitlite.converters.python_file import PythonFile
+from jitlite.frontend.traced_functions import own_function
 from jitlite.interpreter.python_forms import CannotTranslate, Form, form_of
 from jitlite.ir import tensors
 from jitlite.ir import types as T
@@ -120,7 +121,8 @@ def _public_names() -> dict[int, Text]:
     places = {"torch": torch, "F": torch.nn.functional, "torch.linalg": torch.linalg, "torch.fft": torch.fft,
               "torch.special": torch.special, "torch.sparse": torch.sparse}  # fmt: skip
     for place, module in places.items():
-        for name, value in vars(module).items():
+        for name, each in vars(module).items():
+            value = own_function(each)
             if isinstance(value, types.BuiltinFunctionType | types.FunctionType) and not name.startswith("__"):
                 found.setdefault(id(value), dotted(f"{place}.{name}"))
     return found

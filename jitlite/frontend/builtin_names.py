@@ -23,6 +23,7 @@ from torch.nn.modules.utils import _list_with_default, _pair, _quadruple, _singl
 
 from jitlite import torch_internals
 from jitlite.frontend.trace_state import get_tracing_state
+from jitlite.frontend.traced_functions import own_function
 from jitlite.ir.overloads import can_call
 
 _MODULES: tuple[Any, ...] = (
@@ -94,7 +95,7 @@ def _pairs() -> Iterator[tuple[Any, str]]:
         yield getattr(torch._VF, name), f"aten::{name}"
     for module in _MODULES:
         for name in dir(module):
-            found = getattr(module, name)
+            found = own_function(getattr(module, name))
             if callable(found) and not _is_compiled_from_python(found):
                 yield found, f"aten::{'segment_reduce' if name == '_segment_reduce' else name}"
 

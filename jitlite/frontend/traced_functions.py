@@ -172,3 +172,15 @@ FUNCTIONS: dict[str, Any] = {
     "tensor": _tensor, "as_tensor": _as_tensor, "manual_seed": _manual_seed,
 }  # fmt: skip
 """Functions of the module torch while a trace is going on. Scripts that are compiled meanwhile see what they wrap."""
+_OWN = {made: getattr(torch, name) for name, made in FUNCTIONS.items()}
+
+
+def own_function(found: Any) -> Any:
+    """torch's own function where one of `FUNCTIONS` stands for it; all else as it is.
+
+    Tables of torch's functions may be made while a trace is going on, and are used long after it.
+    """
+    try:
+        return _OWN.get(found, found)
+    except TypeError:  # it cannot be hashed
+        return found
