@@ -8,7 +8,7 @@
 #   make docs      write the generated pages of docs/ anew
 #   make explore   random programs of two kinds, for BUDGET=600 seconds each
 #   make mutants   20,000 damaged archives, shown, loaded, converted and called: an hour
-#   make passes    each pass alone and 20 random orders on all graphs of tests/specimens.py: an hour
+#   make passes    each pass alone and 20 random orders on all graphs of tests/support/specimens.py: an hour
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -22,8 +22,8 @@ READY := $(VENV)/.ready
 OTHER_TORCH ?= 2.14.1
 OTHER_VENV  ?= .venv-torch-$(OTHER_TORCH)
 OTHER_PY    := $(OTHER_VENV)/bin/python
-ON_VERSIONS := tests/test_entry_points.py tests/test_docs.py tests/test_examples.py tests/test_torch_internals.py \
-               tests/test_doctor.py tests/test_trace.py tests/test_script_module.py tests/test_archive_save.py
+ON_VERSIONS := tests/api/test_entry_points.py tests/test_docs.py tests/test_examples.py tests/base/test_torch_internals.py \
+               tests/cli/test_doctor.py tests/api/test_trace.py tests/objects/test_script_module.py tests/archive/test_archive_save.py
 
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
@@ -61,10 +61,10 @@ explore: setup
 	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py tests/test_object_programs.py -k explore -s $(ARGS)
 
 mutants: setup
-	$(PY) -m pytest -m sweep tests/test_archive_mutations.py -s $(ARGS)
+	$(PY) -m pytest -m sweep tests/loading/test_archive_mutations.py -s $(ARGS)
 
 passes: setup
-	$(PY) -m pytest -n $(JOBS) -m sweep tests/test_pass_orders.py $(ARGS)
+	$(PY) -m pytest -n $(JOBS) -m sweep tests/passes/test_pass_orders.py $(ARGS)
 
 setup: $(READY)
 

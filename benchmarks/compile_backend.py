@@ -29,7 +29,7 @@ from timing import calls_for, interleaved, ratio, shown
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from jitlite.backend import backend, last_report
+from jitlite.api.torch_compile import backend, last_report
 
 Workload = Tuple[Callable[..., Any], Tuple[Any, ...]]
 

@@ -19,7 +19,7 @@ from timing import calls_for, interleaved, ratio, shown
 from workloads import run_workloads
 
 import jitlite
-from jitlite.equality import difference
+from jitlite.debug.equality import difference
 
 
 def measure(function: Callable[..., Any], args: Tuple[Any, ...], rounds: int) -> Dict[str, float]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import jitlite
-from jitlite.equality import difference
+from jitlite.debug.equality import difference
 
 DATA = Path(__file__).resolve().parent / "data"
 SYMBOLS = "_ abcdefghijklmnopqrstuvwxyz"

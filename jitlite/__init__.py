@@ -12,13 +12,32 @@ f(torch.ones(2), 3)
 print(f.graph)
 """
 
-from jitlite.doctor import is_asked
+import sys
+
+from jitlite.base.command_line import asks_for_doctor
 
 __version__ = "0.2.0"
 
-if not is_asked():  # the doctor has to speak where the rest cannot be imported
+if not asks_for_doctor():  # the doctor has to speak where the rest cannot be imported
     from jitlite import ir, passes
-    from jitlite.api import (
+    from jitlite.api import torch_compile as backend
+    from jitlite.api.fork import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
+    from jitlite.api.jit_names import (
+        RecursiveScriptClass,
+        ScriptWarning,
+        _Await,
+        _fork,
+        _get_trace_graph,
+        _hide_source_ranges,
+        _isinstance,
+        _script_if_tracing,
+        _set_fusion_strategy,
+        _wait,
+        fuser,
+        strict_fusion,
+    )
+    from jitlite.api.opnames import export_opnames
+    from jitlite.api.script import (
         Attribute,
         BroadcastingList1,
         BroadcastingList2,
@@ -47,39 +66,8 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
         script_if_tracing,
         unused,
     )
-    from jitlite.api import _isinstance as isinstance
-    from jitlite.archive.errors import ArchiveError
-    from jitlite.archive.load import load
-    from jitlite.archive.opnames import export_opnames
-    from jitlite.background import wait_for_compilation
-    from jitlite.bisection import bisect
-    from jitlite.concurrency import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
-    from jitlite.converters.exported_program import to_exported
-    from jitlite.converters.fx_graph import to_fx
-    from jitlite.converters.python_out import PythonProgram, to_python
-    from jitlite.drop_in import drop_in
-    from jitlite.executor import last_executed_optimized_graph, optimized_execution
-    from jitlite.freezing import freeze, optimize_for_inference, run_frozen_optimizations
-    from jitlite.jit_names import (
-        RecursiveScriptClass,
-        ScriptWarning,
-        _Await,
-        _fork,
-        _get_trace_graph,
-        _hide_source_ranges,
-        _isinstance,
-        _script_if_tracing,
-        _set_fusion_strategy,
-        _wait,
-        fuser,
-        strict_fusion,
-    )
-    from jitlite.plans import set_fusion_strategy
-    from jitlite.script_containers import ScriptDict, ScriptList
-    from jitlite.script_function import ScriptFunction
-    from jitlite.script_module import RecursiveScriptModule, ScriptModule, script_method
-    from jitlite.source import CompileError, Error, NotSupportedError
-    from jitlite.tracing import (
+    from jitlite.api.script import _isinstance as isinstance
+    from jitlite.api.trace import (
         TopLevelTracedModule,
         TracedModule,
         TracerWarning,
@@ -88,6 +76,31 @@ if not is_asked():  # the doctor has to speak where the rest cannot be imported
         trace,
         trace_module,
     )
+    from jitlite.archive.errors import ArchiveError
+    from jitlite.base import options
+    from jitlite.base.background import wait_for_compilation
+    from jitlite.base.source import CompileError, Error, NotSupportedError
+    from jitlite.compat import testing
+    from jitlite.compat.drop_in import drop_in
+    from jitlite.compiler import fx_graphs
+    from jitlite.debug import equality
+    from jitlite.debug.bisect import bisect
+    from jitlite.executor.executor import last_executed_optimized_graph, optimized_execution
+    from jitlite.executor.plans import set_fusion_strategy
+    from jitlite.export.to_fx.exported_program import to_exported
+    from jitlite.export.to_fx.fx_graph import to_fx
+    from jitlite.export.to_python.python_out import PythonProgram, to_python
+    from jitlite.freeze.freeze import freeze, optimize_for_inference, run_frozen_optimizations
+    from jitlite.loading.load import load
+    from jitlite.objects.containers import ScriptDict, ScriptList
+    from jitlite.objects.function import ScriptFunction
+    from jitlite.objects.module import RecursiveScriptModule, ScriptModule, script_method
+
+    # What users import as modules. The files have their places by what they do.
+    _MODULES = {
+        "backend": backend, "equality": equality, "fx_graphs": fx_graphs, "options": options, "testing": testing,
+    }  # fmt: skip
+    sys.modules.update({f"{__name__}.{name}": module for name, module in _MODULES.items()})
 
 __all__ = [
     "ArchiveError", "Attribute", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "CompilationUnit",

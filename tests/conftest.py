@@ -9,7 +9,7 @@ import pytest
 
 os.environ.setdefault("JITLITE_BACKGROUND", "0")  # tests know what has been compiled when; also in processes of theirs
 
-from jitlite import locks  # noqa: E402
+from jitlite.base import locks  # noqa: E402
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

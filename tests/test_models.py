@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 import jitlite
-from jitlite import options
-from jitlite.equality import difference
+from jitlite.base import options
+from jitlite.debug.equality import difference
 
 MODELS = Path(__file__).parent.parent / "examples" / "models"
 NAMES = sorted(path.stem for path in MODELS.glob("*.py") if path.stem != "training")

@@ -5,7 +5,8 @@ there are: a plan for each kind of arguments, unoptimized, saved and loaded, wri
 exceptions, printed text, what became of the arguments and which objects are one have to be the same. A program that
 fails is made smaller and printed.
 
-`make explore` runs new ones; `python tests/test_object_programs.py 0 1000` those of these numbers.
+`make explore` runs new ones; `PYTHONPATH=tests/support python tests/test_object_programs.py 0 1000` those of these
+numbers.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ import torch
 from object_programs import Program, copied, forget, load, random_program, reduced
 
 import jitlite
-from jitlite import options
-from jitlite.equality import difference
-from jitlite.outcomes import Outcome, observe
-from jitlite.source import CompileError, NotSupportedError
+from jitlite.base import options
+from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.debug.equality import difference
+from jitlite.debug.outcome import Outcome, observe
 
 PROGRAMS = 150
 EXPLORE_SECONDS = float(os.environ.get("JITLITE_EXPLORE_SECONDS", "0"))

@@ -12,8 +12,8 @@ import time
 import pytest
 
 import jitlite
-from jitlite import locks
-from jitlite.ir.workshop import compiling
+from jitlite.base import locks
+from jitlite.ir.compiling import compiling
 
 
 def in_process(text: str, seconds: int = 300) -> str:
@@ -69,7 +69,7 @@ def test_every_lock_of_the_process_has_a_place():
 
 FORKS = '''
 import os, sys, threading, time, torch, jitlite
-from jitlite import locks
+from jitlite.base import locks
 locks.check_order()
 torch.set_num_threads(1)
 source = """
@@ -213,9 +213,9 @@ def test_the_limit_is_raised_for_deep_programs_alone():
     assert (unit.f(399), unit.f(400)) == (399, -1)
     assert sys.getrecursionlimit() == limit
     with compiling():
-        jitlite.ir.workshop.make_room(10)
+        jitlite.ir.compiling.make_room(10)
         seen.append(sys.getrecursionlimit())
-        jitlite.ir.workshop.make_room(500)
+        jitlite.ir.compiling.make_room(500)
         seen.append(sys.getrecursionlimit())
     assert seen[0] == limit < seen[1]
     assert sys.getrecursionlimit() == limit
@@ -224,7 +224,7 @@ def test_the_limit_is_raised_for_deep_programs_alone():
 def test_alone_the_collector_is_paused_and_put_back():
     text = """
     import gc, threading, jitlite
-    from jitlite.ir.workshop import compiling
+    from jitlite.ir.compiling import compiling
     with compiling():
         assert not gc.isenabled() or threading.active_count() > 1
     assert gc.isenabled()
@@ -240,7 +240,7 @@ def test_alone_the_collector_is_paused_and_put_back():
 
 MEMORY = '''
 import gc, torch, jitlite
-from jitlite import options
+from jitlite.base import options
 from jitlite.native.entry import compile_region
 text = """
 def f(n: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jitlite.source import CompileError
+from jitlite.base.source import CompileError
 
 
 class ArchiveError(RuntimeError):

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from jitlite.archive.constants_out import checked_int, int_code, member_of
-from jitlite.archive.declarations_out import slots
-from jitlite.archive.type_names import TypeNames
+from jitlite.base.source import NotSupportedError
+from jitlite.codegen.torchscript.constants_out import checked_int, int_code, member_of
+from jitlite.codegen.torchscript.declarations_out import slots
+from jitlite.codegen.torchscript.type_names import TypeNames
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import INT_OBJECTS
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.values import class_type_of, type_of_value
-from jitlite.source import NotSupportedError
 
 _BUILDERS: dict[Type, str] = {
     T.INT: "build_intlist", T.FLOAT: "build_doublelist", T.BOOL: "build_boollist", T.TENSOR: "build_tensorlist",

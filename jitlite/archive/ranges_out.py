@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.archive.fragments import Record
 from jitlite.archive.pickling import PickleStream
-from jitlite.source import Source, SourceRange
+from jitlite.base.source import Source, SourceRange
+from jitlite.codegen.torchscript.fragments import Record
 
 FORMAT = "FORMAT_WITH_STRING_TABLE"
 

@@ -13,13 +13,13 @@ from typing import Any, BinaryIO
 
 import torch
 
-from jitlite.archive.constants_out import ConstantTable
-from jitlite.archive.declarations_out import write_declaration
 from jitlite.archive.pickling import ValuePickler, storage_bytes
 from jitlite.archive.ranges_out import RangeTags, pickled_ranges
-from jitlite.archive.source_out import OLDEST_VERSION, Dependencies, SourceFile
-from jitlite.archive.type_names import BOUND_CLASSES, TypeNames
 from jitlite.archive.zip_out import ArchiveWriter
+from jitlite.codegen.torchscript.constants_out import ConstantTable
+from jitlite.codegen.torchscript.declarations_out import write_declaration
+from jitlite.codegen.torchscript.source_out import OLDEST_VERSION, Dependencies, SourceFile
+from jitlite.codegen.torchscript.type_names import BOUND_CLASSES, TypeNames
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import ClassType, Type

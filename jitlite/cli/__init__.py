@@ -22,13 +22,13 @@ from collections.abc import Sequence
 
 import jitlite
 from jitlite.archive.errors import ArchiveError
+from jitlite.base.command_line import asks_for_doctor
+from jitlite.base.source import CompileError
 from jitlite.cli import installation  # noqa: F401  # which declares the command `doctor`
 from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
-from jitlite.doctor import is_asked
-from jitlite.source import CompileError
-from jitlite.terminal import error_text, paint
+from jitlite.cli.terminal import error_text, paint
 
-if not is_asked():
+if not asks_for_doctor():
     from jitlite.cli import about, convert, functions, migrate, passes, run, show  # noqa: F401  # the other commands
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jitlite import demo as demonstration
+from jitlite.cli import demo as demonstration
 from jitlite.cli.commands import command
 
 

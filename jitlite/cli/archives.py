@@ -11,17 +11,10 @@ from typing import Any
 
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
-from jitlite.archive.listing import (
-    Listing,
-    Record,
-    TensorListing,
-    compile_methods,
-    describe,
-    read_tensor,
-)
+from jitlite.base.source import CompileError
 from jitlite.cli.commands import UsageError
-from jitlite.source import CompileError
-from jitlite.terminal import heading, paint, table
+from jitlite.cli.terminal import heading, paint, table
+from jitlite.loading.listing import Listing, Record, TensorListing, compile_methods, describe, read_tensor
 
 _SOURCES = (".py",)
 _WIDEST = 60

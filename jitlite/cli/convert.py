@@ -11,16 +11,16 @@ from typing import Any
 
 import torch
 
-from jitlite.archive.unset import unset_objects
+from jitlite.base.source import CompileError
 from jitlite.cli.archives import is_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import read_arguments
 from jitlite.cli.run import load_archive
 from jitlite.cli.targets import scripted
-from jitlite.converters.exported_program import to_exported
-from jitlite.converters.fx_graph import to_fx
-from jitlite.converters.python_out import to_python, weights_path
-from jitlite.source import CompileError
+from jitlite.export.to_fx.exported_program import to_exported
+from jitlite.export.to_fx.fx_graph import to_fx
+from jitlite.export.to_python.python_out import to_python, weights_path
+from jitlite.loading.unset import unset_objects
 
 Written = dict[str, str]
 """What was written: paths by what they hold."""

@@ -14,11 +14,11 @@ import torch
 
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.targets import arguments_of, scripted
-from jitlite.equality import difference
-from jitlite.executor import Executor
-from jitlite.explain import explain
+from jitlite.cli.terminal import diff, heading, paint
+from jitlite.debug.equality import difference
+from jitlite.executor.executor import Executor
+from jitlite.executor.explain import explain
 from jitlite.ir.analysis import to_dot
-from jitlite.terminal import diff, heading, paint
 
 STAGES = ("tree", "emitted", "exits", "ssa", "loops", "graph", "opt", "code", "python", "all")
 _STAGE_KEYS = {"opt": "optimized", "code": "bytecode"}

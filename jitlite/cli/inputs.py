@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from jitlite.base.source import CompileError
 from jitlite.cli.commands import UsageError
-from jitlite.literals import parse_value
-from jitlite.source import CompileError
+from jitlite.cli.literals import parse_value
 
 try:
     import numpy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jitlite import doctor as examination
+from jitlite.cli import doctor as examination
 from jitlite.cli.commands import command
 
 

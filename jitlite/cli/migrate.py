@@ -8,9 +8,9 @@ from collections import Counter
 
 import jitlite
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.migration import files
-from jitlite.migration.findings import Kind, Migration
-from jitlite.terminal import diff, paint, progress
+from jitlite.cli.terminal import diff, paint, progress
+from jitlite.migrate import files
+from jitlite.migrate.findings import Kind, Migration
 
 _SAID = (Kind.LEFT, Kind.LOOK, Kind.CAN_COMPILE, Kind.CANNOT_COMPILE)
 

@@ -7,13 +7,13 @@ import json
 import sys
 from typing import Any
 
-from jitlite.bisection import bisect
+from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import UsageError, argument, command
 from jitlite.cli.targets import arguments_of, graph_of, scripted, value_of
+from jitlite.cli.terminal import diff, heading, table
+from jitlite.debug.bisect import bisect
 from jitlite.ir.graph import Graph
 from jitlite.passes import registry
-from jitlite.source import CompileError, did_you_mean
-from jitlite.terminal import diff, heading, table
 
 
 @command(

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 import jitlite
+from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.archives import is_archive, open_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.functions import run_function
 from jitlite.cli.inputs import check_output, read_arguments, write_output
-from jitlite.source import CompileError, did_you_mean
 
 
 @command(

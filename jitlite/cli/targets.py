@@ -12,13 +12,13 @@ from types import ModuleType
 from typing import Any
 
 import jitlite
+from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import ProgramError, UsageError
+from jitlite.cli.literals import parse_value
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
 from jitlite.ir.schema import Argument
 from jitlite.ir.verify import VerifyError, verify
-from jitlite.literals import parse_value
-from jitlite.source import CompileError, did_you_mean
 
 _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.S)
 

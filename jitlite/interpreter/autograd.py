@@ -23,10 +23,10 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from jitlite import torch_internals
+from jitlite.base import torch_internals
 from jitlite.ir import types as T
-from jitlite.ir.gradient import Gradient
 from jitlite.ir.graph import Graph
+from jitlite.operators.gradient import Gradient
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 

@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 
+from jitlite.base.source import did_you_mean
 from jitlite.ir import types as T
 from jitlite.ir.constants import plain_tuple, qualified_name
 from jitlite.ir.int_codes import INT_OBJECTS, PLAIN, holds_object
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, class_type_of, reads_as_tuple, type_of_value
-from jitlite.source import did_you_mean
 
 Converter = Callable[[Any], Any]
 

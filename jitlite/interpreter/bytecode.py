@@ -14,21 +14,21 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from jitlite.base.source import CompileError
 from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import Code, Operator, Place
 from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.instructions import TABLE, link
-from jitlite.interpreter.python_forms import function_of
 from jitlite.ir import types as T
+from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.int_codes import dict_display
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
-from jitlite.ir.pass_prims import autograd_any_nonzero
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
-from jitlite.ir.workshop import depth_of, make_room
-from jitlite.source import CompileError
+from jitlite.operators.pass_prims import autograd_any_nonzero
+from jitlite.operators.python_forms import function_of
 
 
 def code_of(function: Function) -> Code:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from jitlite.base.source import SourceRange
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
-from jitlite.source import SourceRange
 
 
 class Instruction(NamedTuple):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import Code, Place
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
-from jitlite.source import SourceRange
 
 SWITCH = 0
 """What an instruction returns when another frame is to go on: no jump has this offset."""

@@ -22,9 +22,9 @@ from jitlite.interpreter.frames import SWITCH, Frame, Protection
 from jitlite.interpreter.futures import wait
 from jitlite.ir.awaits import Await
 from jitlite.ir.formatting import format_by_position
-from jitlite.ir.prims import make_exception, tolist
-from jitlite.ir.tensors import number_to_tensor
 from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class, script_method, special_method
+from jitlite.operators.prims import make_exception, tolist
+from jitlite.operators.tensors import number_to_tensor
 
 
 class Operand(enum.Enum):

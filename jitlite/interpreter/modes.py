@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from jitlite import torch_internals
+from jitlite.base import torch_internals
 
 _AUTOCAST_DEVICES = tuple(
     device

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from jitlite.base.source import Error
 from jitlite.interpreter import futures
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.frames import SWITCH, Frame, Machine, add_traceback
 from jitlite.ir.unit import Function
-from jitlite.source import Error
 
 Watch = Callable[[Frame], None]
 

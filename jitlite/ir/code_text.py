@@ -19,7 +19,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable
 
-from jitlite.source import NotSupportedError
+from jitlite.base.source import NotSupportedError
 
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 _OPEN_ENDED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

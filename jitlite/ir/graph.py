@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-from jitlite import turns
+from jitlite.base import turns
+from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.types import Type
-from jitlite.source import SourceRange
 
 _GAP = 1 << 40
 """Distance between the positions of neighbouring nodes; inserting between two halves it."""

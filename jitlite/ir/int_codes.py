@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
+from jitlite.base.source import Error
 from jitlite.ir import types as T
-from jitlite.source import Error
 
 INT_OBJECTS = (torch.dtype, torch.layout, torch.memory_format, torch.qscheme)
 """Classes of torch objects that are ints to TorchScript."""

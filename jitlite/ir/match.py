@@ -20,11 +20,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.compare import constant_key
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
 from jitlite.ir.parser import parse
-from jitlite.source import CompileError
 
 _MODULE = "match::module"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from jitlite.base.source import NotSupportedError
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.code_text import is_dunder
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.types import Type
-from jitlite.source import NotSupportedError
 
 REACHING_OUT = frozenset({
     "aten::save", "aten::from_file", "aten::load", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote",

@@ -17,21 +17,15 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from jitlite.base.source import CompileError, Source, SourceRange, did_you_mean
 from jitlite.ir import types as T
+from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value
-from jitlite.ir.node_attributes import (
-    REACHING_OUT,
-    attribute_fault,
-    declared_attributes,
-    owner_fault,
-    undeclared,
-)
+from jitlite.ir.node_attributes import REACHING_OUT, attribute_fault, declared_attributes, owner_fault, undeclared
 from jitlite.ir.node_rules import constant_fault
 from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
 from jitlite.ir.value_text import ValueReader
-from jitlite.ir.workshop import make_room
-from jitlite.source import CompileError, Source, SourceRange, did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ from weakref import WeakValueDictionary
 
 import torch
 
-from jitlite.locks import Lock
-from jitlite.source import CompileError
+from jitlite.base.locks import Lock
+from jitlite.base.source import CompileError
 
 _T = TypeVar("_T", bound="Type")
 _V = TypeVar("_V")

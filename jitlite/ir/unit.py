@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from jitlite.base.locks import Lock
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
-from jitlite.locks import Lock
-from jitlite.source import CompileError, SourceRange
 
 COMPILING = Lock("compiler", reentrant=True)
 """Held by the thread that compiles. With a lock for each function, two threads that compile two functions calling each

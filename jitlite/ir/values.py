@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import torch
 
-from jitlite import torch_internals
+from jitlite.base import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import enum_type, plain_tuple, qualified_name, type_of_constant

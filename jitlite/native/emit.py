@@ -13,7 +13,6 @@ interpreter's lock, which the function holds otherwise.
 from __future__ import annotations
 
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
-from jitlite.ir.prims import OVER_RANGE
 from jitlite.native.boxes import free
 from jitlite.native.boxing import boxed, boxed_tuple, check_list, unboxed
 from jitlite.native.capi import pointer
@@ -22,6 +21,7 @@ from jitlite.native.containers import Site, holds_boxes, keeps_boxes
 from jitlite.native.layout import OUTSIDE, letter_of, literal, stored, zero
 from jitlite.native.regions import Region, all_nodes, container_rule, is_outside, raises, scalar_rule
 from jitlite.native.rules import widened
+from jitlite.operators.prims import OVER_RANGE
 
 TRIPS = 1 << 16
 """Trips of any loops from one look at signals to the next: a tenth of a millisecond, or a few."""

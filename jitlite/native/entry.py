@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from jitlite.locks import Lock
+from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
 from jitlite.native.code import RAISED, Code

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from jitlite import background, options
+from jitlite.base import background, options
 from jitlite.ir.code_text import Identifier, private
 from jitlite.native.entry import Entry, Machine, compile_region, is_loaded
 from jitlite.native.regions import Region

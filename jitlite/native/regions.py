@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
-from jitlite.ir.prims import OVER_RANGE
 from jitlite.native.code import NotNative
 from jitlite.native.containers import CONTAINER_RULES, DISPLAYS, Rule
 from jitlite.native.layout import OUTSIDE, SCALARS, letter_of, literal, storage
 from jitlite.native.rules import KEEPS_BOOLS, SCALAR_RULES, Emit
+from jitlite.operators.prims import OVER_RANGE
 
 _LARGEST = 2000
 """Nodes in a region: to compile more takes seconds."""

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.gradient import Gradient
 from jitlite.ir.graph import Graph, Node, Value, is_constant
 from jitlite.ir.types import Type
+from jitlite.ir.value_keys import value_key
+from jitlite.operators.gradient import Gradient
 from jitlite.passes.rules import gradients  # declares the rules
 from jitlite.passes.rules.formula import Alongside, Contribution, Formula, Place, Rule, Sym, arguments_of, rule_of
-from jitlite.passes.value_keys import value_key
 
 _LISTS = frozenset({"prim::ListConstruct", "prim::ListUnpack"})
 

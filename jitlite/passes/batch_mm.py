@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.passes.alias import AliasDb
 from jitlite.passes.registry import inexact_pass
 
 SMALLEST_TREE = 4

@@ -14,9 +14,9 @@ gives its parts directly, if the type of the tensor tells that there are so many
 
 from __future__ import annotations
 
+from jitlite.analysis import promotion
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
-from jitlite.passes import promotion
 from jitlite.passes.registry import graph_pass
 
 _WITH_NUMBERS = frozenset({"aten::add", "aten::sub", "aten::mul", "aten::div"})

@@ -18,10 +18,10 @@ from collections.abc import Iterable
 
 import torch
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.effects import changes_modes
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.effects import changes_modes
 from jitlite.passes.registry import inexact_pass
 
 

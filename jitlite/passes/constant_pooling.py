@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir.graph import Block, Graph, Node, constant_of
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.locations import reachable_kinds
+from jitlite.ir.value_keys import attributes_key
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.value_keys import attributes_key
 
 
 @graph_pass

@@ -27,15 +27,15 @@ eliminated at the end if anything changed.
 
 from __future__ import annotations
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.effects import may_raise
+from jitlite.analysis.folding import fold
+from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
-from jitlite.passes.alias import AliasDb
+from jitlite.ir.value_keys import value_key
 from jitlite.passes.dce import eliminate_dead_code, erase_branch_output, erase_carried
-from jitlite.passes.effects import may_raise
-from jitlite.passes.folding import fold
-from jitlite.passes.locations import reachable_kinds
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.value_keys import value_key
 
 
 @graph_pass

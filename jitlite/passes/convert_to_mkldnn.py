@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 
 import torch
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.layers import Layer, constant_tensor, layer_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.layers import Layer, constant_tensor, layer_of
 from jitlite.passes.registry import inexact_pass
 
 _CONVOLUTIONS = frozenset({"aten::conv2d", "aten::conv3d", "aten::_convolution", "aten::convolution"})

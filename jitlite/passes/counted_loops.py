@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jitlite.analysis.effects import effect_of, raises_itself
+from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
-from jitlite.passes.effects import effect_of, raises_itself
-from jitlite.passes.locations import reachable_kinds
 from jitlite.passes.loop_copies import ENDLESS, may_be_uninitialized
 from jitlite.passes.registry import graph_pass
 

@@ -27,11 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
 from jitlite.ir.types import Type
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.aliasing_ops import results_may_be_inputs, unmarked_writes
+from jitlite.operators.aliasing_ops import results_may_be_inputs, unmarked_writes
 from jitlite.passes.autodiff import is_differentiable, wants_gradient
 from jitlite.passes.registry import graph_pass
 

@@ -13,10 +13,10 @@ nodes are left as they were. `inline_functional_graphs` undoes it.
 
 from __future__ import annotations
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.effects import effect_of
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
 from jitlite.ir.ops import Effect
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.effects import effect_of
 from jitlite.passes.registry import graph_pass
 
 KIND = "prim::FunctionalGraph"

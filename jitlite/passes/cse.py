@@ -16,13 +16,13 @@ the later one would raise, the earlier one has raised already. Refused:
 
 from __future__ import annotations
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.effects import changes_modes, effect_of
+from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.effects import changes_modes, effect_of
-from jitlite.passes.locations import reachable_kinds
+from jitlite.ir.value_keys import attributes_key
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.value_keys import attributes_key
 
 _Seen = list[dict[object, Node]]
 """Nodes by key, for the block at hand and those around it."""

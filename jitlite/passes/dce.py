@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.effects import effect_of, raises_itself
 from jitlite.passes.registry import graph_pass
 
 

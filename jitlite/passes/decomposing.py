@@ -19,7 +19,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from jitlite import torch_internals
+from jitlite.base import torch_internals
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value

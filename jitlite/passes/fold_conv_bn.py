@@ -18,8 +18,8 @@ for such a result is not raised.
 
 from __future__ import annotations
 
+from jitlite.analysis.layers import fold_batch_norms
 from jitlite.ir.graph import Graph
-from jitlite.passes.layers import fold_batch_norms
 from jitlite.passes.registry import inexact_pass
 
 

@@ -11,8 +11,8 @@ not do the same to all channels, a `prim::If` on the number of dimensions keeps 
 
 from __future__ import annotations
 
+from jitlite.analysis.layers import fold_batch_norms
 from jitlite.ir.graph import Graph
-from jitlite.passes.layers import fold_batch_norms
 from jitlite.passes.registry import inexact_pass
 
 

@@ -12,13 +12,13 @@ results of operators that need them to differentiate.
 
 from __future__ import annotations
 
+from jitlite.analysis import promotion
+from jitlite.analysis.owned_memory import Ownership, is_plain_read
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Op
-from jitlite.passes import promotion
-from jitlite.passes.owned_memory import Ownership, is_plain_read
+from jitlite.operators import in_place
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.rules import in_place
 
 
 @graph_pass

@@ -10,9 +10,9 @@ stays: see `passes/rewriting.py`.
 
 from __future__ import annotations
 
+from jitlite.analysis import promotion
 from jitlite.ir.graph import Graph
 from jitlite.ir.match import Match
-from jitlite.passes import promotion
 from jitlite.passes.registry import inexact_pass
 from jitlite.passes.rewriting import rewrite
 

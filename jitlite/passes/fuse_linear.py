@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitlite.analysis import promotion
 from jitlite.ir.graph import Graph
 from jitlite.ir.match import Match
-from jitlite.passes import promotion
 from jitlite.passes.registry import inexact_pass
 from jitlite.passes.rewriting import rewrite
 

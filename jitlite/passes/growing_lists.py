@@ -44,10 +44,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.types import Type
-from jitlite.passes.alias import AliasDb
 from jitlite.passes.registry import graph_pass
 
 _NO_BOUND = 2**63 - 1

@@ -21,12 +21,12 @@ are true only where a test has been passed. So does what is computed from a valu
 
 from __future__ import annotations
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.effects import any_inside, changes_modes, effect_of, may_raise, raises_itself
+from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, constant_of
 from jitlite.ir.ops import Effect
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.effects import any_inside, changes_modes, effect_of, may_raise, raises_itself
-from jitlite.passes.locations import reachable_kinds
 from jitlite.passes.loop_copies import may_be_uninitialized, says_it_starts, starts
 from jitlite.passes.registry import graph_pass
 

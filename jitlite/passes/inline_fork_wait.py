@@ -14,10 +14,10 @@ in a branch stays, and so does its fork.
 
 from __future__ import annotations
 
+from jitlite.analysis.effects import effect_of
 from jitlite.ir.analysis import dominates
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.ops import Effect
-from jitlite.passes.effects import effect_of
 from jitlite.passes.registry import graph_pass
 
 

@@ -13,9 +13,9 @@ in-place operation would have raised.
 from __future__ import annotations
 
 from jitlite.ir.graph import Graph
+from jitlite.operators import in_place
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.remove_tensor_mutation import replace_writes
-from jitlite.passes.rules import in_place
 
 
 @graph_pass

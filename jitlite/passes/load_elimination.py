@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
+from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
-from jitlite.passes.alias import AliasDb
+from jitlite.ir.value_keys import value_key
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.value_keys import value_key
 
 _KEYS = frozenset({T.INT, T.STRING, T.BOOL})
 """Types of keys of which two equal ones read the same."""

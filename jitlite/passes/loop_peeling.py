@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.value_keys import value_key
 from jitlite.passes.loop_copies import ENDLESS, insert_copy, replace_by, size_of, starts
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.value_keys import value_key
 
 LARGEST_BODY = 64
 """Nodes of a body beyond which it is not repeated."""

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.registry import graph_pass
-from jitlite.source import CompileError
 
 _FORWARDING = frozenset({
     "prim::If", "prim::Loop", "prim::Try", "prim::Uninitialized", "prim::TupleUnpack", "prim::TupleConstruct",

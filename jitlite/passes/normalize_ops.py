@@ -12,8 +12,8 @@ from __future__ import annotations
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.ops import Op
+from jitlite.operators.aliases import CANONICAL_NAMES
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.rules.aliases import CANONICAL_NAMES
 
 
 @graph_pass

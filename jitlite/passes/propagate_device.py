@@ -10,12 +10,12 @@ is.
 
 from __future__ import annotations
 
+from jitlite.analysis.propagation import Propagation, annotate
+from jitlite.analysis.result_types import Modes
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import Type
-from jitlite.passes.propagation import Propagation, annotate
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.result_types import Modes
 
 
 @graph_pass

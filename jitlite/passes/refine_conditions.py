@@ -13,9 +13,9 @@ conditions tell, and where it holds, is in `refinement.py`. `constant_propagatio
 
 from __future__ import annotations
 
+from jitlite.analysis.refinement import Refiner
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
-from jitlite.passes.refinement import Refiner
 from jitlite.passes.registry import graph_pass
 
 

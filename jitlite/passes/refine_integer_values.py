@@ -16,9 +16,9 @@ compute with it; where it is returned, kept or printed it stays what it is.
 
 from __future__ import annotations
 
+from jitlite.analysis.refinement import Refiner
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
-from jitlite.passes.refinement import Refiner
 from jitlite.passes.registry import graph_pass
 
 

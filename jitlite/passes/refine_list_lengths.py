@@ -15,9 +15,9 @@ Only for lists that nobody writes. What conditions tell, and where it holds, is 
 
 from __future__ import annotations
 
+from jitlite.analysis.refinement import Refiner
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
-from jitlite.passes.refinement import Refiner
 from jitlite.passes.registry import graph_pass
 
 

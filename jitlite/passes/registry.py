@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from jitlite import options
+from jitlite.base import options
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.ir.compiling import compiling, depth_of, make_room
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.verify import verify
-from jitlite.ir.workshop import compiling, depth_of, make_room
-from jitlite.source import CompileError, SourceRange, did_you_mean
 
 Pass = Callable[[Graph], bool]
 

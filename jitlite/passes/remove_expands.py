@@ -11,10 +11,10 @@ has it too. Types must tell both shapes. Other uses keep the expansion, and so d
 
 from __future__ import annotations
 
+from jitlite.analysis import promotion
+from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, constant_of
-from jitlite.passes import promotion
-from jitlite.passes.alias import AliasDb
 from jitlite.passes.registry import graph_pass
 
 

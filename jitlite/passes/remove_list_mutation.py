@@ -14,8 +14,8 @@ be nested, are given a list with the elements of that moment. What raises (`[1, 
 
 from __future__ import annotations
 
+from jitlite.analysis.contents import follow
 from jitlite.ir.graph import Graph
-from jitlite.passes.contents import follow
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.rules.container_steps import LIST_WRITES
 

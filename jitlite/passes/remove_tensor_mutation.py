@@ -26,13 +26,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from jitlite.analysis import promotion
+from jitlite.analysis.owned_memory import Ownership, is_plain_read, is_used_after, place_in
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, Value
 from jitlite.ir.ops import Op
-from jitlite.passes import promotion
-from jitlite.passes.owned_memory import Ownership, is_plain_read, is_used_after, place_in
+from jitlite.operators import in_place
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.rules import in_place
 
 
 @graph_pass

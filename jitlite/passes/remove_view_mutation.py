@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from jitlite.analysis import promotion
+from jitlite.analysis.effects import effect_of
+from jitlite.analysis.owned_memory import Ownership, is_plain_read, is_used_after, place_in
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, Value
 from jitlite.ir.ops import Effect
-from jitlite.passes import promotion
-from jitlite.passes.effects import effect_of
-from jitlite.passes.owned_memory import Ownership, is_plain_read, is_used_after, place_in
+from jitlite.operators import in_place
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.remove_tensor_mutation import insert_call, insert_copied
-from jitlite.passes.rules import in_place
 
 _SCATTERS = {"aten::select": "aten::select_scatter", "aten::slice": "aten::slice_scatter"}
 """What puts a tensor back to where a view was taken from; it takes the view's further arguments after the tensor."""

@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.base.source import CompileError
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.match import Match, iterate_matches, pattern_of
 from jitlite.ir.parser import parse
-from jitlite.passes.alias import AliasDb
-from jitlite.source import CompileError
 
 
 def rewrite(

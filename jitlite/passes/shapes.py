@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.analysis.propagation import Propagation, annotate
+from jitlite.analysis.result_types import Modes
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import Type
-from jitlite.passes.propagation import Propagation, annotate
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.result_types import Modes
 
 
 @graph_pass

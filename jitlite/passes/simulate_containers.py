@@ -17,8 +17,8 @@ position or key that is no constant, or that is in a branch or loop. What raises
 
 from __future__ import annotations
 
+from jitlite.analysis.contents import follow
 from jitlite.ir.graph import Graph
-from jitlite.passes.contents import follow
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.rules.container_steps import DICT_WRITES, LIST_WRITES, READS
 

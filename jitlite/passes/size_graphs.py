@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from jitlite.analysis.propagation import Propagation, annotate, numbering
+from jitlite.analysis.result_types import Modes
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
-from jitlite.passes.propagation import Propagation, annotate, numbering
-from jitlite.passes.result_types import Modes
-from jitlite.passes.tensor_facts import Dim, Symbol, Symbols, TensorFact
+from jitlite.operators.tensor_facts import Dim, Symbol, Symbols, TensorFact
 
 
 @dataclass

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.gradient import Gradient
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.operators.gradient import Gradient
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.lower_grad_of import lower_grad_of
 from jitlite.passes.registry import graph_pass

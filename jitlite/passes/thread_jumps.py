@@ -29,13 +29,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from jitlite.analysis.effects import effect_of, raises_itself
+from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.ops import Effect
 from jitlite.passes.dce import eliminate_dead_code
-from jitlite.passes.effects import effect_of, raises_itself
-from jitlite.passes.locations import reachable_kinds
 from jitlite.passes.loop_copies import size_of
 from jitlite.passes.registry import graph_pass
 

@@ -25,15 +25,15 @@ from typing import Any
 
 import torch
 
+from jitlite.analysis.result_types import autocast_may_change
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.types import TensorType, Type
-from jitlite.passes.aliasing_ops import only_makes
+from jitlite.operators.aliasing_ops import only_makes
 from jitlite.passes.decomposing import Number, Undecomposable, record
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import inexact_pass, run
-from jitlite.passes.result_types import autocast_may_change
 from jitlite.passes.rules import core_aten
 
 _BEFORE = "inline,inline_fork_wait,constant_propagation,remove_mutation,remove_view_mutation,dce"

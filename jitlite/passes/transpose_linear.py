@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import torch
 
+from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.layers import Layer, layer_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
-from jitlite.passes.alias import AliasDb
-from jitlite.passes.layers import Layer, layer_of
 from jitlite.passes.registry import inexact_pass
 
 LARGEST_WEIGHT = 65_536

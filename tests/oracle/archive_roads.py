@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 import jitlite
-from jitlite.equality import difference
+from jitlite.debug.equality import difference
 
 Outcome = Callable[[Any], Any]
 """Runs a program, and gives what came of it, an exception too."""

@@ -22,7 +22,7 @@ import torch
 from torch.testing._internal.common_modules import module_db
 
 import jitlite
-from jitlite.equality import difference
+from jitlite.debug.equality import difference
 
 
 @dataclass

@@ -31,7 +31,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import jitlite
-from jitlite.equality import difference
+from jitlite.debug.equality import difference
 
 DTYPES = (torch.float32, torch.int64)
 MOST_ELEMENTS = 20_000

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 import jitlite
-from jitlite.archive.opnames import export_opnames
-from jitlite.archive.upgraders import upgraders
+from jitlite.api.opnames import export_opnames
+from jitlite.compat.upgrade_names import UPGRADE_NAMES
 from jitlite.interpreter.vm import run
-from jitlite.upgrade_names import UPGRADE_NAMES
+from jitlite.loading.upgraders import upgraders
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 sys.path.insert(0, str(MODELS))

@@ -20,7 +20,7 @@ from strategies import THEMES, compile_source, random_program
 from torch import Tensor, nn
 
 import jitlite
-from jitlite.equality import difference
+from jitlite.debug.equality import difference
 
 from .corpus import EXAMPLES
 

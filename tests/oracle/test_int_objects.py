@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 import jitlite
-from jitlite import ir, options
+from jitlite import ir
+from jitlite.base import options
+from jitlite.compat.testing import create_function_from_graph
 from jitlite.ir.int_codes import INT_CODES, number_of
-from jitlite.testing import create_function_from_graph
 from oracle.test_archive_lite import without_code
 
 # -- programs: each gives what eager Python does for any dtype `d`

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from jitlite.ir import overloads
+from jitlite.base.source import CompileError
 from jitlite.ir.graph import Graph
-from jitlite.ir.overloads import NamedValue
 from jitlite.ir.schema import parse_type
-from jitlite.source import CompileError
+from jitlite.operators import overloads
+from jitlite.operators.overloads import NamedValue
 
 TYPES = {
     "T": "Tensor", "i": "int", "f": "float", "b": "bool", "s": "str", "c": "complex", "n": "number", "I": "List[int]",

@@ -21,11 +21,11 @@ import pytest
 import torch
 
 import jitlite
-from jitlite import compiler
-from jitlite.executor import code_for, executor_of
+from jitlite.codegen.python.python_tier import translate
+from jitlite.compiler import program as compiler
+from jitlite.executor.executor import code_for, executor_of
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
-from jitlite.interpreter.python_tier import translate
 from jitlite.ir import ops
 
 DTYPES = (

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.jit.frontend import build_expr, get_jit_def, make_source_context
 
-from jitlite.frontend.python_ast import function_tree, parse_expression
+from jitlite.frontend.syntax.python_ast import function_tree, parse_expression
 
 from .corpus import EXAMPLES
 

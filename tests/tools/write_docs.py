@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jitlite.interpreter.instructions import reference
-from jitlite.ir.operator_docs import operators_markdown
+from jitlite.operators.operator_docs import operators_markdown
 from jitlite.passes.registry import passes_markdown
 
 GENERATED = {"operators.md": operators_markdown, "instructions.md": reference, "passes.md": passes_markdown}

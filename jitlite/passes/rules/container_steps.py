@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
+from jitlite.analysis.alias import keeps_nothing
+from jitlite.analysis.contents import MISSING, SAME, Contents, Step, key_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
-from jitlite.passes.alias import keeps_nothing
-from jitlite.passes.contents import MISSING, SAME, Contents, Step, key_of
 
 _PLAIN = (int, str)
 """Constants that are equal exactly where Python says so. A float may be NaN."""

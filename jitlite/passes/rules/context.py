@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.passes.alias import AliasDb
 
 Rule = Callable[[Node, "Context"], Sequence[Value] | None]
 """Gives the values that replace the outputs of a node, or None."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from jitlite import torch_internals
+from jitlite.base import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.ops import Op

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitlite.analysis import promotion
 from jitlite.ir.graph import Graph
 from jitlite.ir.match import Match
 from jitlite.ir.ops import Op
 from jitlite.ir.parser import parse
-from jitlite.passes import promotion
 
 DECOMPOSITIONS: dict[str, str] = {
     "aten::var": """

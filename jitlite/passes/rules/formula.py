@@ -18,8 +18,8 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
-from jitlite.ir.overloads import NamedValue, match_op
 from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue, match_op
 
 MISSING: Any = object()
 """What is no constant."""

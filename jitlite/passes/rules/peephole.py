@@ -12,54 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.analysis.int_values import is_number
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.passes.rules.context import Context, Table
 
 # -- numbers
-
-_NUMBER_RESULTS = frozenset({
-    "aten::add", "aten::sub", "aten::mul", "aten::neg", "aten::floordiv", "aten::remainder", "aten::len", "aten::dim",
-    "aten::numel", "aten::__and__", "aten::__or__", "aten::__xor__", "aten::__lshift__", "aten::__rshift__",
-    "aten::__range_length", "aten::__derive_index", "prim::abs", "aten::Int", "aten::ord", "aten::element_size",
-})  # fmt: skip
-
-
-def is_number(value: Value) -> bool:
-    """Is it certain that a value typed int is a number, and no dtype, layout or memory format?
-
-    A value carried by a loop is one if it starts as one and every round makes one of it.
-    """
-    pending, seen = [value], set()
-    while pending:
-        at = pending.pop()
-        if at in seen:
-            continue
-        seen.add(at)
-        if at.type is not T.INT:
-            return False
-        sources = _sources(at)
-        if sources is None:
-            return False
-        pending += sources
-    return True
-
-
-def _sources(value: Value) -> Sequence[Value] | None:
-    """The values that have to be numbers for this one to be; None where nothing makes it certain."""
-    node, offset = value.node, value.offset
-    if is_constant(value):
-        return () if type(constant_of(value)) is int else None
-    if node.kind == "prim::If":
-        return [block.outputs[offset] for block in node.blocks]
-    if node.kind == "prim::Loop":
-        return node.inputs[offset + 2], node.blocks[0].outputs[offset + 1]
-    if node.kind == "prim::Param":
-        loop = node.block.owner if node.block is not None else None
-        if loop is None or loop.kind != "prim::Loop":
-            return None
-        return () if offset == 0 else (loop.inputs[offset + 1], loop.blocks[0].outputs[offset])
-    return () if node.kind in _NUMBER_RESULTS or (node.kind == "aten::size" and len(node.inputs) == 2) else None
 
 
 def _operands(node: Node) -> tuple[Value, int] | None:

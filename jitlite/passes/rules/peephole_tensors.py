@@ -15,8 +15,8 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.value_keys import value_key
 from jitlite.passes.rules.context import Context, Rule, Table
-from jitlite.passes.value_keys import value_key
 
 # -- facts about tensors that their types tell
 

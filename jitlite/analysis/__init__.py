@@ -1,0 +1,1 @@
+"""Questions about graphs, which change nothing: aliasing, effects, contents, promotion, layers."""

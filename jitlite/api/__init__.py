@@ -1,0 +1,1 @@
+"""What users call: `script`, `trace`, `fork`, the back end of `torch.compile`."""

@@ -1,0 +1,521 @@
+"""`trace(..., level="dispatcher")`: graphs of the operators that reach the dispatcher, below autograd.
+
+`frontend/dispatch_trace.py` intercepts them and tells a back end; here functions and modules are called under it, on
+real or fake tensors, with their gradients if that is wanted, and what the graph back end has made becomes a
+`ScriptFunction` or a traced module.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from jitlite.api.trace_checks import check_trace_of
+from jitlite.api.traced_module import (
+    TracedFunction,
+    bound_objects,
+    finish_module,
+    note_modes,
+    paths,
+    traced_copy,
+    traced_type,
+)
+from jitlite.base import torch_internals
+from jitlite.base.source import CompileError
+from jitlite.frontend.tracing.dispatch_trace import DispatchTracer
+from jitlite.frontend.tracing.graph_backend import GraphBackend
+from jitlite.frontend.tracing.kept_operators import catching
+from jitlite.frontend.tracing.trace_aliases import storage_of
+from jitlite.frontend.tracing.trace_backend import Signature, TensorArgument, TraceBackend
+from jitlite.frontend.tracing.trace_mode import recording
+from jitlite.frontend.tracing.trace_places import Places, outermost
+from jitlite.frontend.tracing.trace_values import tensors
+from jitlite.ir import ops
+from jitlite.ir.graph import Graph
+from jitlite.ir.schema import Argument, function_schema
+from jitlite.ir.types import ClassType
+from jitlite.ir.unit import Function
+from jitlite.ir.values import CLASS_TYPE
+from jitlite.passes.registry import run as run_passes
+
+State = dict[int, tuple[str, str, torch.Tensor]]
+"""Tensors of a module by identity: their kind, their name, and the module's own tensor."""
+
+
+@dataclass(frozen=True)
+class DispatcherOptions:
+    """Options of traces at the dispatcher.
+
+    Attributes:
+        keep: composite operators to keep whole, such as "aten::linear" or "aten::scaled_dot_product_attention"; "all"
+            keeps all that Python calls.
+        exclude: a frame of Python's stack is no place for a node if its file's name contains one of these; by default,
+            frames in torch.
+        backward: trace the backward pass too. The result is then a tuple of the function's result and the gradients:
+            those of all inputs and parameters that require grad, or of those named here. If the result is not one
+            scalar that requires grad, there is one more argument for each tensor in it that does, the gradient of it.
+        backend: who is told of the operators, if not jitlite's graphs. `trace` gives what its `finalize` gives.
+        fake: run on fake tensors: nothing is computed, and nothing allocated or written.
+        functional: record no writes. What the function writes of its arguments and the module's state is copied there
+            at the end.
+        dynamic_shapes: sizes may differ from call to call: True, or the dimensions by the name of the argument
+            (`{"x": [0]}`). What the function takes for granted about them is checked by calls. Implies `fake`.
+    """
+
+    keep: Sequence[str] | str = ()
+    exclude: Sequence[str] | None = None
+    backward: bool | Sequence[str] = False
+    backend: TraceBackend | None = None
+    fake: bool = False
+    functional: bool = False
+    dynamic_shapes: bool | Mapping[str, Sequence[int]] = False
+
+    def __post_init__(self) -> None:
+        if self.keep and self.backward:
+            raise ValueError("keep: operators that are kept whole have no backward pass in the trace")
+
+
+@dataclass
+class _Session:
+    """One trace: a function, its arguments by name, and what is known of the module that it belongs to."""
+
+    function: Callable[..., Any]
+    args: list[tuple[str, Any]]
+    kwargs: dict[str, Any]
+    options: DispatcherOptions
+    backend: TraceBackend
+    module: torch.nn.Module | None = None
+    signature: Signature = field(default_factory=Signature)
+    _seed_count: int = 0
+
+    def run(self) -> Any:
+        """Call the function, tell the back end; gives what that makes of it."""
+        self.backend.signature = self.signature
+        fake_mode, sizes = self._fake_mode()
+        with ExitStack() as stack:
+            state = stack.enter_context(_state_of(self.module, fake_mode))
+            tracer = DispatchTracer(
+                self.backend, state, keep=self.options.keep, places=Places(self.options.exclude),
+                functional=self.options.functional, sizes=sizes, with_gradients=bool(self.options.backward),
+            )  # fmt: skip
+            args, kwargs = self._arguments(tracer, fake_mode, sizes)
+            leaves = [*(a.example for a in self.signature.arguments), *(t for _, _, t in state.values())]
+            before = [(t, t.grad) for t in leaves if t.is_leaf]
+            result = self._call(tracer, fake_mode, sizes, args, kwargs, state)
+            _check_grads(before, self._names(state))
+            self.signature.mutations = tracer.finish(result)
+        return self._finalize(tracer, sizes, result)
+
+    def _fake_mode(self) -> tuple[Any, Any]:
+        """The mode that makes fake tensors, if any, and the symbols of sizes."""
+        given = tensors([[a for _, a in self.args], self.kwargs])
+        known = next((t.fake_mode for t in given if hasattr(t, "fake_mode")), None)
+        if known is None and not self.options.fake and not self.options.dynamic_shapes:
+            return None, None
+        if known is not None and self.options.dynamic_shapes:
+            raise ValueError("dynamic_shapes: give real tensors as examples, which get symbolic sizes then")
+        # torch takes seconds to import its part of this
+        symbolic = importlib.import_module("jitlite.frontend.tracing.symbolic_sizes")
+        if self.options.dynamic_shapes:
+            sizes = symbolic.SymbolicSizes(self.backend, self.options.dynamic_shapes)
+            return sizes.mode, sizes
+        return known or torch_internals.FakeTensorMode(allow_non_fake_inputs=True), None
+
+    def _arguments(self, tracer: DispatchTracer, fake_mode: Any, sizes: Any) -> tuple[list[Any], dict[str, Any]]:
+        prepare = _Arguments(fake_mode, sizes, bool(self.options.backward))
+        args = [prepare(example, name) for name, example in self.args]
+        kwargs = {name: prepare(example, name) for name, example in self.kwargs.items()}
+        given = [*zip((n for n, _ in self.args), args, strict=True), *kwargs.items()]
+        for name, example in given:
+            self.signature.arguments += self.backend.add_argument(name, example)
+        for argument in self.signature.arguments:
+            self._introduce(tracer, sizes, argument)
+        return args, kwargs
+
+    @staticmethod
+    def _introduce(tracer: DispatchTracer, sizes: Any, argument: TensorArgument) -> None:
+        tracer.add_argument(argument)
+        if sizes is not None:
+            sizes.bind(argument)
+
+    def _call(self, tracer: DispatchTracer, fake_mode: Any, sizes: Any, args: Any, kwargs: Any, state: State) -> Any:
+        with ExitStack() as stack:
+            if fake_mode is not None:
+                stack.enter_context(fake_mode)
+            stack.enter_context(recording(tracer))
+            stack.enter_context(tracer.mode())
+            if tracer.kept:
+                stack.enter_context(catching(list(tracer.kept), tracer.called))
+            result = self._followed_call(sizes, args, kwargs)
+            if not self.options.backward:
+                return result
+            seeds = self._seeds(tracer, sizes, result)
+            wanted = self._wanted(state)
+            return result, _gradients(result, seeds, list(wanted.values()))
+
+    def _followed_call(self, sizes: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            return _traced_call(self.function, args, kwargs)
+        except RuntimeError as error:
+            if sizes is None or not any(text in str(error) for text in _NOT_FOLLOWED):
+                raise
+            raise CompileError(
+                f"torch cannot follow sizes through all of this: {str(error).splitlines()[0]}",
+                hint="trace without dynamic_shapes, or name the dimensions that differ: dynamic_shapes={'x': [0]}",
+            ) from error
+
+    def _seeds(self, tracer: DispatchTracer, sizes: Any, result: Any) -> list[torch.Tensor] | None:
+        """The gradients of the results, as further arguments; None for one scalar."""
+        found = _differentiable(result)
+        if not found:
+            raise CompileError("backward=True: no result of the traced function requires grad")
+        if len(found) == 1 and found[0].numel() == 1 and len(tensors(result)) == 1:
+            return None
+        seeds = []
+        for i, output in enumerate(found):
+            with tracer.not_recording(), torch.no_grad():
+                seed = torch.ones_like(output, memory_format=torch.contiguous_format)
+            (argument,) = self.backend.add_argument(f"gradient_{i}", seed)
+            self.signature.arguments.append(argument)
+            self._introduce(tracer, sizes, argument)
+            tracer.make_contiguous(seed)
+            seeds.append(seed)
+        self._seed_count = len(seeds)
+        return seeds
+
+    def _wanted(self, state: State) -> dict[str, torch.Tensor]:
+        """What gradients are wanted of, by name."""
+        given = self.signature.arguments[: len(self.signature.arguments) - self._seed_count]
+        found = {a.name: a.example for a in given}
+        by_id = {name: tensor for tensor, (_, name, _) in _by_tensor(self.module, state)}
+        found |= {name: t for name, t in by_id.items() if name not in found}
+        if self.options.backward is True:
+            found = {name: t for name, t in found.items() if t.requires_grad}
+        else:
+            chosen: Any = self.options.backward
+            names = [chosen] if isinstance(chosen, str) else list(chosen)
+            missing = [n for n in names if n not in found or not found[n].requires_grad]
+            if missing:
+                raise ValueError(f"backward: {missing[0]} is no argument or parameter that requires grad")
+            found = {name: found[name] for name in names}
+        self.signature.gradient_names = list(found)
+        return found
+
+    def _names(self, state: State) -> dict[int, str]:
+        return {id(a.example): a.name for a in self.signature.arguments} | {id(t): n for _, n, t in state.values()}
+
+    def _finalize(self, tracer: DispatchTracer, sizes: Any, result: Any) -> Any:
+        backend = self.backend
+        if not isinstance(backend, GraphBackend):
+            if sizes is not None:
+                sizes.check()
+            return backend.finalize()
+        outputs = {storage_of(t) for t in tensors(result)}
+        written = tracer.values.written
+        inputs = {storage_of(a.example) for a in self.signature.arguments}
+        exact = bool(written & (inputs | tracer.copies))
+        backend.check_arguments(self.signature.arguments, lambda a: exact or storage_of(a.example) in outputs)
+        if sizes is not None:
+            with backend.inserting_checks():
+                sizes.forget_computed()
+                sizes.check()
+        if tracer.assumed:
+            backend.check_no_gradients(self.signature.arguments, tracer.assumed[0])
+        _settle_constants(tracer, written | outputs)
+        graph = backend.finalize()
+        _drop_unused(graph)
+        run_passes(graph, "normalize_ops,dce")
+        return graph
+
+
+class _Arguments:
+    """Makes of examples what the function is called with: each tensor once, fake if that is wanted."""
+
+    def __init__(self, fake_mode: Any, sizes: Any, with_gradients: bool) -> None:
+        self._fake_mode = fake_mode
+        self._sizes = sizes
+        self._with_gradients = with_gradients
+        self._seen: set[int] = set()
+        self._kept: list[torch.Tensor] = []
+
+    def __call__(self, example: Any, place: str) -> Any:
+        if isinstance(example, torch.Tensor):
+            return self._tensor(example, place)
+        if isinstance(example, dict):
+            return type(example)((k, self(v, f"{place}[{k!r}]")) for k, v in example.items())
+        if isinstance(example, list):
+            return [self(v, f"{place}[{i}]") for i, v in enumerate(example)]
+        if isinstance(example, tuple) and not isinstance(example, torch.Size):
+            names = getattr(type(example), "_fields", None)
+            parts = [
+                self(v, f"{place}[{i}]" if names is None else f"{place}.{names[i]}") for i, v in enumerate(example)
+            ]
+            return type(example)(*parts) if names is not None else tuple(parts)
+        return example
+
+    def _tensor(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+        if self._sizes is not None:
+            tensor = self._sizes.fake(place, tensor)
+        elif self._fake_mode is not None and not hasattr(tensor, "fake_mode"):
+            tensor = self._fake_mode.from_tensor(tensor)
+        if id(tensor) in self._seen:  # another object for the same memory
+            detached = tensor.detach().requires_grad_(tensor.requires_grad)
+            tensor = detached if self._with_gradients else tensor.view_as(tensor)
+        self._seen.add(id(tensor))
+        self._kept.append(tensor)
+        return tensor
+
+
+_NOT_FOLLOWED = ("symbolic sizes", "INTERNAL ASSERT", "expected to contain only concrete integers")
+"""What torch says where it cannot go on with symbolic sizes."""
+
+
+def _traced_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    return function(*args, **kwargs)
+
+
+outermost(_traced_call.__code__)
+
+
+# -- state
+
+
+def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, str, str]]:
+    """Where the tensors of a module and its submodules are: the dict and the key, their kind and their name."""
+    for prefix, inner in module.named_modules():
+        holders = (("parameter", inner._parameters), ("buffer", inner._buffers), ("attribute", vars(inner)))
+        for kind, holder in holders:
+            for key, value in holder.items():
+                if isinstance(value, torch.Tensor):
+                    yield holder, key, kind, f"{prefix}.{key}".lstrip(".")
+
+
+@contextmanager
+def _state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
+    """The tensors of a module; within the `with`, it has fake ones if there is a mode for these."""
+    state: State = {}
+    exchanged: list[tuple[dict[str, Any], str, Any]] = []
+    fakes: dict[int, torch.Tensor] = {}
+    for holder, key, kind, name in [] if module is None else list(_named_tensors(module)):
+        tensor = holder[key]
+        if fake_mode is not None:
+            fake = fakes.get(id(tensor))
+            if fake is None:
+                fake = fakes[id(tensor)] = fake_mode.from_tensor(tensor, static_shapes=True)
+            exchanged.append((holder, key, tensor))
+            holder[key] = fake
+        state.setdefault(id(holder[key]), (kind, name, tensor))
+    try:
+        yield state
+    finally:
+        for holder, key, tensor in exchanged:
+            holder[key] = tensor
+
+
+def _by_tensor(module: torch.nn.Module | None, state: State) -> Iterator[tuple[torch.Tensor, Any]]:
+    """The tensors that the module has now, each once, with what is known of them."""
+    seen: set[int] = set()
+    for holder, key, _, _ in [] if module is None else _named_tensors(module):
+        tensor = holder[key]
+        if id(tensor) in state and id(tensor) not in seen:
+            seen.add(id(tensor))
+            yield tensor, state[id(tensor)]
+
+
+# -- gradients
+
+
+def _differentiable(result: Any) -> list[torch.Tensor]:
+    return [t for t in {id(t): t for t in tensors(result)}.values() if t.requires_grad]
+
+
+def _gradients(result: Any, seeds: list[torch.Tensor] | None, wanted: list[torch.Tensor]) -> tuple[Any, ...]:
+    outputs = _differentiable(result)
+    return torch.autograd.grad(outputs, wanted, seeds, allow_unused=True) if wanted else ()
+
+
+def _check_grads(before: Sequence[tuple[torch.Tensor, Any]], names: Mapping[int, str]) -> None:
+    for tensor, grad in before:
+        if tensor.grad is not grad:
+            tensor.grad = grad
+            raise CompileError(
+                f"the traced function sets the .grad of {names.get(id(tensor), 'a tensor')}, which is no result of it",
+                hint="trace with backward=True, or use torch.autograd.grad",
+            )
+
+
+# -- graphs
+
+
+def _settle_constants(tracer: DispatchTracer, changed: set[int | None]) -> None:
+    """Use constants themselves where nothing can change them; else each call has a copy."""
+    for value, tensor, constant in tracer.lifted:
+        if storage_of(tensor) not in changed and value.node.kind == "aten::clone":
+            value.replace_all_uses_with(constant)
+            value.node.destroy()
+
+
+def _drop_unused(graph: Graph) -> None:
+    for node in reversed(list(graph.nodes)):
+        silent = (
+            not node.blocks
+            and node.op is not None
+            and node.op.effect is ops.Effect.PURE
+            and node.kind not in _HIDDEN_WRITES
+        )
+        if silent and not any(output.has_uses for output in node.outputs):
+            node.destroy()
+
+
+_HIDDEN_WRITES = frozenset({"aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm"})
+
+
+def _named_arguments(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
+    """Positional arguments with the names of their parameters, and those by keyword.
+
+    Raises:
+        TypeError: where the function takes no such arguments.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return [(f"argument_{i}", a) for i, a in enumerate(args)], dict(kwargs)
+    signature.bind(*args, **kwargs)
+    plain = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), "argument")
+    names = [*plain[: len(args)], *(f"{rest}_{i}" for i in range(len(args) - len(plain)))]
+    return list(zip(names, args, strict=True)), dict(kwargs)
+
+
+def _schema(name: str, graph: Graph, names: Sequence[str], owner: ClassType | None) -> Any:
+    first = [] if owner is None else [Argument("self", owner)]
+    values = graph.inputs[len(first) :]
+    formals = [Argument(n, value.type) for n, value in zip(names, values, strict=True)]
+    return function_schema(name, [*first, *formals], [o.type for o in graph.outputs])
+
+
+def trace_function(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], options: DispatcherOptions
+) -> Any:
+    """The traced function, or what the back end of the options makes of it.
+
+    Raises:
+        CompileError: where something cannot be traced; it names the user's line.
+        TypeError: where the function takes no such arguments.
+    """
+    given, keywords = _named_arguments(function, args, kwargs)
+    backend = options.backend or GraphBackend(with_gradients=bool(options.backward), functional=options.functional)
+    session = _Session(function, given, keywords, options, backend)
+    made = session.run()
+    if options.backend is not None:
+        return made
+    name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "lambda")
+    schema = _schema(name, made, session.signature.names, None)
+    traced = TracedFunction(Function(name, schema=schema, graph=made), function)
+    traced.mutations, traced.gradient_names = session.signature.mutations, session.signature.gradient_names
+    return traced
+
+
+def trace_methods(
+    module: torch.nn.Module,
+    inputs: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]],
+    options: DispatcherOptions,
+) -> Any:
+    """The traced module, which shares the state; or what the back end of the options makes of its only method.
+
+    Args:
+        inputs: the arguments, positional and by keyword, by the name of the method.
+
+    Raises:
+        CompileError, TypeError: as `trace_function` does.
+    """
+    if options.backend is not None and len(inputs) != 1:
+        raise ValueError("backend: one method at a time can be traced for a back end")
+    types: dict[int, ClassType] = {}
+    owner = traced_type(module, types)
+    made = traced_copy(module, types, {})
+    _, modules = paths(module)
+    for name, (args, kwargs) in inputs.items():
+        method = getattr(module, name)
+        given, keywords = _named_arguments(method, args, kwargs)
+        backend = options.backend or GraphBackend(
+            owner,
+            modules,
+            bound_objects(modules, module),
+            with_gradients=bool(options.backward),
+            functional=options.functional,
+        )
+        session = _Session(module if name == "forward" else method, given, keywords, options, backend, module)
+        graph = session.run()
+        if options.backend is not None:
+            return graph
+        schema = _schema(name, graph, session.signature.names, owner)
+        qualified = f"{owner.qualified_name}.{name}"
+        owner.methods[name] = Function(name, qualified_name=qualified, schema=schema, graph=graph)
+        vars(made).setdefault("mutations", []).extend(session.signature.mutations)
+        vars(made).setdefault("gradient_names", []).extend(session.signature.gradient_names)
+    assert vars(made)[CLASS_TYPE] is owner
+    finish_module(made)
+    note_modes(made, module)
+    return made
+
+
+def trace_dispatched(
+    func: Any,
+    example_inputs: Any,
+    example_kwarg_inputs: Mapping[str, Any] | None,
+    check: tuple[bool, float],
+    options: Mapping[str, Any],
+) -> Any:
+    """`trace` at the level of the dispatcher.
+
+    Args:
+        func: a function or module, or the bound method of a module.
+        example_inputs: the arguments, a tuple of them or a single one.
+        example_kwarg_inputs: further arguments by keyword.
+        check: whether to compare the trace with the function on copies of the inputs, and the tolerance.
+        options: those of `DispatcherOptions`.
+
+    Raises:
+        CompileError, TypeError: as `trace_function` does.
+        TracingCheckError: where another trace gives another graph.
+    """
+    chosen = DispatcherOptions(**options)
+    args = _as_tuple(example_inputs)
+    kwargs = dict(example_kwarg_inputs or {})
+    owner = func if isinstance(func, torch.nn.Module) else getattr(func, "__self__", None)
+    name = "forward" if owner is func else getattr(func, "__name__", "")
+
+    def traced(given: Any) -> Any:
+        positional = tuple(given) if not kwargs else args
+        keywords = given if kwargs else {}
+        if isinstance(owner, torch.nn.Module):
+            return trace_methods(owner, {name: (positional, keywords)}, chosen)
+        return trace_function(func, positional, keywords, chosen)
+
+    made = traced(kwargs or args)
+    is_comparable = chosen.backend is None and not chosen.backward and not (args and kwargs)
+    if check[0] and is_comparable and not any(hasattr(t, "fake_mode") for t in tensors([args, kwargs])):
+        compared = made._jitlite_method(name) if isinstance(owner, torch.nn.Module) else made
+        python = owner if name == "forward" and isinstance(owner, torch.nn.Module) else func
+
+        def again(copies: Any) -> Any:
+            other = traced(copies)
+            return other._jitlite_method(name) if isinstance(owner, torch.nn.Module) else other
+
+        check_trace_of(python, compared, kwargs or args, again, check[1])
+    return made
+
+
+def _as_tuple(inputs: Any) -> tuple[Any, ...]:
+    if inputs is None:
+        return ()
+    return tuple(inputs) if type(inputs) in (tuple, list) else (inputs,)

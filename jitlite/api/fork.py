@@ -1,0 +1,57 @@
+"""`fork`, `wait` and results on demand, as Python calls them. In scripts they are part of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from jitlite.frontend.tracing.trace_mode import current_tracer
+from jitlite.interpreter import futures
+from jitlite.ir.awaits import Await
+from jitlite.objects.function import OverloadedMethod, ScriptFunction
+from jitlite.objects.module import ScriptModule
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A future of `func(*args, **kwargs)`: what is compiled runs in another thread, what is Python runs at once.
+
+    Whatever the call raises is raised by `wait`.
+
+    Args:
+        func: a function or module.
+        args, kwargs: what it is called with.
+    """
+    call = partial(func, *args, **kwargs)
+    # a trace records what its own thread does
+    if isinstance(func, ScriptFunction | ScriptModule | OverloadedMethod) and current_tracer() is None:
+        return futures.fork(call)
+    return futures.at_once(call)
+
+
+def wait(future: Any) -> Any:
+    """The result of a future.
+
+    Raises:
+        Exception: what the call ended with.
+    """
+    return futures.wait(future)
+
+
+def _awaitable(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Await:
+    """The result of `func(*args, **kwargs)`, which is called when somebody waits for it, and once."""
+    return Await(partial(func, **kwargs) if kwargs else func, *args)
+
+
+def _awaitable_wait(awaited: Any) -> Any:
+    """The result of `awaited`, computed now if it was not yet.
+
+    Raises:
+        Exception: what computing it ended with.
+    """
+    return awaited.wait()
+
+
+def _awaitable_nowait(value: Any) -> Await:
+    """A result that is there already."""
+    return Await.ready(value)

@@ -1,0 +1,1 @@
+"""What everything stands on: places in source text and errors, options, locks, what torch does not document."""

@@ -1,0 +1,291 @@
+"""Places in the user's source, and the errors that point at them.
+
+Every tree, node and instruction carries a `SourceRange`, so that whatever goes wrong at whatever stage is
+reported on the user's own line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+OWN_FILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
+"""The folder of jitlite. Places in it are never the user's."""
+
+_LONGEST_MESSAGE = 15
+"""Lines an error may take; an error that scrolls away teaches nothing."""
+_LINES_BEFORE = 2
+"""Lines between the head of a function and the place of an error that are shown; of more, only the last one is."""
+_LINES_AFTER = 2
+"""Lines of the function behind the place of an error that are shown."""
+_MARKER = " <--- HERE"
+_DEFINITION = re.compile(r"\s*(?:async\s+)?(?:def|class)\s+(\w+)")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A piece of source text and where it stands in its file.
+
+    `text` is kept as written (not dedented), so columns are the file's. `first_line` is the 1-based line of
+    the file on which `text` begins.
+    """
+
+    text: str
+    filename: str | None = None
+    first_line: int = 1
+    _line_starts: list[int] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        starts = self._line_starts
+        starts.append(0)
+        position = self.text.find("\n")
+        while position >= 0:
+            starts.append(position + 1)
+            position = self.text.find("\n", position + 1)
+
+    def line_start(self, index: int) -> int:
+        """Offset of the first character of line `index` (0-based within this text)."""
+        return self._line_starts[min(index, len(self._line_starts) - 1)]
+
+    def line_index(self, offset: int) -> int:
+        """0-based line, within this text, that holds `offset`."""
+        low, high = 0, len(self._line_starts)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._line_starts[middle] <= offset:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def line_text(self, index: int) -> str:
+        """Text of line `index` without its newline."""
+        start = self.line_start(index)
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end]
+
+    @property
+    def line_count(self) -> int:
+        return len(self._line_starts)
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """Characters `start` to `end` (exclusive) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def program_range(self) -> SourceRange:
+        """The place in the program as its author wrote it; for one in the code of an archive, where that comes from."""
+        return self
+
+    @property
+    def filename(self) -> str | None:
+        return self.source.filename
+
+    @property
+    def line(self) -> int:
+        """1-based line in the file."""
+        return self.source.first_line + self.source.line_index(self.start)
+
+    @property
+    def column(self) -> int:
+        """0-based column in the file."""
+        return self.start - self.source.line_start(self.source.line_index(self.start))
+
+    @property
+    def text(self) -> str:
+        return self.source.text[self.start : self.end]
+
+    def location(self) -> str:
+        """`file:line:column`, the column counted from 0 as Python's `ast` and TorchScript's graph text do."""
+        return f"{self.filename or '<string>'}:{self.line}:{self.column}"
+
+    def excerpt(self, context: int = 0, marker: str = "") -> str:
+        """The lines of the range with `~~~` under it, `context` lines around it, `marker` after the last tildes."""
+        first = self.source.line_index(self.start)
+        last = self.source.line_index(max(self.start, self.end - 1))
+        out = [self.source.line_text(i) for i in range(max(0, first - context), first)]
+        for i in range(first, last + 1):
+            text, start = self.source.line_text(i), self.source.line_start(i)
+            out.append(text)
+            left = max(self.start - start, len(text) - len(text.lstrip()) if i > first else 0)
+            width = max(1, min(self.end - start, len(text)) - left)
+            out.append(" " * left + "~" * width + (marker if i == last else ""))
+        out += [self.source.line_text(i) for i in range(last + 1, min(self.source.line_count, last + 1 + context))]
+        return "\n".join(out)
+
+    def marked(self) -> list[str]:
+        """The lines of the range with `~~~` under it; of a long one, the beginning."""
+        lines = self.excerpt(marker=_MARKER).splitlines()
+        return lines if len(lines) <= 4 else [lines[0], lines[1] + _MARKER, "..."]
+
+    def surroundings(self) -> Surroundings:
+        """What stands around the lines of the range in its function."""
+        source, line = self.source, self.source.line_text
+        first = source.line_index(self.start)
+        last = source.line_index(max(self.start, self.end - 1))
+        inside = _indent(line(first))
+        head = next((i for i in range(first - 1, -1, -1) if _begins(line(i), inside)), None)
+        if head is None:
+            begun = _DEFINITION.match(line(first))
+            return Surroundings(begun and begun.group(1), [], [], self._following(last, inside) if begun else [])
+        before = [line(i) for i in range(head + 1, first)]
+        if len(before) > _LINES_BEFORE:
+            before = ["...", before[-1]]
+        named = _DEFINITION.match(line(head))
+        return Surroundings(named and named.group(1), [line(head)], before, self._following(last, _indent(line(head))))
+
+    def _following(self, last: int, indent: int) -> list[str]:
+        """The next lines of a function whose head is indented so far."""
+        found = []
+        for i in range(last + 1, min(self.source.line_count, last + 1 + _LINES_AFTER)):
+            text = self.source.line_text(i)
+            if not text.strip() or _indent(text) <= indent:
+                break
+            found.append(text)
+        return found
+
+
+class Surroundings(NamedTuple):
+    """The lines around a place: the head of its function, those between head and place, those behind it."""
+
+    name: str | None
+    head: list[str]
+    before: list[str]
+    after: list[str]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _begins(line: str, inside: int) -> bool:
+    """Is it the head of what contains a line that is indented so far?"""
+    return _DEFINITION.match(line) is not None and _indent(line) < inside
+
+
+class CompileError(RuntimeError):
+    """The user's program is not one we can compile: what is wrong, where, and a way out.
+
+    Args:
+        message: what is wrong, in one sentence.
+        range: the offending source, None only where no source exists (a graph built by hand).
+        expected, found: the two sides of a disagreement.
+        hint: a way out.
+        notes: further lines, e.g. the overloads that were tried.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        range: SourceRange | None = None,
+        *,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.range = range
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        self.notes = list(notes)
+        self.called_from: list[tuple[str, str, SourceRange]] = []
+
+    def add_caller(self, callee: str, name: str, range: SourceRange) -> None:
+        """Record that `callee`, with the failing code, was being compiled because function `name` calls it at `range`.
+
+        An error without a place of its own, such as of a function without source, is told at the call.
+        """
+        if self.range is None:
+            self.range = range
+        else:
+            self.called_from.append((callee, name, range))
+
+    def __str__(self) -> str:
+        place = self.range
+        head = (f"{place.location()}: {self.message}" if place else self.message).splitlines()
+        told = ("expected", self.expected), ("found", self.found), ("hint", self.hint)
+        tail = [line for name, text in told if text for line in f"{name}: {text}".splitlines()]
+        marked = place.marked() if place else []
+        callers = [_Caller(*caller) for caller in self.called_from]
+        room = _Room(_LONGEST_MESSAGE - len(head) - len(marked) - len(tail) - len(callers))
+        around = place.surroundings() if place else Surroundings(None, [], [], [])
+        # by importance, as far as there is room
+        function = room.take(around.head)
+        notes = room.shortened([line for note in self.notes for line in note.splitlines()])
+        told_by = [line for caller in callers for line in caller.lines(room)]
+        named = room.take([_place_in_file(place, around.name)] if place else [])
+        before = room.take(around.before if function else [])
+        after = room.take(around.after)
+        lines = [*head, *named, *function, *before, *marked, *after, *notes, *tail, *told_by]
+        return "\n".join(lines[:_LONGEST_MESSAGE])
+
+
+class _Room:
+    """Lines that an error may still take."""
+
+    def __init__(self, lines: int) -> None:
+        self.lines = lines
+
+    def take(self, wanted: list[str]) -> list[str]:
+        """The lines, if there is room for all of them, else none."""
+        if len(wanted) > self.lines:
+            return []
+        self.lines -= len(wanted)
+        return wanted
+
+    def shortened(self, wanted: list[str]) -> list[str]:
+        """As many of the lines as there is room for, one at least."""
+        room = max(1, self.lines)
+        if len(wanted) > room:
+            wanted = [*wanted[: room - 1], f"... and {len(wanted) - room + 1} more"]
+        self.lines -= len(wanted)
+        return wanted
+
+
+class _Caller(NamedTuple):
+    """Why a function is being compiled: the function, the one that calls it, and where."""
+
+    callee: str
+    name: str
+    range: SourceRange
+
+    def lines(self, room: _Room) -> list[str]:
+        why = f"'{self.callee}' is being compiled since it was called from '{self.name}' at {self.range.location()}:"
+        shown = room.take([*self.range.surroundings().head, *self.range.marked()])
+        return [why, *shown] if shown else [f"{why} {self.range.excerpt().splitlines()[0].strip()}"]
+
+
+def _place_in_file(place: SourceRange, function: str | None) -> str:
+    """The place as Python's tracebacks name it, for programs and eyes that look for that."""
+    named = f'  at File "{place.filename or "<string>"}", line {place.line}'
+    return f"{named}, in {function}" if function else named
+
+
+class NotSupportedError(CompileError):
+    """Python that TorchScript does not have."""
+
+
+class AnnotationError(CompileError, ValueError):
+    """An annotation that is no type of TorchScript, or that stands where it may not. It is a ValueError, too."""
+
+
+class Error(Exception):
+    """An error of a running program for which eager Python has no type of its own."""
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
+    """A hint naming the candidates spelled nearly like `name`, or None."""
+    close = difflib.get_close_matches(name, [c for c in candidates if c != name], n=3, cutoff=0.7)
+    return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else None

@@ -1,0 +1,57 @@
+"""`jitlite demo`: a function at every stage, then a real algorithm on real data."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import time
+from pathlib import Path
+from typing import Any
+
+from jitlite.api.script import script
+from jitlite.cli import sample
+from jitlite.cli.terminal import heading, paint
+from jitlite.debug.equality import difference
+
+_EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nms_decoder.py"
+"""In a checkout the demo goes on with this example; an installed package has no examples."""
+
+_LONGEST_STAGE = 40
+"""Lines shown of each stage; `jitlite show` prints all of them."""
+
+
+def run(as_json: bool = False) -> int:
+    """Run the demo; returns the exit status: 1 if a result differs from eager Python's."""
+    started = time.perf_counter()
+    function = script(sample.collapse)
+    compiled = time.perf_counter() - started
+    expected = sample.collapse(*sample.arguments())
+    got = function(*sample.arguments())
+    differs = difference(expected, got)
+    if as_json:
+        print(json.dumps(_summary(function.stages, got, differs), indent=1))
+        return 1 if differs else 0
+    for name, text in function.stages.items():
+        print(heading(name), _cut(text), sep="\n")
+    print(
+        heading("result"), f"compiled in {1e3 * compiled:.1f} ms", f"jitlite: {got}", f"eager:   {expected}", sep="\n"
+    )
+    print(paint(f"they differ: {differs}", "red") if differs else paint("the same", "green"))
+    status = 1 if differs else 0
+    if _EXAMPLE.is_file():
+        print("\n" + heading(f"a real algorithm on real data: examples/{_EXAMPLE.name}"))
+        status |= int(runpy.run_path(str(_EXAMPLE))["main"]())
+    print("\nnext: jitlite show FILE:FN --stage all, jitlite run FILE:FN ARGS, jitlite --help")
+    return status
+
+
+def _summary(stages: Any, got: Any, differs: str | None) -> dict[str, Any]:
+    lines = {name: len(text.splitlines()) for name, text in stages.items()}
+    return {"function": "jitlite.cli.sample:collapse", "lines": lines, "result": repr(got), "differs": differs}
+
+
+def _cut(text: str) -> str:
+    lines = text.rstrip().splitlines()
+    if len(lines) > _LONGEST_STAGE:
+        lines = [*lines[: _LONGEST_STAGE - 1], f"... {len(lines) - _LONGEST_STAGE + 1} more lines"]
+    return "\n".join(lines)

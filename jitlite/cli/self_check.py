@@ -1,0 +1,51 @@
+"""The sample goes through every stage and tier: does jitlite work here? `jitlite doctor` asks that of a new process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jitlite.api.script import script
+from jitlite.cli import sample
+from jitlite.cli.terminal import error_text
+from jitlite.debug.equality import difference
+from jitlite.ir.parser import parse
+from jitlite.ir.verify import verify
+from jitlite.objects.function import ScriptFunction
+from jitlite.passes import registry
+
+
+def report() -> dict[str, str]:
+    """Send the sample through every stage and tier: check -> what went wrong, empty if nothing."""
+    compiled: list[ScriptFunction] = []
+    checks: dict[str, Callable[[], str | None]] = {
+        "compile": lambda: compiled.append(script(sample.collapse)),
+        "stages": lambda: _empty_stage(compiled[0]),
+        "verify": lambda: verify(compiled[0].graph),
+        "text": lambda: _round_trip(compiled[0]),
+        "passes": lambda: _every_pass(compiled[0]),
+        "run": lambda: difference(sample.collapse(*sample.arguments()), compiled[0](*sample.arguments())),
+    }
+    return {name: _fault(check) for name, check in checks.items()}
+
+
+def _fault(check: Callable[[], Any]) -> str:
+    try:
+        return check() or ""
+    except Exception as error:
+        return error_text(error)
+
+
+def _empty_stage(function: ScriptFunction) -> str | None:
+    empty = [name for name, text in function.stages.items() if not text.strip()]
+    return f"empty: {', '.join(empty)}" if empty else None
+
+
+def _round_trip(function: ScriptFunction) -> str | None:
+    text = function.graph.to_text(ranges=False)
+    return None if parse(text).to_text(ranges=False) == text else "the text of the graph does not read back"
+
+
+def _every_pass(function: ScriptFunction) -> None:
+    for name in registry.names():
+        registry.run(function.graph.copy(), name, registry.PassHook(verify=True))

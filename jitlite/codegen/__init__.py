@@ -1,0 +1,1 @@
+"""From graphs to text: Python that runs, and the TorchScript of archives."""

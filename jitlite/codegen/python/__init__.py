@@ -1,0 +1,1 @@
+"""Python that runs a graph."""

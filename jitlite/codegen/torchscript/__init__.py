@@ -1,0 +1,1 @@
+"""A graph as the TorchScript of an archive."""

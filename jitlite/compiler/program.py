@@ -1,0 +1,443 @@
+"""Python source -> cleaned graph: runs the front end's steps and the cleanup passes for every function a program needs.
+
+A `Program` compiles a function and, on the way, the Python functions it calls. It owns the `CompilationUnit` they
+live in; nothing is shared between programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType, FunctionType
+from typing import Any, ClassVar
+
+import torch
+
+from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.frontend.classes.classes import (
+    INTERFACE_MARK,
+    ScriptClass,
+    set_program_factory,
+    type_of_class,
+    why_no_script_class,
+)
+from jitlite.frontend.classes.example_types import known_types
+from jitlite.frontend.classes.hooks import check_hooks
+from jitlite.frontend.classes.module_types import ModuleTypes
+from jitlite.frontend.classes.modules import ModuleDefinition
+from jitlite.frontend.emit import functions
+from jitlite.frontend.emit.definition import Definition
+from jitlite.frontend.emit.resolve import FunctionResolver
+from jitlite.frontend.syntax.python_ast import function_tree
+from jitlite.frontend.syntax.python_source import carry_source, plain_function, source_of
+from jitlite.frontend.syntax.tree import depth_of_tree
+from jitlite.ir.compiling import compiling as compiling
+from jitlite.ir.compiling import depth_of, make_room
+from jitlite.ir.constants import qualified_name
+from jitlite.ir.graph import Graph
+from jitlite.ir.types import ClassType, Type
+from jitlite.ir.unit import CompilationUnit, Function
+from jitlite.passes.growing_lists import follow_growing_lists
+from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
+
+Observer = Callable[[str, Graph], None]
+"""Called with the name of a step and the graph after it."""
+
+
+graph_view: ContextVar[Callable[[Graph], Any] | None] = ContextVar("graph_view", default=None)
+"""How programs that are made now show the graphs of their functions, if not as they are. See `torch_graphs.py`."""
+
+
+class Program:
+    """The functions compiled for one root, each once."""
+
+    _compiling: ClassVar[list[str]] = []
+    """What is being compiled, outermost first. One for all programs: a class has one, and is compiled on the way."""
+    unites_branches = False
+
+    def __init__(self) -> None:
+        self.unit = CompilationUnit()
+        self.graph_view = graph_view.get()
+        self._functions: dict[tuple[Any, Any], Function] = {}
+        self._definitions: dict[Function, Definition] = {}
+        self.module_types = ModuleTypes(self)
+        self.names: Callable[[str], Any] | None = None
+        """The meaning of names that the function to compile does not know by itself, while it is being compiled."""
+        self.defined: dict[str, Any] = {}
+        """The functions and classes that texts have defined, by name."""
+        self._checked: set[ClassType] = set()
+
+    def __reduce__(self) -> Any:
+        """A pickled program is an empty one, shared by what shared it: Python functions are compiled anew.
+
+        A pickler that writes Python functions themselves, not their names, writes their sources too.
+        """
+        return empty_program, (self.carried_sources() if pickles_by_value(sys._getframe(1)) else [],)
+
+    def carried_sources(self) -> list[CarriedSource]:
+        """The sources of the Python functions, and methods of classes, that are not found by their names."""
+        programs, classes = {self: None}, dict.fromkeys(self.module_types.classes())
+        pending = [self]
+        while pending:
+            for found in _classes_in(pending.pop().unit):
+                classes[found.python_class] = None
+                program = getattr(found.definition, "program", None)  # a class has one of its own
+                if isinstance(program, Program) and program not in programs:
+                    programs[program] = None
+                    pending.append(program)
+        compiled = [function.python_function for program in programs for function in program.unit]
+        bases = [base for cls in classes if cls for base in cls.__mro__]
+        methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
+        functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}
+        return [(f, *source) for f in functions if not _is_found_by_name(f) and (source := _described_source(f))]
+
+    def function_for(
+        self,
+        python_function: Callable[..., Any],
+        range: SourceRange | None = None,
+        signature: Callable[..., Any] | None = None,
+    ) -> Function:
+        """The script function of a Python function, compiled now if it was not yet.
+
+        Args:
+            range: the call that needs it, for errors.
+            signature: the function whose annotations and defaults count, for declared overloads.
+
+        Raises:
+            CompileError: where it does not compile; the error says by which calls the function was reached.
+        """
+        key = (python_function, signature)
+        try:
+            function = self._functions.get(key)
+            if function is None:
+                function = self._functions[key] = self._declare(python_function, signature)
+        except CompileError as error:
+            self._tell_caller(error, getattr(python_function, "__name__", "?"), range)
+            raise
+        try:
+            return self.ready(function, range)
+        except CompileError:
+            self._functions.pop(key, None)
+            raise
+
+    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
+        """The function, compiled now if it was not yet; while it is being compiled, its schema has to be known.
+
+        Args:
+            range: the call that needs it, for errors.
+
+        Raises:
+            CompileError: where it does not compile; the error says by which calls the function was reached.
+        """
+        try:
+            function.ensure_compiled()
+            if not function.has_schema:
+                raise CompileError(
+                    f"function '{function.name}' is called recursively, and its result type is not known yet",
+                    range,
+                    hint=f"annotate the result: def {function.name}(...) -> T",
+                )
+        except CompileError as error:
+            self._tell_caller(error, function.name, range)
+            raise
+        return function
+
+    def _tell_caller(self, error: CompileError, callee: str, range: SourceRange | None) -> None:
+        if range is not None and error.range is not range:
+            _tell_at_call(error, callee, range)
+            error.add_caller(callee, self._compiling[-1] if self._compiling else "?", range)
+
+    def unique_name(self, qualified_name: str) -> str:
+        """The name, mangled where the program has a function or type of that name already."""
+        return self.unit.unique_name(qualified_name)
+
+    def name_type(self, name: str, type: Type) -> None:
+        """Enter a named type, so that no other one gets its name."""
+        self.unit.types[name] = type
+
+    def name(self, name: str) -> object:
+        """What a name means where the program was asked for, None where that is not known."""
+        return None if self.names is None else self.names(name)
+
+    def forget(self, function: Function) -> None:
+        """Take out a function that did not compile."""
+        self.unit.functions.pop(function.qualified_name, None)
+        self._definitions.pop(function, None)
+
+    def restore(self, before: CompilationUnit) -> None:
+        """Take out the types, and functions from texts, that a former state of the unit did not have."""
+        for function in [f for f in self.unit if f.qualified_name not in before and f.python_function is None]:
+            self.forget(function)
+        self.unit.types.clear()
+        self.unit.types.update(before.types)
+
+    def fresh(self) -> Program:
+        """Another program, with nothing in it."""
+        return Program()
+
+    def definition_of(self, function: Function) -> Definition:
+        """What a function of this program was compiled from."""
+        return self._definitions[function]
+
+    def _declare(self, python_function: Callable[..., Any], signature: Callable[..., Any] | None) -> Function:
+        source = function_tree(python_function)
+        declared = None if signature is None else function_tree(signature)
+        resolver = FunctionResolver(source.function, source.extra_names, self.name)
+        defaults = source.defaults if declared is None else {**source.defaults, **declared.defaults}
+        definition = Definition(
+            source.definition.name.name,
+            source.definition,
+            resolver,
+            defaults,
+            None if declared is None else declared.definition,
+        )
+        return self.declare(definition, source.function)
+
+    def declare(
+        self, definition: Definition, python_function: Callable[..., Any] | None = None, qualified: str | None = None
+    ) -> Function:
+        """A function that is compiled when it is first needed."""
+        name = definition.name
+        shown = known_types(python_function)
+        if shown:
+            definition = dataclasses.replace(definition, inferred={**shown, **definition.inferred})
+        if qualified is None:
+            qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
+        schema = functions.declared_schema(definition) if definition.has_declared_result else None
+        function = Function(
+            name,
+            qualified_name=self.unit.unique_name(qualified),
+            schema=schema,
+            range=definition.tree.range,
+            python_function=python_function,
+            define=self._define,
+        )
+        self._definitions[function] = definition
+        return self.unit.add(function)
+
+    def _define(self, function: Function) -> None:
+        self._compiling.append(function.name)
+        try:
+            function.graph, function.schema = self.compile(self._definitions[function])
+        finally:
+            self._compiling.pop()
+
+    def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
+        """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
+        make_room(depth_of_tree(definition.tree))
+        graph, schema = functions.emit(self, definition, functions.declared_schema(definition))
+        if observe:
+            observe("emitted", graph)
+        for name, step in (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS):
+            make_room(depth_of(graph))
+            step(graph)
+            if observe:
+                observe(name, graph)
+        CLEANUP(graph)
+        for _, step in functions.FINAL_STEPS:
+            step(graph)
+        if observe:
+            observe("graph", graph)
+        return graph, schema
+
+    def compile_module(self, module: torch.nn.Module) -> ClassType:
+        """The type of a module. Its methods are compiled when they are reached.
+
+        Raises:
+            CompileError: where scripts cannot see the module.
+        """
+        found = self.module_types.type_of(module)
+        definition = found.definition
+        if not isinstance(definition, ModuleDefinition) or definition.program is not self:
+            return found
+        if found not in self._checked:
+            check_hooks(definition)
+            self._checked.add(found)
+        return found
+
+    def compile_methods(self, type: ClassType) -> None:
+        """Compile what scripting a module starts from."""
+        definition = type.definition
+        for name in definition.entry_points:
+            for method in definition.overloads.get(name, [name]):
+                self.ready(definition.method(method))
+        for hook in (*type.forward_pre_hooks, *type.forward_hooks):
+            self.ready(hook)
+
+
+def _tell_at_call(error: CompileError, callee: str, call: SourceRange) -> None:
+    """Tell an error in a function of Python's library at its call: nobody can mend it elsewhere."""
+    place = error.range
+    if place is None or not _is_of_library(place) or _is_of_library(call):
+        return
+    error.notes.append(f"in Python's library: {place.location()}")
+    error.message = f"'{callee}' of Python's library cannot be compiled: {error.message}"
+    error.hint = "do by hand what it does, or leave it to Python in a function marked with jitlite.ignore"
+    error.range = None
+    error.called_from.clear()
+
+
+_LIBRARY = os.path.join(sysconfig.get_paths()["stdlib"], "")
+
+
+def _is_of_library(place: SourceRange) -> bool:
+    filename = place.source.filename or ""
+    return filename.startswith(_LIBRARY) and "site-packages" not in filename
+
+
+set_program_factory(Program)
+
+CarriedSource = tuple[FunctionType, str, str | None, int]
+"""A function with its source: the text, its file, and the number of its first line there."""
+
+_BY_VALUE = frozenset({"cloudpickle", "dill"})
+"""Picklers that can pickle a Python function which has no name to be found by."""
+
+
+def pickles_by_value(caller: FrameType) -> bool:
+    """Is the caller a pickler that writes Python functions themselves where their names lead nowhere?"""
+    found: FrameType | None = caller
+    while found is not None and found.f_globals.get("__name__") == "pickle":  # on which such a pickler is built
+        found = found.f_back
+    return found is not None and not _BY_VALUE.isdisjoint(str(found.f_globals.get("__name__")).split("."))
+
+
+def carry_sources(carried: Iterable[CarriedSource]) -> None:
+    """Remember the sources that came with functions."""
+    for function, text, filename, first_line in carried:
+        carry_source(function, Source(text, filename, first_line))
+
+
+def empty_program(carried: Iterable[CarriedSource] = ()) -> Program:
+    """The program of a pickled one."""
+    carry_sources(carried)
+    return Program()
+
+
+def _described_source(function: FunctionType) -> tuple[str, str | None, int] | None:
+    try:
+        source = source_of(function)
+    except CompileError:  # then it cannot be compiled anew, nor could it here
+        return None
+    return source.text, source.filename, source.first_line
+
+
+def _classes_in(unit: CompilationUnit) -> Iterator[ClassType]:
+    """The classes whose objects compiled functions have."""
+    graphs = [function.graph for function in unit if function.is_compiled]
+    values = [v for g in graphs for v in (*g.inputs, *(o for node in g.all_nodes() for o in node.outputs))]
+    pending = list({v.type: None for v in values})
+    while pending:
+        found = pending.pop()
+        pending += found.contained
+        if isinstance(found, ClassType):
+            yield found
+
+
+def _is_found_by_name(function: Any) -> bool:
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    if found is sys.modules.get("__main__"):
+        return False
+    name = str(getattr(function, "__qualname__", "<locals>"))
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is not None and "<locals>" not in name
+
+
+@contextmanager
+def knowing(program: Program, names: Callable[[str], Any] | None) -> Iterator[None]:
+    """Inside, names that a function's own scope does not know mean what `names` says."""
+    program.names, before = names, program.names
+    try:
+        yield
+    finally:
+        program.names = before
+
+
+def compile_python(
+    python_function: Callable[..., Any], names: Callable[[str], Any] | None = None
+) -> tuple[Program, Function]:
+    """Compile a Python function in a program of its own.
+
+    Args:
+        names: gives the meaning of names that the function's own scope does not know. It is used in this call only.
+
+    Raises:
+        CompileError: where it is not TorchScript.
+    """
+    program = Program()
+    with compiling(), knowing(program, names):
+        return program, program.function_for(python_function)
+
+
+def is_scriptable_class(cls: type) -> bool:
+    """Can scripts have objects of the class?"""
+    return why_no_script_class(cls) is None
+
+
+def compile_class(cls: type, names: Callable[[str], Any] | None = None) -> None:
+    """Compile all methods of a Python class. Enums, named tuples and exceptions need no compiling.
+
+    Args:
+        names: gives the meaning of names that the methods' own scopes do not know. It is used in this call only.
+
+    Raises:
+        CompileError: where something in it is not TorchScript.
+        NotSupportedError: where scripts cannot use such a class.
+    """
+    if issubclass(cls, enum.Enum | BaseException) or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
+        return
+    with compiling():
+        found = type_of_class(cls)
+        if found is None:
+            raise NotSupportedError(why_no_script_class(cls) or f"'{cls.__name__}' cannot be scripted")
+        if isinstance(found, ClassType) and isinstance(found.definition, ScriptClass):
+            found.definition.compile_all(names)
+
+
+def declare_interface(cls: type) -> type:
+    """Make a Python class an interface.
+
+    Raises:
+        CompileError: where one of its methods has no schema.
+    """
+    setattr(cls, INTERFACE_MARK, qualified_name(cls))
+    type_of_class(cls)
+    return cls
+
+
+class CallerNames:
+    """What a name means in the function `frames_up` calls above the one that makes this, None where it means nothing.
+
+    It keeps that function's frame, so it must not be kept.
+    """
+
+    def __init__(self, frames_up: int) -> None:
+        self._frame = sys._getframe(frames_up + 1)
+
+    def __call__(self, name: str) -> object:
+        for scope in (self._frame.f_locals, self._frame.f_globals):
+            if name in scope:
+                return scope[name]
+        return None
+
+
+def names_of_caller(frames_up: int) -> dict[str, object]:
+    """What names mean in the function `frames_up` calls above the caller of this one."""
+    frame = sys._getframe(frames_up + 1)
+    return {**frame.f_globals, **frame.f_locals}
+
+
+def optimized(graph: Graph) -> Graph:
+    """An optimized copy of a cleaned graph."""
+    with compiling():
+        copy = graph.copy()
+        OPTIMIZE(copy)
+    return copy

@@ -1,0 +1,1 @@
+"""Which pass is at fault: bisection, smaller programs, comparison of results."""

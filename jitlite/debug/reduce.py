@@ -1,0 +1,268 @@
+"""Making a graph small that shows a fault, while it still shows it (delta debugging).
+
+A step makes a smaller candidate; it is kept if it is well formed and the fault is still there. Steps are, from coarse
+to fine: leave away what comes after some point; start at some point, with the values computed before it as arguments;
+drop nodes, many at once and then fewer, their users taking an input of the node or the value that it had when the graph
+ran; put one block of an If, a loop or a try in its place; drop outputs and unused inputs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jitlite.base.source import CompileError
+from jitlite.debug.outcome import copied, observe
+from jitlite.interpreter import vm
+from jitlite.interpreter.bytecode import lower
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value, is_constant
+from jitlite.ir.values import UNINITIALIZED
+from jitlite.ir.verify import VerifyError, verify
+
+SMALL_ENOUGH = 3
+"""Nodes, constants not counted, below which no more steps are tried."""
+
+
+@dataclass(frozen=True)
+class Specimen:
+    """A graph and an argument for each of its inputs."""
+
+    graph: Graph
+    arguments: tuple[Any, ...]
+
+    @property
+    def size(self) -> int:
+        """How many nodes there are, constants not counted."""
+        return sum(node.kind != "prim::Constant" for node in self.graph.all_nodes())
+
+    @property
+    def bulk(self) -> int:
+        """What every step must make smaller: nodes, inputs and outputs."""
+        return 3 * self.size + len(self.graph.inputs) + len(self.graph.outputs)
+
+
+HasFault = Callable[[Specimen], bool]
+
+
+def reduce(specimen: Specimen, has_fault: HasFault, *, seconds: float = 30.0) -> Specimen:
+    """The smallest specimen found that still has the fault.
+
+    Args:
+        specimen: one that has the fault. It is not changed.
+        has_fault: must not change what it is given.
+        seconds: after which the smallest so far is given.
+    """
+    end = time.monotonic() + seconds
+
+    def is_better(candidate: Specimen, than: Specimen) -> bool:
+        return candidate.bulk < than.bulk and _is_valid(candidate.graph) and has_fault(candidate)
+
+    progress = True
+    while progress and specimen.size > SMALL_ENOUGH and time.monotonic() < end:
+        progress = False
+        for steps in (_tails, _heads, _without_chunks, _with_one_block, _without_outputs):
+            found = True
+            while found and time.monotonic() < end:
+                found = False
+                for candidate in steps(specimen):
+                    if time.monotonic() > end:
+                        break
+                    if is_better(candidate, specimen):
+                        specimen, found, progress = candidate, True, True
+                        break
+    return specimen
+
+
+def _is_valid(graph: Graph) -> bool:
+    try:
+        verify(graph)
+    except VerifyError:
+        return False
+    return True
+
+
+# -- values at run time
+
+
+def _values(specimen: Specimen) -> dict[Value, Any]:
+    """What the values were when the graph ran, the last time for those computed several times."""
+    copy, copies = specimen.graph.copy_with_map()
+    seen: dict[Value, Any] = {}
+
+    def recorder(value: Value) -> Callable[[Any], None]:
+        def record(found: Any) -> None:
+            if found is not UNINITIALIZED:
+                seen[value] = copied(found)
+
+        return record
+
+    for value, twin in list(copies.items()):
+        if is_constant(value) or twin.node.block is None:
+            continue
+        node = copy.create("prim::profile", (), (twin.type,), {"record": recorder(value)})
+        twin.replace_all_uses_with(node.output)
+        node.add_input(twin)
+        node.insert_after(twin.node)
+    try:
+        code = lower(copy)
+    except CompileError:
+        return seen
+    observe(lambda *arguments: vm.run(code, arguments, step_limit=200_000), specimen.arguments)
+    return seen
+
+
+# -- steps
+
+
+def _cuts(specimen: Specimen) -> list[int]:
+    """Places to cut the top block at: halves first, then quarters, ..."""
+    count = sum(1 for _ in specimen.graph.nodes)
+    places: list[int] = []
+    step = count
+    while step > 1:
+        step = (step + 1) // 2
+        places += [p for p in range(step, count, step) if p not in places]
+        if len(places) > 64:
+            break
+    return places
+
+
+def _tails(specimen: Specimen) -> Iterator[Specimen]:
+    """Without what comes after a cut: values that were read there are results."""
+    for cut in sorted(_cuts(specimen)):
+        graph = specimen.graph.copy()
+        nodes = list(graph.nodes)
+        kept = set(nodes[:cut])
+        needed = [v for n in nodes[:cut] for v in n.outputs if _is_read_outside(v, kept) and not is_constant(v)]
+        for index in reversed(range(len(graph.outputs))):
+            graph.block.erase_output(index)
+        for node in reversed(nodes[cut:]):
+            node.destroy()
+        for value in needed:
+            graph.add_output(value)
+        yield _tidy(graph, specimen.arguments)
+
+
+def _is_read_outside(value: Value, kept: set[Node]) -> bool:
+    return any(_top(use.user) not in kept for use in value.uses)
+
+
+def _top(node: Node) -> Node:
+    while node.block is not None and node.block.owner is not None:
+        node = node.block.owner
+    return node
+
+
+def _heads(specimen: Specimen) -> Iterator[Specimen]:
+    """Without what comes before a cut: values that were computed there are arguments."""
+    values = _values(specimen)
+    for cut in sorted(_cuts(specimen), reverse=True):
+        graph, copies = specimen.graph.copy_with_map()
+        seen = {copies[v]: found for v, found in values.items() if v in copies}
+        nodes = list(graph.nodes)
+        gone = [n for n in nodes[:cut] if n.kind != "prim::Constant"]
+        arguments = list(specimen.arguments)
+        if all(_become_inputs(graph, node, seen, arguments) for node in reversed(gone)):
+            yield _tidy(graph, arguments)
+
+
+def _become_inputs(graph: Graph, node: Node, seen: dict[Value, Any], arguments: list[Any]) -> bool:
+    """Drop a node; its outputs become inputs of the graph. False where it is not known what they are."""
+    for output in node.outputs:
+        if output.has_uses:
+            if output not in seen:
+                return False
+            output.replace_all_uses_with(graph.add_input(output.type))
+            arguments.append(seen[output])
+    node.destroy()
+    return True
+
+
+def _without_chunks(specimen: Specimen) -> Iterator[Specimen]:
+    """Without some nodes, more at first; users take an input of theirs, or the value at run time."""
+    count = sum(1 for _ in specimen.graph.all_nodes())
+    values = _values(specimen)
+    chunk = max(count // 2, 1)
+    while True:
+        for start in range(count - chunk, -chunk, -chunk):
+            for inputs_first in (True, False):
+                made = _without(specimen, max(start, 0), start + chunk, values, inputs_first)
+                if made is not None:
+                    yield made
+        if chunk == 1:
+            return
+        chunk = (chunk + 1) // 2
+
+
+def _without(
+    specimen: Specimen, start: int, stop: int, values: dict[Value, Any], inputs_first: bool
+) -> Specimen | None:
+    graph, copies = specimen.graph.copy_with_map()
+    seen = {copies[v]: found for v, found in values.items() if v in copies}
+    nodes = [n for n in itertools.islice(graph.all_nodes(), start, stop) if n.kind != "prim::Constant"]
+    arguments = list(specimen.arguments)
+    for node in reversed(nodes):
+        for output in node.outputs:
+            if output.has_uses and inputs_first:
+                fitting = next((v for v in node.inputs if T.is_subtype(v.type, output.type)), None)
+                if fitting is not None:
+                    output.replace_all_uses_with(fitting)
+        if not _become_inputs(graph, node, seen, arguments):
+            return None
+    return _tidy(graph, arguments) if nodes else None
+
+
+def _with_one_block(specimen: Specimen) -> Iterator[Specimen]:
+    """With a block of a control flow node in the place of the node."""
+    count = sum(1 for _ in specimen.graph.all_nodes())
+    for index in range(count):
+        for block in range(2):
+            graph = specimen.graph.copy()
+            node = next(itertools.islice(graph.all_nodes(), index, None))
+            arguments = list(specimen.arguments)
+            if block < len(node.blocks) and _put_block_in_place(graph, node, block, arguments):
+                yield _tidy(graph, arguments)
+
+
+def _put_block_in_place(graph: Graph, node: Node, index: int, arguments: list[Any]) -> bool:
+    block = node.blocks[index]
+    results = list(block.outputs)
+    if node.kind == "prim::Loop":
+        results = results[1:]
+        starts = [graph.add_input(T.INT), *node.inputs[2:]]
+        arguments.append(0)
+        for parameter, start in zip(block.inputs, starts, strict=True):
+            parameter.replace_all_uses_with(start)
+    elif block.inputs:
+        return False
+    results = list(block.outputs)[1 if node.kind == "prim::Loop" else 0 :]
+    for inner in list(block.nodes):
+        inner.move_before(node)
+    for output, value in zip(node.outputs, results, strict=True):
+        output.replace_all_uses_with(value)
+    node.destroy()
+    return True
+
+
+def _without_outputs(specimen: Specimen) -> Iterator[Specimen]:
+    """With fewer results."""
+    for index in reversed(range(len(specimen.graph.outputs))):
+        graph = specimen.graph.copy()
+        graph.block.erase_output(index)
+        yield _tidy(graph, specimen.arguments)
+
+
+def _tidy(graph: Graph, arguments: Sequence[Any]) -> Specimen:
+    """Without constants and inputs that nobody reads."""
+    for node in list(graph.all_nodes()):
+        if node.kind == "prim::Constant" and not node.output.has_uses:
+            node.destroy()
+    kept = [i for i, value in enumerate(graph.inputs) if value.has_uses]
+    for index in reversed(range(len(graph.inputs))):
+        if index not in kept:
+            graph.block.erase_input(index)
+    return Specimen(graph, tuple(arguments[i] for i in kept))

@@ -1,0 +1,1 @@
+"""How a graph is run: plans, specialized graphs, differentiable groups, explanations."""

@@ -1,0 +1,267 @@
+"""What was done to a function, and what was not and why, in sentences.
+
+Passes are run once more with a look at what each takes out of the graph; what is left in it tells what could not be
+done. The executor adds how calls go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jitlite.analysis.effects import effect_of, raises_itself
+from jitlite.base import options
+from jitlite.executor.autodiff_groups import group_count
+from jitlite.executor.executor import Executor
+from jitlite.executor.specialize import may_gain, specialise
+from jitlite.interpreter.guards import spec_of, spec_reader
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, constant_of, is_constant
+from jitlite.ir.ops import Effect
+from jitlite.ir.types import Type
+from jitlite.ir.unit import called_function, called_functions
+from jitlite.native.regions import find_regions
+from jitlite.passes.pipelines import OPTIMIZE
+from jitlite.passes.registry import PassHook, PassRecord
+
+_MOST_LINES = 8
+"""Sentences of one kind; of more, the number is told."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Sentences by subject. Print it, or look at `sections`."""
+
+    name: str
+    sections: dict[str, list[str]]
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}:"]
+        for title, sentences in self.sections.items():
+            lines += ["", title]
+            shown = sentences[:_MOST_LINES]
+            lines += [f"  - {sentence}" for sentence in shown or ["nothing"]]
+            if len(sentences) > len(shown):
+                lines.append(f"  - and {len(sentences) - len(shown)} more")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def explain(executor: Executor, bound: Sequence[Any]) -> Explanation:
+    """What becomes of a call.
+
+    Args:
+        bound: an argument for each input of the function's graph. The function is not called.
+    """
+    graph, hook = executor.graph.copy(), PassHook(count_kinds=True)
+    OPTIMIZE(graph, hook)
+    return Explanation(
+        executor.name,
+        {
+            "Done before the first call": [*_inlined(executor.graph), *_done(hook.records)],
+            "Left as it is": list(_left(graph)),
+            "Specialised": list(_specialised(executor, graph, bound)),
+            "Machine code": list(_native(executor)),
+            "Calls so far": list(_calls(executor)),
+        },
+    )
+
+
+def _some(kinds: Counter[str], count: int = 5) -> str:
+    """`aten::mul (3), aten::add`: the most frequent kinds, with how many there are."""
+    shown = [k if n == 1 else f"{k} ({n})" for k, n in kinds.most_common(count)]
+    return ", ".join(shown) + (", ..." if len(kinds) > count else "")
+
+
+# -- what the passes did
+
+_SAID: dict[str, str] = {
+    "lower_simple_tuples": "tuples that are taken apart again were never made: {gone}",
+    "constant_propagation": "computed ahead, or decided, because all inputs are known: {gone}",
+    "peephole": "simplified away: {gone}",
+    "cse": "computed once instead of again: {gone}",
+    "dce": "dropped, because nobody could tell that it ran: {gone}",
+    "constant_pooling": "equal constants became one: {gone}",
+    "loop_unrolling": "loops became their bodies: {new} instead of {gone}",
+}
+"""What to say of a pass that changed something; `gone` and `new` are kinds of nodes."""
+
+
+def _inlined(graph: Graph) -> Iterator[str]:
+    names = dict.fromkeys(function.name for function in called_functions(graph))
+    if names:
+        yield f"inlined, so that there are no calls: {', '.join(names)}"
+
+
+def _done(records: Sequence[PassRecord]) -> Iterator[str]:
+    gone: dict[str, Counter[str]] = {}
+    new: dict[str, Counter[str]] = {}
+    for record in records:
+        if record.changed:
+            gone.setdefault(record.name, Counter()).update(record.gone)
+            new.setdefault(record.name, Counter()).update(record.new)
+    for name, kinds in gone.items():
+        removed = Counter({k: n for k, n in kinds.items() if k != "prim::Constant" or name == "constant_pooling"})
+        added = Counter({k: n for k, n in new[name].items() if k != "prim::Constant"})
+        if name == "inline" or (not removed and not added):
+            continue
+        template = _SAID.get(name)
+        if template is not None and removed:
+            yield template.format(gone=_some(removed), new=_some(added))
+        else:
+            made = f", and put in {_some(added)}" if added else ""
+            yield f"{name} took out {_some(removed) or 'nothing'}{made}"
+    if records:
+        first, last = records[0].nodes_before, records[-1].nodes_after
+        milliseconds = 1e3 * sum(r.seconds for r in records)
+        yield f"{first} nodes became {last}, in {milliseconds:.1f} ms and {len(records)} passes"
+
+
+# -- what they left, and why
+
+
+def _left(graph: Graph) -> Iterator[str]:
+    for node in graph.all_nodes():
+        for question in _QUESTIONS:
+            found = question(node)
+            if found is not None:
+                place = f" ({node.range.location()})" if node.range is not None and node.range.filename else ""
+                yield f"{found}{place}"
+                break
+    yield from _repeated(graph)
+
+
+def _why_called(node: Node) -> str | None:
+    if node.kind in ("prim::PythonOp", "prim::IgnoredPythonOp"):
+        name = node.attributes.get("name", "a Python function")
+        return f"{name} is Python and not compiled: it is called, and nothing moves across the call"
+    if node.kind == "prim::CallMethod" and called_function(node) is None:
+        return f"the method {node.attributes.get('name')} is looked up when running, for its object is of an interface"
+    if node.kind in ("prim::CallFunction", "prim::CallMethod"):
+        callee = called_function(node)
+        return f"{callee.name if callee else 'a function'} is called and not inlined, for it calls itself"
+    if node.kind in ("prim::fork", "prim::awaitable"):
+        return f"{node.kind} runs its function apart: it stays a function of its own"
+    return None
+
+
+def _why_looped(node: Node) -> str | None:
+    if node.kind != "prim::Loop":
+        return None
+    count = constant_of(node.inputs[0], None)
+    if type(count) is not int:
+        return "a loop stays a loop: how often it runs is known only when it runs"
+    if constant_of(node.blocks[0].outputs[0], None) is not True:
+        return "a loop stays a loop: it may be left early"
+    return f"a loop stays a loop: its body is too large to be repeated {count} times"
+
+
+def _why_not_folded(node: Node) -> str | None:
+    if not node.inputs or not all(map(is_constant, node.inputs)) or not node.outputs or node.blocks:
+        return None
+    effect = effect_of(node)
+    if effect is Effect.RANDOM:
+        return f"{node.kind} is not computed ahead: it draws random numbers"
+    if effect in (Effect.SIDE, Effect.STATE, Effect.WRITE):
+        return None
+    if any(isinstance(v.type, T.TensorType) for v in (*node.outputs, *node.inputs)):
+        return f"{node.kind} is not computed ahead, though its inputs are known: each call makes a new tensor"
+    if node.kind in ("prim::ListConstruct", "prim::DictConstruct"):
+        return None
+    if raises_itself(node):
+        return f"{node.kind} is not computed ahead: it may raise, and then has to when it runs, or gives a new object"
+    return None
+
+
+def _why_written(node: Node) -> str | None:
+    if effect_of(node) is Effect.WRITE and any(isinstance(v.type, T.TensorType) for v in node.inputs[:1]):
+        return f"{node.kind} writes a tensor in place: what reads that tensor stays on its side of it"
+    return None
+
+
+_QUESTIONS: tuple[Callable[[Node], str | None], ...] = (_why_called, _why_looped, _why_written, _why_not_folded)
+
+
+def _repeated(graph: Graph) -> Iterator[str]:
+    """Equal computations that were not merged."""
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for node in graph.all_nodes():
+        if node.inputs and node.outputs and not node.blocks and effect_of(node) in (Effect.PURE, Effect.STATE):
+            seen[node.block, node.kind, tuple(node.inputs), str(node.attributes)] += 1
+    for (_, kind, inputs, _), count in seen.items():
+        if count > 1:
+            shown = ", ".join(f"%{v.name}" for v in inputs)
+            yield (
+                f"{kind}({shown}) is computed {count} times: what it reads may be written in between, or each result "
+                "has to be an object of its own"
+            )
+
+
+# -- what depends on the arguments
+
+
+def _argument_types(graph: Graph, bound: Sequence[Any]) -> tuple[Type, ...]:
+    declared = [v.type for v in graph.inputs]
+    return spec_of(declared, spec_reader(declared)(*bound)).types
+
+
+def _specialised(executor: Executor, graph: Graph, bound: Sequence[Any]) -> Iterator[str]:
+    mode = options.current().executor
+    yield f"{executor.decision} (executor: {mode})"
+    if options.current().symbolic_gradients > 0:
+        yield f"groups of operators that autograd sees as one node each: {group_count(executor.general.graph)}"
+    if executor.specialised is not None or mode != "profiling":
+        return
+    if not may_gain(graph):
+        yield "no: it asks nothing that the types of its arguments answer (rank, dtype, device, None or not)"
+        return
+    made = specialise(graph, _argument_types(graph, bound), with_sizes=False)
+    if made is None:
+        yield "no: knowing the types of these arguments would save less than checking them costs"
+        return
+    wanted = [f"{v.name} : {t}" for v, t in zip(graph.inputs, made.types, strict=True) if t is not v.type]
+    price = f"{made.saved} steps fewer, for {made.guard} to check"
+    yield f"for {', '.join(wanted)} a call would take {price}; that is done once it is called often"
+
+
+# -- machine code
+
+
+def _native(executor: Executor) -> Iterator[str]:
+    """What became of the loops that can be machine code, and why others cannot."""
+    if options.current().native == "off":
+        yield "no: the switch `native` is off"
+        return
+    for trial in executor.trials:
+        count = f", it ran so {trial.runs} times" if trial.runs else ""
+        missed = f", and {trial.misses} times Python had to do it" if trial.misses else ""
+        places = ", ".join(dict.fromkeys(_place(loop) for loop in trial.region.loops))
+        yield f"of {trial.region.size} operations with the loop at {places}: {trial.state}{count}{missed}"
+    for loop, reason in find_regions(executor.optimized_graph).refused.items():
+        yield f"not the loop at {_place(loop)}: {reason}"
+
+
+def _place(node: Node) -> str:
+    return node.range.location() if node.range is not None and node.range.filename else "?"
+
+
+def _calls(executor: Executor) -> Iterator[str]:
+    said = {
+        "hits": "found a specialised plan",
+        "misses": "had to wait for a plan to be made",
+        "guard_failures": "were turned away by the guard of a specialised plan",
+        "fallbacks": "ran the general plan for want of a specialised one",
+        "profiled": "were profiled",
+        "specialisations": "plans were made for some kind of arguments",
+        "evictions": "plans were forgotten for others",
+        "native_runs": "runs of loops were machine code",
+        "native_misses": "runs of loops machine code could not do, so that Python did",
+    }
+    for name, number in executor.state().counters.items():
+        if number:
+            yield f"{number} {said[name]}"
+    for name, seen in list(executor.profile.items())[:_MOST_LINES]:
+        yield f"%{name} was seen to be {seen}"

@@ -1,0 +1,252 @@
+"""Making graphs for arguments of known types, and judging whether that is worth its guard.
+
+What is known of arguments decides conditions (`x.dim() == 4`, `mask is None`) and queries (`x.size(0)`, `x.dtype`).
+A specialised graph is kept only if what it saves takes longer than checking the arguments does, and it is guarded by no
+more facts than it owes its gain to.
+
+Time is counted in *steps*: what an operation on numbers takes in generated Python, about 40 ns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jitlite.analysis.alias import AliasDb
+from jitlite.compiler import program as compiler
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.types import TensorType, Type
+from jitlite.passes.guarded import refine_inputs
+from jitlite.passes.pipelines import PHASES, SPECIALIZE
+from jitlite.passes.registry import PassHook
+from jitlite.passes.rules.peephole_tensors import FACTS
+
+_LOOP_TRIPS = 8
+"""How often the body of a loop is taken to run."""
+
+_CALL_OF_TORCH = 25
+"""Steps that an operator on tensors takes at least."""
+
+_DISPATCH = 4
+"""Steps that a guard takes whatever it asks: a call more, and a counter."""
+
+_LARGEST = 2_000
+"""Nodes of a graph beyond which specialising is not tried: it would take seconds."""
+
+_SECONDS = 0.25
+"""How long to look for a guard that asks less."""
+
+_NONE_TESTS = frozenset({
+    "aten::__is__", "aten::__isnot__", "aten::_unwrap_optional", "prim::unchecked_unwrap_optional",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Specialised:
+    """A graph for arguments of some types.
+
+    Attributes:
+        graph: the graph; its inputs have the types.
+        types: what to check of each argument; the declared type where nothing is to be checked.
+        saved: how many steps fewer a call takes, the guard not counted.
+        guard: how many steps the guard takes.
+    """
+
+    graph: Graph
+    types: tuple[Type, ...]
+    saved: int
+    guard: int
+
+    @property
+    def gain(self) -> int:
+        return self.saved - self.guard
+
+
+def may_gain(graph: Graph) -> bool:
+    """Does the graph ask anything that the types of arguments answer? A quick look, without trying."""
+    optional = any(isinstance(v.type, T.OptionalType) and v.has_uses for v in graph.inputs)
+    kinds = {node.kind for node in graph.all_nodes()}
+    tensors = any(isinstance(T.without_none(v.type), TensorType) and v.has_uses for v in graph.inputs)
+    return bool(optional and kinds & _NONE_TESTS) or bool(tensors and kinds & FACTS.keys())
+
+
+def specialise(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Specialised | None:
+    """The best graph for arguments of the types `seen`; None where nothing is gained by it.
+
+    Args:
+        graph: the general, optimized graph.
+        seen: the type of each argument, as refined as it is known.
+        with_sizes: may the graph depend on the sizes of dimensions?
+    """
+    if sum(1 for _ in graph.all_nodes()) > _LARGEST:
+        return None
+    declared = [v.type for v in graph.inputs]
+    levels = [
+        [T.unshaped(t) if isinstance(d, T.OptionalType) else d for d, t in zip(declared, seen, strict=True)],
+        _each(seen, _without_sizes),
+        list(seen),
+    ]
+    best: Specialised | None = None
+    for types in levels if with_sizes else levels[:2]:
+        made = attempt(graph, types)
+        if made.saved > (best.saved if best else 0):
+            best = made
+    if best is None:
+        return None
+    best = _least_guarded(graph, best)
+    return best if best.gain > 0 else None
+
+
+def _least_guarded(graph: Graph, best: Specialised) -> Specialised:
+    """The most gain, by leaving facts away that little or nothing of it depends on."""
+    end = time.monotonic() + _SECONDS
+    for weaken in (_without_place, _without_dtype, _without_sizes):
+        if time.monotonic() < end:
+            best = _better(best, attempt(graph, _each(best.types, weaken)))
+    for i, value in enumerate(graph.inputs):
+        if best.types[i] is not value.type and time.monotonic() < end:
+            best = _better(best, attempt(graph, [*best.types[:i], value.type, *best.types[i + 1 :]]))
+    return best
+
+
+def _better(a: Specialised, b: Specialised) -> Specialised:
+    return b if b.gain >= a.gain else a
+
+
+def _each(types: Sequence[Type], change: Callable[[TensorType], TensorType]) -> list[Type]:
+    return [change(t) if isinstance(t, TensorType) else t for t in types]
+
+
+def _without_sizes(t: TensorType) -> TensorType:
+    return T.TensorType.of(t.dtype, t.sizes and (None,) * len(t.sizes), None, t.device, t.requires_grad)
+
+
+def _without_place(t: TensorType) -> TensorType:
+    return T.TensorType.of(t.dtype, t.sizes)
+
+
+def _without_dtype(t: TensorType) -> TensorType:
+    return T.TensorType.of(None, t.sizes, None, t.device, t.requires_grad)
+
+
+def attempt(graph: Graph, types: Sequence[Type]) -> Specialised:
+    """The graph for arguments of the given types, whatever it gains."""
+    made, used, copies = refined(graph, types)
+    SPECIALIZE(made)
+    saved = _Comparison(made, copies).saved(graph.block)
+    return Specialised(made, used, saved, _guard_steps([v.type for v in graph.inputs], used))
+
+
+def refined(graph: Graph, types: Sequence[Type]) -> tuple[Graph, tuple[Type, ...], dict[Value, Value]]:
+    """A copy whose inputs have the types, as far as the graph leaves them alone; the types; the copy of each value.
+
+    Of a tensor that the graph may write nothing is taken to be known but that it is there: it may be resized.
+    """
+    copy, copies = graph.copy_with_map()
+    db = AliasDb(copy)
+    used: list[Type] = []
+    for value, t in zip(copy.inputs, types, strict=True):
+        if not value.has_uses:
+            t = value.type
+        elif t is not T.NONE and db.has_writers((value,)):
+            t = T.unshaped(t)
+        used.append(t)
+    refine_inputs(copy, used)
+    for value in copy.inputs:
+        if isinstance(value.type, T.TupleType):
+            _refine_elements(value, value.type)
+    return copy, tuple(used), copies
+
+
+def _refine_elements(value: Value, t: T.TupleType) -> None:
+    for use in value.uses:
+        if use.user.kind == "prim::TupleUnpack":
+            for output, element in zip(use.user.outputs, t.elements, strict=True):
+                output.type = element
+                if isinstance(element, T.TupleType):
+                    _refine_elements(output, element)
+
+
+# -- what it is worth
+
+
+def _guard_steps(declared: Sequence[Type], types: Sequence[Type]) -> int:
+    """How many steps it takes to check arguments."""
+    checked = [t for d, t in zip(declared, types, strict=True) if t is not d]
+    return sum(map(_check_steps, checked)) + (_DISPATCH if checked else 0)
+
+
+def _check_steps(t: Type) -> int:
+    if not isinstance(t, TensorType):
+        return 0
+    facts = [t.dtype, t.device, t.requires_grad]
+    steps = sum(fact is not None for fact in facts)
+    if t.sizes is not None:
+        steps += 2 if all(size is None for size in t.sizes) else 5
+    return steps + 1 if steps else 0
+
+
+class _Comparison:
+    """How many steps a specialised graph saves: those of the nodes that have gone and would have run."""
+
+    def __init__(self, made: Graph, copies: dict[Value, Value]) -> None:
+        self._copies = copies
+        own = {copy.node for copy in copies.values()}
+        self._added = sum(_steps(node) for node in made.all_nodes() if node.outputs and node not in own)
+
+    def saved(self, block: Block) -> int:
+        """The steps saved in the top block of the general graph."""
+        return self._in_block(block) - self._added
+
+    def _in_block(self, block: Block) -> int:
+        return sum(self._of(node) for node in block.nodes)
+
+    def _of(self, node: Node) -> int:
+        own = 0 if self._is_there(node) else _steps(node)
+        if not node.blocks:
+            return own
+        inside = [self._in_block(block) for block in node.blocks]
+        if node.kind != "prim::If":
+            return own + (_LOOP_TRIPS if node.kind == "prim::Loop" else 1) * sum(inside)
+        taken = [n for n, block in zip(inside, node.blocks, strict=True) if self._has_survivors(block)]
+        return own + (taken[0] if own and len(taken) == 1 else min(inside))
+
+    def _is_there(self, node: Node) -> bool:
+        """Is the node still in the specialised graph? Those without outputs are taken to be where they are."""
+        if node.outputs:
+            return self._copies[node.outputs[0]].node.block is not None
+        return node.kind != "prim::If" or all(map(self._has_survivors, node.blocks))
+
+    def _has_survivors(self, block: Block) -> bool:
+        return any(
+            (bool(node.outputs) and self._is_there(node)) or any(map(self._has_survivors, node.blocks))
+            for node in block.nodes
+            if node.kind != "prim::Constant"
+        )
+
+
+def _steps(node: Node) -> int:
+    """How many steps the node itself takes."""
+    if node.kind in ("prim::Constant", "prim::Uninitialized"):
+        return 0
+    if node.kind.startswith("aten::") and any(isinstance(v.type, TensorType) for v in node.outputs):
+        return _CALL_OF_TORCH
+    return 1
+
+
+def compile_for(graph: Graph, types: Sequence[Type], hook: PassHook | None = None) -> Graph:
+    """The graph after all phases of the legacy executor, for arguments of the given types.
+
+    Args:
+        graph: the graph after cleanup; it is not changed.
+    """
+    with compiler.compiling():
+        copy = graph.copy()
+        PHASES["inline"](copy, hook)
+        made, _, _ = refined(copy, types)
+        for name, phase in PHASES.items():
+            if name != "inline":
+                phase(made, hook)
+        return made

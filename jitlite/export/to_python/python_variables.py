@@ -1,0 +1,68 @@
+"""Names for the variables of a function: the program's own, else ones that say what they hold."""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+from jitlite.codegen.variables import Variable
+from jitlite.ir import types as T
+from jitlite.ir.code_text import Identifier, Text, made_identifier
+from jitlite.ir.graph import constant_of
+from jitlite.ir.unit import called_function
+
+
+class ModulePath(Text):
+    """`self.layers[0]`: a submodule, as a constant of a graph. No program changes what it is."""
+
+    __slots__ = ()
+
+
+_KIND_NAMES = {
+    "prim::ListConstruct": "items", "prim::DictConstruct": "table", "prim::TupleConstruct": "pair",
+    "aten::__getitem__": "item", "aten::select": "row", "aten::slice": "part", "aten::len": "length",
+    "aten::size": "size", "prim::If": "result", "aten::append": "items", "prim::isinstance": "is_kind",
+    "prim::unchecked_cast": "known", "aten::_unwrap_optional": "known", "prim::GetCell": "cell",
+}  # fmt: skip
+
+
+def wanted_name(variable: Variable) -> Identifier:
+    """A name for a variable: the program's own, else one that says what it holds."""
+    for value in variable.values:
+        if value.has_name:
+            base = value.name
+            head, dot, number = base.rpartition(".")
+            base = head if dot and number.isdigit() else base
+            found = made_identifier(base)
+            if found.strip("_"):
+                return found
+    value = variable.values[0]
+    node = value.node
+    if node.kind == "prim::GetAttr":
+        name = made_identifier(node.attributes["name"])
+        return made_identifier(f"layer{name}") if name.strip("_").isdigit() else name
+    if node.kind == "prim::CallMethod":
+        called = node.attributes["name"]
+        path = constant_of(node.inputs[0], None)
+        if called == "forward" and isinstance(path, ModulePath):
+            called = re.split(r"[.\[]", path.rstrip("]'\")"))[-1]
+        return made_identifier(f"{called}_out" if called.isidentifier() else "hidden")
+    if node.kind == "prim::Param":
+        return made_identifier("i" if value.type is T.INT else "value")
+    if node.kind == "prim::Loop":
+        return made_identifier("value")
+    if node.kind in _KIND_NAMES:
+        return made_identifier(_KIND_NAMES[node.kind])
+    if node.kind == "prim::CallFunction":
+        callee = called_function(node)
+        return made_identifier(f"{made_identifier(callee.name)}_out" if callee is not None else "result")
+    return _operator_name(node.kind)
+
+
+def _operator_name(kind: str) -> Identifier:
+    base = kind.partition("::")[2].strip("_")
+    name = made_identifier(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", base).lower())
+    return made_identifier(f"{name}_") if name in _BUILTINS else name
+
+
+_BUILTINS = frozenset(dir(builtins))

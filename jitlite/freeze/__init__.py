@@ -1,0 +1,1 @@
+"""Modules whose attributes are built into their methods."""

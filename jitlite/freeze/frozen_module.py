@@ -1,0 +1,164 @@
+"""Frozen modules: script modules whose methods have most attributes built in as constants."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from jitlite.archive.tensor_identity import deep_copy
+from jitlite.compiler import program as compiler
+from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph
+from jitlite.ir.types import ClassType, Type
+from jitlite.ir.unit import Function
+from jitlite.ir.values import CLASS_TYPE
+from jitlite.loading.loaded_module import as_archive
+from jitlite.objects.function import ScriptMethod
+from jitlite.objects.module import RecursiveScriptModule, plain_state, put_first
+from jitlite.passes.registry import run as run_passes
+
+
+class FrozenDefinition(ModuleDefinition):
+    """What scripts see of a frozen module: the attributes and methods that were left, and nothing of its class."""
+
+    def python_method(self, name: str) -> Callable[..., Any] | None:
+        return None
+
+    def python_property(self, name: str) -> property | None:
+        return None
+
+
+class FrozenMethod(ScriptMethod):
+    """A method of a frozen module. Its source is its graph: what the user wrote has become something else."""
+
+    @property
+    def code(self) -> str:
+        return self.graph.to_text(ranges=False)
+
+    @property
+    def stages(self) -> dict[str, str]:
+        return {"graph": str(self.graph), "optimized": str(self.optimized_graph), "bytecode": self.bytecode}
+
+
+class FrozenModule(RecursiveScriptModule):
+    """What `freeze` makes of a script module."""
+
+    def _jitlite_bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
+        method = definition.method(name)
+        assert method is not None
+        return FrozenMethod(definition.program, method, self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        made = memo[id(self)] = type(self).__new__(type(self))
+        vars(made).update(deep_copy(self, memo, lambda: copy.deepcopy(plain_state(self), memo)))
+        _settle(made, vars(self)[CLASS_TYPE])
+        return made
+
+    def __copy__(self) -> Any:
+        made = type(self).__new__(type(self))
+        vars(made).update(plain_state(self))
+        for kind in ("_parameters", "_buffers", "_modules"):
+            vars(made)[kind] = copy.copy(vars(self)[kind])
+        _settle(made, vars(self)[CLASS_TYPE])
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """The archive that saving the module gives: what it is made of has no other form.
+
+        Raises:
+            NotSupportedError: the archive cannot hold an operator or a constant, prepacked weights for instance.
+        """
+        return as_archive(self)
+
+
+def frozen_type(original: ClassType) -> ClassType:
+    """A new class for a frozen module, without attributes and methods."""
+    made = ClassType.new(original.qualified_name, original.python_class, is_module=True)
+    made.constants.update(original.constants)
+    return made
+
+
+def define(module: torch.nn.Module, made: ClassType) -> None:
+    """Let `module` stand for the frozen modules of class `made`."""
+    definition = FrozenDefinition(module, made, compiler.Program())
+    definition.entry_points = list(made.methods)
+    definition.overloads.update(overloads_by_name(made.methods))
+
+
+def frozen_copy(module: RecursiveScriptModule, made: ClassType, left: set[str]) -> FrozenModule:
+    """A frozen module with those attributes of `module` that are in `left`; submodules are the caller's to exchange."""
+    result: FrozenModule = FrozenModule.__new__(FrozenModule)
+    gone = set(vars(module)[CLASS_TYPE].attributes) - left
+    state = {name: value for name, value in plain_state(module).items() if name not in gone}
+    for name, value in state.items():
+        if name.startswith("_") and isinstance(value, dict | set):  # nn.Module's own: parameters, hooks and the like
+            state[name] = copy.copy(value)
+    for kind in ("_parameters", "_buffers", "_modules"):
+        state[kind] = {name: value for name, value in state[kind].items() if name in left}
+    vars(result).update(state)
+    _settle(result, made)
+    return result
+
+
+def _settle(module: FrozenModule, made: ClassType) -> None:
+    vars(module)[CLASS_TYPE] = made
+    put_first(module, made.methods)
+
+
+# -- graphs with other types
+
+
+def retyped(t: Type, types: dict[ClassType, ClassType]) -> Type:
+    """The type with classes exchanged."""
+    if isinstance(t, ClassType):
+        return types.get(t, t)
+    parts = t.contained
+    return t.with_contained([retyped(part, types) for part in parts]) if parts and T.is_named(t) else t
+
+
+def retype_graph(graph: Graph, types: dict[ClassType, ClassType]) -> None:
+    """Exchange classes everywhere in a graph."""
+    for value in graph.inputs:
+        value.type = retyped(value.type, types)
+    for node in graph.all_nodes():
+        for value in (*node.outputs, *(p for block in node.blocks for p in block.inputs)):
+            value.type = retyped(value.type, types)
+        if "types" in node.attributes:
+            node.attributes["types"] = [retyped(t, types) for t in node.attributes["types"]]
+        if isinstance(node.attributes.get("Subgraph"), Graph):
+            retype_graph(node.attributes["Subgraph"], types)
+
+
+def inline_everything(graph: Graph) -> bool:
+    """Inline calls, in forked graphs too; says whether there were any."""
+    changed = run_passes(graph, "inline")
+    for node in graph.all_nodes():
+        forked = node.attributes.get("Subgraph")
+        if isinstance(forked, Graph):
+            changed = inline_everything(forked) or changed
+    return changed
+
+
+def frozen_function(original: Function, graph: Graph, owner: ClassType, types: dict[ClassType, ClassType]) -> Function:
+    """The method of a frozen module that runs `graph`."""
+    schema = original.schema
+    arguments, returns = (
+        tuple(replace(a, declared_type=retyped(a.declared_type, types)) for a in listed)
+        for listed in (schema.arguments, schema.returns)
+    )
+    changed = replace(schema, arguments=arguments, returns=returns)
+    made = Function(
+        original.name,
+        qualified_name=f"{owner.qualified_name}.{original.name}",
+        schema=changed,
+        graph=graph,
+        range=original.range,
+        python_function=original.python_function,
+    )
+    owner.methods[original.name] = made
+    return made

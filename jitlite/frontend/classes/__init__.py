@@ -1,0 +1,1 @@
+"""Classes and modules as types."""

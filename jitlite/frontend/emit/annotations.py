@@ -1,0 +1,517 @@
+"""Types as users write them: from type expressions and from Python's annotation objects.
+
+    Optional[List[int]]    list[int] | None    "t.Optional[t.List[int]]"    torch.Tensor    Tuple[()]
+
+A name means what Python says it means where it stands (`resolve`), so aliases and renamed imports work; names that
+Python does not know there mean TorchScript's own types, so `List[Tensor]` needs no import in a type comment.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import sys
+import types
+import typing
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import torch
+
+from jitlite.base import torch_internals
+from jitlite.base.source import AnnotationError, CompileError, SourceRange, did_you_mean
+from jitlite.frontend.syntax import tree as t
+from jitlite.frontend.syntax.python_ast import parse_expression
+from jitlite.ir.awaits import Await
+from jitlite.ir.constants import module_name, qualified_name
+from jitlite.ir.types import (
+    ANY,
+    ANY_DICT,
+    ANY_LIST,
+    ANY_TUPLE,
+    BOOL,
+    CAPSULE,
+    COMPLEX,
+    DEVICE,
+    DICT_KEYS,
+    DTYPE_NAMES,
+    FLOAT,
+    GENERATOR,
+    INT,
+    NONE,
+    NUMBER,
+    STREAM,
+    STRING,
+    TENSOR,
+    AwaitType,
+    DictType,
+    EnumType,
+    FutureType,
+    ListType,
+    OptionalType,
+    RRefType,
+    TupleType,
+    Type,
+    UnionType,
+    unify_all,
+)
+
+Resolve = Callable[[str], object]
+"""The Python object a (dotted) name denotes; None, or an exception, where there is none."""
+ClassTypes = Callable[[type], Type | None]
+"""The type of instances of a Python class, None where it cannot have one."""
+_class_types: list[ClassTypes] = []
+
+
+def register_class_types(types: ClassTypes) -> None:
+    """Say what the types of classes are that are neither named tuples nor enums."""
+    _class_types[:] = [types]
+
+
+T = TypeVar("T")
+
+_LEGACY_DTYPES = [
+    *[torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool],
+    *[torch.float16, torch.float32, torch.float64, torch.bfloat16],
+]
+_LEGACY_TENSOR = type(torch.FloatTensor)
+_NAMES: dict[str, Type] = {
+    "Tensor": TENSOR,
+    **{f"{DTYPE_NAMES[dtype]}Tensor": TENSOR for dtype in _LEGACY_DTYPES},
+    "int": INT,
+    "float": FLOAT,
+    "bool": BOOL,
+    "str": STRING,
+    "complex": COMPLEX,
+    "number": NUMBER,
+    "None": NONE,
+    "NoneType": NONE,
+    "Any": ANY,
+    "object": ANY,
+    "Device": DEVICE,
+    "device": DEVICE,
+    "dtype": INT,
+    "layout": INT,
+    "memory_format": INT,
+    "qscheme": INT,
+    "Stream": STREAM,
+    "Generator": GENERATOR,
+    "Capsule": CAPSULE,
+}
+_OBJECTS: dict[object, Type] = {
+    None: NONE,
+    type(None): NONE,
+    int: INT,
+    torch.SymInt: INT,
+    float: FLOAT,
+    bool: BOOL,
+    str: STRING,
+    complex: COMPLEX,
+    Any: ANY,
+    object: ANY,
+    torch.device: DEVICE,
+    torch.dtype: INT,
+    torch.layout: INT,
+    torch.memory_format: INT,
+    torch.qscheme: INT,
+    torch.Generator: GENERATOR,
+    torch.Stream: STREAM,
+    torch.cuda.Stream: STREAM,
+    torch.Size: ListType.of(INT),
+}
+_CONSTRUCTORS: dict[object, str] = {
+    list: "List",
+    typing.List: "List",  # noqa: UP006 - the alias itself is meant
+    dict: "Dict",
+    typing.Dict: "Dict",  # noqa: UP006
+    tuple: "Tuple",
+    typing.Tuple: "Tuple",  # noqa: UP006
+    typing.Optional: "Optional",
+    typing.Union: "Union",
+    types.UnionType: "Union",
+    typing.Final: "Final",
+    torch.futures.Future: "Future",
+    torch._C.Future: "Future",
+    torch_internals.await_class: "Await",
+    Await: "Await",
+}
+_CONSTRUCTOR_NAMES = {
+    "list": "List",
+    "dict": "Dict",
+    "tuple": "Tuple",
+    "_Await": "Await",
+    **{name: name for name in ("List", "Dict", "Tuple", "Optional", "Union", "Final", "Future", "Await", "RRef")},
+}
+_ARITY = {"List": 1, "Dict": 2, "Optional": 1, "Future": 1, "Await": 1, "RRef": 1, "Final": 1}
+_BARE = {"List": ANY_LIST, "Dict": ANY_DICT, "Tuple": ANY_TUPLE}
+_INSTEAD = {  # common annotations that are not TorchScript, by name
+    "Sequence": "List[T]",
+    "Iterable": "List[T]",
+    "Iterator": "List[T]",
+    "Collection": "List[T]",
+    "MutableSequence": "List[T]",
+    "Mapping": "Dict[K, V]",
+    "MutableMapping": "Dict[K, V]",
+    "OrderedDict": "Dict[K, V]",
+    "defaultdict": "Dict[K, V]",
+    "set": "List[T], or Dict[T, bool]",
+    "Set": "List[T], or Dict[T, bool]",
+    "frozenset": "List[T], or Dict[T, bool]",
+    "bytes": "str, or a tensor of torch.uint8",
+    "ndarray": "torch.Tensor",
+    "Number": "Union[int, float, complex]",
+    "Callable": "the function itself, called by name",
+}
+_BROADCASTING = re.compile(r"BroadcastingList(\w*)$")
+_SIZE_ALIAS = re.compile(r"_size_([1-9])_t$")
+
+
+@dataclass(frozen=True)
+class ParameterType:
+    """The type of a parameter; a list with `broadcast` N also takes a single value, which stands for N equal ones."""
+
+    type: Type
+    broadcast: int | None = None
+
+
+def parse_type(
+    expr: t.Expr,
+    resolve: Resolve | None = None,
+    *,
+    class_types: ClassTypes | None = None,
+    bare_containers: bool = False,
+) -> Type:
+    """The type that a type expression means.
+
+    Args:
+        expr: the expression.
+        resolve: what names denote where it stands.
+        class_types: the types of classes that are neither named tuples nor enums.
+        bare_containers: allow `list`, `dict` and `tuple` without arguments, as in isinstance.
+
+    Raises:
+        CompileError: it is no type of TorchScript.
+    """
+    return _Reader(resolve, class_types, bare_containers).expression(expr)
+
+
+def parse_parameter_type(
+    expr: t.Expr, resolve: Resolve | None = None, *, class_types: ClassTypes | None = None
+) -> ParameterType:
+    """Like `parse_type`, for a parameter, which may be a `BroadcastingListN[int]` or `[float]`, also optional.
+
+    Raises:
+        CompileError: it is no type of TorchScript.
+    """
+    reader = _Reader(resolve, class_types, False)
+    name = _dotted_name(expr) or ""
+    alias = _SIZE_ALIAS.search(name)
+    if alias is not None:  # torch.nn's own names for what its functions take
+        return ParameterType(ListType.of(INT), int(alias.group(1)))
+    if isinstance(expr, t.Subscript) and len(expr.indices) == 1:
+        name = (_dotted_name(expr.value) or "").rpartition(".")[2]
+        broadcasting = _BROADCASTING.match(name)
+        if broadcasting is not None:
+            if re.fullmatch("[1-9][0-9]*", broadcasting.group(1)) is None:
+                raise CompileError(
+                    f"subscript of Broadcasting list must be a positive integer: {name}", expr.value.range
+                )
+            element = reader.expression(expr.indices[0])
+            if element not in (INT, FLOAT):
+                raise CompileError(
+                    f"{name} takes int or float", expr.indices[0].range, found=element.annotation, hint="use List[T]"
+                )
+            return ParameterType(ListType.of(element), int(broadcasting.group(1)))
+        if name == "Optional":
+            inner = parse_parameter_type(expr.indices[0], resolve, class_types=class_types)
+            if inner.broadcast is not None:
+                return ParameterType(OptionalType.of(inner.type), inner.broadcast)
+    return ParameterType(reader.expression(expr))
+
+
+def type_from_python(
+    annotation: object,
+    range: SourceRange | None,
+    resolve: Resolve | None = None,
+    *,
+    class_types: ClassTypes | None = None,
+    bare_containers: bool = False,
+) -> Type:
+    """The type that an annotation object means: `typing.List[int]`, `int | None`, `"Tensor"`, a class ...
+
+    `Final[T]` is T. The arguments are those of `parse_type`; errors point at `range`.
+
+    Raises:
+        CompileError: it is no type of TorchScript.
+    """
+    return _Reader(resolve, class_types, bare_containers).python(annotation, range)
+
+
+def _dotted_name(expr: t.Expr) -> str | None:
+    parts = []
+    while isinstance(expr, t.Select):
+        parts.append(expr.name.name)
+        expr = expr.value
+    return ".".join([expr.name.name, *reversed(parts)]) if isinstance(expr, t.Var) else None
+
+
+def _find(table: dict[object, T], key: object) -> T | None:
+    try:
+        return table.get(key)
+    except TypeError:  # unhashable, so not there
+        return None
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads types where names have one meaning."""
+
+    resolve: Resolve | None
+    class_types: ClassTypes | None
+    bare_containers: bool
+
+    def denoted(self, name: str) -> object:
+        """What a name denotes in Python, None for nothing."""
+        if self.resolve is None:
+            return None
+        try:
+            return self.resolve(name)
+        except (NameError, AttributeError, LookupError):
+            return None
+
+    # Type expressions
+
+    def expression(self, expr: t.Expr) -> Type:
+        match expr:
+            case t.NoneLiteral():
+                return NONE
+            case t.StringLiteral():
+                return self.expression(parse_expression(expr.value, expr.range))
+            case t.Var() | t.Select():
+                return self.name(expr)
+            case t.Subscript():
+                return self.subscript(expr)
+            case t.BinOp(op="|"):
+                return UnionType.of(self.alternatives(expr))
+        what = "this is not a type"
+        if isinstance(expr, t.BinOp):
+            what = f"Expression of type {expr.op} cannot be used in a type expression"
+        raise CompileError(what, expr.range, hint="write a type like int, Tensor or List[int]")
+
+    def alternatives(self, expr: t.Expr) -> list[Type]:
+        """Types joined by `|`, from left to right."""
+        found = []
+        while isinstance(expr, t.BinOp) and expr.op == "|":
+            found.append(self.expression(expr.right))
+            expr = expr.left
+        return [self.expression(expr), *reversed(found)]
+
+    def name(self, expr: t.Expr) -> Type:
+        name = _dotted_name(expr)
+        if name is None:
+            raise CompileError("this is not a type", expr.range)
+        _not_broadcasting(name, expr.range)
+        denoted = self.denoted(name)
+        if denoted is not None:
+            return self.python(denoted, expr.range, name)
+        short = self.short(name)
+        if short in _NAMES:
+            return _NAMES[short]
+        if short in _CONSTRUCTOR_NAMES:
+            return self.bare(_CONSTRUCTOR_NAMES[short], short, expr.range)
+        raise AnnotationError(f"Unknown type name '{name}'", expr.range, hint=_suggest(name))
+
+    def short(self, name: str) -> str:
+        """A name that Python does not know, without the modules that TorchScript knows."""
+        module, _, last = name.rpartition(".")
+        return last if module in ("typing", "torch", "torch.jit", "builtins") else name
+
+    def subscript(self, expr: t.Subscript) -> Type:
+        name = _dotted_name(expr.value)
+        if name is None:
+            raise CompileError("Subscripted type must be a type identifier", expr.range)
+        _not_broadcasting(name, expr.range)
+        denoted = self.denoted(name)
+        constructor = _CONSTRUCTOR_NAMES.get(self.short(name)) if denoted is None else _constructor(denoted)
+        if constructor is None:
+            hint = _suggest(name) or "only List, Dict, Tuple, Optional, Union, Future, Await and RRef take types"
+            raise CompileError(f"Unknown type constructor {name}", expr.value.range, hint=hint)
+        if constructor == "Final":
+            raise CompileError("Final is only for attributes of classes", expr.range, hint="leave out Final[...]")
+        arguments = expr.indices
+        if len(arguments) == 1 and isinstance(arguments[0], t.TupleLiteral):
+            arguments = arguments[0].elements
+        return self.construct(constructor, arguments, self.expression, expr.range)
+
+    # Annotation objects
+
+    def python(self, annotation: object, place: SourceRange | None, name: str | None = None) -> Type:
+        """The type an object means; `name` is how the user called it, for errors."""
+        if isinstance(annotation, Type):
+            return annotation
+        if isinstance(annotation, typing.ForwardRef):
+            annotation = annotation.__forward_arg__
+        if isinstance(annotation, str):
+            return self.expression(parse_expression(annotation, place))
+        simple = _find(_OBJECTS, annotation)
+        if simple is not None:
+            return simple
+        constructor = _constructor(annotation)
+        if constructor is not None:
+            return self.bare(constructor, name or constructor, place)
+        constructor = _constructor(typing.get_origin(annotation))
+        if constructor is not None:
+            arguments = typing.get_args(annotation)
+            return self.construct(
+                constructor, () if arguments == ((),) else arguments, lambda a: self.python(a, place), place
+            )
+        found = self.python_class(annotation, place)
+        if found is None:
+            raise _unknown_object(annotation, place, name)
+        return found
+
+    def python_class(self, cls: object, place: SourceRange | None) -> Type | None:
+        """The type of instances of a class."""
+        if isinstance(cls, _LEGACY_TENSOR):
+            warnings.warn(
+                "TorchScript will treat type annotations of Tensor dtype-specific subtypes as if they are normal "
+                "Tensors. dtype constraints are not enforced in compilation either.",
+                stacklevel=2,
+            )
+            return TENSOR
+        if not isinstance(cls, type):
+            return None
+        if issubclass(cls, torch.Tensor):
+            return TENSOR
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            return self.named_tuple(cls, place)
+        if issubclass(cls, enum.Enum):
+            return self.enum(cls, place)
+        for class_types in (self.class_types, *_class_types):
+            found = None if class_types is None else class_types(cls)
+            if found is not None:
+                return found
+        return None
+
+    def named_tuple(self, cls: type, place: SourceRange | None) -> Type:
+        """Fields without annotation (`collections.namedtuple`) are tensors."""
+        names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+        annotations: dict[str, object] = {}
+        for base in reversed(cls.__mro__):
+            annotations.update(inspect.get_annotations(base))
+        defined_in = sys.modules.get(module_name(cls))
+
+        def resolve(name: str) -> object:
+            first, *rest = name.split(".")
+            found: object = getattr(defined_in, first, None)
+            for attribute in rest:
+                found = getattr(found, attribute, None)
+            return self.denoted(name) if found is None else found
+
+        inner = _Reader(resolve, self.class_types, False)
+        elements = [inner.python(annotations[n], place) if n in annotations else TENSOR for n in names]
+        return TupleType.of(elements, names, qualified_name(cls), cls)
+
+    def enum(self, cls: type[enum.Enum], place: SourceRange | None) -> Type:
+        values = {type(member.value): None for member in cls}
+        if not values:
+            raise CompileError(f"No enum values defined for '{cls.__name__}'", place)
+        value_type = unify_all(_OBJECTS.get(value, ANY) for value in values)
+        if value_type is None:
+            found = " and ".join(sorted(value.__name__ for value in values))
+            raise CompileError(
+                f"Could not unify type list: the members of enum '{cls.__name__}' have values of several types",
+                place,
+                found=found,
+                hint="give all members values of one type",
+            )
+        return EnumType.of(qualified_name(cls), cls, value_type)
+
+    # Both
+
+    def bare(self, constructor: str, spelled: str, place: SourceRange | None) -> Type:
+        """A container without the types of what it contains."""
+        if self.bare_containers and constructor in _BARE:
+            return _BARE[constructor]
+        if constructor == "Await":
+            return AwaitType.of(ANY)
+        if constructor == "Dict":
+            what, example = "contained types. Please add contained type", f"{spelled}[int, int]"
+        else:
+            what, example = "a contained type. Please add a contained type", f"{spelled}[int]"
+        raise CompileError(f"Attempted to use {spelled} without {what}, e.g. {example}", place)
+
+    def construct(
+        self, name: str, arguments: Sequence[T], read: Callable[[T], Type], place: SourceRange | None
+    ) -> Type:
+        """`name[arguments]`."""
+        wanted = _ARITY.get(name)
+        if (wanted is not None and wanted != len(arguments)) or (name == "Union" and not arguments):
+            expected = "at least one type" if wanted is None else f"{wanted} type{'s' if wanted > 1 else ''}"
+            raise CompileError(f"wrong number of types for {name}", place, expected=expected, found=str(len(arguments)))
+        if any(a is ... or isinstance(a, t.Dots) for a in arguments):
+            raise CompileError("the length of a tuple must be known", place, hint="use List[T] for any number of T")
+        contained = [read(a) for a in arguments]
+        match name:
+            case "List":
+                return ListType.of(contained[0])
+            case "Dict":
+                return _dict_type(contained[0], contained[1], place)
+            case "Tuple":
+                return TupleType.of(contained)
+            case "Optional":
+                return OptionalType.of(contained[0])
+            case "Union":
+                return UnionType.of(contained)
+            case "Future":
+                return FutureType.of(contained[0])
+            case "Await":
+                return AwaitType.of(contained[0])
+            case "RRef":
+                return RRefType.of(contained[0])
+        return contained[0]  # Final
+
+
+def _dict_type(key: Type, value: Type, place: SourceRange | None) -> Type:
+    if key not in DICT_KEYS and key is not ANY:
+        raise CompileError(
+            f"Cannot create dict for key type '{key.annotation}', only int, float, complex, Tensor, device and "
+            "string keys are supported",
+            place,
+        )
+    return DictType.of(key, value)
+
+
+def _constructor(denoted: object) -> str | None:
+    """The name under which TorchScript knows a generic type."""
+    found = _find(_CONSTRUCTORS, denoted)
+    if found is None and isinstance(denoted, type) and module_name(denoted).startswith("torch.distributed.rpc"):
+        return "RRef" if denoted.__name__ in ("RRef", "PyRRef") else None
+    return found
+
+
+def _not_broadcasting(name: str, place: SourceRange) -> None:
+    if _BROADCASTING.search(name):
+        raise CompileError(f"{name} can only be the type of a parameter", place, hint="use List[T]")
+
+
+def _suggest(name: str) -> str | None:
+    last = name.rpartition(".")[2]
+    if last in _INSTEAD:
+        return f"use {_INSTEAD[last]}"
+    return did_you_mean(last, [*_NAMES, *_CONSTRUCTOR_NAMES])
+
+
+def _unknown_object(annotation: object, place: SourceRange | None, name: str | None) -> AnnotationError:
+    origin = typing.get_origin(annotation) or annotation
+    bare_name = getattr(origin, "__name__", None) or getattr(origin, "_name", None) or ""
+    if isinstance(annotation, types.ModuleType):
+        shown, hint = f"module {annotation.__name__}", "name a type in the module"
+    else:
+        shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
+        hint = f"use {_INSTEAD[bare_name]}" if bare_name in _INSTEAD else "TorchScript has no such type"
+    called = f"'{name}' is {shown}, which is" if name is not None and name != shown else f"'{shown}' is"
+    return AnnotationError(f"Unknown type annotation: {called} not a TorchScript type", place, hint=hint)

@@ -1,0 +1,215 @@
+"""Assignments: to names, tuples of targets, subscripts and attributes, plain and augmented."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.emitter import Emitter, statement
+from jitlite.frontend.emit.expressions import BINARY
+from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
+from jitlite.frontend.emit.local_functions import LocalFunction
+from jitlite.frontend.emit.magic import BINARY_METHODS, binary_magic, call_magic, is_object
+from jitlite.frontend.emit.refinement import refined
+from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+IN_PLACE = {
+    "+": "aten::add_", "-": "aten::sub_", "*": "aten::mul_", "/": "aten::div_", "%": "aten::remainder_",
+    "floordiv": "aten::floor_divide_", "|": "aten::__ior__", "&": "aten::__iand__", "^": "aten::__ixor__",
+    "<<": "aten::__ilshift__", ">>": "aten::__irshift__", "pow operator": "aten::pow_",
+}  # fmt: skip
+"""Augmented assignment to tensors and lists, which changes them in place as in Python."""
+
+
+@statement(tree.Assign)
+def emit_assign(em: Emitter, stmt: tree.Assign) -> None:
+    if stmt.value is None:
+        raise NotSupportedError("annotated assignments without assigned value aren't supported", stmt.range)
+    if len(stmt.targets) == 1:
+        _assign_single(em, stmt.targets[0], stmt.value, stmt.type, stmt.range)
+        return
+    # `a = b = e` evaluates e once and assigns it to the targets from left to right
+    name = em.temporary("assigned")
+    em.assign(name, em.emit_sugared(stmt.value), stmt.value.range)
+    stored = tree.Var(tree.Ident(name, range=stmt.value.range), range=stmt.value.range)
+    for target in stmt.targets:
+        _assign_single(em, target, stored, None, stmt.range)
+
+
+def _assign_single(
+    em: Emitter, target: tree.Expr, value: tree.Expr, annotation: tree.Expr | None, range: SourceRange
+) -> None:
+    hint = None if annotation is None else em.parse_type(annotation)
+    if isinstance(target, tree.Var):
+        sugared = em.emit_sugared(value, hint)
+        if hint is not None:
+            sugared = SimpleValue(_annotated(em, sugared.as_value(em, value.range), hint, value.range))
+        em.assign(target.name.name, sugared, target.range, hint)
+    elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
+        _assign_tuple(em, target, _unpackable(em, value), value.range)
+    elif isinstance(target, tree.Subscript):
+        emit_subscript_assign(em, range, target, NamedValue(None, em.emit(value), range=value.range))
+    elif isinstance(target, tree.Select):
+        assigned = em.emit_sugared(value, hint).as_value(em, value.range)
+        if hint is not None:
+            assigned = _annotated(em, assigned, hint, value.range)
+        em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned, hint)
+    else:
+        raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+
+
+def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:
+    """What is assigned to several targets. A tuple that is written out may contain nested functions."""
+    if not isinstance(value, tree.TupleLiteral) or any(isinstance(e, tree.Starred) for e in value.elements):
+        return em.emit_sugared(value)
+    parts: list[SugaredValue] = []
+    for element in value.elements:
+        part = em.emit_sugared(element)
+        parts.append(part if isinstance(part, LocalFunction) else SimpleValue(part.as_value(em, element.range)))
+    whole = SugaredTuple(parts)
+    has_functions = any(isinstance(part, LocalFunction) for part in parts)
+    return whole if has_functions else SimpleValue(whole.as_value(em, value.range))
+
+
+def _annotated(em: Emitter, value: Value, hint: Type, range: SourceRange) -> Value:
+    """A value under an annotation: widened to Any where that is what is said."""
+    if hint is T.ANY and value.type is not T.ANY:
+        return em.cast(value, T.ANY)
+    if isinstance(hint, T.ListType) and value.node.kind == "prim::EmptyListLiteral":
+        return em.convert(hint, value, range)
+    return value
+
+
+def assign_targets(
+    em: Emitter, targets: Sequence[tree.Expr], values: Sequence[SugaredValue], range: SourceRange
+) -> None:
+    """Assign `values` to `targets`, of which one may be starred and then takes what the others leave."""
+    position = 0
+    for target in targets:
+        if isinstance(target, tree.Starred):
+            position = _assign_starred(em, target, values, position, len(values) - (len(targets) - 1))
+            continue
+        _assign_value(em, target, values[position], range)
+        position += 1
+
+
+def _assign_value(em: Emitter, target: tree.Expr, value: SugaredValue, range: SourceRange) -> None:
+    if isinstance(target, tree.Var):
+        em.assign(target.name.name, value, target.range)
+    elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
+        _assign_tuple(em, target, value, range)
+    elif isinstance(target, tree.Subscript):
+        emit_subscript_assign(em, range, target, NamedValue(None, value.as_value(em, range), range=range))
+    elif isinstance(target, tree.Select):
+        em.emit_sugared(target.value).set_attr(em, range, target.name.name, value.as_value(em, range))
+    else:
+        raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+
+
+def _assign_starred(em: Emitter, target: tree.Starred, values: Sequence[SugaredValue], start: int, count: int) -> int:
+    if not isinstance(target.value, tree.Var):
+        raise CompileError("a starred target must be a name", target.range)
+    taken = [v.as_value(em, target.range) for v in values[start : start + count]]
+    em.assign(target.value.name.name, SimpleValue(em.make_tuple(taken)), target.value.range)
+    return start + count
+
+
+def _assign_tuple(
+    em: Emitter, target: tree.TupleLiteral | tree.ListLiteral, value: SugaredValue, range: SourceRange
+) -> None:
+    starred = sum(isinstance(e, tree.Starred) for e in target.elements)
+    if starred > 1:
+        raise CompileError("Only one starred expression is allowed on the lhs", target.range)
+    if starred and len(target.elements) == 1:
+        raise CompileError(
+            "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
+            target.range,
+        )
+    wanted = len(target.elements) - starred
+    parts = value.as_tuple(em, range, None if starred else wanted)
+    if len(parts) < wanted or (len(parts) > wanted and not starred):
+        at_least = "at least " if starred else ""
+        if len(parts) < wanted:
+            text = f"need {at_least}{wanted} values to unpack, found only {len(parts)}"
+        else:
+            text = f"too many values to unpack: need {wanted} but found {len(parts)}"
+        raise CompileError(text, target.range)
+    assign_targets(em, target.elements, parts, range)
+
+
+# -- augmented
+def _operator(op: str, t: Type) -> str:
+    """The operator for `op=` on a value of type `t`."""
+    if (T.is_subtype(t, T.TENSOR) and op in IN_PLACE) or (isinstance(t, T.ListType) and op in "+*"):
+        return IN_PLACE[op]
+    return BINARY[op]
+
+
+@statement(tree.AugAssign)
+def emit_augmented(em: Emitter, stmt: tree.AugAssign) -> None:
+    target = stmt.target
+    if isinstance(target, tree.Var):
+        old = em.emit(target)
+        new = _augment(em, stmt, old)
+        em.assign(target.name.name, SimpleValue(new), target.range)
+    elif isinstance(target, tree.Subscript):
+        _augment_subscript(em, stmt, target)
+    elif isinstance(target, tree.Select):
+        owner = em.emit_sugared(target.value)
+        old = refined(em, owner.attr(em, target.range, target.name.name).as_value(em, target.range))
+        owner.set_attr(em, stmt.range, target.name.name, _augment(em, stmt, old))
+    else:
+        raise CompileError("unexpected expression on the left-hand side of an augmented assignment", target.range)
+
+
+def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
+    if old.type is T.STRING and stmt.op == "%":
+        return em.node("aten::percentFormat", [old, em.emit(stmt.value)], [T.STRING], stmt.range).output
+    value = em.emit(stmt.value)
+    if is_object(old):
+        in_place = f"__i{BINARY_METHODS[stmt.op][2:]}"
+        changed = call_magic(em, stmt.range, old, in_place, value)
+        if changed is not None:
+            return changed
+    computed = binary_magic(em, stmt.range, stmt.op, old, value, in_place=True)
+    if computed is not None:
+        return computed
+    if isinstance(old.type, T.TupleType) and isinstance(value.type, T.TupleType) and stmt.op == "+":
+        return em.make_tuple([*em.unpack_tuple(old), *em.unpack_tuple(value)])
+    return em.op(_operator(stmt.op, old.type), [old, NamedValue(None, value, range=stmt.value.range)], range=stmt.range)
+
+
+def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript) -> None:
+    container = em.emit(target.value)
+    if T.is_subtype(container.type, T.TENSOR):
+        _augment_tensor_item(em, stmt, target, container)
+        return
+    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+        raise NotSupportedError(
+            f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range
+        )
+    if is_object(container):
+        index = em.emit(target.indices[0])
+        item = SimpleValue(container).element(em, target.range, index).as_value(em, target.range)
+        set_item(em, stmt.range, container, index, _augment(em, stmt, item))
+        return
+    if not isinstance(container.type, T.ListType | T.DictType):
+        raise CompileError(f"{container.type.annotation} does not support augmented assignment", target.range)
+    index = em.emit(target.indices[0])
+    # Python reads the item before it evaluates the right-hand side
+    old = em.op("aten::__getitem__", [container, index], range=stmt.range)
+    new = _augment(em, stmt, old)
+    em.op("aten::_set_item", [container, index, new], range=stmt.range)
+
+
+def _augment_tensor_item(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript, tensor: Value) -> None:
+    index = tensor_index(em, target.range, target.indices)
+    item = index.item(em, tensor)
+    augmented = _augment(em, stmt, item)
+    if not index.is_basic:  # else the item is a view, and written
+        index.assign(em, stmt.range, tensor, augmented)

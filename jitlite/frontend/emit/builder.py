@@ -1,0 +1,153 @@
+"""Inserting typed nodes: what the emitter and the sugared values both need.
+
+A `Builder` is bound to one graph. It knows nothing of statements, names or Python objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.ops import Op
+from jitlite.ir.types import Type
+from jitlite.operators import overloads
+from jitlite.operators.conversions import enum_value_type
+from jitlite.operators.overloads import NamedValue
+
+MAX_INT = 2**63 - 1
+"""Trip count of a loop without a bound, as TorchScript writes it."""
+
+
+class Builder:
+    """Inserts nodes at the insertion point of `graph`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._number_constants: dict[tuple[type, str], Value] = {}
+
+    @contextmanager
+    def at(self, range: SourceRange) -> Iterator[None]:
+        """Within the `with`, nodes carry `range`."""
+        saved, self.graph.current_range = self.graph.current_range, range
+        try:
+            yield
+        finally:
+            self.graph.current_range = saved
+
+    def unannotated(self, value: Value) -> str | None:
+        """The name of the parameter that `value` is, if it is a Tensor because it has no annotation."""
+        return None
+
+    # -- constants
+    def constant(self, value: object, range: SourceRange | None = None, type: Type | None = None) -> Value:
+        """A constant at the insertion point."""
+        return self.graph.insert_constant(value, type, range)
+
+    def number(self, value: int | float | complex, range: SourceRange | None = None) -> Value:
+        """A number literal: one constant for each number, kept at the start of the graph."""
+        key = (type(value), repr(value))
+        found = self._number_constants.get(key)
+        if found is None:
+            first = next(iter(self.graph.nodes), self.graph.block.return_node)
+            with self.graph.inserting_before(first):
+                found = self._number_constants[key] = self.constant(value, range)
+        return found
+
+    # -- operators
+    def op(
+        self,
+        name: str,
+        args: Sequence[Value | NamedValue],
+        kwargs: Sequence[NamedValue] = (),
+        range: SourceRange | None = None,
+        self_value: NamedValue | None = None,
+        candidates: Sequence[Op] | None = None,
+    ) -> Value:
+        """Call an operator: choose its overload, convert the arguments, insert the node.
+
+        Args:
+            candidates: choose among these instead of all overloads of the name.
+
+        Raises:
+            CompileError: where no overload fits.
+        """
+        where = range or self.graph.current_range
+        named = [a if isinstance(a, NamedValue) else NamedValue(None, a, range=where) for a in args]
+        return overloads.emit_builtin_call(self.graph, where, name, named, list(kwargs), self_value, candidates)
+
+    def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
+        """Insert a node of a kind that has no overloads."""
+        return self.graph.insert(kind, inputs, types, None, range)
+
+    # -- containers
+    def make_tuple(self, values: Sequence[Value], type: Type | None = None) -> Value:
+        return self.node("prim::TupleConstruct", values, [type or T.TupleType.of(v.type for v in values)]).output
+
+    def make_list(self, element: Type, values: Sequence[Value]) -> Value:
+        return self.node("prim::ListConstruct", values, [T.ListType.of(element)]).output
+
+    def make_dict(self, type: Type, keys: Sequence[Value], values: Sequence[Value]) -> Value:
+        pairs = [v for pair in zip(keys, values, strict=True) for v in pair]
+        return self.node("prim::DictConstruct", pairs, [type]).output
+
+    def unpack_tuple(self, value: Value) -> list[Value]:
+        """The elements of a tuple; of one that was just made, the values it was made of."""
+        if value.node.kind == "prim::TupleConstruct":
+            return list(value.node.inputs)
+        assert isinstance(value.type, T.TupleType)
+        return self.node("prim::TupleUnpack", [value], value.type.elements).outputs
+
+    def unpack_list(self, value: Value, size: int) -> list[Value]:
+        assert isinstance(value.type, T.ListType)
+        return self.node("prim::ListUnpack", [value], [value.type.element] * size).outputs
+
+    def tuple_index(self, value: Value, index: Value, element: Type) -> Value:
+        return self.node("prim::TupleIndex", [value, index], [element]).output
+
+    # -- types
+    def cast(self, value: Value, type: Type) -> Value:
+        """The same value seen as the narrower (or wider) `type`."""
+        return self.node("prim::unchecked_cast", [value], [type]).output
+
+    def enum_value(self, value: Value, range: SourceRange | None = None) -> Value:
+        """The value of a member of an `IntEnum` or `StrEnum`; other values as they are."""
+        t = enum_value_type(value.type)
+        return value if t is value.type else self.node("prim::EnumValue", [value], [t], range).output
+
+    def by_type(self, value: Value, range: SourceRange, emit: Callable[[Value], Value]) -> Value:
+        """For a value of a Union, what `emit` makes of whichever of its types it is of."""
+        first, *others = T.members_of(value.type)
+        if not others:
+            return emit(value)
+        test = self.node("prim::isinstance", [value], [T.BOOL], range)
+        test.attributes["types"] = [first]
+        choice = self.node("prim::If", [test.output], [], range)
+        for t in (first, T.UnionType.of(others)):
+            block = choice.add_block()
+            with self.graph.inserting_at_end(block):
+                block.add_output(self.by_type(self.cast(value, t), range, emit))
+        common = T.unify(*(block.outputs[0].type for block in choice.blocks), default_to_union=True)
+        assert common is not None
+        return choice.add_output(common)
+
+    def uninitialized(self, type: Type) -> Value:
+        """A value that is never read."""
+        return self.node("prim::Uninitialized", [], [type]).output
+
+    def convert(self, type: Type, value: Value, range: SourceRange) -> Value:
+        """`value`, converted implicitly to `type` where TorchScript does that; unchanged where it cannot be."""
+        return overloads.try_convert_to_type(self.graph, range, type, value, True)
+
+    def expect(self, type: Type, value: Value, range: SourceRange, message: str) -> Value:
+        """`value` converted to `type`.
+
+        Raises:
+            CompileError: with `message` where it is no `type`.
+        """
+        converted = self.convert(type, value, range)
+        if not T.is_subtype(converted.type, type):
+            raise CompileError(message, range, expected=type.annotation, found=value.type.annotation)
+        return converted

@@ -1,0 +1,347 @@
+"""Calls, and the special forms: callables that do not evaluate their arguments in the ordinary way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
+from jitlite.frontend.emit.containers import is_module_type
+from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
+from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.facts import is_changeable
+from jitlite.frontend.emit.generator_expressions import emit_quantifier
+from jitlite.frontend.emit.iteration import iterated
+from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
+from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
+from jitlite.frontend.emit.refinement import refined_sugar
+from jitlite.frontend.emit.values import (
+    BuiltinFunction,
+    ConstantSugar,
+    NumericLimits,
+    RangeValue,
+    SimpleValue,
+    SliceValue,
+    SpecialForm,
+    SugaredTuple,
+    SugaredValue,
+    ZipValue,
+    enumerate_value,
+)
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+_Form = Callable[[Emitter, tree.Apply, SpecialForm, Type | None], SugaredValue | Value]
+_forms: dict[str, _Form] = {}
+
+
+def form(name: str, least: int, most: int | None = None, keywords: Sequence[str] = ()) -> Callable[[_Form], _Form]:
+    """Register a special form that takes `least` to `most` positional arguments (None: any number)."""
+
+    def register(fn: _Form) -> _Form:
+        def checked(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
+            count = len(call.args)
+            if least == most != count:
+                raise CompileError(f"{name} expected exactly {least} arguments but found {count}", call.range)
+            if count < least:
+                raise CompileError(f"{name} expected at least {least} arguments, got {count}", call.range)
+            if most is not None and count > most:
+                raise CompileError(f"{name} expected at most {most} arguments, got {count}", call.range)
+            if call.keywords and not keywords:
+                who = f"{name[:1].upper()}{name[1:]}"
+                raise CompileError(f"{who} does not accept any keyword arguments", call.keywords[0].range)
+            for keyword in call.keywords:
+                if keyword.name.name not in keywords and "*" not in keywords:
+                    raise CompileError(f"{name} takes no keyword argument '{keyword.name.name}'", keyword.range)
+            return fn(em, call, special, hint)
+
+        _forms[name] = checked
+        return fn
+
+    return register
+
+
+_QUANTIFIERS = {"aten::any": True, "aten::all": False}
+"""Functions that ask a generator no more than they need, and the truth of an element that settles the result."""
+
+
+@expression(tree.Apply)
+def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue | Value:
+    callee = em.emit_sugared(expr.callee)
+    if isinstance(callee, SpecialForm):
+        special = _forms.get(callee.form)
+        if special is None:
+            raise NotSupportedError(f"{callee.kind} cannot be called in TorchScript", expr.callee.range)
+        return special(em, expr, callee, hint)
+    if isinstance(callee, LocalFunction):
+        return emit_local_call(em, expr, callee)
+    if isinstance(callee, BuiltinFunction) and callee.name in _QUANTIFIERS and len(expr.args) == 1:
+        (only,) = expr.args
+        if isinstance(only, tree.ListComp) and only.is_generator:
+            return emit_quantifier(em, expr.range, only, _QUANTIFIERS[callee.name])
+    args = em.emit_arguments(expr.args)
+    return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
+
+
+# -- methods
+@form("super", 0, 2)
+def emit_super(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    params = em.definition.tree.decl.params
+    start = em.definition.defining_class
+    if not params or start is None:
+        raise CompileError("super() works in the methods of classes only", call.range)
+    owner = em.lookup(params[0].ident.name, call.range)
+    if call.args:
+        given = em.resolver.lookup(call.args[0].name.name) if isinstance(call.args[0], tree.Var) else None
+        if not isinstance(given, type) or len(call.args) != 2:
+            raise CompileError("super takes nothing, or a class and self", call.range)
+        start = given
+        owner = em.emit_sugared(call.args[1])
+    value = owner.as_value(em, call.range)
+    if not isinstance(value.type, T.ClassType) or not isinstance(value.type.definition, ObjectDefinition):
+        raise CompileError("super() needs an object", call.range, found=value.type.annotation)
+    return SuperValue(value, value.type.definition, start)
+
+
+# -- types
+@form("annotate", 2, 2)
+def emit_annotate(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    t = em.parse_type(call.args[0])
+    range = call.args[1].range
+    value = em.expect(t, em.emit(call.args[1], t), range, f"expected an expression of type {t.annotation}")
+    if value.type is T.NONE and T.may_be_none(t):
+        return em.constant(None, range, t)
+    return value
+
+
+@form("unchecked_cast", 2, 2)
+def emit_unchecked_cast(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    t = em.parse_type(call.args[0])
+    value = em.emit(call.args[1])
+    if value.node.kind == "prim::unchecked_cast" and value.type is t:
+        return value
+    return em.cast(value, t)
+
+
+@form("isinstance", 2, 2)
+def emit_isinstance_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return emit_isinstance(em, call.args[0], call.args[1]).value
+
+
+@form("hasattr", 2, 2)
+def emit_hasattr_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return emit_hasattr(em, call.args[0], call.args[1]).value
+
+
+@form("getattr", 2, 3)
+def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    name = call.args[1]
+    if not isinstance(name, tree.StringLiteral):
+        raise CompileError("getattr's second argument must be a string literal", name.range)
+    subject = em.emit_sugared(call.args[0])
+    if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
+        return em.emit_sugared(call.args[2])
+    return refined_sugar(em, subject.attr(em, call.range, name.value))
+
+
+@form("tolist", 0, 0)
+def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    if hint is None:
+        raise CompileError(
+            "Expected type hint for result of tolist()", call.range, hint="annotate it: `xs: List[float] = x.tolist()`"
+        )
+    assert special.subject is not None
+    tensor = special.subject.as_value(em, call.range)
+    dims, element = 0, hint
+    while isinstance(element, T.ListType):
+        dims, element = dims + 1, element.element
+    codes: dict[Type, int] = {T.INT: 0, T.FLOAT: 1, T.BOOL: 2, T.COMPLEX: 3}
+    if element not in codes:
+        raise CompileError(
+            f"{element.annotation} is not one of the supported element types for tolist: int, float, bool, complex",
+            call.range,
+            found=hint.annotation,
+        )
+    inputs = [tensor, em.constant(dims, call.range), em.constant(codes[element], call.range)]
+    return em.node("prim::tolist", inputs, [hint], call.range).output
+
+
+@form("is_tracing", 0, 0)
+def emit_is_tracing(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return em.constant(False, call.range)
+
+
+@form("is_scripting", 0, 0)
+def emit_is_scripting(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return em.node("aten::is_scripting", [], [T.BOOL], call.range).output
+
+
+@form("has_torch_function", 0, None, ["*"])
+def emit_has_torch_function(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    # what scripts hold are plain tensors, so the arguments need not even be evaluated
+    return em.node("aten::has_torch_function", [], [T.BOOL], call.range).output
+
+
+# -- iteration
+@form("range", 1, 3)
+def emit_range(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    return RangeValue(em, call.range, [v.in_graph(em.graph) for v in em.emit_arguments(call.args)])
+
+
+@form("enumerate", 1, 2, ["start"])
+def emit_enumerate(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    start_expr = call.args[1] if len(call.args) == 2 else None
+    if call.keywords:
+        start_expr = call.keywords[0].value
+    start = None if start_expr is None else em.emit(start_expr)
+    return enumerate_value(em, call.range, iterated(em, call.args[0]), start)
+
+
+@form("zip", 1)
+def emit_zip(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    return ZipValue(call.range, [iterated(em, a) for a in call.args])
+
+
+@form("slice", 1, 3)
+def emit_slice_object(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    bounds: list[Value | None] = []
+    for arg in call.args:
+        value = em.emit(arg)
+        bounds.append(None if value.type is T.NONE else value)
+    if len(bounds) == 1:
+        bounds = [None, bounds[0]]
+    return SliceValue(bounds[0], bounds[1], bounds[2] if len(bounds) == 3 else None)
+
+
+# -- containers
+@form("tuple", 0, 1)
+def emit_tuple_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    if not call.args:
+        return em.make_tuple([])
+    parts = em.emit_sugared(call.args[0]).as_tuple(em, call.range)
+    return em.make_tuple([p.as_value(em, call.range) for p in parts])
+
+
+@form("list", 0, 1)
+def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
+    if not call.args:
+        return em.emit_sugared(tree.ListLiteral((), range=call.range), hint)
+    source = em.emit_sugared(call.args[0])
+    plain = source.value if isinstance(source, SimpleValue) else None
+    if plain is not None and (isinstance(plain.type, T.ListType) or plain.type is T.STRING):
+        if isinstance(hint, T.ListType) and plain.node.kind == "prim::EmptyListLiteral":
+            plain = em.convert(hint, plain, call.range)
+        return em.op("aten::list", [plain], range=call.range)
+    parts = source.parts if isinstance(source, SugaredTuple) else ()
+    if any(isinstance(p, SimpleValue) and is_module_type(p.value.type) for p in parts):
+        return source  # submodules, which are of several types
+    # `list(x)` is `[element for element in x]`
+    element, iterable = _temporaries(em, call, source, ["element"])
+    comprehension = tree.ListComp(element[0], element[0], iterable, range=call.range)
+    return emit_list_comprehension(em, comprehension, hint)
+
+
+@form("dict", 0, 1, ["*"])
+def emit_dict_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    source = em.emit_sugared(call.args[0]) if call.args else None
+    if source is None or (isinstance(source, SimpleValue) and source.value.node.kind == "prim::EmptyListLiteral"):
+        keys = tuple(tree.StringLiteral(k.name.name, range=k.range) for k in call.keywords)
+        values = tuple(k.value for k in call.keywords)
+        return em.emit(tree.DictLiteral(keys, values, range=call.range), hint)
+    if isinstance(source, SimpleValue) and isinstance(source.value.type, T.DictType):
+        result = em.op("aten::dict", [source.value], range=call.range)
+    else:
+        # `dict(pairs)` is `{key: value for key, value in pairs}`
+        (key, value), iterable = _temporaries(em, call, source, ["key", "value"])
+        target = tree.TupleLiteral((key, value), range=call.range)
+        comprehension = tree.DictComp(key, value, target, iterable, range=call.range)
+        result = emit_dict_comprehension(em, comprehension, hint)
+    for keyword in call.keywords:
+        em.op("aten::_set_item", [result, em.constant(keyword.name.name, keyword.range), em.emit(keyword.value)])
+    return result
+
+
+def _temporaries(
+    em: Emitter, call: tree.Apply, source: SugaredValue, names: Sequence[str]
+) -> tuple[list[tree.Var], tree.Var]:
+    """Variables of our own: one for each of `names`, and one that holds `source`."""
+    iterable = em.temporary("iterable")
+    em.assign(iterable, source, call.range)
+    made = [tree.Var(tree.Ident(em.temporary(n), range=call.range), range=call.range) for n in names]
+    return made, tree.Var(tree.Ident(iterable, range=call.range), range=call.range)
+
+
+# -- tensors of a legacy class: torch.FloatTensor(...)
+@form("legacy_tensor", 0, None, ["device"])
+def emit_legacy_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    values = [v.in_graph(em.graph) for v in em.emit_arguments(call.args)]
+    assert isinstance(special.subject, ConstantSugar)
+    dtype = NamedValue("dtype", em.constant(special.subject.constant, call.range), range=call.range)
+    if values and all(v.type is T.INT for v in values):
+        return em.op("aten::empty", [em.make_list(T.INT, values)], [dtype], call.range)
+    if not values:
+        return em.op("aten::tensor", [em.make_list(T.INT, [])], [dtype], call.range)
+    if len(values) == 1:
+        return em.op("aten::tensor", values, [dtype], call.range)
+    raise CompileError(
+        "a legacy tensor class takes sizes, or one list of data: multiple positional arguments that were not all "
+        "integers are not supported",
+        call.range,
+        hint="use torch.tensor",
+    )
+
+
+# -- fork
+@form("fork", 1, None, ["*"])
+def emit_fork(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return _emit_deferred(em, call, "prim::forkClosure", T.FutureType.of)
+
+
+@form("awaitable", 1, None, ["*"])
+def emit_awaitable(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return _emit_deferred(em, call, "prim::awaitableClosure", T.AwaitType.of)
+
+
+def _emit_deferred(em: Emitter, call: tree.Apply, kind: str, result: Callable[[Type], Type]) -> Value:
+    """The call as a closure that `closures.py` turns into a subgraph; its arguments are evaluated now."""
+    callee = em.emit_sugared(call.args[0])
+    args = em.emit_arguments(call.args[1:])
+    kwargs = em.emit_keywords(call.keywords)
+    closure = em.node("prim::Closure", [], [T.NONE], call.range)
+    block = closure.add_block()
+    with em.in_loop("none"), em.inside(block, starts_function=True) as frame:
+        frame.drop(is_changeable)  # it runs later
+        output = callee.call(em, call.range, args, kwargs).as_value(em, call.range)
+        block.add_output(output)
+    return em.node(kind, [closure.output], [result(output.type)], call.range).output
+
+
+@form("wait", 1, 1)
+def emit_wait(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return em.op("aten::wait", [em.emit(call.args[0])], range=call.range)
+
+
+@form("awaitable_wait", 1, 1)
+def emit_awaitable_wait(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    return em.op("prim::awaitable_wait", [em.emit(call.args[0])], range=call.range)
+
+
+@form("device", 0, 2, ["device", "type", "index"])
+def emit_device(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    keywords = {k.name.name: k.value for k in call.keywords}
+    given = [*call.args, *(keywords[name] for name in ("device", "type", "index") if name in keywords)]
+    return em.op("aten::device", em.emit_arguments(given), range=call.range)
+
+
+@form("finfo", 1, 1)
+def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    value = em.emit_sugared(call.args[0])
+    dtype = value.constant if isinstance(value, ConstantSugar) else None
+    if not isinstance(dtype, torch.dtype):
+        raise NotSupportedError("torch.finfo and torch.iinfo need a constant dtype", call.range)
+    return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))

@@ -1,0 +1,105 @@
+"""`self.layers[name](x)`, where the name is known at run time only and the submodules are of several types: a chain of
+ifs, one for each submodule, around what is done with the one that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitlite.base.source import SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.conditions import emit_if_expression
+from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.scope import Condition
+from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.constants import QualifiedClassName
+from jitlite.ir.graph import Value
+from jitlite.operators.overloads import NamedValue
+
+Read = Callable[[SugaredValue], SugaredValue]
+
+
+class ChosenPart(SugaredValue):
+    """One of the parts of a container, or what `read` makes of it. What is done with it gives values of one type.
+
+    Args:
+        index: a name, or a position, which may be negative.
+        names: the names of the parts.
+    """
+
+    kind = "a submodule that is known at run time only"
+
+    def __init__(self, index: Value, names: Sequence[str], parts: Sequence[SugaredValue], read: Read | None = None):
+        self.index = index
+        self.names = list(names)
+        self.parts = list(parts)
+        self.read: Read = read or (lambda part: part)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        return ChosenPart(self.index, self.names, self.parts, lambda part: self.read(part).attr(b, range, name))
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        given = [_evaluated(b, range, a) for a in args]
+        named = [_evaluated(b, range, a) for a in kwargs]
+        return SimpleValue(self._chosen(b, range, lambda part: part.call(b, range, given, named).as_value(b, range)))
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return self._chosen(b, range, lambda part: part.as_value(b, range))
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        return SimpleValue(self.as_value(b, range)).as_tuple(b, range, size)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).iterate(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).element(b, range, index)
+
+    def _chosen(self, b: Builder, range: SourceRange, use: Callable[[SugaredValue], Value]) -> Value:
+        assert isinstance(b, Emitter)
+
+        def emit(position: int) -> Value:
+            def taken() -> Value:
+                return use(self.read(self.parts[position]))
+
+            if position == len(self.parts) - 1:
+                return taken()
+            condition = Condition(self._is(b, range, position))
+            return emit_if_expression(b, range, condition, taken, lambda: emit(position + 1))
+
+        return emit(0)
+
+    def _is(self, b: Builder, range: SourceRange, position: int) -> Value:
+        """Does the index mean this part?"""
+        if self.index.type is T.STRING:
+            return b.op("aten::eq", [self.index, b.constant(self.names[position], range)], range=range)
+        wanted = (position, position - len(self.parts))
+        tests = [b.op("aten::eq", [self.index, b.constant(w, range)], range=range) for w in wanted]
+        return b.op("aten::__or__", tests, range=range)
+
+
+def chosen_part(
+    b: Builder, range: SourceRange, index: Value, names: Sequence[str], parts: Sequence[SugaredValue]
+) -> ChosenPart:
+    """The part of an index, after a check that there is one: otherwise it raises what Python raises."""
+    assert isinstance(b, Emitter)
+    if index.type is T.STRING:
+        known = b.make_list(T.STRING, [b.constant(name, range) for name in names])
+        found, cls, message = b.op("aten::__contains__", [known, index], range=range), KeyError, index
+    else:
+        least = b.op("aten::ge", [index, b.constant(-len(parts), range)], range=range)
+        most = b.op("aten::lt", [index, b.constant(len(parts), range)], range=range)
+        found, cls = b.op("aten::__and__", [least, most], range=range), IndexError  # type: ignore[assignment]
+        message = b.op("aten::str", [index], range=range)
+        message = b.op("aten::add", [b.constant("index ", range), message], range=range)
+        message = b.op("aten::add", [message, b.constant(" is out of range", range)], range=range)
+    node = b.node("prim::If", [found], [], range)
+    node.add_block()
+    with b.graph.inserting_at_end(node.add_block()):
+        name = b.constant(QualifiedClassName(f"builtins.{cls.__name__}", cls), range, T.STRING)
+        b.node("prim::RaiseException", [message, name], [], range)
+    return ChosenPart(index, names, parts)
+
+
+def _evaluated(b: Builder, range: SourceRange, given: NamedValue) -> NamedValue:
+    return NamedValue(given.name, given.in_graph(b.graph), range=range)

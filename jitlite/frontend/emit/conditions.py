@@ -1,0 +1,397 @@
+"""Conditions: truth values, `is`, `and`/`or`/`not`, isinstance, hasattr, and what they say about types.
+
+A condition decided by types alone is *static*: only the branch it takes is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.facts import path_of
+from jitlite.frontend.emit.magic import call_magic, is_object, length_truth
+from jitlite.frontend.emit.refinement import Branches
+from jitlite.frontend.emit.scope import Condition, Path, RefinementSet
+from jitlite.frontend.emit.values import SimpleValue, SpecialForm, container_truth
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.types import Type
+
+
+def emit_condition(em: Emitter, expr: tree.Expr) -> Condition:
+    """A bool with what its truth says about variables."""
+    with em.at(expr.range):
+        if isinstance(expr, tree.BinOp) and expr.op in ("and", "or"):
+            return _emit_logical(em, expr, is_or=expr.op == "or")
+        if isinstance(expr, tree.BinOp) and expr.op in ("is", "is not"):
+            return _emit_identity(em, expr)
+        if isinstance(expr, tree.UnaryOp) and expr.op == "not":
+            inner = emit_condition(em, expr.operand)
+            value = em.op("aten::__not__", [inner.value], range=expr.range)
+            return Condition(value, inner.refinements.negation(), None if inner.static is None else not inner.static)
+        if isinstance(expr, tree.Apply):
+            form = _type_test(em, expr)
+            if form == "isinstance":
+                return emit_isinstance(em, *_two_arguments(expr, form))
+            if form == "hasattr":
+                return emit_hasattr(em, *_two_arguments(expr, form))
+        value = to_bool(em, em.emit(expr), expr.range)
+        return Condition(value, static=_static_value(value))
+
+
+def _type_test(em: Emitter, expr: tree.Apply) -> str | None:
+    """`isinstance` or `hasattr` if that is what is called (also as `torch.jit.isinstance`)."""
+    callee = expr.callee
+    if isinstance(callee, tree.Var) or (isinstance(callee, tree.Select) and callee.name.name == "isinstance"):
+        name = callee.name.name
+        if name not in ("isinstance", "hasattr") and em.frame.is_defined(name):
+            return None
+        sugared = em.emit_sugared(callee)
+        if isinstance(sugared, SpecialForm) and sugared.form in ("isinstance", "hasattr"):
+            return sugared.form
+    return None
+
+
+def _two_arguments(expr: tree.Apply, name: str) -> tuple[tree.Expr, tree.Expr]:
+    if len(expr.args) != 2 or expr.keywords:
+        raise CompileError(f"{name} takes two arguments", expr.range, found=f"{len(expr.args)}")
+    return expr.args[0], expr.args[1]
+
+
+def _static_value(value: Value) -> bool | None:
+    """The value of a condition where the compiler may decide it: literals and what the language says of itself."""
+    if value.node.kind == "aten::is_scripting":
+        return True
+    if value.node.kind == "aten::has_torch_function":
+        return False
+    if is_constant(value):
+        return bool(constant_of(value))
+    return None
+
+
+def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
+    """The truth value of a bool, number or tensor.
+
+    Raises:
+        CompileError: for other types, whose truth TorchScript does not define.
+    """
+    if value.type is T.BOOL:
+        return value
+    if T.is_subtype(value.type, T.TENSOR) or value.type in (T.INT, T.FLOAT):
+        return em.op("aten::Bool", [value], range=range)
+    value = em.enum_value(value, range)
+    if value.type is T.INT:
+        return em.op("aten::Bool", [value], range=range)
+    truth = container_truth(em, value, range)
+    if truth is None:
+        truth = call_magic(em, range, value, "__bool__")
+    if truth is not None:
+        return em.expect(T.BOOL, truth, range, "expected a bool expression for condition")
+    if is_object(value):
+        return length_truth(em, range, value)
+    raise CompileError(
+        f"Could not cast value of type {value.type.annotation} to bool", range,
+        expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,
+        hint="write `x is not None`" if isinstance(value.type, T.OptionalType) else None,
+    )  # fmt: skip
+
+
+def insert_refinements(em: Emitter, refinements: RefinementSet, range: SourceRange) -> None:
+    """At the start of a branch, give the refined variables their narrower types, and note the other refinements."""
+    facts = dict(em.facts)
+    for (name, *links), t in refinements.when_true.items():
+        found = None if links else em.frame.find(em, name)
+        if isinstance(found, SimpleValue):
+            em.assign(name, SimpleValue(em.cast(found.value, t)), range)
+    facts.update((path, t) for path, t in refinements.when_true.items() if len(path) > 1)
+    em.frame.facts = facts
+
+
+# -- is, is not
+def _none_status(value: Value) -> str:
+    if value.type is T.NONE or (is_constant(value) and constant_of(value) is None):
+        return "always"
+    if value.type is T.ANY or (isinstance(value.type, T.UnionType) and T.NONE in value.type.members):
+        return "maybe"
+    return "never"
+
+
+def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
+    left, right = em.emit(expr.left), em.emit(expr.right)
+    holds = expr.op == "is"
+    statuses = {_none_status(left), _none_status(right)}
+    if statuses == {"always"}:
+        return Condition(em.constant(holds, expr.range), static=holds)
+    if statuses == {"always", "never"}:
+        return Condition(em.constant(not holds, expr.range), static=not holds)
+    value = em.op("aten::__is__" if holds else "aten::__isnot__", [left, right], range=expr.range)
+    for subject, subject_value, other in ((expr.left, left, expr.right), (expr.right, right, expr.left)):
+        path = _path(subject, subject_value)
+        if path is not None and isinstance(other, tree.NoneLiteral):
+            return Condition(value, _none_refinements(path, subject_value.type, holds))
+    return Condition(value)
+
+
+def _path(subject: tree.Expr, value: Value) -> Path | None:
+    """What a condition about an expression says something of: a variable, or what is reached from one."""
+    if isinstance(subject, tree.Var):
+        return (subject.name.name,)
+    return path_of(value) if isinstance(subject, tree.Select | tree.Subscript) else None
+
+
+def _none_refinements(path: Path, t: Type, is_none: bool) -> RefinementSet:
+    if not isinstance(t, T.UnionType):
+        return RefinementSet()
+    present = {path: T.without_none(t)}
+    return RefinementSet({}, present) if is_none else RefinementSet(present, {})
+
+
+# -- and, or
+@dataclass(frozen=True, repr=False)
+class _Bind(tree.Expr):
+    """`value`, also kept in the temporary variable `name`."""
+
+    kind = "bind"
+    name: str
+    value: tree.Expr
+
+
+@expression(_Bind)
+def _emit_bind(em: Emitter, expr: _Bind, hint: Type | None) -> Value:
+    value = em.emit(expr.value, hint)
+    em.assign(expr.name, SimpleValue(value), expr.range)
+    return value
+
+
+def _emit_logical(em: Emitter, expr: tree.BinOp, is_or: bool) -> Condition:
+    """`a and b` is `b if a else False`, `a or b` is `True if a else b`: the second operand is refined by the first."""
+    left_expr, right_expr = _evaluate_once(em, expr)
+    left = emit_condition(em, left_expr)
+    if left.static is is_or:
+        return left  # the right side is never looked at: `self.bias is not None and self.bias.dtype ...` without a bias
+    right: list[Condition] = []
+
+    def short() -> Value:
+        return em.constant(is_or, expr.range)
+
+    still_holding: list[Path] = []
+
+    def go_on() -> Value:
+        right.append(emit_condition(em, right_expr))
+        still_holding.extend(em.facts)
+        return right[0].value
+
+    value = emit_if_expression(em, expr.range, left, *((short, go_on) if is_or else (go_on, short)))
+    (second,) = right
+    # what the left side says of attributes counts only if the right side leaves them alone
+    first = left.refinements.where(lambda path: len(path) == 1 or path in still_holding)
+    refinements = first.disjunction(second.refinements) if is_or else first.conjunction(second.refinements)
+    static: bool | None = None
+    if is_or in (left.static, second.static):
+        static = is_or
+    elif left.static is not None and second.static is not None:
+        static = not is_or
+    return Condition(value, refinements, static)
+
+
+_PLAIN = tree.Var, tree.Const, tree.StringLiteral
+"""What may as well be evaluated twice."""
+
+
+def _evaluate_once(em: Emitter, expr: tree.BinOp) -> tuple[tree.Expr, tree.Expr]:
+    """The operands of an `and`, such that the middle operands of a comparison chain are evaluated once.
+
+    The tree of `a < f() < c` is `a < f() and f() < c`, with one and the same tree for both `f()`. Python calls f once;
+    so does `a < (t := f()) and t < c`, nested to the right for longer chains.
+    """
+    if not isinstance(expr.right, tree.BinOp) or isinstance(expr.right.left, _PLAIN):
+        return expr.left, expr.right  # the middle operands further left are for the `and` on the left to look at
+    chain = _comparison_chain(expr)
+    if not chain:
+        return expr.left, expr.right
+    bound: list[tree.Expr] = []
+    left = chain[0].left
+    for comparison in chain:
+        right: tree.Expr = comparison.right
+        if comparison is not chain[-1] and not isinstance(right, _PLAIN):
+            name = em.temporary("middle")
+            right = _Bind(name, right, range=right.range)
+            following: tree.Expr = tree.Var(tree.Ident(name, range=right.range), range=right.range)
+        else:
+            following = right
+        bound.append(tree.BinOp(comparison.op, left, right, range=comparison.range))
+        left = following
+    rest = bound[-1]
+    for comparison_expr in reversed(bound[1:-1]):
+        rest = tree.BinOp("and", comparison_expr, rest, range=expr.range)
+    return bound[0], rest
+
+
+def _comparison_chain(expr: tree.BinOp) -> list[tree.BinOp]:
+    """The comparisons of a chain, from the left; empty for an `and` that is no chain."""
+    chain: list[tree.BinOp] = []
+    current: tree.Expr = expr
+    while isinstance(current, tree.BinOp) and current.op == "and" and isinstance(current.right, tree.BinOp):
+        left = current.left.right if _is_and(current.left) else current.left  # type: ignore[attr-defined]
+        if not (isinstance(left, tree.BinOp) and left.right is current.right.left):
+            return []
+        chain.append(current.right)
+        current = current.left
+    if not isinstance(current, tree.BinOp) or not chain:
+        return []
+    return [current, *reversed(chain)]
+
+
+def _is_and(expr: tree.Expr) -> bool:
+    return isinstance(expr, tree.BinOp) and expr.op == "and"
+
+
+def emit_if_expression(
+    em: Emitter, range: SourceRange, condition: Condition, true: Callable[[], Value], false: Callable[[], Value]
+) -> Value:
+    """An If with one result."""
+    node = em.node("prim::If", [condition.value], [], range)
+    blocks = [node.add_block(), node.add_block()]
+    cases = ((blocks[0], condition.refinements, true), (blocks[1], condition.refinements.negation(), false))
+    branches = Branches(em)
+    for block, refinements, emit in cases:
+        with em.inside(block) as frame:
+            insert_refinements(em, refinements, range)
+            block.add_output(emit())
+        branches.add(block, frame)
+    branches.join()
+    true_type, false_type = (b.outputs[0].type for b in blocks)
+    merged = T.unify(true_type, false_type)
+    if merged is None:
+        raise CompileError(
+            f"if-expression's true branch has type {true_type.annotation} but false branch has type "
+            f"{false_type.annotation}",
+            range,
+        )
+    return node.add_output(merged)
+
+
+@expression(tree.TernaryIf)
+def emit_ternary(em: Emitter, expr: tree.TernaryIf, hint: Type | None) -> Value:
+    condition = emit_condition(em, expr.cond)
+    if condition.static is not None:
+        return _emit_static_ternary(em, expr, condition, hint)
+    return emit_if_expression(
+        em, expr.range, condition, lambda: em.emit(expr.true, hint), lambda: em.emit(expr.false, hint)
+    )
+
+
+def _emit_static_ternary(em: Emitter, expr: tree.TernaryIf, condition: Condition, hint: Type | None) -> Value:
+    return em.emit(expr.true if condition.static else expr.false, hint)
+
+
+# -- isinstance, hasattr
+def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
+    if not isinstance(name, tree.StringLiteral):
+        raise CompileError("hasattr's second argument must be a string literal", name.range)
+    has = em.emit_sugared(subject).has_attr(em, subject.range, name.value)
+    return Condition(em.constant(has, subject.range), static=has)
+
+
+def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
+    """isinstance with refinement of the subject, decided at compile time where its type allows."""
+    value = em.emit(subject)
+    if isinstance(value.type, T.ClassType) and value.type.is_module:
+        is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
+        return Condition(em.constant(is_one, subject.range), static=is_one)
+    wanted = _standard_members([t for expr in _class_expressions(classes) for t in [_class_type(em, expr)]])
+    holding: list[Type] = []
+    failing: list[Type] = []
+    always = True
+    for actual in _standard_members([value.type]):
+        if actual is T.ANY:
+            holding += wanted
+            failing.append(T.ANY)
+            always = wanted == [T.ANY]
+            break
+        found = _narrowest(actual, wanted)
+        if found is None:
+            failing.append(actual)
+        else:
+            holding.append(found)
+        always = always and found is actual
+    refinements = _isinstance_refinements(_path(subject, value), holding, failing)
+    if always or not holding:
+        return Condition(em.constant(always, subject.range), refinements, always)
+    node = em.node("prim::isinstance", [value], [T.BOOL], subject.range)
+    node.attributes["types"] = [*wanted, *(t for t in holding if t not in wanted)]
+    return Condition(node.output, refinements)
+
+
+def _is_python_class(em: Emitter, module: T.ClassType, expr: tree.Expr) -> bool:
+    """Is a module of this type one of the Python class, or one of the tuple of classes, that the expression names?"""
+    wanted: Any = _python_object(em, expr)
+    is_known = isinstance(wanted, type | tuple) and module.python_class is not None
+    return is_known and issubclass(module.python_class, wanted)
+
+
+def _python_object(em: Emitter, expr: tree.Expr) -> object:
+    """What a name, or an attribute of one, is in Python; None for anything else."""
+    if isinstance(expr, tree.Select):
+        return getattr(_python_object(em, expr.value), expr.name.name, None)
+    if not isinstance(expr, tree.Var) or em.frame.is_defined(expr.name.name):
+        return None
+    try:
+        return em.resolver.lookup(expr.name.name)
+    except LookupError:
+        return None
+
+
+def _class_expressions(expr: tree.Expr) -> list[tree.Expr]:
+    if isinstance(expr, tree.TupleLiteral):
+        return [inner for element in expr.elements for inner in _class_expressions(element)]
+    if isinstance(expr, tree.BinOp) and expr.op == "|":
+        return [*_class_expressions(expr.left), *_class_expressions(expr.right)]
+    return [expr]
+
+
+_BARE_CONTAINERS: dict[str, Type] = {"list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "dict": T.ANY_DICT}
+
+
+def _class_type(em: Emitter, expr: tree.Expr) -> Type:
+    if isinstance(expr, tree.Var) and expr.name.name in _BARE_CONTAINERS and not em.frame.is_defined(expr.name.name):
+        return _BARE_CONTAINERS[expr.name.name]
+    return em.parse_type(expr)
+
+
+def _standard_members(types: list[Type]) -> list[Type]:
+    """The members of all the unions among `types`, without repetition."""
+    members: list[Type] = []
+    for t in types:
+        members += [m for m in T.members_of(t) if m not in members]
+    return members
+
+
+def _narrowest(actual: Type, wanted: list[Type]) -> Type | None:
+    found: Type | None = None
+    for t in wanted:
+        if T.is_subtype(actual, t) or _inherits(actual, t):
+            found = actual
+        elif T.is_subtype(t, actual):
+            found = t if found is None else T.unify(found, t, default_to_union=True)
+    return found
+
+
+def _inherits(actual: Type, base: Type) -> bool:
+    """Is a script class one that inherits from another?"""
+    classes = [t.python_class for t in (actual, base) if isinstance(t, T.ClassType) and not t.is_module]
+    return len(classes) == 2 and None not in classes and issubclass(*classes)
+
+
+def _isinstance_refinements(path: Path | None, holding: list[Type], failing: list[Type]) -> RefinementSet:
+    if path is None:
+        return RefinementSet()
+    both = []
+    for types in (holding, failing):
+        merged = T.unify_all(types, default_to_union=True)
+        both.append({} if merged is None else {path: merged})
+    return RefinementSet(*both)

@@ -1,0 +1,98 @@
+"""What is compiled: a definition with the meaning of its names, and who compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from jitlite.base.source import SourceRange
+from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.values import SugaredValue
+from jitlite.frontend.syntax.tree import Def
+from jitlite.ir.graph import Graph
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function or method to compile: its tree, what its names mean, and its parameters' defaults.
+
+    Attributes:
+        signature: the definition whose annotations count, for a function with declared overloads.
+        self_type: of a method, the type of its first parameter.
+        defining_class: of a method from Python, the class in whose body it stands: `super()` starts behind it.
+        inferred: types of parameters without annotation, where they are not Tensors.
+        variables: of a nested function, what it sees of the functions around that is no value of a graph.
+    """
+
+    name: str
+    tree: Def
+    resolver: Resolver
+    defaults: dict[str, object]
+    signature: Def | None = None
+    self_type: Type | None = None
+    defining_class: type | None = None
+    inferred: dict[str, Type] = field(default_factory=dict)
+    variables: Mapping[str, SugaredValue] = field(default_factory=dict)
+
+    @property
+    def has_declared_result(self) -> bool:
+        return (self.signature or self.tree).decl.return_type is not None
+
+
+class Program(Protocol):
+    """Who compiles the functions that are called, each once."""
+
+    graph_view: Callable[[Graph], Any] | None
+    unites_branches: bool
+    """Is a variable of different types in two branches a Union, wherever it was defined? In archives it is."""
+
+    def carried_sources(self) -> list[Any]:
+        """The sources that a pickle of the program has to carry."""
+        ...
+
+    def function_for(
+        self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
+    ) -> Function:
+        """The script function of a Python function, with the signature of another function if one is given."""
+        ...
+
+    def declare(
+        self, definition: Definition, python_function: Callable[..., Any] | None = None, qualified: str | None = None
+    ) -> Function:
+        """A function that is compiled when it is first needed."""
+        ...
+
+    def definition_of(self, function: Function) -> Definition:
+        """What a function of this program was compiled from."""
+        ...
+
+    def compile(self, definition: Definition, observe: Callable[[str, Graph], None] | None = None) -> tuple[Graph, Any]:
+        """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
+        ...
+
+    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
+        """The function, compiled as far as a call at `range` needs it.
+
+        Raises:
+            CompileError: where it does not compile; the error says by which calls it was reached.
+        """
+        ...
+
+    def name(self, name: str) -> object:
+        """What a name means where the program was asked for, None where that is not known."""
+        ...
+
+    def unique_name(self, qualified_name: str) -> str:
+        """The name, changed where the program has a function or type of that name already."""
+        ...
+
+    def name_type(self, name: str, type: Type) -> None:
+        """Enter a named type, so that no other one gets its name."""
+        ...
+
+    def fresh(self) -> Program:
+        """Another program, with nothing in it."""
+        ...

@@ -1,0 +1,270 @@
+"""Displays: lists, dicts, tuples and comprehensions, and the types they get from their elements or a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.conditions import emit_condition
+from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.iteration import Body, emit_for
+from jitlite.frontend.emit.statements import emit_chosen
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.ir.types import Type
+
+
+@expression(tree.TupleLiteral)
+def emit_tuple(em: Emitter, expr: tree.TupleLiteral, hint: Type | None) -> Value:
+    return em.make_tuple([v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)])
+
+
+# -- lists
+@expression(tree.ListLiteral)
+def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> Value:
+    values = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
+    candidates = _candidates(hint, T.ListType, expr.range)
+    if not values:
+        if not candidates:
+            # may still become a list of another type as an argument of a call; `Emitter` settles the rest
+            empty = em.node("prim::EmptyListLiteral", [], [T.ListType.of(T.TENSOR)], expr.range).output
+            em.empty_lists.append(empty)
+            return empty
+        if len(candidates) > 1:
+            raise _ambiguous("list", hint, candidates, expr.range)
+        return _as_union(em, em.make_list(_element(candidates[0]), []), hint)
+    common = T.unify_all([v.type for v in values], default_to_union=True)
+    assert common is not None
+    if not candidates:
+        return em.make_list(T.unshaped(common), values)
+    fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
+    if not fitting:
+        raise _wrong_elements(hint, candidates, common, expr.range)
+    return _as_union(em, em.make_list(_element(_most_general(fitting, _element)), values), hint)
+
+
+def _candidates(hint: Type | None, constructor: type[Type], range: SourceRange) -> list[Type]:
+    """The types of this constructor that a hint allows.
+
+    Raises:
+        CompileError: where the hint allows no display of this kind.
+    """
+    if hint is None or hint is T.ANY:
+        return []
+    found = [m for m in T.members_of(hint) if isinstance(m, constructor)]
+    if not found and not any(m is T.ANY for m in T.members_of(hint)):
+        kind = constructor.__name__.removesuffix("Type")
+        if isinstance(hint, T.UnionType) and not isinstance(hint, T.OptionalType):
+            text = f"Expected an Union type annotation with an inner {kind} type, but got {hint.annotation}"
+        else:
+            text = f"Expected an annotation of type {kind} but got {hint.annotation}"
+        raise CompileError(text, range)
+    return found
+
+
+def _ambiguous(what: str, hint: Type | None, candidates: Sequence[Type], range: SourceRange) -> CompileError:
+    annotation = "" if hint is None else hint.annotation
+    return CompileError(
+        f"Cannot assign an empty {what} to a variable annotated to be type {annotation} because there are multiple "
+        f"possible {what.capitalize()} type candidates in the Union annotation",
+        range,
+        expected=_names(candidates),
+        hint=f"give it a type first: `empty: {candidates[0].annotation} = {'[]' if what == 'list' else '{}'}`",
+    )
+
+
+def _wrong_elements(hint: Type | None, candidates: Sequence[Type], found: Type, range: SourceRange) -> CompileError:
+    """The elements of a list are of none of the types that the annotation allows."""
+    if len(candidates) == 1:
+        text = f"List type annotation `{candidates[0].annotation}` did not match the types of the given list elements"
+    else:
+        annotation = "" if hint is None else hint.annotation
+        text = (
+            f"Union type annotation `{annotation}` can hold {_names(candidates)}, but none of those types match the "
+            "types of the given list elements"
+        )
+    return CompileError(
+        f"{text}, which were unified to {found.annotation}",
+        range,
+        expected=_names(candidates),
+        found=T.ListType.of(found).annotation,
+    )
+
+
+def _element(t: Type) -> Type:
+    assert isinstance(t, T.ListType)
+    return t.element
+
+
+def _names(types: Sequence[Type]) -> str:
+    return " or ".join(t.annotation for t in types)
+
+
+def _most_general(types: Sequence[Type], part: Callable[[Type], Type]) -> Type:
+    best = types[0]
+    for t in types[1:]:
+        if T.is_subtype(part(best), part(t)):
+            best = t
+    return best
+
+
+def _as_union(em: Emitter, value: Value, hint: Type | None) -> Value:
+    """A display under a Union annotation has that union's type."""
+    return em.cast(value, hint) if isinstance(hint, T.UnionType) else value
+
+
+# -- dicts
+@expression(tree.DictLiteral)
+def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Value:
+    keys: list[Value] = []
+    values: list[Value] = []
+    for key, value in zip(expr.keys, expr.values, strict=True):
+        keys.append(em.emit(key))
+        values.append(em.emit(value))
+    candidates = _candidates(hint, T.DictType, expr.range)
+    if not keys:
+        if len(candidates) > 1:
+            raise _ambiguous("dict", hint, candidates, expr.range)
+        t = candidates[0] if candidates else T.DictType.of(T.STRING, T.TENSOR)
+        return _as_union(em, em.make_dict(t, [], []), hint if candidates else None)
+    found = _dict_type(expr.range, [k.type for k in keys], [v.type for v in values])
+    if not candidates:
+        return em.make_dict(found, keys, values)
+    return _as_union(em, em.make_dict(_fitting_dict(expr.range, hint, candidates, found), keys, values), hint)
+
+
+def _dict_type(range: SourceRange, keys: Sequence[Type], values: Sequence[Type]) -> T.DictType:
+    key = T.unify_all(keys)
+    value = T.unify_all(values, default_to_union=True)
+    if key is None or value is None:
+        raise CompileError(
+            f"Dicts may only contain homogeneous keys, but the type of the first key was {keys[0].annotation}",
+            range,
+            found=" and ".join(sorted({k.annotation for k in keys})),
+        )
+    check_key_type(range, key)
+    return T.DictType.of(T.unshaped(key), T.unshaped(value))
+
+
+def check_key_type(range: SourceRange, key: Type) -> None:
+    """Raise for a type that cannot key a dict."""
+    if T.unshaped(key) not in T.DICT_KEYS:
+        raise CompileError(
+            f"Dicts may only contain homogeneous keys, but the type of the first generated key was {key.annotation}, "
+            "which cannot be the key of a dict",
+            range,
+            expected=_names(T.DICT_KEYS),
+            found=key.annotation,
+        )
+
+
+def _fitting_dict(
+    range: SourceRange, hint: Type | None, candidates: Sequence[Type], found: T.DictType, generated: bool = False
+) -> Type:
+    """The most general candidate that can hold the keys and values of a literal, or those a comprehension generated."""
+    fitting = [
+        c
+        for c in candidates
+        if isinstance(c, T.DictType) and T.is_subtype(found.key, c.key) and T.is_subtype(found.value, c.value)
+    ]
+    if not fitting:
+        raise CompileError(
+            _wrong_dict(hint, candidates, found, generated),
+            range,
+            expected=_names(candidates),
+            found=found.annotation,
+        )
+    return _most_general(fitting, lambda t: t.contained[1])
+
+
+def _wrong_dict(hint: Type | None, candidates: Sequence[Type], found: T.DictType, generated: bool) -> str:
+    wanted = candidates[0]
+    assert isinstance(wanted, T.DictType)
+    if len(candidates) > 1:
+        annotation = "" if hint is None else hint.annotation
+        return (
+            f"Union type annotation `{annotation}` can hold {_names(candidates)}, but none of those dict types can "
+            f"hold the types of the given keys and values, which were unified to {found.annotation}"
+        )
+    part = "value" if T.is_subtype(found.key, wanted.key) else "key"
+    actual = found.value if part == "value" else found.key
+    if generated:
+        return (
+            f"Dict type annotation `{wanted.annotation}` did not match the type of an actual {part} type "
+            f"`{actual.annotation}`"
+        )
+    return (
+        f"Type annotation was inferred to be `{wanted.annotation}`, but the type of {part}s given by the dict literal "
+        f"is {actual.annotation}"
+    )
+
+
+# -- comprehensions
+@expression(tree.ListComp)
+def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None) -> Value:
+    candidates = _candidates(hint, T.ListType, expr.range)
+    start = candidates[0] if len(candidates) == 1 else T.ListType.of(T.TENSOR)
+    result = em.make_list(_element(start), [])
+    seen: list[Type] = []
+
+    def emit_body() -> None:
+        element = em.emit(expr.element)
+        seen.append(element.type)
+        common = T.unify_all(seen, default_to_union=True)
+        assert common is not None
+        fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
+        if candidates and not fitting:
+            raise _wrong_elements(hint, candidates, common, expr.element.range)
+        result.type = _most_general(fitting, _element) if fitting else T.ListType.of(T.unshaped(common))
+        em.op("aten::append", [result, element], range=expr.range)
+
+    _in_scope_of_its_own(em, expr, emit_body)
+    return _as_union(em, result, hint if candidates else None)
+
+
+@expression(tree.DictComp)
+def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None) -> Value:
+    candidates = _candidates(hint, T.DictType, expr.range)
+    start = candidates[0] if len(candidates) == 1 else T.DictType.of(T.STRING, T.TENSOR)
+    result = em.make_dict(start, [], [])
+    keys: list[Type] = []
+    values: list[Type] = []
+
+    def emit_body() -> None:
+        key, value = em.emit(expr.key), em.emit(expr.value)
+        keys.append(key.type)
+        values.append(value.type)
+        found = _dict_type(expr.range, keys, values)
+        result.type = _fitting_dict(expr.range, hint, candidates, found, generated=True) if candidates else found
+        em.op("aten::_set_item", [result, key, value], range=expr.range)
+
+    _in_scope_of_its_own(em, expr, emit_body)
+    return _as_union(em, result, hint if candidates else None)
+
+
+def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
+    node = em.node("prim::ComprehensionScope", [], [], expr.range)
+    clauses = [tree.ComprehensionFor(expr.target, expr.iterable, range=expr.range), *expr.clauses]
+    with em.inside(node.add_block()) as frame:
+        frame.owned = {v.name.name for target in expr.targets for v in target.walk() if isinstance(v, tree.Var)}
+        _emit_clauses(em, expr.range, clauses, emit_body)
+
+
+def _emit_clauses(
+    em: Emitter,
+    range: SourceRange,
+    clauses: Sequence[tree.ComprehensionFor | tree.ComprehensionIf],
+    emit_body: Callable[[], None],
+) -> None:
+    """The loops and conditions of a comprehension, each inside of those before it."""
+    if not clauses:
+        emit_body()
+        return
+    first, *others = clauses
+    if isinstance(first, tree.ComprehensionFor):
+        body = Body(lambda: _emit_clauses(em, range, others, emit_body))
+        emit_for(em, range, [first.target], first.iterable, body)
+    else:
+        condition = emit_condition(em, first.condition)
+        emit_chosen(em, first.range, condition, lambda: _emit_clauses(em, range, others, emit_body), lambda: None)

@@ -1,0 +1,448 @@
+"""Tree views -> Graph: the emitter.
+
+One `Emitter` compiles one function. This module holds its state and the entry points; the work is done by subject:
+`statements.py`, `conditions.py`, `expressions.py`, `displays.py` (list, dict, comprehension), `indexing.py`,
+`calls.py` (special forms). Each registers functions `(emitter, tree) -> ...` by tree class.
+
+The emitted graph still has variables (`prim::Load`, `prim::Store`), early exits (`prim::ReturnStmt` ...) and loops with
+a condition block; `ssa.py`, `exits.py` and `loops.py` remove those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.definition import Definition, Program
+from jitlite.frontend.emit.facts import MAY_ASSIGN, follow_effect, is_changeable, runs_methods, shown_path
+from jitlite.frontend.emit.names import BUILTINS, sugared_from_python
+from jitlite.frontend.emit.scope import Frame, Path, Refinements
+from jitlite.frontend.emit.ssa import is_meaningful_name
+from jitlite.frontend.emit.values import ConstantSugar, SimpleValue, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.local_names import (
+    bound_names,
+    display_name,
+    first_assignment,
+    has_nested_functions,
+    with_own_names,
+)
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.ops import Op
+from jitlite.ir.schema import Argument, Schema, function_schema
+from jitlite.ir.types import Type
+from jitlite.ir.values import value_has_type
+from jitlite.operators.overloads import NamedValue
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_statements: dict[type, Callable[[Emitter, Any], None]] = {}
+_expressions: dict[type, Callable[[Emitter, Any, Type | None], SugaredValue | Value]] = {}
+
+
+def statement(kind: type) -> Callable[[_F], _F]:
+    """Register the function that emits statements of class `kind`."""
+
+    def register(fn: _F) -> _F:
+        _statements[kind] = fn
+        return fn
+
+    return register
+
+
+def expression(*kinds: type) -> Callable[[_F], _F]:
+    """Register the function `(emitter, tree, hint)` that emits expressions of these classes."""
+
+    def register(fn: _F) -> _F:
+        for kind in kinds:
+            _expressions[kind] = fn
+        return fn
+
+    return register
+
+
+class ReturnTypes:
+    """What a function (or closure) is declared to return, and what has been returned so far."""
+
+    def __init__(self, declared: Type | None) -> None:
+        self.declared = declared
+        self.merged: Type | None = None
+
+
+@dataclass(frozen=True)
+class Unset:
+    """A variable that is first set in the body of a node, which may end early."""
+
+    type: Type
+    node: Node
+
+
+class Emitter(Builder):
+    """Compiles one function into a graph with variables."""
+
+    def __init__(self, program: Program, definition: Definition, graph: Graph) -> None:
+        super().__init__(graph)
+        self.program = program
+        self.definition = definition
+        self.body = definition.tree
+        """The function; where it has nested functions, the variables of its comprehensions have names of their own."""
+        self.own_names: set[str] = set()
+        """What it assigns, which is its own everywhere in it, whatever the name means around it."""
+        self.resolver = definition.resolver
+        self.frame = Frame(graph.block, None, starts_function=True)
+        self.frame.sugared.update(definition.variables)
+        self.leaving: set[Block] = set()
+        """Blocks that end in return or raise."""
+        self.jumping: set[Block] = set()
+        """Blocks that end in break or continue."""
+        self.loop = "none"
+        """The innermost loop: `none`, `loop`, `unrolled`; `finally` in a finally that a jump would leave."""
+        self.on_break: Callable[[], None] | None = None
+        """What a break of the innermost loop does first."""
+        self.on_yield: Callable[[tree.Expr], None] | None = None
+        """What a `yield` does, where the `__iter__` of an object is being emitted for a loop; see `generators`."""
+        self.leave_try: Callable[[str], None] | None = None
+        """How to get to the innermost `finally` from where a `break` or `continue` leaves it; None if none does."""
+        self.handled: list[Value] = []
+        """The exceptions whose handlers are being compiled, outermost first."""
+        self.returns: list[ReturnTypes] = []
+        self.empty_lists: list[Value] = []
+        self.effects: list[Node] = []
+        """Nodes just emitted that may assign attributes; see `facts`."""
+        self.outdated: dict[Path, Type] = {}
+        """What the current statement has read of which more was known before; see `refinement.refined`."""
+        self.active: list[Any] = []
+        """The nested functions whose calls are being emitted, outermost first."""
+        self.separate: dict[Any, Any] = {}
+        """The script functions that recursive nested functions have become, by what their calls have in common."""
+        self.unset: dict[str, Unset] = {}
+        """Variables that need not be set where they are read; see `unset`."""
+        self._temporaries = 0
+
+    def unannotated(self, value: Value) -> str | None:
+        name = value.node.attributes.get("name") if value.node.kind == "prim::Load" else None
+        for param in (self.definition.signature or self.definition.tree).decl.params:
+            if param.ident.name == name and param.type is None and value.type is T.TENSOR:
+                return display_name(name)
+        return None
+
+    # -- statements
+    def emit_statements(self, statements: Sequence[tree.Stmt]) -> None:
+        """Emit statements up to the first that leaves the block; what follows it can never run."""
+        for stmt in statements:
+            with self.at(stmt.range):
+                self.outdated = {}
+                try:
+                    _statements[type(stmt)](self, stmt)
+                except CompileError as error:
+                    self._explain_outdated(error)
+                    self.outdated = {}
+                    raise
+            if self.frame.block in self.leaving or self.frame.block in self.jumping:
+                return
+
+    # -- expressions
+    def emit_sugared(self, expr: tree.Expr, hint: Type | None = None) -> SugaredValue:
+        """Whatever the expression denotes. `hint` is the type it is expected to have; it may be ignored."""
+        with self.at(expr.range):
+            result = _expressions[type(expr)](self, expr, hint)
+        return result if isinstance(result, SugaredValue) else SimpleValue(result)
+
+    def emit(self, expr: tree.Expr, hint: Type | None = None) -> Value:
+        """The value of an expression."""
+        value = self.emit_sugared(expr, hint).as_value(self, expr.range)
+        if hint is T.ANY and value.type is not T.ANY:
+            value = self.cast(value, T.ANY)
+        return value
+
+    def emit_arguments(self, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
+        """Values of call arguments, starred ones spread."""
+        values: list[NamedValue] = []
+        for expr in exprs:
+            if isinstance(expr, tree.Starred):
+                parts = self.emit_sugared(expr.value).as_tuple(self, expr.range)
+                values += [NamedValue(None, p.as_value(self, expr.range), range=expr.range) for p in parts]
+            else:
+                values.append(NamedValue(None, self.emit(expr), range=expr.range))
+        return values
+
+    def emit_keywords(self, keywords: Sequence[tree.Attribute]) -> list[NamedValue]:
+        return [NamedValue(k.name.name, self.emit(k.value), range=k.value.range) for k in keywords]
+
+    # -- names
+    def lookup(self, name: str, range: SourceRange) -> SugaredValue:
+        """What a name denotes: a variable, a builtin of the language, or something of the Python scope.
+
+        Raises:
+            CompileError: where it is nothing.
+        """
+        found = self.frame.find(self, name) or BUILTINS.get(name)
+        if found is not None:
+            return found
+        if name in self.frame.reasons:
+            raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
+        if name in self.own_names:
+            raise self._unset_error(name, range)
+        try:
+            python_object = self.resolver.lookup(name)
+        except LookupError:
+            candidates = [*map(display_name, self.frame.names()), *BUILTINS, *self.resolver.names()]
+            shown = display_name(name)
+            raise CompileError(f"undefined value {shown}", range, hint=did_you_mean(shown, candidates)) from None
+        return sugared_from_python(self, python_object, name, range)
+
+    def _unset_error(self, name: str, range: SourceRange) -> CompileError:
+        assigned, shown = first_assignment(self.body, name), display_name(name)
+        where = "" if assigned is None else f": it is assigned at {assigned.location()}, but not on every way to here"
+        return CompileError(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
+
+    def temporary(self, prefix: str) -> str:
+        """A variable name of our own, which no program can spell."""
+        self._temporaries += 1
+        return f"${prefix}{self._temporaries}"
+
+    def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
+        if isinstance(value, ConstantSugar):
+            value = SimpleValue(value.as_value(self, range))
+        _ = self.facts
+        self.frame.set(self, name, value, range, annotation)
+
+    def parse_type(self, expr: tree.Expr) -> Type:
+        """The type that an annotation denotes."""
+        return parse_type(expr, self.resolver.resolve_type)
+
+    # -- facts about attributes
+    def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
+        node = super().node(kind, inputs, types, range)
+        if kind in MAY_ASSIGN:
+            self.effects.append(node)
+        self._follow_operator(kind, (v.type for v in node.inputs))
+        return node
+
+    def op(
+        self,
+        name: str,
+        args: Sequence[Value | NamedValue],
+        kwargs: Sequence[NamedValue] = (),
+        range: SourceRange | None = None,
+        self_value: NamedValue | None = None,
+        candidates: Sequence[Op] | None = None,
+    ) -> Value:
+        result = super().op(name, args, kwargs, range, self_value, candidates)
+        given = [*args, *kwargs] if self_value is None else [self_value, *args, *kwargs]
+        self._follow_operator(name, (v.type for v in given))
+        return result
+
+    def _follow_operator(self, name: str, types: Iterable[Type]) -> None:
+        if runs_methods(name, types) and self.facts:
+            self.frame.drop(is_changeable)
+
+    def _explain_outdated(self, error: CompileError) -> None:
+        """Where an error is about a type that was refined before, say why it no longer is."""
+        if error.called_from:  # an error in a function that is called
+            return
+        for path, t in self.outdated.items():
+            if t.annotation in (error.found or error.message):
+                shown, name = shown_path(path)
+                error.hint = (
+                    f"what was found out about '{shown}' need not hold here any more, for something since then may "
+                    f"have assigned it: put it into a variable before the test, `{name} = {shown}`"
+                )
+
+    @property
+    def facts(self) -> Refinements:
+        """What is known here about attributes and elements of tuples, after all that has been emitted."""
+        if self.effects:
+            effects, self.effects = self.effects, []
+            for node in effects:
+                follow_effect(self.frame, node)
+        return self.frame.facts
+
+    # -- frames
+    @contextmanager
+    def inside(self, block: Block, starts_function: bool = False) -> Iterator[Frame]:
+        """Within the `with`, nodes go to the end of `block` and assignments to a frame of its own."""
+        outer, _ = self.frame, self.facts
+        self.frame = frame = Frame(block, outer, starts_function)
+        try:
+            with self.graph.inserting_at_end(block):
+                yield frame
+                _ = self.facts
+        finally:
+            frame.leave()
+            self.frame = outer
+
+    @contextmanager
+    def in_loop(self, kind: str, on_break: Callable[[], None] | None = None) -> Iterator[None]:
+        saved = self.loop, self.on_break, self.leave_try
+        self.loop, self.on_break, self.leave_try = kind, on_break, None
+        try:
+            yield
+        finally:
+            self.loop, self.on_break, self.leave_try = saved
+
+    @contextmanager
+    def in_try(self, leave: Callable[[str], None]) -> Iterator[None]:
+        """Within the `with`, breaks and continues of the loop around go by way of a finally."""
+        saved, self.leave_try = self.leave_try, leave
+        try:
+            yield
+        finally:
+            self.leave_try = saved
+
+    # -- functions
+    def emit_function(self, definition: tree.Def, schema: Schema) -> Schema:
+        """Emit a whole function; gives its schema with the return type that was found."""
+        if has_nested_functions(definition):
+            definition = with_own_names(definition)
+        self.body, self.own_names = definition, bound_names(definition)
+        declared = schema.returns[0].type if definition.decl.return_type is not None else None
+        self.returns.append(ReturnTypes(declared))
+        for param, argument in zip(definition.decl.params, schema.arguments, strict=True):
+            value = self.graph.add_input(argument.type)
+            if is_meaningful_name(argument.name):
+                value.set_name(argument.name)
+            self.assign(argument.name, SimpleValue(value), param.ident.range)
+        self.emit_statements(definition.body)
+        result = self.finish(definition)
+        self.graph.add_output(self.uninitialized(result))
+        self._settle_empty_lists()
+        return function_schema(schema.name, schema.arguments, [result])
+
+    def finish(self, definition: tree.Def) -> Type:
+        """Return None at the end if control gets there; gives the function's return type."""
+        types = self.returns[-1]
+        if self.frame.block not in self.leaving:
+            if types.declared is not None and not T.may_be_none(types.declared):
+                raise CompileError(
+                    f"Function was annotated as returning {types.declared.annotation}, but does not return along all "
+                    "paths",
+                    definition.body[-1].range if definition.body else definition.range,
+                    expected=f"a return of type {types.declared.annotation}",
+                    found="the end of the function",
+                    hint="return or raise at the end",
+                )
+            self.emit_return(self.constant(None, definition.range), definition.range)
+        elif types.merged is None:
+            types.merged = types.declared or T.NONE
+        assert types.merged is not None
+        self.returns.pop()
+        return types.merged
+
+    def emit_return(self, value: Value, range: SourceRange) -> None:
+        """Leave the function with `value`, after checking it against the declared or earlier return types."""
+        types = self.returns[-1]
+        if types.declared is not None:
+            result = types.declared
+            value = self.expect(
+                result, value, range,
+                f"Return value was annotated as having type {result.annotation} but is actually of type "
+                f"{value.type.annotation}",
+            )  # fmt: skip
+        else:
+            merged = value.type if types.merged is None else T.unify(types.merged, value.type)
+            if merged is None:
+                assert types.merged is not None
+                raise CompileError(
+                    f"Previous return statement returned a value of type {types.merged.annotation} but this return "
+                    f"statement returns a value of type {value.type.annotation}",
+                    range,
+                    hint="annotate the return type",
+                )
+            result = merged
+        types.merged = result
+        if result is T.ANY and value.type is not T.ANY:
+            value = self.cast(value, T.ANY)
+        self.node("prim::ReturnStmt", [value], [], range)
+        self.leaving.add(self.frame.block)
+
+    def _settle_empty_lists(self) -> None:
+        """Make the `[]` that nothing gave a type to a List[Tensor]."""
+        for value in self.empty_lists:
+            if value.node.block is None:
+                continue
+            if not value.has_uses:
+                value.node.destroy()
+                continue
+            settled = self.graph.create("prim::ListConstruct", (), (value.type,), None, value.node.range)
+            settled.insert_before(value.node)
+            name = value.name if value.has_name else None
+            value.replace_all_uses_with(settled.output)
+            value.node.destroy()
+            settled.output.set_name(name)
+
+
+def declared_arguments(source: tree.Def, definition: Definition) -> list[Argument]:
+    """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor.
+
+    `source` has the annotations. The first parameter of a method is of the type of the class.
+
+    Declared overloads share the defaults of their function: where one does not fit, the argument must be given.
+
+    Raises:
+        CompileError: a default is not of the type of its parameter.
+    """
+    arguments = []
+    defaults, overloaded = definition.defaults, definition.signature is not None
+    for position, param in enumerate(source.decl.params):
+        name = param.ident.name
+        size = None
+        t: Type = definition.inferred.get(name, T.TENSOR)
+        if position == 0 and definition.self_type is not None:
+            t = definition.self_type
+        elif param.type is not None:
+            parsed = parse_parameter_type(param.type, definition.resolver.resolve_type)
+            t, size = parsed.type, parsed.broadcast
+        default: dict[str, Any] = {}
+        if name in defaults:
+            if _default_fits(defaults[name], t, size):
+                value = _as_declared(defaults[name], t, size)
+                default = {"default": value, "default_text": repr(value)}
+            elif not overloaded:
+                raise CompileError(
+                    f'Expected a default value of type {t.annotation} on parameter "{name}"',
+                    param.range,
+                    expected=t.annotation,
+                    found=repr(defaults[name]),
+                )
+        arguments.append(
+            Argument(
+                name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None and t is T.TENSOR, **default
+            )
+        )
+    return arguments
+
+
+def _default_fits(value: object, declared: Type, size: int | None) -> bool:
+    """Is a default of the declared type? Numbers convert, and one may stand for a list of numbers."""
+    if value_has_type(value, declared):
+        return True
+    if size is not None and isinstance(declared, T.ListType):
+        return _default_fits(value, declared.element, None)
+    if isinstance(declared, T.OptionalType):
+        return _default_fits(value, T.without_none(declared), size)
+    if isinstance(declared, T.ListType) and isinstance(value, list | tuple):
+        return all(_default_fits(v, declared.element, None) for v in value)
+    if isinstance(declared, T.TupleType) and isinstance(value, tuple) and len(value) == len(declared.elements):
+        return all(_default_fits(v, e, None) for v, e in zip(value, declared.elements, strict=True))
+    return isinstance(value, int | float) and declared in (T.FLOAT, T.COMPLEX, T.NUMBER)
+
+
+def _as_declared(value: Any, declared: Type, size: int | None = None) -> Any:
+    """A default that fits, with lists where lists are declared: for those, Python programs often write tuples."""
+    declared = T.without_none(declared)
+    if isinstance(declared, T.ListType):
+        if isinstance(value, list | tuple):
+            return [_as_declared(v, declared.element) for v in value]
+        return value if size is None or value is None else [value] * size
+    if isinstance(declared, T.TupleType) and isinstance(value, tuple):
+        parts = [_as_declared(v, e) for v, e in zip(value, declared.elements, strict=True)]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(declared, T.DictType) and isinstance(value, dict):
+        return {k: _as_declared(v, declared.value) for k, v in value.items()}
+    return value

@@ -1,0 +1,232 @@
+"""Expressions: names, attributes, literals, operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
+from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.magic import UNARY_METHODS, binary_magic, call_magic, is_object
+from jitlite.frontend.emit.refinement import refined_sugar
+from jitlite.frontend.emit.scope import Condition
+from jitlite.frontend.emit.values import SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+BINARY = {
+    "+": "aten::add", "-": "aten::sub", "*": "aten::mul", "/": "aten::div", "%": "aten::remainder",
+    "floordiv": "aten::floordiv", "@": "aten::matmul", "pow operator": "aten::pow", "<<": "aten::__lshift__",
+    ">>": "aten::__rshift__", "&": "aten::__and__", "^": "aten::__xor__", "|": "aten::__or__", "eq": "aten::eq",
+    "ne": "aten::ne", "<": "aten::lt", "le": "aten::le", ">": "aten::gt", "ge": "aten::ge",
+    "in": "aten::__contains__",
+}  # fmt: skip
+"""Binary operators and the operators of the graph they become."""
+
+UNARY = {"unary minus": "aten::neg", "~": "aten::bitwise_not", "unary plus": "aten::positive"}
+"""Unary operators besides `not`."""
+
+
+# -- names and attributes
+@expression(tree.Var)
+def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValue:
+    return em.lookup(expr.name.name, expr.range)
+
+
+@expression(tree.Select)
+def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
+    return refined_sugar(em, em.emit_sugared(expr.value).attr(em, expr.range, expr.name.name))
+
+
+# -- literals
+@expression(tree.Const)
+def emit_number(em: Emitter, expr: tree.Const, hint: Type | None) -> Value:
+    return em.number(expr.value, expr.range)
+
+
+@expression(tree.StringLiteral)
+def emit_string(em: Emitter, expr: tree.StringLiteral, hint: Type | None) -> Value:
+    return em.constant(expr.value, expr.range)
+
+
+@expression(tree.TrueLiteral, tree.FalseLiteral)
+def emit_bool(em: Emitter, expr: tree.Expr, hint: Type | None) -> Value:
+    return em.constant(isinstance(expr, tree.TrueLiteral), expr.range)
+
+
+@expression(tree.NoneLiteral)
+def emit_none(em: Emitter, expr: tree.NoneLiteral, hint: Type | None) -> Value:
+    return em.constant(None, expr.range)
+
+
+@expression(tree.Dots)
+def emit_dots(em: Emitter, expr: tree.Dots, hint: Type | None) -> Value:
+    raise NotSupportedError("`...` is only supported inside a tensor's index", expr.range)
+
+
+@expression(tree.Starred)
+def emit_starred(em: Emitter, expr: tree.Starred, hint: Type | None) -> Value:
+    raise CompileError("a starred expression can only be a call argument or part of a list or tuple", expr.range)
+
+
+@expression(tree.SliceExpr)
+def emit_bare_slice(em: Emitter, expr: tree.SliceExpr, hint: Type | None) -> Value:
+    raise CompileError("a slice can only be an index", expr.range)
+
+
+# -- operators
+@expression(tree.UnaryOp)
+def emit_unary(em: Emitter, expr: tree.UnaryOp, hint: Type | None) -> Value:
+    if expr.op == "not":
+        return emit_condition(em, expr).value
+    operand = em.emit(expr.operand)
+    found = call_magic(em, expr.range, operand, UNARY_METHODS[expr.op])
+    if found is not None:
+        return found
+    if is_constant(operand) and type(constant_of(operand)) in _FOLDABLE:
+        folded = _fold(expr.op, constant_of(operand))
+        if folded is not None:
+            return em.constant(folded, expr.range)
+    operand = em.enum_value(operand, expr.range)
+    if expr.op == "unary plus" and operand.type in (T.INT, T.FLOAT, T.COMPLEX):
+        return operand
+    if expr.op == "~" and operand.type is T.INT:
+        return em.op("aten::sub", [em.op("aten::neg", [operand], range=expr.range), em.number(1, expr.range)],
+                     range=expr.range)  # fmt: skip
+    return em.op(UNARY[expr.op], [operand], range=expr.range)
+
+
+_FOLDABLE = (int, float, complex)
+
+
+def _fold(op: str, value: int | float | complex) -> int | float | complex | None:
+    """The value of a sign before a literal."""
+    if op == "unary minus":
+        return -value
+    if op == "unary plus":
+        return +value
+    return ~value if isinstance(value, int) else None
+
+
+@expression(tree.BinOp)
+def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
+    if expr.op in ("and", "or", "is", "is not"):
+        return emit_condition(em, expr).value
+    # a long `a + b + c + ...` nests to the left: walk down it in a loop, not in recursion
+    spine: list[tree.BinOp] = [expr]
+    while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in BINARY:
+        spine.append(spine[-1].left)
+    left = em.emit(spine[-1].left)
+    for node in reversed(spine):
+        with em.at(node.range):
+            left = _emit_operator(em, node, left, em.emit(node.right))
+    return left
+
+
+def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
+    if expr.op == "%" and left.type is T.STRING:
+        return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
+    if expr.op == "+" and isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
+        return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
+    if expr.op in ("eq", "ne") and T.NONE in (left.type, right.type):
+        raise CompileError(
+            "comparing with None by == or != is not supported", expr.range, hint="use `is None` or `is not None`"
+        )
+    if expr.op in ("eq", "ne") and isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
+        return _compare_tuples(em, expr, left, right)
+    if expr.op == "in":
+        return _emit_contains(em, expr, left, right)
+    found = binary_magic(em, expr.range, expr.op, left, right)
+    if found is not None:
+        return found
+    if not (isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType) and expr.op in ("eq", "ne")):
+        left, right = em.enum_value(left, expr.left.range), em.enum_value(right, expr.right.range)
+    operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
+    return em.op(BINARY[expr.op], operands, range=expr.range)
+
+
+_LISTS_COMPARE = (T.INT, T.FLOAT, T.BOOL, T.STRING)
+"""Element types for which a comparison of lists is one operator."""
+
+
+def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
+    """Equality of tuples, element by element; of different lengths they are unequal."""
+    assert isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
+    elements = [*left.type.elements, *right.type.elements]
+    if (
+        len(left.type.elements) == len(right.type.elements)
+        and len(set(elements)) == 1
+        and elements[0] in _LISTS_COMPARE
+    ):
+        lists = [em.make_list(elements[0], em.unpack_tuple(side)) for side in (left, right)]
+        return em.op(BINARY[expr.op], lists, range=expr.range)
+    lefts, rights = em.unpack_tuple(left), em.unpack_tuple(right)
+    if len(lefts) != len(rights):
+        return em.constant(expr.op == "ne", expr.range)
+    result = _all_equal(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), lefts, rights)
+    return result if expr.op == "eq" else em.op("aten::__not__", [result], range=expr.range)
+
+
+def _all_equal(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], rights: Sequence[Value]) -> Value:
+    """Are the elements equal, from left to right up to the first that is not? As in Python, an object equals itself."""
+    special = [is_object(a) or T.is_subtype(a.type, T.TENSOR) for a in lefts]
+    plain = special.index(True) if True in special else len(lefts)
+    result: Value | None = None
+    for a, b in zip(lefts[:plain], rights[:plain], strict=True):
+        one = _emit_operator(em, expr, a, b)
+        result = one if result is None else em.op("aten::__and__", [result, one], range=expr.range)
+    if plain == len(lefts):
+        return result if result is not None else em.constant(True, expr.range)
+    rest = lefts[plain:], rights[plain:]
+    if result is None:
+        return _object_and_rest(em, expr, *rest)
+    return _both(em, expr, result, lambda: _object_and_rest(em, expr, *rest))
+
+
+def _both(em: Emitter, expr: tree.BinOp, first: Value, second: Callable[[], Value]) -> Value:
+    return emit_if_expression(em, expr.range, Condition(first), second, lambda: em.constant(False, expr.range))
+
+
+def _object_and_rest(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], rights: Sequence[Value]) -> Value:
+    """The first elements are objects or tensors, whose comparison may run code or give no bool."""
+    a, b = lefts[0], rights[0]
+    same = em.op("aten::__is__", [a, b], range=expr.range)
+    equal = emit_if_expression(
+        em, expr.range, Condition(same), lambda: em.constant(True, expr.range),
+        lambda: to_bool(em, _emit_operator(em, expr, a, b), expr.range),
+    )  # fmt: skip
+    if len(lefts) == 1:
+        return equal
+    return _both(em, expr, equal, lambda: _all_equal(em, expr, lefts[1:], rights[1:]))
+
+
+def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:
+    found = call_magic(em, expr.range, container, "__contains__", item)
+    if found is not None:
+        return found
+    if isinstance(container.type, T.TupleType):
+        elements = em.unpack_tuple(container)
+        if any(isinstance(e.type, T.EnumType) for e in elements):
+            return _is_one_of(em, expr, item, elements)
+        common = T.unify_all([e.type for e in elements])
+        if common is None:
+            raise CompileError("`in` needs a tuple of one element type", expr.range, found=container.type.annotation)
+        container = em.make_list(common, elements)
+    of_enum = isinstance(container.type, T.ListType) and isinstance(container.type.element, T.EnumType)
+    if of_enum and container.node.kind == "prim::ListConstruct":
+        return _is_one_of(em, expr, item, container.node.inputs)
+    if isinstance(container.type, T.UnionType) and not T.may_be_none(container.type):
+        return em.by_type(container, expr.range, lambda one: _emit_contains(em, expr, item, one))
+    return em.op("aten::__contains__", [container, item], range=expr.range)
+
+
+def _is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Value]) -> Value:
+    """Membership in what is written out, for elements that no operator of lists compares."""
+    result = em.constant(False, expr.range)
+    for element in elements:
+        equal = _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
+        result = em.op("aten::__or__", [result, equal], range=expr.range)
+    return result

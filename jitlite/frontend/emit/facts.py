@@ -1,0 +1,159 @@
+"""Refinement of attributes and of elements of tuples: `if self.x is not None: self.x + 1`.
+
+torch.jit refines variables only. A variable is a name of the function's own, so a narrower type can be stored in it. An
+attribute belongs to an object that others may hold too. What a condition says of it is a fact of the frame
+(`scope.Frame.facts`), which each later read of the attribute looks up, and which is dropped by whatever might change
+what the attribute holds:
+
+  - an assignment to the variable that the path starts from;
+  - an assignment to an attribute of that name, of whatever object: it may be the same one;
+  - a call of a function that makes such an assignment, directly or through others. The body of a script function says
+    which attributes it assigns; of a Python function nothing is known. Operators assign none, but those that sort
+    objects or turn them into text run methods of theirs, of which nothing is known either.
+
+After a branch, what holds at the end of all branches that go on still holds. What the body of a loop may change does
+not hold in it, as it may have been run before; what a protected body may change does not hold in the handlers.
+
+An assignment is a source of facts too: after `self.x = torch.zeros(2)` the optional attribute `x` is a Tensor.
+This module knows paths and effects; `refinement.py` applies them while a function is emitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jitlite.frontend.emit.scope import Frame, Path
+from jitlite.frontend.syntax.local_names import display_name
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node, Value, constant_of
+from jitlite.ir.types import Type
+from jitlite.ir.unit import Function, called_function
+
+
+# -- paths
+def path_of(value: Value) -> Path | None:
+    """The path by which a value has just been read, None where it was not read by one."""
+    links: list[str] = []
+    node = value.node
+    while node.kind != "prim::Load":
+        if node.kind == "prim::GetAttr":
+            links.append(f".{node.attributes['name']}")
+        elif node.kind == "prim::TupleIndex":
+            position = constant_of(node.inputs[1], None)
+            if not isinstance(position, int):
+                return None
+            count = len(node.inputs[0].type.contained)
+            links.append(f"[{position + count if position < 0 else position}]")
+        elif node.kind != "prim::unchecked_cast":
+            return None
+        node = node.inputs[0].node
+    return (node.attributes["name"], *reversed(links))
+
+
+def shown_path(path: Path) -> tuple[str, str]:
+    """A path as programs spell it, and a name for a variable that holds what it leads to."""
+    root, *links = path
+    last = next((link for link in reversed(links) if link.startswith(".")), root)
+    return "".join([display_name(root), *links]), last.lstrip(".")
+
+
+# -- what changes attributes
+_CALLS = frozenset({"prim::CallFunction", "prim::CallMethod"})
+_CONTEXTS = {"prim::Enter": "__enter__", "prim::Exit": "__exit__"}
+_UNKNOWN = frozenset({
+    "prim::PythonOp", "prim::fork", "prim::awaitable", "prim::forkClosure", "prim::awaitableClosure", "aten::wait",
+    "prim::awaitable_wait",
+})  # fmt: skip
+"""Nodes that run what cannot be followed from here, now or while others run."""
+
+
+MAY_ASSIGN = _CALLS | _CONTEXTS.keys() | _UNKNOWN | {"prim::SetAttr"}
+"""Kinds of nodes that may assign attributes."""
+
+
+_RUN_METHODS = frozenset({
+    "aten::sort", "aten::sorted", "aten::format", "aten::percentFormat", "aten::str", "prim::Print",
+})  # fmt: skip
+_MAY_BE_OBJECTS = (T.ANY, T.ANY_LIST, T.ANY_TUPLE, T.ANY_DICT, T.PY_OBJECT)
+
+
+def runs_methods(kind: str, types: Iterable[Type]) -> bool:
+    """May an operator with inputs of these types run methods of objects, as sorting and printing do?"""
+    return kind in _RUN_METHODS and any(map(_may_hold_objects, types))
+
+
+def _may_hold_objects(t: Type) -> bool:
+    return (
+        isinstance(t, T.ClassType | T.InterfaceType) or t in _MAY_BE_OBJECTS or any(map(_may_hold_objects, t.contained))
+    )
+
+
+def assigned_attributes(node: Node) -> frozenset[str] | None:
+    """The names of the attributes that running a node may assign; None where it may be any."""
+    return _assigned([node], set())
+
+
+def _assigned(nodes: Iterable[Node], seen: set[Function]) -> frozenset[str] | None:
+    found: frozenset[str] = frozenset()
+    for node in nodes:
+        more = _assigned_by(node, seen)
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+def _assigned_by(node: Node, seen: set[Function]) -> frozenset[str] | None:
+    if node.kind == "prim::SetAttr":
+        return frozenset({node.attributes["name"]})
+    if node.kind in _UNKNOWN or runs_methods(node.kind, (v.type for v in node.inputs)):
+        return None
+    if node.kind in _CONTEXTS:
+        owner = node.inputs[0].type
+        method = owner.methods.get(_CONTEXTS[node.kind]) if isinstance(owner, T.ClassType) else None
+        return _assigned_in(method, seen) if isinstance(method, Function) else frozenset()
+    if node.kind not in _CALLS:
+        return frozenset()
+    function = called_function(node)
+    if function is not None:
+        return _assigned_in(function, seen)
+    owner = node.inputs[0].type
+    # a class of torch, such as no_grad, has no attributes that scripts see
+    return frozenset() if isinstance(owner, T.ClassType) and owner.definition is None else None
+
+
+def _assigned_in(function: Function, seen: set[Function]) -> frozenset[str] | None:
+    if function in seen:
+        return frozenset()
+    seen.add(function)
+    return _assigned(function.graph.all_nodes(), seen) if function.is_compiled else None
+
+
+def follow_effect(frame: Frame, node: Node) -> None:
+    """Bring the facts of a frame in line with what a node that has just been emitted does."""
+    if frame.facts:
+        names = assigned_attributes(node)
+        if names is None:
+            frame.drop(is_changeable)
+        elif names:
+            links = {f".{name}" for name in names}
+            frame.drop(lambda path: not links.isdisjoint(path))
+    if node.kind == "prim::SetAttr":
+        _learn_from_assignment(frame, node)
+
+
+def is_changeable(path: Path) -> bool:
+    """May what the path leads to be another value later, while the variable is the same?"""
+    return any(link.startswith(".") for link in path)
+
+
+def _learn_from_assignment(frame: Frame, node: Node) -> None:
+    owner, assigned = node.inputs
+    name = node.attributes["name"]
+    declared = owner.type.attributes.get(name) if isinstance(owner.type, T.ClassType) else None
+    path = path_of(owner)
+    if path is None or not isinstance(declared, T.UnionType) or T.may_be_none(assigned.type):
+        return
+    if assigned.type is not T.ANY and T.is_subtype(assigned.type, declared):
+        reached: Path = (*path, f".{name}")
+        frame.facts[reached] = T.unshaped(assigned.type)

@@ -1,0 +1,92 @@
+"""A whole function: from its tree to a graph in SSA form, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+# the modules that register how each kind of tree is emitted
+from jitlite.frontend.emit import (
+    assignment,
+    calls,
+    conditions,
+    displays,
+    exceptions,
+    expressions,
+    indexing,
+    partials,
+    statements,
+    tensor_methods,
+)
+from jitlite.frontend.emit.annotations import parse_type
+from jitlite.frontend.emit.closures import inline_forked_closures, inline_local_calls, lift_closures
+from jitlite.frontend.emit.definition import Definition, Program
+from jitlite.frontend.emit.emitter import Emitter, declared_arguments
+from jitlite.frontend.emit.exits import transform_exits
+from jitlite.frontend.emit.loops import inline_loop_conditions
+from jitlite.frontend.emit.normalize import annotate_warns, normalize_ops
+from jitlite.frontend.emit.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
+from jitlite.frontend.emit.unset import check_reads
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph
+from jitlite.ir.loop_forms import canonicalize_modified_loops
+from jitlite.ir.schema import Schema, function_schema
+from jitlite.ir.types import Type
+
+REGISTERED = (
+    assignment,
+    calls,
+    conditions,
+    displays,
+    exceptions,
+    expressions,
+    indexing,
+    partials,
+    statements,
+    tensor_methods,
+)
+
+Step = Callable[[Graph], object]
+
+SSA_STEPS: tuple[tuple[str, Step], ...] = (
+    ("variables", add_control_flow_variables),
+    ("loop exits", replace_loop_exits),
+    ("loop conditions", inline_loop_conditions),
+    ("ssa", erase_variables),
+    ("exits", transform_exits),
+    ("local calls", inline_local_calls),
+)
+"""From named variables to values; what `ssa.to_ssa` runs."""
+
+NORMAL_FORM_STEPS: tuple[tuple[str, Step], ...] = (
+    ("loops", canonicalize_modified_loops),
+    ("normalize", normalize_ops),
+    ("closures", lift_closures),
+    ("forks", inline_forked_closures),
+)
+"""From SSA to the form that passes expect."""
+
+FINAL_STEPS: tuple[tuple[str, Step], ...] = (("warnings", annotate_warns),)
+"""After cleanup."""
+
+
+def declared_schema(definition: Definition) -> Schema:
+    """The schema as the annotations give it; without a return annotation the result is None until it is known."""
+    source = definition.signature or definition.tree
+    arguments = declared_arguments(source, definition)
+    result: Type = T.NONE
+    if source.decl.return_type is not None:
+        result = parse_type(source.decl.return_type, definition.resolver.resolve_type)
+    return function_schema(definition.name, arguments, [result])
+
+
+def emit(program: Program, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
+    """The graph with variables and early exits, and the schema with the result type that was found."""
+    graph = Graph()
+    emitter = Emitter(program, definition, graph)
+    source = definition.tree
+    if definition.signature is not None:
+        source = replace(source, decl=definition.signature.decl)
+    found = emitter.emit_function(source, schema)
+    check_reads(emitter)
+    return graph, found

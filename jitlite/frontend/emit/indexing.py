@@ -1,0 +1,336 @@
+"""Subscripts: `x[i]`, slices, and multi-dimensional tensor indexing, for reading and assigning.
+
+An index of a tensor that consists of ints, slices, None and `...` becomes select, slice and unsqueeze from left to
+right (from right to left behind `...`). Any other is one operation, `prim::TensorItem`: what a tensor means as an
+index, and so what the entries behind it apply to, is known only when it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.magic import call_magic, is_object
+from jitlite.frontend.emit.objects import object_definition
+from jitlite.frontend.emit.refinement import refined
+from jitlite.frontend.emit.values import ConstantSugar, SimpleValue, SliceValue, SugaredTuple, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.tensor_items import DOTS, ITEM, NEW_DIMENSION, Entry, index_text
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+Index = Value | SliceValue | None
+"""One entry of a tensor's index: a value, a slice, or None for `...`."""
+
+
+@expression(tree.Subscript)
+def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> SugaredValue | Value:
+    base = em.emit_sugared(expr.value)
+    if isinstance(base, SugaredTuple) and isinstance(expr.indices[0], tree.SliceExpr):
+        index = _emit_index_expression(em, expr.indices[0])
+        assert isinstance(index, SliceValue)
+        return base.sliced(slice(*_constant_bounds(index, expr.range)))
+    if isinstance(base, SugaredTuple | ConstantSugar):
+        base = SimpleValue(base.as_value(em, expr.value.range))
+    if not isinstance(base, SimpleValue):
+        return base.element(em, expr.range, em.emit(expr.indices[0]))
+    value = base.value
+    if T.is_subtype(value.type, T.TENSOR):
+        return tensor_index(em, expr.range, expr.indices).item(em, value)
+    if len(expr.indices) != 1:
+        raise CompileError("multidimensional indexing works on tensors only", expr.range, found=value.type.annotation)
+    index = _emit_index_expression(em, expr.indices[0])
+    if index is None:
+        raise CompileError("`...` works on tensors only", expr.indices[0].range, found=value.type.annotation)
+    if isinstance(index, SliceValue) and is_object(value):
+        return object_definition(value).slice(em, expr.range, value, slice(*_constant_bounds(index, expr.range)))
+    if isinstance(index, SliceValue):
+        return _emit_slice(em, expr.range, value, index)
+    if hint is not None and is_object(value) and isinstance(hint, T.InterfaceType):
+        return object_definition(value).indexed(em, expr.range, value, index, hint)
+    if isinstance(value.type, T.TupleType):
+        return refined(em, _emit_tuple_index(em, expr.range, value, index))
+    if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
+        return em.by_type(value, expr.range, lambda one: _element(em, expr.range, one, index))
+    return base.element(em, expr.range, index)
+
+
+def _emit_index_expression(em: Emitter, expr: tree.Expr) -> Index:
+    if isinstance(expr, tree.Dots):
+        return None
+    if isinstance(expr, tree.SliceExpr):
+        bounds = [None if e is None else em.emit(e) for e in (expr.start, expr.stop, expr.step)]
+        return SliceValue(*bounds)
+    sugared = em.emit_sugared(expr)
+    return sugared if isinstance(sugared, SliceValue) else sugared.as_value(em, expr.range)
+
+
+# -- sequences
+def _emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue, dim: int | None = None) -> Value:
+    if isinstance(value.type, T.TupleType):
+        return _emit_tuple_slice(em, range, value, index)
+    if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
+        return em.by_type(value, range, lambda one: _emit_slice(em, range, one, index))
+    inputs = [NamedValue("self", value, range=range)]
+    if dim is not None:
+        inputs.append(NamedValue(None, em.constant(dim, range), range=range))
+    none = None if index.start is not None and index.stop is not None else em.constant(None, range)
+    step = index.step or em.constant(1, range)
+    for name, bound in (("start", index.start), ("end", index.stop), ("step", step)):
+        inputs.append(NamedValue(name, bound if bound is not None else none, range=range))
+    return em.op("aten::slice", inputs, range=range)
+
+
+def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
+    t = value.type
+    assert isinstance(t, T.TupleType)
+    if is_constant(index) and isinstance(constant_of(index), int) and index.type is not T.INT:
+        index = em.constant(int(constant_of(index)), range)  # a member of an IntEnum as well
+    index = em.enum_value(index, range)
+    if index.type is not T.INT:
+        raise CompileError("tuple index must be an integer", range, found=index.type.annotation)
+    if not is_constant(index):
+        common = T.unify_all(t.elements)
+        if common is None or any(T.unshaped(e) is not T.unshaped(common) for e in t.elements):
+            raise CompileError(
+                f"Cannot index into a {t.annotation} with a non-constant index because we cannot resolve the output "
+                "type",
+                range,
+                hint="use a constant index, or a list",
+            )
+        return em.tuple_index(value, index, common)
+    position = constant_of(index)
+    if not -len(t.elements) <= position < len(t.elements):
+        raise CompileError(
+            f"Tuple index out of range. Tuple is length {len(t.elements)} and index is {position}", range
+        )
+    return em.tuple_index(value, index, t.elements[position])
+
+
+def _element(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
+    if isinstance(value.type, T.TupleType):
+        return _emit_tuple_index(em, range, value, index)
+    return SimpleValue(value).element(em, range, index).as_value(em, range)
+
+
+def _constant_bounds(index: SliceValue, range: SourceRange) -> list[int | None]:
+    bounds: list[int | None] = []
+    for bound in (index.start, index.stop, index.step):
+        if bound is not None and not (is_constant(bound) and type(constant_of(bound)) is int):
+            raise CompileError("tuple slice indices must be integer constants", range)
+        bounds.append(None if bound is None else constant_of(bound))
+    if bounds[2] == 0:
+        raise CompileError("slice step cannot be zero", range)
+    return bounds
+
+
+def _emit_tuple_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue) -> Value:
+    t = value.type
+    assert isinstance(t, T.TupleType)
+    positions = tuple(_range(len(t.elements)))[slice(*_constant_bounds(index, range))]
+    parts = [em.tuple_index(value, em.constant(p, range), t.elements[p]) for p in positions]
+    return em.make_tuple(parts)
+
+
+_range = range
+"""The builtin, whose name the parameters above take for a SourceRange."""
+
+
+# -- tensors
+@dataclass(frozen=True)
+class TensorIndex:
+    """An index of a tensor, its parts computed.
+
+    Attributes:
+        range: where it stands.
+        parts: one for each entry; None for `...`, a value of type None for None.
+    """
+
+    range: SourceRange
+    parts: tuple[Index, ...]
+
+    @property
+    def is_basic(self) -> bool:
+        """Does it consist of ints, None, `...` and slices that certainly go forward?
+
+        And would operators for each of them certainly notice that the tensor has too few dimensions?
+        """
+        if not all(part is None or _is_basic(part) for part in self.parts):
+            return False
+        split = self.parts.index(None) if None in self.parts else len(self.parts)
+        front, back = self.parts[:split], self.parts[split + 1 :]
+        return all(map(_takes_dimension, front)) or all(map(_adds_dimension, back))
+
+    def item(self, em: Emitter, tensor: Value) -> Value:
+        """`tensor[index]`."""
+        if self.is_basic:
+            return self.view(em, tensor)
+        node = em.node("prim::TensorItem", [tensor, *self._operands()], [T.TENSOR], self.range)
+        node.attributes["index"] = self._text()
+        return node.output
+
+    def assign(self, em: Emitter, range: SourceRange, tensor: Value, value: Value) -> None:
+        """`tensor[index] = value`, for a tensor or a number."""
+        if self.is_basic:
+            em.node("aten::copy_", [self.view(em, tensor), value], [T.TENSOR], range)
+            return
+        node = em.node("prim::SetTensorItem", [tensor, value, *self._operands()], [], range)
+        node.attributes["index"] = self._text()
+
+    def _text(self) -> str:
+        return index_text([_entry(part) for part in self.parts])
+
+    def _operands(self) -> list[Value]:
+        found: list[Value] = []
+        for part in self.parts:
+            if isinstance(part, SliceValue):
+                found += [bound for bound in _bounds(part) if bound is not None]
+            elif part is not None and part.type is not T.NONE:
+                found.append(part)
+        return found
+
+    def view(self, em: Emitter, value: Value) -> Value:
+        """`tensor[index]` of a basic index, by an operator for each entry."""
+        if self.parts in ((None,), ()):
+            return em.op("aten::alias", [value], range=self.range)
+        for part, dim in zip(self.parts, self._dims(), strict=True):
+            if isinstance(part, SliceValue):
+                value = _emit_slice(em, self.range, value, part, dim)
+            elif part is not None and part.type is T.NONE:
+                value = em.op("aten::unsqueeze", [value, em.constant(dim, self.range)], range=self.range)
+            elif part is not None:
+                value = em.op("aten::select", [value, em.constant(dim, self.range), part], range=self.range)
+        return value
+
+    def _dims(self) -> list[int]:
+        """The dimension that each entry applies to, of what those before it have made."""
+        split = self.parts.index(None) if None in self.parts else len(self.parts)
+        dims = [0] * len(self.parts)
+        dim = 0
+        for position in _range(split):
+            dims[position] = dim
+            dim += not _takes_dimension(self.parts[position])
+        dim = -1
+        for position in _range(len(self.parts) - 1, split, -1):
+            dims[position] = dim
+            dim -= not _adds_dimension(self.parts[position])
+        return dims
+
+
+def _takes_dimension(part: Index) -> bool:
+    return isinstance(part, Value) and part.type is T.INT
+
+
+def _adds_dimension(part: Index) -> bool:
+    return isinstance(part, Value) and part.type is T.NONE
+
+
+def _bounds(part: SliceValue) -> tuple[Value | None, Value | None, Value | None]:
+    start, stop, step = (None if b is None or b.type is T.NONE else b for b in (part.start, part.stop, part.step))
+    return start, stop, step
+
+
+def _entry(part: Index) -> Entry:
+    if part is None:
+        return DOTS
+    if isinstance(part, SliceValue):
+        start, stop, step = (bound is not None for bound in _bounds(part))
+        return Entry("slice", (start, stop, step))
+    return NEW_DIMENSION if part.type is T.NONE else ITEM
+
+
+def _is_basic(part: Value | SliceValue) -> bool:
+    if isinstance(part, SliceValue):
+        start, stop, step = _bounds(part)
+        if any(b is not None and T.is_subtype(b.type, T.TENSOR) for b in (start, stop, step)):
+            return False
+        return step is None or (type(constant_of(step, None)) is int and constant_of(step) > 0)
+    return part.type in (T.INT, T.NONE)
+
+
+_INDEX_TYPES = (T.INT, T.NONE, T.BOOL, T.TENSOR, T.OptionalType.of(T.INT), T.OptionalType.of(T.TENSOR))
+_INDEX_ELEMENTS = (T.INT, T.BOOL, T.FLOAT, T.TENSOR)
+"""Of lists. `[]` is a list of tensors; a list of floats raises, as in Python."""
+
+
+def tensor_index(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) -> TensorIndex:
+    """The index of a tensor that stands between brackets."""
+    parts: list[Index] = []
+    for expr in exprs:
+        part = _emit_index_expression(em, expr)
+        if isinstance(part, Value) and isinstance(part.type, T.TupleType) and len(exprs) == 1:
+            parts += [_checked_part(em, expr, v) for v in em.unpack_tuple(part)]
+        else:
+            parts.append(part if part is None or isinstance(part, SliceValue) else _checked_part(em, expr, part))
+    if parts.count(None) > 1:
+        raise CompileError("an index can only have a single ellipsis (`...`)", range)
+    return TensorIndex(range, tuple(parts))
+
+
+def _checked_part(em: Emitter, expr: tree.Expr, part: Value) -> Value:
+    part = em.enum_value(part, expr.range)
+    innermost = part.type
+    while isinstance(innermost, T.ListType):
+        innermost = innermost.element
+    if part.type is not innermost and innermost in _INDEX_ELEMENTS:
+        return part
+    if any(T.is_subtype(part.type, t) for t in _INDEX_TYPES):
+        return part
+    raise CompileError(
+        "indexing tensor with unsupported index type", expr.range,
+        expected="int, bool, slice, None, `...`, List[int], List[bool] or Tensor", found=part.type.annotation,
+    )  # fmt: skip
+
+
+def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscript, value: NamedValue) -> None:
+    """`target[...] = value` for tensors, lists and dicts."""
+    container = em.emit(target.value)
+    if T.is_subtype(container.type, T.TENSOR):
+        _assign_into_tensor(em, range, container, target, value)
+        return
+    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+        raise NotSupportedError("Sliced expression not yet supported for subscripted assignment", target.range)
+    if isinstance(container.type, T.TupleType):
+        raise CompileError(f"{container.type.annotation} does not support subscripted assignment", target.range)
+    index = target.indices[0]
+    if is_object(container):
+        set_item(em, range, container, em.emit(index), value.in_graph(em.graph))
+        return
+    arguments = [
+        NamedValue("self", container, range=target.value.range),
+        NamedValue("idx", em.emit(index), range=index.range),
+        value,
+    ]
+    em.op("aten::_set_item", arguments, range=range)
+
+
+def set_item(em: Emitter, range: SourceRange, owner: Value, index: Value, value: Value) -> None:
+    """`owner[index] = value` for an object.
+
+    Raises:
+        CompileError: where its class has no `__setitem__`.
+    """
+    if call_magic(em, range, owner, "__setitem__", index, value) is None:
+        raise CompileError(
+            f"'{owner.type.annotation}' object does not support item assignment", range, hint="define __setitem__"
+        )
+
+
+def _assign_into_tensor(
+    em: Emitter, range: SourceRange, tensor: Value, target: tree.Subscript, value: NamedValue
+) -> None:
+    index = tensor_index(em, target.range, target.indices)
+    assigned = value.in_graph(em.graph)
+    if not T.is_subtype(assigned.type, T.TENSOR) and assigned.type not in _NUMBERS:
+        raise CompileError(
+            "only a tensor or a number can be assigned to elements of a tensor", value.range or range,
+            found=assigned.type.annotation,
+        )  # fmt: skip
+    index.assign(em, range, tensor, assigned)
+
+
+_NUMBERS = (T.NUMBER, T.INT, T.BOOL, T.FLOAT, T.COMPLEX)

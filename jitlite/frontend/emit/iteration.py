@@ -1,0 +1,213 @@
+"""Loops: over ranges, containers and tuples, and with conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.assignment import assign_targets
+from jitlite.frontend.emit.builder import MAX_INT, Builder
+from jitlite.frontend.emit.conditions import to_bool
+from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.generators import GeneratorValue
+from jitlite.frontend.emit.refinement import emit_repeated
+from jitlite.frontend.emit.values import SimpleValue, SugaredValue, ZipValue, measured_lists
+from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.local_names import names_in_target, with_own_variables
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+
+Targets = Sequence[tree.Expr]
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a loop.
+
+    Attributes:
+        emit: emits its statements.
+        jumps: which of `Break` and `Continue` it has for its loop.
+        on_break: what a break does first.
+    """
+
+    emit: Callable[[], None]
+    jumps: frozenset[type[tree.Stmt]] = frozenset()
+    on_break: Callable[[], None] | None = None
+
+
+def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.Expr, body: Body) -> None:
+    """A for loop. A loop over a tuple is unrolled, because its elements may have several types."""
+    for target in targets:
+        if isinstance(target, tree.Starred):
+            raise CompileError(
+                "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
+                target.range,
+            )
+    source = iterated(em, iterable)
+    if isinstance(source, GeneratorValue):
+        _emit_over_generator(em, range, source, targets, body)
+        return
+    if source.static_length is None:
+        emit_loop(em, range, body, source, targets)
+        return
+    limit = source.limit(em, iterable.range) if isinstance(source, ZipValue) else None
+    if body.jumps or limit is not None:
+        _emit_rounds(em, range, body, source, targets, limit)
+    else:
+        _emit_unrolled(em, range, body, source, targets)
+
+
+def _emit_over_generator(em: Emitter, range: SourceRange, source: GeneratorValue, targets: Targets, body: Body) -> None:
+    if body.jumps:
+        raise NotSupportedError(
+            "break and continue are not supported in a loop over an object whose class defines __iter__", range,
+            hint="put the rest of the loop's body under an if",
+        )  # fmt: skip
+
+    names = {name for target in targets for name in names_in_target(target)}
+
+    def on_element(element: SugaredValue, at: SourceRange) -> None:
+        if not em.frame.starts_function:
+            em.frame.owned |= names  # elements may be of several types, as in loops over tuples
+        assign_targets(em, targets, [element], at)
+        body.emit()
+
+    source.each(em, on_element)
+
+
+class GeneratorExpression(SugaredValue):
+    """A generator expression that somebody iterates: each element is computed when it is asked for."""
+
+    kind = "a generator"
+
+    def __init__(self, em: Emitter, expr: tree.ListComp) -> None:
+        self.expr = with_own_variables(expr, em.temporary("generator"))
+        self.source = iterated(em, expr.iterable)
+
+    @property
+    def counted(self) -> SugaredValue:
+        return self.source.counted
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return self.source.length(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        assert isinstance(b, Emitter)
+        assign_targets(b, [self.expr.target], [self.source.element(b, range, index)], range)
+        return b.emit_sugared(self.expr.element)
+
+    @property
+    def static_length(self) -> int | None:
+        return self.source.static_length
+
+
+def iterated(em: Emitter, iterable: tree.Expr) -> SugaredValue:
+    """What a loop over an expression goes through."""
+    if isinstance(iterable, tree.ListComp) and iterable.is_generator and not iterable.clauses:
+        return GeneratorExpression(em, iterable)
+    source = em.emit_sugared(iterable)
+    with em.at(iterable.range):
+        source = source.iterate(em, iterable.range)
+        returned = source.returned(em) if isinstance(source, GeneratorValue) else None
+        return source if returned is None else returned
+
+
+def emit_loop(
+    em: Emitter,
+    range: SourceRange,
+    body: Body,
+    source: SugaredValue | None = None,
+    targets: Targets = (),
+    condition: tree.Expr | None = None,
+) -> None:
+    """A prim::Loop whose first block computes the condition and whose second is the body.
+
+    `frontend/loops.py` moves the condition to the places where the loop starts and goes on.
+    """
+
+    def emit(on_trial: bool) -> None:
+        _emit_loop(em, range, replace(body, on_break=None) if on_trial else body, source, targets, condition)
+
+    emit_repeated(em, emit)
+
+
+def _emit_loop(
+    em: Emitter,
+    range: SourceRange,
+    body: Body,
+    source: SugaredValue | None,
+    targets: Targets,
+    condition: tree.Expr | None,
+) -> None:
+    trip_count = em.number(MAX_INT, range) if source is None else source.length(em, range)
+    node = em.node("prim::Loop", [trip_count], [], range)
+    measured = [] if source is None else measured_lists(source)
+    if measured:
+        # for the pass that lets lists grow while they are iterated, which removes it again
+        node.attributes["measured_lists"] = measured
+    condition_block, block = node.add_block(), node.add_block()
+    if condition is None:
+        with em.graph.inserting_before(node):
+            goes_on = em.constant(True, range)
+    else:
+        with em.inside(condition_block):
+            goes_on = to_bool(em, em.emit(condition), condition.range)
+    condition_block.add_output(goes_on)
+    trip = block.add_input(T.INT)
+    with em.in_loop("loop", body.on_break), em.inside(block):
+        if source is not None:
+            current = source.element(em, range, trip).as_value(em, range)
+            assign_targets(em, targets, [SimpleValue(current)], range)
+        body.emit()
+
+
+def _emit_unrolled(em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets) -> None:
+    # no frame of its own: each round may give the variables other types
+    assert source.static_length is not None
+    with em.in_loop("unrolled"):
+        for position in _range(source.static_length):
+            element = source.element(em, range, em.number(position, range))
+            assign_targets(em, targets, [element], range)
+            body.emit()
+            if em.frame.block in em.leaving:
+                return
+
+
+def _emit_rounds(
+    em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets, limit: Value | None
+) -> None:
+    """An unrolled loop that may end early: each round is a loop that runs once, unless a break came before.
+
+    `limit` is how many rounds there are at most, where that is known only at run time. As in other loops, variables
+    from before keep their types, and those of a round are gone after it.
+    """
+    assert source.static_length is not None
+    going = em.temporary("going")
+    em.assign(going, SimpleValue(em.constant(True, range)), range)
+
+    def on_break() -> None:
+        em.graph.insert("prim::Store", (em.constant(False, range),), (), {"name": going})
+        if body.on_break is not None:
+            body.on_break()
+
+    for position in _range(source.static_length):
+        node = em.node("prim::Loop", [em.number(1, range)], [], range)
+        condition_block, block = node.add_block(), node.add_block()
+        with em.inside(condition_block):
+            goes_on = em.frame.load(em, going, T.BOOL)
+            if limit is not None:
+                in_bound = em.op("aten::lt", [em.number(position, range), limit], range=range)
+                goes_on = em.op("aten::__and__", [goes_on, in_bound], range=range)
+            condition_block.add_output(goes_on)
+        block.add_input(T.INT)
+        with em.in_loop("loop", on_break), em.inside(block):
+            assign_targets(em, targets, [source.element(em, range, em.number(position, range))], range)
+            body.emit()
+
+
+_range = range
+"""The builtin, whose name the parameters above take for a SourceRange."""

@@ -1,0 +1,109 @@
+"""Special methods: operators and builtin functions on objects of script classes."""
+
+from __future__ import annotations
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.operators.overloads import NamedValue
+
+BINARY_METHODS = {
+    "+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "%": "__mod__", "floordiv": "__floordiv__",
+    "@": "__matmul__", "pow operator": "__pow__", "<<": "__lshift__", ">>": "__rshift__", "&": "__and__",
+    "^": "__xor__", "|": "__or__", "eq": "__eq__", "ne": "__ne__", "<": "__lt__", "le": "__le__", ">": "__gt__",
+    "ge": "__ge__",
+}  # fmt: skip
+"""The special methods of binary operators, by the operator's name in the tree."""
+
+_MIRRORED = {"<": "__gt__", ">": "__lt__", "le": "__ge__", "ge": "__le__", "eq": "__eq__", "ne": "__ne__"}
+"""The method of the right operand that a comparison falls back on."""
+
+UNARY_METHODS = {"unary minus": "__neg__", "unary plus": "__pos__", "~": "__invert__"}
+
+
+def is_object(value: Value) -> bool:
+    """Is the value an object of a class that scripts know?"""
+    return isinstance(value.type, T.ClassType) and value.type.definition is not None
+
+
+def call_magic(b: Builder, range: SourceRange, value: Value, name: str, *args: Value) -> Value | None:
+    """What the special method gives, None where `value` has no such method."""
+    if not is_object(value):
+        return None
+    found = SimpleValue(value).magic(b, range, name, [NamedValue(None, a, range=range) for a in args])
+    return None if found is None else found.as_value(b, range)
+
+
+def binary_magic(
+    b: Builder, range: SourceRange, op: str, left: Value, right: Value, *, in_place: bool = False
+) -> Value | None:
+    """`left op right`, or `left op= right`, where one is an object, as Python decides it; None where neither is.
+
+    Raises:
+        CompileError: where neither has a method for it.
+    """
+    if not is_object(left) and not is_object(right):
+        return None
+    method = BINARY_METHODS[op]
+    found = call_magic(b, range, left, method, right)
+    if found is None:
+        found = call_magic(b, range, right, _MIRRORED.get(op, f"__r{method[2:]}"), left)
+    if found is None and op == "ne":
+        equal = binary_magic(b, range, "eq", left, right)
+        found = None if equal is None else b.op("aten::__not__", [equal], range=range)
+    if found is None and op == "eq":  # what object.__eq__ does
+        return b.op("aten::__is__", [left, right], range=range)
+    if found is None:
+        what = "Cannot emit inplace op: " if in_place else ""
+        raise CompileError(
+            f"{what}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types "
+            f"for {op}, '{left.type.annotation}' and '{right.type.annotation}'",
+            range,
+            hint=f"define {method}",
+        )
+    return found
+
+
+def length_truth(b: Builder, range: SourceRange, value: Value) -> Value:
+    """The truth of an object without `__bool__`: has it a length, and is that not 0?"""
+    length = call_magic(b, range, value, "__len__")
+    return b.constant(True, range) if length is None else b.op("aten::Bool", [length], range=range)
+
+
+class Length(SugaredValue):
+    """`len` of what is no object."""
+
+    kind = "builtin aten::len"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        value = args[0].value if len(args) == 1 and not kwargs else None
+        if value is None or not isinstance(value.type, T.UnionType) or T.may_be_none(value.type):
+            return BuiltinFunction("aten::len").call(b, range, args, kwargs)
+
+        def length(one: Value) -> Value:
+            return MagicFunction("__len__", self).call(b, range, [NamedValue(None, one)], []).as_value(b, range)
+
+        return SimpleValue(b.by_type(value, range, length))
+
+
+class MagicFunction(SugaredValue):
+    """A builtin function that asks an object's special method, e.g. `len`."""
+
+    def __init__(self, method: str, base: SugaredValue) -> None:
+        self.method = method
+        self.base = base
+        self.kind = base.kind
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        return self.base.attr(b, range, name)
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if args and (args[0].value is not None) and is_object(args[0].value):
+            found = SimpleValue(args[0].value).magic(b, range, self.method, args[1:])
+            if found is not None:
+                return found
+            if self.method == "__bool__":
+                return SimpleValue(length_truth(b, range, args[0].value))
+        return self.base.call(b, range, args, kwargs)

@@ -1,0 +1,363 @@
+"""What a name denotes: builtins of the language, and Python objects as sugared values."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.annotations import parse_type, type_from_python
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.callables import (
+    ContextClass,
+    EnumClass,
+    ExceptionClass,
+    FunctionValue,
+    NamedTupleConstructor,
+    OverloadedFunction,
+    PythonCall,
+)
+from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.emit.magic import Length, MagicFunction
+from jitlite.frontend.emit.resolve import (
+    BooleanDispatch,
+    FunctionResolver,
+    Kind,
+    Meaning,
+    Resolver,
+    meaning_of,
+    module_attribute,
+)
+from jitlite.frontend.emit.values import (
+    Args,
+    BuiltinFunction,
+    Cast,
+    ConstantSugar,
+    PrintValue,
+    SimpleValue,
+    SpecialForm,
+    SugaredValue,
+)
+from jitlite.frontend.syntax.python_ast import declaration_of
+from jitlite.ir import ops
+from jitlite.ir import types as T
+from jitlite.ir.constants import enum_type, qualified_name
+from jitlite.ir.graph import constant_of
+from jitlite.ir.schema import Argument
+from jitlite.ir.types import Type
+
+
+class Scope(Protocol):
+    """What `sugared_from_python` needs to know of the function being compiled."""
+
+    @property
+    def program(self) -> Program: ...
+
+    @property
+    def resolver(self) -> Resolver: ...
+
+
+def _builtin(name: str) -> BuiltinFunction:
+    return BuiltinFunction(name)
+
+
+_ATEN_BUILTINS = (
+    "hex", "oct", "round", "hash", "all", "any", "divmod", "sum", "ord", "chr", "bin", "pow", "sorted",
+)  # fmt: skip
+_MAGIC_BUILTINS = ("round", "hash", "divmod")
+_FORMS = (
+    "tuple", "getattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice", "super",
+)  # fmt: skip
+
+BUILTINS: dict[str, SugaredValue] = {
+    "print": PrintValue(),
+    "int": MagicFunction("__int__", Cast(T.INT, "aten::Int")),
+    "float": MagicFunction("__float__", Cast(T.FLOAT, "aten::Float")),
+    "bool": MagicFunction("__bool__", Cast(T.BOOL, "aten::Bool")),
+    "str": MagicFunction("__str__", Cast(T.STRING, "aten::str")),
+    "complex": MagicFunction("__complex__", Cast(T.COMPLEX, "aten::Complex")),
+    **{n: _builtin(f"aten::{n}") for n in _ATEN_BUILTINS if n not in _MAGIC_BUILTINS},
+    **{n: MagicFunction(f"__{n}__", _builtin(f"aten::{n}")) for n in _MAGIC_BUILTINS},
+    **{n: _builtin(f"prim::{n}") for n in ("id", "min", "max", "rangelist")},
+    "len": MagicFunction("__len__", Length()),
+    "abs": MagicFunction("__abs__", _builtin("prim::abs")),
+    **{n: SpecialForm(n) for n in _FORMS},
+    # only AssertionError is known without Python, so that `assert` works everywhere
+    "AssertionError": ExceptionClass(AssertionError, None),
+}
+"""Names that every function knows, unless it has a variable of that name."""
+
+
+class ModuleValue(SugaredValue):
+    """A Python module."""
+
+    def __init__(self, scope: Scope, module: types.ModuleType) -> None:
+        self.scope = scope
+        self.module = module
+        self.kind = f"the module {module.__name__}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        try:
+            meaning = module_attribute(self.module, name)
+        except LookupError as error:
+            raise CompileError(str(error.args[0]), range) from None
+        return _sugared(self.scope, meaning, name, range)
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        return hasattr(self.module, name)
+
+
+class PythonFunction(SugaredValue):
+    """A Python function, compiled when it is called."""
+
+    def __init__(self, scope: Scope, function: Callable[..., Any], signature: Callable[..., Any] | None = None) -> None:
+        self.scope = scope
+        self.function = function
+        self.signature = signature
+        self.kind = f"the function {getattr(function, '__name__', function)}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        compiled = self.scope.program.function_for(self.function, range, self.signature)
+        return FunctionValue(compiled).call(b, range, args, kwargs)
+
+
+class DispatchedFunction(SugaredValue):
+    """One of two functions, chosen at compile time by a bool argument."""
+
+    def __init__(self, scope: Scope, name: str, dispatch: BooleanDispatch) -> None:
+        self.scope = scope
+        self.dispatch = dispatch
+        self.kind = f"the function {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        dispatch = self.dispatch
+        flag = dispatch.default
+        given = [k.in_graph(b.graph) for k in kwargs if k.name == dispatch.name]
+        if not given and dispatch.index < len(args):
+            given = [args[dispatch.index].in_graph(b.graph)]
+        if given:
+            constant = constant_of(given[0], None)
+            if not isinstance(constant, bool):
+                raise CompileError(f"'{dispatch.name}' has to be True or False where the program is compiled", range)
+            flag = constant
+        chosen = dispatch.if_true if flag else dispatch.if_false
+        return sugared_from_python(self.scope, chosen, chosen.__name__, range).call(b, range, args, kwargs)
+
+
+class UnusedFunction(SugaredValue):
+    """A function marked `unused`: a call raises."""
+
+    def __init__(self, function: Callable[..., Any], result: Type) -> None:
+        self.result = result
+        self.function = function
+        self.kind = f"the unused function {function.__name__}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        name = self.function.__name__
+        text = f"the function '{name}' is marked unused: it is annotated to be ignored and cannot be run"
+        message = b.constant(text, range)
+        none = b.constant(None, range)
+        b.node("prim::RaiseException", [message, none], [], range)
+        return SimpleValue(b.uninitialized(self.result))
+
+
+def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRange) -> SugaredValue:
+    """The sugared value of a Python object; of one that is sugared already, itself.
+
+    Raises:
+        CompileError: where a script cannot use the object.
+    """
+    if isinstance(found, SugaredValue):
+        return found
+    return _sugared(scope, meaning_of(found), name, range)
+
+
+def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> SugaredValue:
+    make = _MAKERS.get(meaning.kind)
+    if make is None:
+        reason = (
+            meaning.reason
+            or f"'{name}' is {meaning.kind.value.partition(':')[0]}, which a script cannot use as a value"
+        )
+        raise NotSupportedError(reason, range)
+    return make(scope, meaning, range)
+
+
+_Maker = Callable[[Scope, Meaning, SourceRange], SugaredValue]
+
+
+def _form(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    return BUILTINS.get(meaning.name) or SpecialForm(meaning.name)
+
+
+def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    def candidates(called_at: SourceRange) -> list[FunctionValue]:
+        declare = scope.program.function_for
+        return [FunctionValue(declare(meaning.object, called_at, signature)) for signature in meaning.overloads]
+
+    return OverloadedFunction(meaning.name, candidates)
+
+
+class OperatorPacket(BuiltinFunction):
+    """`torch.ops.aten.add`, whose attributes are its overloads."""
+
+    def __init__(self, scope: Scope, name: str, packet: Any) -> None:
+        super().__init__(name)
+        self.scope = scope
+        self.packet = packet
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        if name in self.packet.overloads():
+            return sugared_from_python(self.scope, getattr(self.packet, name), name, range)
+        known = ", ".join(self.packet.overloads())
+        raise CompileError(f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {known}")
+
+
+def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    if isinstance(meaning.object, torch._ops.OpOverloadPacket):
+        return OperatorPacket(scope, meaning.name, meaning.object)
+    if isinstance(meaning.object, torch._ops.OpOverload):
+        overload = meaning.object._schema.overload_name
+        only = [found for found in ops.lookup(meaning.name) if found.schema.overload == overload]
+        return BuiltinFunction(meaning.name, candidates=only)
+    return BuiltinFunction(meaning.name)
+
+
+def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    t = type_from_python(meaning.object, range, scope.resolver.resolve_type)
+    assert isinstance(t, T.TupleType)
+    return NamedTupleConstructor(t, dict(meaning.object._field_defaults))
+
+
+def _enum(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    t = enum_type(meaning.object)
+    if not isinstance(t, T.EnumType):
+        raise CompileError(
+            f"Could not unify type list: the members of enum '{meaning.object.__name__}' have values of several types",
+            range, hint="give all members values of one type",
+        )  # fmt: skip
+    return EnumClass(t)
+
+
+def _exception(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    cls = meaning.object
+    name = f"builtins.{cls.__name__}" if cls.__module__ == "builtins" else qualified_name(cls)
+    return ExceptionClass(cls, name)
+
+
+def _amp_arguments(dtype: torch.dtype) -> list[Argument]:
+    return [
+        Argument("enabled", T.BOOL, default=True, default_text="True"),
+        Argument("dtype", T.INT, default=dtype, default_text=str(dtype)),
+        Argument("cache_enabled", T.BOOL, default=True, default_text="True"),
+    ]
+
+
+CONTEXT_ARGUMENTS: dict[Any, list[Argument]] = {
+    torch.inference_mode: [Argument("mode", T.BOOL, default=True, default_text="True")],
+    torch.set_grad_enabled: [Argument("mode", T.BOOL)],
+    torch.cpu.amp.autocast_mode.autocast: _amp_arguments(torch.bfloat16),
+    torch.cuda.amp.autocast_mode.autocast: _amp_arguments(torch.float16),
+    torch.autocast: [
+        Argument("device_type", T.STRING),
+        Argument("dtype", T.OptionalType.of(T.INT), default=None, default_text="None"),
+        Argument("enabled", T.BOOL, default=True, default_text="True"),
+        Argument("cache_enabled", T.OptionalType.of(T.BOOL), default=None, default_text="None"),
+    ],
+    torch.autograd.profiler.record_function: [
+        Argument("name", T.STRING),
+        Argument("args", T.OptionalType.of(T.STRING), default=None, default_text="None"),
+    ],
+}
+"""Parameters of the context managers of torch that have some."""
+
+
+def _context(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    return ContextClass(meaning.object, CONTEXT_ARGUMENTS.get(meaning.object, []))
+
+
+def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
+    """An ignored function has the signature that its annotations give; what is not annotated is a Tensor."""
+    function = meaning.object
+    resolver = FunctionResolver(function)
+    signature = inspect.signature(function)
+    comments, commented_result = _comment_types(function, resolver)
+    arguments, rest = [], None
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            raise NotSupportedError(f"an ignored function cannot take '**{parameter.name}'", range)
+        t = comments.get(parameter.name) or _annotated(parameter.annotation, inspect.Parameter.empty, range, resolver)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            rest = Argument(parameter.name, t)
+            continue
+        default: dict[str, Any] = {}
+        if parameter.default is not parameter.empty:
+            default = {"default": parameter.default, "default_text": repr(parameter.default)}
+        kwarg_only = parameter.kind is parameter.KEYWORD_ONLY
+        arguments.append(Argument(parameter.name, t, kwarg_only=kwarg_only, **default))
+    result = commented_result or _annotated(signature.return_annotation, inspect.Signature.empty, range, resolver)
+    return PythonCall(function, arguments, result, rest)
+
+
+def _comment_types(function: Callable[..., Any], resolver: Resolver) -> tuple[dict[str, Type], Type | None]:
+    """The types that comments give to the parameters and the result of a function without annotations."""
+    if getattr(function, "__annotations__", None):
+        return {}, None
+    decl = declaration_of(function)
+    if decl is None:
+        return {}, None
+    types = {p.ident.name: parse_type(p.type, resolver.resolve_type) for p in decl.params if p.type is not None}
+    return types, None if decl.return_type is None else parse_type(decl.return_type, resolver.resolve_type)
+
+
+def _unused(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    """Of an unused function the result's type counts alone, and that only as far as scripts have such a type."""
+    function = meaning.object
+    resolver = FunctionResolver(function)
+    try:
+        _, result = _comment_types(function, resolver)
+        annotation = inspect.signature(function).return_annotation
+        result = result or _annotated(annotation, inspect.Signature.empty, range, resolver)
+    except CompileError:
+        result = T.ANY
+    return UnusedFunction(function, result)
+
+
+def _annotated(annotation: object, empty: object, range: SourceRange, resolver: Resolver) -> Type:
+    if annotation is empty:
+        return T.TENSOR
+    return type_from_python(annotation, range, resolver.resolve_type)
+
+
+_MAKERS: dict[Kind, _Maker] = {
+    Kind.CONSTANT: lambda scope, m, range: ConstantSugar(m.object),
+    Kind.FORM: _form,
+    Kind.OPERATOR: _operator,
+    Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
+    Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
+    Kind.IGNORED: _ignored,
+    Kind.UNUSED: _unused,
+    Kind.OVERLOADED: _overloaded,
+    Kind.BOOLEAN_DISPATCH: lambda scope, m, range: DispatchedFunction(scope, m.name, _dispatch(m)),
+    Kind.LEGACY_TENSOR: lambda scope, m, range: SpecialForm("legacy_tensor", ConstantSugar(m.object)),
+    Kind.CONTEXT: _context,
+    Kind.MODULE: lambda scope, m, range: ModuleValue(scope, m.object),
+    Kind.NAMED_TUPLE: _named_tuple,
+    Kind.ENUM: _enum,
+    Kind.EXCEPTION: _exception,
+}
+"""How each kind of Python object becomes a sugared value; kinds that are missing cannot be used as values."""
+
+
+def register_kind(kind: Kind, make: _Maker) -> None:
+    """Say how Python objects of a kind become sugared values, where that is known further up only."""
+    _MAKERS[kind] = make
+
+
+def _dispatch(meaning: Meaning) -> BooleanDispatch:
+    assert meaning.dispatch is not None
+    return meaning.dispatch

@@ -1,0 +1,67 @@
+"""`functools.partial`: a function with some of its arguments, made in a script or in Python."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.calls import form
+from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.names import Scope, register_kind, sugared_from_python
+from jitlite.frontend.emit.resolve import Kind, Meaning
+from jitlite.frontend.emit.values import Args, ConstantSugar, SpecialForm, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir.graph import Value
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+
+class PartialValue(SugaredValue):
+    """A function with some of its arguments."""
+
+    def __init__(self, function: SugaredValue, args: Args, kwargs: Args) -> None:
+        self.function = function
+        self.args = list(args)
+        self.kwargs = list(kwargs)
+        self.kind = f"a functools.partial of {function.kind}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        given = {k.name for k in kwargs}
+        kept = [k for k in self.kwargs if k.name not in given]
+        return self.function.call(b, range, [*self.args, *args], [*kept, *kwargs])
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        raise NotSupportedError(f"{self.kind} cannot be used as a value", range, hint="call it")
+
+
+@form("partial", 1, None, ["*"])
+def emit_partial(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    function = em.emit_sugared(call.args[0])
+    return PartialValue(function, em.emit_arguments(call.args[1:]), em.emit_keywords(call.keywords))
+
+
+class _GlobalPartial(SugaredValue):
+    """A partial that was made in Python, all of whose arguments are constants."""
+
+    def __init__(self, scope: Scope, found: functools.partial[Any], range: SourceRange) -> None:
+        name = getattr(found.func, "__name__", "?")
+        self.function = sugared_from_python(scope, found.func, name, range)
+        self.found = found
+        self.kind = f"a functools.partial of {self.function.kind}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        def constant(name: str | None, value: object) -> NamedValue:
+            return NamedValue(name, ConstantSugar(value).as_value(b, range), range=range)
+
+        positional = [constant(None, v) for v in self.found.args]
+        named = [constant(k, v) for k, v in self.found.keywords.items()]
+        return PartialValue(self.function, positional, named).call(b, range, args, kwargs)
+
+
+def _global(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    return _GlobalPartial(scope, meaning.object, range)
+
+
+register_kind(Kind.PARTIAL, _global)

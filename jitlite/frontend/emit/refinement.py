@@ -1,0 +1,115 @@
+"""Applying what is known of attributes and elements of tuples while a function is emitted; see `facts.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from jitlite.base.source import CompileError
+from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.facts import path_of
+from jitlite.frontend.emit.scope import Frame, Path, common_facts
+from jitlite.frontend.emit.values import SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Value
+
+
+def refined(em: Emitter, value: Value) -> Value:
+    """A value that has just been read, with the type that is known of it here."""
+    if not isinstance(value.type, T.UnionType) and value.type is not T.ANY:
+        return value
+    facts, dropped = em.facts, em.frame.dropped_here()
+    path = path_of(value) if facts or dropped else None
+    known = facts.get(path) if path is not None else None
+    if known is None and path in dropped:
+        em.outdated[path] = value.type
+    if known is None or known is value.type or not T.is_subtype(known, value.type):
+        return value
+    return em.cast(value, known)
+
+
+def refined_sugar(em: Emitter, found: SugaredValue) -> SugaredValue:
+    """Likewise for what an expression denotes."""
+    if not isinstance(found, SimpleValue):
+        return found
+    value = refined(em, found.value)
+    return found if value is found.value else SimpleValue(value)
+
+
+class Branches:
+    """The facts of several blocks of which one is run: each starts with those from before."""
+
+    def __init__(self, em: Emitter) -> None:
+        self.em = em
+        self.before = dict(em.facts)
+        self.frames: list[tuple[Block, Frame]] = []
+
+    def add(self, block: Block, frame: Frame) -> None:
+        """Note a block that has been emitted; the next one starts as it did."""
+        self.frames.append((block, frame))
+        self.em.frame.facts = dict(self.before)
+
+    def join(self) -> None:
+        """Go on with what holds at the end of every block that goes on."""
+        gone = self.em.leaving | self.em.jumping
+        self.em.frame.facts = common_facts([frame.facts for block, frame in self.frames if block not in gone])
+
+
+def emit_repeated(em: Emitter, emit: Callable[[bool], None]) -> None:
+    """Emit a loop, whose body must not start from facts that it changes itself.
+
+    Where there are facts before the loop, it is first emitted on trial to see which of them its body drops.
+
+    Args:
+        emit: emits the loop; told whether that is on trial.
+    """
+    failure: CompileError | None = None
+    while em.facts and failure is None:
+        try:
+            dropped = _dropped_by(em, emit)
+        except CompileError as error:  # perhaps for a fact that does not hold: without facts it may compile
+            dropped, failure = set(em.facts), error
+        if not dropped:
+            break
+        em.frame.dropped |= dropped
+        em.frame.drop(dropped.__contains__)
+    try:
+        emit(False)
+    except CompileError:
+        if failure is not None:
+            raise failure from None
+        raise
+
+
+def _dropped_by(em: Emitter, emit: Callable[[bool], None]) -> set[Path]:
+    """Which facts a loop drops anywhere in it."""
+    before = set(em.facts)
+    with _on_trial(em) as frame:
+        emit(True)
+        return before & (frame.dropped | before - em.facts.keys())
+
+
+@contextmanager
+def _on_trial(em: Emitter) -> Iterator[Frame]:
+    """Take back what is emitted within the `with`."""
+    frames = list(em.frame.chain())
+    saved = [(dict(f.types), dict(f.sugared), dict(f.facts), set(f.dropped)) for f in frames]
+    reasons = dict(em.frame.reasons)
+    merged = [r.merged for r in em.returns]
+    blocks, lists = (set(em.leaving), set(em.jumping)), len(em.empty_lists)
+    scratch = em.node("prim::Closure", [], [T.NONE])
+    try:
+        with em.inside(scratch.add_block()) as frame:
+            yield frame
+    finally:
+        em.effects.clear()
+        for f, (types, sugared, facts, dropped) in zip(frames, saved, strict=True):
+            f.types, f.sugared, f.facts, f.dropped = types, sugared, facts, dropped
+        em.frame.reasons.clear()
+        em.frame.reasons.update(reasons)
+        del em.returns[len(merged) :]
+        for r, before in zip(em.returns, merged, strict=True):
+            r.merged = before
+        em.leaving, em.jumping = blocks
+        del em.empty_lists[lists:]
+        scratch.destroy()

@@ -1,0 +1,494 @@
+"""Names of a program -> Python objects -> what they mean to the compiler.
+
+A `Resolver` finds the object behind a name where the program's function was defined. `meaning_of` then says what the
+object is to a script: a constant, an operator, a form of the language, a function to compile. The emitter has one
+sugared value for each `Kind`. Marks of `torch.jit` in the user's code are recognised by what they leave behind; nothing
+of `torch.jit` is imported.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import enum
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import _jit_internal
+
+from jitlite.base.source import did_you_mean
+from jitlite.base.tracing_state import is_tracing
+from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name
+from jitlite.frontend.syntax.decorators import context_of_wrapper
+from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
+from jitlite.ir.constants import module_name, plain_tuple, type_of_constant
+from jitlite.ir.unit import Function
+
+# -- names -> objects --------------------------------------------------------------------------------------------------
+
+
+class Resolver:
+    """Looks names up in one mapping, then asks a callback; see `FunctionResolver` for a function's own scope."""
+
+    def __init__(
+        self, scope: Mapping[str, object] | None = None, callback: Callable[[str], object] | None = None
+    ) -> None:
+        self.scope = {} if scope is None else scope
+        self.callback = callback
+
+    def lookup(self, name: str) -> object:
+        """The object that `name` denotes.
+
+        Raises:
+            LookupError: where it denotes nothing.
+        """
+        if name in self.scope:
+            return self.scope[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        found = None if self.callback is None else self.callback(name)
+        if found is not None:
+            return found
+        raise LookupError(name)
+
+    def resolve_type(self, name: str) -> object:
+        """The object that a name, or a dotted path, denotes in an annotation. Names of `typing` need no import.
+
+        Raises:
+            LookupError: where it denotes nothing.
+        """
+        first, *rest = name.split(".")
+        try:
+            found = self.lookup(first)
+        except LookupError:
+            if not hasattr(typing, first):
+                raise
+            found = getattr(typing, first)
+        for part in rest:
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                raise LookupError(name) from None
+        return found
+
+    def names(self) -> Iterable[str]:
+        """The names there are, apart from Python's builtins."""
+        return self.scope.keys()
+
+
+class FunctionResolver(Resolver):
+    """The scope of a Python function: its closure, its module, Python's builtins.
+
+    Args:
+        fn: the function; of a decorated one, the innermost is meant.
+        extra: what names denote that the function itself does not know, e.g. the class it is a method of.
+        callback: asked for names that are found nowhere else.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        extra: Mapping[str, object] | None = None,
+        callback: Callable[[str], object] | None = None,
+    ) -> None:
+        inner = inspect.unwrap(fn)
+        self.function: Any = getattr(inner, "__func__", inner)
+        self.extra = {} if extra is None else extra
+        code: types.CodeType = self.function.__code__
+        self.cells = dict(zip(code.co_freevars, self.function.__closure__ or (), strict=True))
+        super().__init__(self.function.__globals__, callback)
+
+    def lookup(self, name: str) -> object:
+        if name in self.cells:
+            with suppress(ValueError):  # not assigned yet
+                return self.cells[name].cell_contents
+        if name not in self.scope and name in self.extra:
+            return self.extra[name]
+        return super().lookup(name)
+
+    def names(self) -> Iterable[str]:
+        return [*self.cells, *self.extra, *self.scope]
+
+
+# -- objects -> meaning ------------------------------------------------------------------------------------------------
+
+
+class Kind(enum.Enum):
+    """What a Python object is to a script. `Meaning.name` and `Meaning.object` hold what is said here."""
+
+    CONSTANT = "a constant: `object` is its value"
+    FORM = "a function or type of the language: `name` is the language's name for it"
+    OPERATOR = "an operator: `name` is its qualified name, `object` the Python callable"
+    SCRIPT_FUNCTION = "a compiled function: `object` is the `Function`"
+    FUNCTION = "a Python function to compile: `object`, freed of wrappers"
+    IGNORED = "a Python function that is left to Python"
+    UNUSED = "a Python function whose call raises"
+    OVERLOADED = "a Python function with declared signatures: `overloads`"
+    BOOLEAN_DISPATCH = "one of two functions, by a flag: `dispatch`"
+    LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
+    CONTEXT = "a class of torch for `with`"
+    MODULE = "a Python module"
+    PARTIAL = "a functools.partial whose arguments are constants"
+    AUTOGRAD_APPLY = "`apply` of an autograd function: `object` is the class"
+    NAMED_TUPLE = "a NamedTuple class"
+    ENUM = "an Enum class"
+    EXCEPTION = "an exception class"
+    CLASS = "another class"
+    TYPE = "a type of `typing`"
+    NN_MODULE = "an instance of torch.nn.Module"
+    METHOD = "a bound method of a Python object"
+    UNSUPPORTED = "nothing a script can use: `reason` says why"
+
+
+@dataclass(frozen=True)
+class BooleanDispatch:
+    """`if_true` is called where the argument `name` (number `index`, else `default`) is True, otherwise `if_false`."""
+
+    name: str
+    index: int
+    default: bool
+    if_true: Callable[..., Any]
+    if_false: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """See `Kind`."""
+
+    kind: Kind
+    object: Any
+    name: str = ""
+    overloads: tuple[Callable[..., Any], ...] = ()
+    dispatch: BooleanDispatch | None = None
+    reason: str = ""
+
+
+_PYTHON_FORM_NAMES = (
+    "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "int", "float", "bool", "str",
+    "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
+    "sorted", "list", "dict", "tuple", "id", "hash", "pow", "reversed", "slice", "set", "frozenset", "super",
+)  # fmt: skip
+_PYTHON_FORMS: dict[Any, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
+
+_TORCH_FORMS: dict[Any, str] = {
+    torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
+    collections.OrderedDict: "dict", functools.partial: "partial",
+    torch.overrides.has_torch_function: "has_torch_function",
+    torch.overrides.has_torch_function_unary: "has_torch_function",
+    torch.overrides.has_torch_function_variadic: "has_torch_function",
+    _jit_internal.is_scripting: "is_scripting", torch._C._is_tracing: "is_tracing",
+    is_tracing: "is_tracing",
+}  # fmt: skip
+
+_JIT_FORMS: dict[str, str] = {
+    "annotate": "annotate", "isinstance": "isinstance", "fork": "fork", "_fork": "fork", "wait": "wait",
+    "_wait": "wait", "is_scripting": "is_scripting", "is_tracing": "is_tracing", "_awaitable": "awaitable",
+    "_awaitable_wait": "awaitable_wait",
+    "Attribute": "Attribute", "rpc_async": "rpc_async", "rpc_sync": "rpc_sync", "remote": "rpc_remote",
+}  # fmt: skip
+"""Functions of `torch.jit`, and of jitlite under the same names, and what each is called here."""
+
+_JIT_OPERATORS = {"_awaitable_nowait": "prim::awaitable_nowait", "_unwrap_optional": "aten::_unwrap_optional"}
+"""Functions of `torch.jit` that are operators."""
+
+_FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "jitlite")
+
+_LEGACY_TENSORS: dict[Any, torch.dtype] = {
+    torch.BoolTensor: torch.bool, torch.LongTensor: torch.int64, torch.ByteTensor: torch.uint8,
+    torch.CharTensor: torch.int8, torch.DoubleTensor: torch.float64, torch.FloatTensor: torch.float32,
+    torch.IntTensor: torch.int32, torch.ShortTensor: torch.int16, torch.HalfTensor: torch.float16,
+    torch.BFloat16Tensor: torch.bfloat16,
+}  # fmt: skip
+
+_CONTEXTS: frozenset[Any] = frozenset(
+    {
+        torch.no_grad, torch.enable_grad, torch.inference_mode, torch.set_grad_enabled, torch.autocast,
+        torch.cuda.amp.autocast, torch.cpu.amp.autocast_mode.autocast, torch.autograd.profiler.record_function,
+        torch._C.DisableTorchFunctionSubclass, torch._C.DisableTorchFunction,
+    }
+)  # fmt: skip
+
+_overloads: dict[str, tuple[Callable[..., Any], ...]] = {
+    name: tuple(found) for name, found in _jit_internal._overloaded_fns.items()
+}
+"""Signatures declared with `torch.jit._overload`. torch.jit drops its own list once it has compiled a function."""
+
+
+def meaning_of(found: object) -> Meaning:
+    """What a Python object is to a script."""
+    return (
+        _constant(found)
+        or _form(found)
+        or _script_function(found)
+        or _module(found)
+        or _autograd_apply(found)
+        or _operator(found)
+        or _class(found)
+        or _function(found)
+        or _instance(found)
+    )
+
+
+def module_attribute(module: types.ModuleType, name: str) -> Meaning:
+    """What `module.name` is to a script.
+
+    Raises:
+        LookupError: where the module has no such attribute; its text says what was meant.
+    """
+    if module.__name__ == "torch.cuda":
+        operator = cuda_op_name(name)
+        if operator is not None:
+            return Meaning(Kind.OPERATOR, getattr(module, name, None), operator)
+    try:
+        found = getattr(module, name)
+    except AttributeError:
+        hint = did_you_mean(name, dir(module))
+        raise LookupError(
+            f"module '{module.__name__}': object has no attribute {name}" + (f", {hint}" if hint else "")
+        ) from None
+    return meaning_of(found)
+
+
+# -- constants
+def plain_constant(found: object) -> tuple[bool, Any]:
+    """Whether an object is a literal, and its value.
+
+    Literals are numbers, strings, None, dtypes, devices, enum members, and tuples of these. Instances of
+    subclasses, such as numpy's floats, become what they are an instance of.
+    """
+    if isinstance(found, tuple):
+        parts = [plain_constant(part) for part in plain_tuple(found)]
+        if not all(ok for ok, _ in parts):
+            return False, None
+        values = [value for _, value in parts]
+        return True, type(found)(*values) if hasattr(found, "_fields") else tuple(values)
+    if isinstance(found, list | dict | torch.Tensor | torch.Stream | torch.Generator):
+        return False, None
+    if isinstance(found, enum.Enum) or type_of_constant(found) is not None:
+        return type_of_constant(found) is not None, found
+    plain: tuple[Any, ...] = (int, float, complex, str)
+    for cls in plain:
+        if isinstance(found, cls):
+            return True, cls(found)
+    return False, None
+
+
+def _constant(found: object) -> Meaning | None:
+    is_literal, value = plain_constant(found)
+    return Meaning(Kind.CONSTANT, value) if is_literal else None
+
+
+# -- forms, operators, modules
+def _is_in(table: Any, found: object) -> bool:
+    try:
+        return found in table
+    except TypeError:  # not hashable
+        return False
+
+
+def _form(found: object) -> Meaning | None:
+    if _is_in(_LEGACY_TENSORS, found):
+        return Meaning(Kind.LEGACY_TENSOR, _LEGACY_TENSORS[found])
+    if _is_in(_CONTEXTS, found):
+        return Meaning(Kind.CONTEXT, found, getattr(found, "__name__", ""))
+    for table in (_PYTHON_FORMS, _TORCH_FORMS):
+        if _is_in(table, found):
+            return Meaning(Kind.FORM, found, table[found])
+    name = getattr(found, "__name__", None)
+    return _jit_form(found, name) if isinstance(name, str) and callable(found) else None
+
+
+def _jit_form(found: object, name: str) -> Meaning | None:
+    if not _lives_in(found, _FORM_HOMES):
+        return None
+    if name in _JIT_FORMS:
+        return Meaning(Kind.FORM, found, _JIT_FORMS[name])
+    if name in _JIT_OPERATORS:
+        return Meaning(Kind.OPERATOR, found, _JIT_OPERATORS[name])
+    return Meaning(Kind.CONTEXT, found, name) if name == "strict_fusion" else None
+
+
+def _lives_in(found: object, homes: tuple[str, ...]) -> bool:
+    module = module_name(found)
+    return any(module == home or module.startswith(f"{home}.") for home in homes)
+
+
+def _script_function(found: object) -> Meaning | None:
+    """A function compiled by jitlite (the function itself, or what a user holds of it)."""
+    if isinstance(found, Function):
+        return Meaning(Kind.SCRIPT_FUNCTION, found)
+    inner = getattr(found, "__jitlite_function__", None)
+    return Meaning(Kind.SCRIPT_FUNCTION, inner) if isinstance(inner, Function) else None
+
+
+def _module(found: object) -> Meaning | None:
+    return Meaning(Kind.MODULE, found, found.__name__) if isinstance(found, types.ModuleType) else None
+
+
+def _autograd_apply(found: object) -> Meaning | None:
+    owner = getattr(found, "__self__", None)
+    is_apply = getattr(found, "__name__", None) == "apply" and inspect.isclass(owner)
+    if is_apply and issubclass(owner, torch.autograd.Function):  # type: ignore[arg-type]
+        return Meaning(Kind.AUTOGRAD_APPLY, owner, "apply")
+    return None
+
+
+def _operator(found: object) -> Meaning | None:
+    if not callable(found):
+        return None
+    name = builtin_op_name(found)
+    return None if name is None else Meaning(Kind.OPERATOR, found, name)
+
+
+# -- classes
+def _class(found: object) -> Meaning | None:
+    if not inspect.isclass(found):
+        in_typing = type(found).__module__ == "typing" or isinstance(found, types.GenericAlias | types.UnionType)
+        return Meaning(Kind.TYPE, found) if in_typing else None
+    if issubclass(found, BaseException):
+        return Meaning(Kind.EXCEPTION, found)
+    if issubclass(found, tuple) and hasattr(found, "_fields"):
+        return Meaning(Kind.NAMED_TUPLE, found)
+    if issubclass(found, enum.Enum):
+        return Meaning(Kind.ENUM, found)
+    return Meaning(Kind.CLASS, found)
+
+
+# -- functions
+class Mark(enum.Enum):
+    """What the user asked to be done with a function, by a decorator of `torch.jit` or jitlite."""
+
+    DEFAULT = "compile it if it is called"
+    EXPORT = "compile it in any case"
+    IGNORE = "leave it to Python"
+    UNUSED = "let a call raise"
+
+
+_MARKS = {
+    _jit_internal.FunctionModifiers.EXPORT: Mark.EXPORT, _jit_internal.FunctionModifiers.IGNORE: Mark.IGNORE,
+    _jit_internal.FunctionModifiers.UNUSED: Mark.UNUSED, _jit_internal.FunctionModifiers._DROP: Mark.UNUSED,
+}  # fmt: skip
+
+
+def function_mark(fn: object) -> Mark:
+    """The mark of a function or method."""
+    fn = getattr(fn, "__func__", fn)
+    modifier: Any = getattr(fn, "_torchscript_modifier", None)
+    return _MARKS.get(modifier, Mark.DEFAULT)
+
+
+def declared_overloads(fn: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+    """The signatures declared for a function with `torch.jit._overload`."""
+    name = _overload_key(fn)
+    current = tuple(_jit_internal._overloaded_fns.get(name) or ())
+    if current:
+        _overloads[name] = current
+    return _overloads.get(name, ())
+
+
+def declared_method_overloads(method: Callable[..., Any], cls: type) -> list[Callable[..., Any]]:
+    """The signatures declared for a method of a class of modules with `torch.jit._overload_method`."""
+    if not _overload_key(method):
+        return []
+    find: Any = _jit_internal._get_overloaded_methods
+    return list(find(method, cls) or ())
+
+
+_qualified_name: Any = _jit_internal._qualified_name
+
+
+def _overload_key(fn: Callable[..., Any]) -> str:
+    try:
+        return str(_qualified_name(fn))
+    except (RuntimeError, AttributeError):
+        return ""
+
+
+def boolean_dispatch(fn: Callable[..., Any]) -> BooleanDispatch | None:
+    """The two functions that `fn` chooses from, if it was made with `torch._jit_internal.boolean_dispatch`."""
+    entry: Any = _jit_internal.boolean_dispatched.get(fn)
+    if entry is None:
+        return None
+    return BooleanDispatch(entry["arg_name"], entry["index"], entry["default"], entry["if_true"], entry["if_false"])
+
+
+def original_function(fn: Any) -> Any:
+    """The function that the user wrote, freed of `script_if_tracing`, `torch.jit.script` and `functools.wraps`.
+
+    As in torch.jit, a decorator that wraps a function is not part of what is compiled, except for contexts of torch.
+    """
+    seen: set[int] = set()
+    while id(fn) not in seen:
+        seen.add(id(fn))
+        if getattr(fn, "__script_if_tracing_wrapper", False):
+            fn = fn.__original_fn
+        elif is_torch_script_function(fn) and source_of_script(fn) is not None:
+            fn = source_of_script(fn)
+        elif hasattr(fn, "__wrapped__") and context_of_wrapper(fn) is None:
+            fn = fn.__wrapped__
+    return fn
+
+
+def _function(found: Any) -> Meaning | None:
+    if is_torch_script_function(found) and source_of_script(found) is None:
+        return Meaning(Kind.SCRIPT_FUNCTION, converted_function(found).__jitlite_function__)
+    is_plain = inspect.isfunction(found) or is_torch_script_function(found) or hasattr(found, "__wrapped__")
+    if not is_plain and not inspect.ismethod(found):
+        return None
+    mark = function_mark(found)
+    if mark in (Mark.IGNORE, Mark.UNUSED):
+        return Meaning(Kind.IGNORED if mark is Mark.IGNORE else Kind.UNUSED, found, found.__name__)
+    if inspect.ismethod(found):
+        return Meaning(Kind.METHOD, found, found.__name__)
+    if inspect.isfunction(found):
+        dispatch = boolean_dispatch(found)
+        if dispatch is not None:
+            return Meaning(Kind.BOOLEAN_DISPATCH, found, found.__name__, dispatch=dispatch)
+        overloads = declared_overloads(found)
+        if found in overloads:
+            return Meaning(
+                Kind.UNSUPPORTED,
+                found,
+                reason=f'Implementation for the function "{found.__name__}" is missing. It has to follow the overloads',
+            )
+        if overloads:
+            return Meaning(Kind.OVERLOADED, found, found.__name__, overloads)
+    original = original_function(found)
+    if original is not found:
+        return meaning_of(original)
+    return Meaning(Kind.FUNCTION, found, found.__name__) if inspect.isfunction(found) else None
+
+
+# -- everything else
+def _instance(found: object) -> Meaning:
+    if isinstance(found, torch.nn.Module):
+        reason = "Cannot call a ScriptModule that is not a submodule of the caller: make it an attribute of a module"
+        return Meaning(Kind.NN_MODULE, found, type(found).__name__, reason=reason)
+    if isinstance(found, functools.partial):
+        given = [*found.args, *found.keywords.values()]
+        if all(plain_constant(a)[0] for a in given):
+            return Meaning(Kind.PARTIAL, found, "partial")
+    call = inspect.getattr_static(type(found), "__call__", None)
+    if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:
+        return Meaning(Kind.IGNORED, types.MethodType(call, found), "__call__")
+    return Meaning(Kind.UNSUPPORTED, found, reason=_why_not(found))
+
+
+def _why_not(found: object) -> str:
+    name = type(found).__name__
+    if isinstance(found, types.BuiltinFunctionType | types.BuiltinMethodType):
+        return f"Python builtin {found!r} is currently not supported in TorchScript"
+    if isinstance(found, functools.partial):
+        return "a functools.partial can be used where its arguments are numbers, strings and the like: pass the others"
+    if isinstance(found, torch.Tensor):
+        return "a global tensor cannot be used: pass it as an argument, or make it a buffer of a module"
+    if isinstance(found, list | dict | set):
+        return f"a global {name} cannot be used, as it may change: pass it as an argument, or use a tuple"
+    return f"python value of type '{name}' cannot be used as a value: pass it as an argument"

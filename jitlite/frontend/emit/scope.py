@@ -1,0 +1,294 @@
+"""Variables of a function being compiled: frames, refinements, conditions.
+
+First-class values live in the graph as `prim::Store` and `prim::Load` of a named variable until `ssa.py` removes
+them; what is no value (modules, functions, iterables) is kept in the frame's table. Each block has a frame.
+
+What a condition says of a variable is stored in the variable. What it says of an attribute (`self.x is not None`) is a
+*fact* of the frame, and is dropped as soon as something might make it wrong; see `refinement.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.ssa import is_meaningful_name
+from jitlite.frontend.emit.values import SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Value
+from jitlite.ir.types import Type
+
+Path = tuple[str, ...]
+"""A variable, or what is reached from it: `("self", ".x", "[0]")` is element 0 of the tuple `self.x`. Attributes start
+with a dot and may be assigned; elements of tuples cannot change."""
+
+Refinements = dict[Path, Type]
+"""Types that variables, and what is reached from them, are known to have."""
+
+
+@dataclass(frozen=True)
+class RefinementSet:
+    """What is known about variables and attributes when a condition holds, and when it does not."""
+
+    when_true: Refinements = field(default_factory=dict)
+    when_false: Refinements = field(default_factory=dict)
+
+    def conjunction(self, other: RefinementSet) -> RefinementSet:
+        """For `a and b`: both hold, or one of them does not."""
+        return RefinementSet(_both(self.when_true, other.when_true), _common(self.when_false, other.when_false))
+
+    def disjunction(self, other: RefinementSet) -> RefinementSet:
+        """For `a or b`: one holds, or neither does."""
+        return RefinementSet(_common(self.when_true, other.when_true), _both(self.when_false, other.when_false))
+
+    def negation(self) -> RefinementSet:
+        return RefinementSet(self.when_false, self.when_true)
+
+    def where(self, still_holds: Callable[[Path], bool]) -> RefinementSet:
+        """What remains of it where something may have changed since."""
+        return RefinementSet(
+            *({path: t for path, t in side.items() if still_holds(path)} for side in (self.when_true, self.when_false))
+        )
+
+
+def _both(a: Refinements, b: Refinements) -> Refinements:
+    """Refinements of either; of a path refined differently by the two, the narrower where one is."""
+    result = dict(a)
+    for path, t in b.items():
+        if path not in result or T.is_subtype(t, result[path]):
+            result[path] = t
+        elif not T.is_subtype(result[path], t):
+            del result[path]
+    return result
+
+
+def _common(a: Refinements, b: Refinements) -> Refinements:
+    return {path: t for path, t in a.items() if b.get(path) is t}
+
+
+def common_facts(all_facts: list[Refinements]) -> Refinements:
+    """What all of them say."""
+    result = dict(all_facts[0]) if all_facts else {}
+    for facts in all_facts[1:]:
+        result = _common(result, facts)
+    return result
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A bool value, what it says about variables, and its value where that is decided at compile time."""
+
+    value: Value
+    refinements: RefinementSet = RefinementSet()
+    static: bool | None = None
+
+
+def _is_module(t: Type) -> bool:
+    return isinstance(t, T.ClassType) and t.is_module
+
+
+class Frame:
+    """The variables that one block sets."""
+
+    def __init__(self, block: Block, parent: Frame | None, starts_function: bool = False) -> None:
+        self.block = block
+        self.parent = parent
+        self.starts_function = starts_function
+        self.types: dict[str, Type] = {}
+        self.sugared: dict[str, SugaredValue] = {}
+        self.owned: set[str] = set()
+        """Names that mean variables of their own here: those that a comprehension sets."""
+        self.renamed: dict[str, str] = {}
+        """What owned variables are called in the graph, where one outside has the name and another type."""
+        self.places: dict[str, SourceRange] = {}
+        """Where variables were last assigned to, for errors."""
+        self.reasons: dict[str, str] = {} if parent is None else parent.reasons
+        """Why a variable is not defined, shared by all frames of a function."""
+        self.facts: Refinements = {} if parent is None else dict(parent.facts)
+        """What is known here of the types of attributes and of elements of tuples."""
+        self.dropped: set[Path] = set()
+        """Paths of which facts have been dropped somewhere in the block."""
+
+    def drop(self, concerned: Callable[[Path], bool]) -> None:
+        """Forget the facts of the paths for which `concerned` holds."""
+        gone = [path for path in self.facts if concerned(path)]
+        for path in gone:
+            del self.facts[path]
+        self.dropped.update(gone)
+
+    def dropped_here(self) -> set[Path]:
+        """Paths of which facts have been dropped before in the function."""
+        return set().union(*(frame.dropped for frame in self.chain()))
+
+    def leave(self) -> None:
+        """At the end of the block, let the block around forget what may have become wrong anywhere in this one."""
+        if self.parent is not None and self.dropped:
+            self.parent.dropped |= self.dropped
+            self.parent.drop(self.dropped.__contains__)
+
+    def _drop_rooted_at(self, name: str) -> None:
+        if self.facts:
+            self.drop(lambda path: path[0] == name)
+
+    def chain(self) -> Iterator[Frame]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame
+            frame = frame.parent
+
+    def graph_name(self, name: str) -> str:
+        """What the variable is called in the graph."""
+        return next((f.renamed[name] for f in self.chain() if name in f.renamed), name)
+
+    def _own_name(self, name: str, value: Value | None) -> str:
+        """The name in the graph for an assignment of a value to the variable."""
+        current = self.graph_name(name)
+        scope = next((f for f in self.chain() if name in f.owned), None)
+        if scope is None or scope.parent is None or name in scope.renamed or not scope.parent.is_defined(name):
+            return current
+        outer = scope.parent.type_of(name)
+        if value is None or outer is None or not T.is_subtype(value.type, T.unshaped(outer)):
+            current = scope.renamed[name] = f"${current}"
+        return current
+
+    def is_defined(self, name: str) -> bool:
+        name = self.graph_name(name)
+        return any(name in f.types or name in f.sugared for f in self.chain())
+
+    def type_of(self, name: str) -> Type | None:
+        """The type of a first-class variable, None for others."""
+        name = self.graph_name(name)
+        for frame in self.chain():
+            if name in frame.sugared:
+                return None
+            if name in frame.types:
+                return frame.types[name]
+        return None
+
+    def sugar_of(self, name: str) -> SugaredValue | None:
+        """What a variable is that is no first-class value, None for others."""
+        name = self.graph_name(name)
+        for frame in self.chain():
+            if name in frame.sugared or name in frame.types:
+                return frame.sugared.get(name)
+        return None
+
+    def names(self) -> Iterator[str]:
+        """Every variable that can be seen from here."""
+        for frame in self.chain():
+            yield from frame.types
+            yield from frame.sugared
+
+    def find(self, builder: Builder, name: str) -> SugaredValue | None:
+        """The value of a variable; a first-class one is loaded at the insertion point."""
+        name = self.graph_name(name)
+        for frame in self.chain():
+            if name in frame.sugared:
+                return frame.sugared[name]
+            if name in frame.types:
+                return SimpleValue(self.load(builder, name, frame.types[name]))
+        return None
+
+    @staticmethod
+    def load(builder: Builder, name: str, type: Type) -> Value:
+        value = builder.graph.insert("prim::Load", (), (type,), {"name": name}).output
+        return value.set_name(name) if is_meaningful_name(name) else value
+
+    def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> None:
+        builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
+        self._drop_rooted_at(name)
+        self.types[name] = type
+        if range is not None:
+            self.places[name] = range
+        self.sugared.pop(name, None)
+
+    def set(
+        self, builder: Builder, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None
+    ) -> None:
+        """Assign to a variable.
+
+        Raises:
+            CompileError: where the value does not have the type the variable has outside of this block, or the
+                annotated type, or is no first-class value and the variable is set outside of this block.
+        """
+        simple = value.value if isinstance(value, SimpleValue) else None
+        self._drop_rooted_at(name)
+        name = self._own_name(name, simple)
+        if simple is not None and not simple.has_name and is_meaningful_name(name) and simple.node.block is self.block:
+            simple.set_name(name)
+        if self.parent is not None and not self.starts_function and self.parent.is_defined(name):
+            simple = self._reassign(builder, name, value, simple, range, annotation)
+        if simple is None:
+            self._drop_rooted_at(name)
+            self.sugared[name] = value
+            self.types.pop(name, None)
+            return
+        if annotation is not None and not T.is_subtype(simple.type, annotation):
+            raise CompileError(
+                f"Variable '{name}' is annotated with type {annotation.annotation} but is being assigned to a "
+                f"value of type {simple.type.annotation}",
+                range,
+                expected=annotation.annotation,
+                found=simple.type.annotation,
+            )
+        self.store(builder, name, simple, annotation or simple.type, range)
+
+    def _reassign(
+        self,
+        builder: Builder,
+        name: str,
+        value: SugaredValue,
+        simple: Value | None,
+        range: SourceRange,
+        annotation: Type | None,
+    ) -> Value:
+        assert self.parent is not None
+        if annotation is not None:
+            raise CompileError(
+                f"Attempting to declare and annotate the type of variable '{name}' but it is already defined in an "
+                "outer block",
+                range,
+                hint="annotate the first assignment",
+            )
+        outer = self.parent.type_of(name)
+        if simple is None or outer is None:
+            what = value.kind if simple is None else "a value"
+            raise CompileError(
+                f"Cannot re-assign '{name}' to {what} in a nested block: only first-class values can depend on "
+                "control flow",
+                range,
+                hint="use another name",
+            )
+        outer = T.unshaped(outer)
+        converted = builder.convert(outer, simple, range)
+        if T.is_subtype(converted.type, outer):
+            return converted
+        if _is_module(outer) or _is_module(simple.type):
+            why = " because it is of type module" if _is_module(outer) else " to a value of type module"
+            raise CompileError(
+                f"Cannot re-assign '{name}'{why}: in if and loop bodies a variable keeps its type",
+                range,
+                hint="use another name",
+            )
+        hint = None
+        if isinstance(outer, T.ListType) and isinstance(simple.type, T.ListType):
+            hint = "an empty list is a List[Tensor]; annotate it, e.g. `xs: List[int] = []`"
+        raise CompileError(
+            f"Variable '{name}' previously had type {outer.annotation} but is now being assigned to a value of type "
+            f"{simple.type.annotation}",
+            range,
+            expected=outer.annotation,
+            found=simple.type.annotation,
+            hint=hint or "within if and loop bodies a variable keeps its type; use another name",
+        )
+
+    def remove(self, name: str) -> bool:
+        """Forget a variable (`del x`); says whether there was one."""
+        removed = False
+        self._drop_rooted_at(name)
+        for frame in self.chain():
+            removed |= frame.types.pop(name, None) is not None
+            removed |= frame.sugared.pop(name, None) is not None
+        return removed

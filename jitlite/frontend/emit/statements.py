@@ -1,0 +1,496 @@
+"""Statements: control flow, assert, with, del. Assignments are in `assignment.py`, raise and try in `exceptions.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.callables import ContextClass
+from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
+from jitlite.frontend.emit.emitter import Emitter, statement
+from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
+from jitlite.frontend.emit.local_functions import LocalFunction
+from jitlite.frontend.emit.magic import call_magic, is_object
+from jitlite.frontend.emit.objects import ObjectDefinition
+from jitlite.frontend.emit.refinement import Branches
+from jitlite.frontend.emit.scope import Condition, Frame
+from jitlite.frontend.emit.values import BuiltinFunction, SimpleValue
+from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.local_names import with_own_variables
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
+from jitlite.ir.schema import Schema
+from jitlite.ir.types import Type
+
+
+# -- simple statements
+@statement(tree.ExprStmt)
+def emit_expression_statement(em: Emitter, stmt: tree.ExprStmt) -> None:
+    if not isinstance(stmt.value, tree.StringLiteral | tree.Dots):  # a doc string, or a body of `...`
+        em.emit_sugared(stmt.value)
+
+
+@statement(tree.Pass)
+def emit_pass(em: Emitter, stmt: tree.Pass) -> None:
+    pass
+
+
+@statement(tree.Global)
+def emit_global(em: Emitter, stmt: tree.Global) -> None:
+    raise NotSupportedError("global variables cannot be assigned in TorchScript", stmt.range)
+
+
+@statement(tree.Return)
+def emit_return(em: Emitter, stmt: tree.Return) -> None:
+    em.emit_return(em.emit(stmt.value, em.returns[-1].declared), stmt.range)
+
+
+@statement(tree.Delete)
+def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
+    for target in stmt.targets:
+        if isinstance(target, tree.Var):
+            if not em.frame.remove(target.name.name):
+                raise CompileError(f"undefined value {target.name.name}", target.range)
+        elif isinstance(target, tree.Subscript):
+            _delete_item(em, target, target.range)
+        else:
+            raise NotSupportedError("del works on variables and on items of lists and dicts", target.range)
+
+
+def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:
+    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+        raise NotSupportedError("del deletes one item, not a slice", target.range)
+    container = em.emit(target.value)
+    index = em.emit(target.indices[0])
+    if call_magic(em, range, container, "__delitem__", index) is not None:
+        return
+    if is_object(container):
+        raise CompileError(f"Class does not define __delitem__: '{container.type.annotation}'", target.range)
+    em.op("aten::Delete", [container, index], range=range)
+
+
+@statement(tree.Assert)
+def emit_assert(em: Emitter, stmt: tree.Assert) -> None:
+    """`assert c, m` is `if c: pass` `else: raise AssertionError(m)`."""
+    condition = emit_condition(em, stmt.condition)
+    message = stmt.message or tree.StringLiteral("", range=stmt.range)
+    callee = tree.Var(tree.Ident("AssertionError", range=stmt.range), range=stmt.range)
+    error = tree.Apply(callee, (message,), (), range=stmt.range)
+    emit_if_else(em, stmt.range, condition, (), (tree.Raise(error, range=stmt.range),))
+
+
+# -- if
+@statement(tree.If)
+def emit_if(em: Emitter, stmt: tree.If) -> None:
+    emit_if_else(em, stmt.range, emit_condition(em, stmt.cond), stmt.then, stmt.orelse)
+
+
+def emit_if_else(
+    em: Emitter,
+    range: SourceRange,
+    condition: Condition,
+    then: Sequence[tree.Stmt],
+    orelse: Sequence[tree.Stmt],
+) -> None:
+    """Emit both branches, or only the one a statically known condition takes."""
+    emit_chosen(em, range, condition, lambda: em.emit_statements(then), lambda: em.emit_statements(orelse))
+
+
+def emit_chosen(
+    em: Emitter, range: SourceRange, condition: Condition, then: Callable[[], None], orelse: Callable[[], None]
+) -> None:
+    """`emit_if_else` for branches of any kind."""
+    refinements = condition.refinements
+    if condition.static is not None:
+        insert_refinements(em, refinements if condition.static else refinements.negation(), range)
+        (then if condition.static else orelse)()
+        return
+
+    def emit_then() -> None:
+        insert_refinements(em, refinements, range)
+        then()
+
+    def emit_orelse() -> None:
+        insert_refinements(em, refinements.negation(), range)
+        orelse()
+
+    emit_branches(em, range, condition.value, emit_then, emit_orelse)
+
+
+Sides = tuple[str, str, str]
+"""What two blocks are called in errors, and what the statement is that they belong to."""
+
+IF_SIDES: Sides = ("true branch", "false branch", "if")
+
+
+def emit_branches(
+    em: Emitter,
+    range: SourceRange,
+    condition: Value,
+    then: Callable[[], None],
+    orelse: Callable[[], None],
+    sides: Sides = IF_SIDES,
+) -> None:
+    """Emit an if whose branches are emitted by `then` and `orelse`."""
+    node = em.node("prim::If", [condition], [], range)
+    true_block, false_block = node.add_block(), node.add_block()
+    branches = Branches(em)
+    with em.inside(true_block) as true_frame:
+        then()
+    branches.add(true_block, true_frame)
+    with em.inside(false_block) as false_frame:
+        orelse()
+    branches.add(false_block, false_frame)
+    branches.join()
+    merge_branches(em, range, (true_block, true_frame), (false_block, false_frame), sides)
+
+
+def _where_set(name: str, *frames: Frame) -> str:
+    """Where one of the branches gives a variable its value, for errors."""
+    for frame in frames:
+        place = frame.places.get(name)
+        if place is not None:
+            line = place.source.text.splitlines()[place.source.text.count("\n", 0, place.start)].strip()
+            return f", but in the other one at {place.location()}: {line}"
+    return ""
+
+
+def merge_branches(
+    em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame], sides: Sides
+) -> None:
+    """Bring the variables that both branches define, or the only branch that goes on, into the frame around."""
+    (true_block, true_frame), (false_block, false_frame) = true, false
+    if {true_block, false_block} <= em.leaving | em.jumping:
+        (em.leaving if {true_block, false_block} <= em.leaving else em.jumping).add(em.frame.block)
+        return
+    for name in sorted({*true_frame.types, *false_frame.types}):
+        types = []
+        for (block, frame), side in ((true, sides[0]), (false, sides[1])):
+            found = None if block in em.leaving else frame.type_of(name)
+            if found is None and block not in em.leaving and block not in em.jumping:
+                em.frame.reasons[name] = (
+                    f"{name} is not defined in the {side} of the {sides[2]} at {range.location()}"
+                    f"{_where_set(name, true_frame, false_frame)}"
+                )
+            types.append(found)
+        merged = _merged_type(em, range, name, types, (true_block, false_block), sides)
+        if merged is None:
+            continue
+        for block, own, other in ((true_block, types[0], types[1]), (false_block, types[1], types[0])):
+            gone = own is None or (block in em.jumping and not T.is_subtype(own, merged))
+            if gone:
+                store_placeholder(em, block, name, other or merged)
+        em.frame.types[name] = merged
+        em.frame.sugared.pop(name, None)
+        em.frame.reasons.pop(name, None)
+    for name, sugar in (true_frame.sugared | false_frame.sugared).items():
+        if isinstance(sugar, LocalFunction) and not em.frame.is_defined(name):
+            em.frame.reasons[name] = (
+                f"{name} is {sugar.kind} in a branch of the {sides[2]} at {range.location()}, and known there only: "
+                "functions cannot depend on control flow"
+            )
+
+
+def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
+    """At the end of a block, give a variable of another block a value that is never read."""
+    with em.graph.inserting_at_end(block):
+        value = em.uninitialized(type)
+        em.graph.insert("prim::Store", (value,), (), {"name": name})
+
+
+def _merged_type(
+    em: Emitter, range: SourceRange, name: str, types: Sequence[Type | None], blocks: tuple[Block, Block], sides: Sides
+) -> Type | None:
+    """The type of a variable after an if or try; None where it is not defined afterwards."""
+    true, false = types
+    gone = [block in em.leaving or block in em.jumping for block in blocks]
+    if true is None or false is None:
+        only = false if true is None else true
+        return only if gone[0 if true is None else 1] else None
+    outer = em.frame.type_of(name)
+    widen = isinstance(outer, T.UnionType) or outer is T.NUMBER or (outer is None and em.program.unites_branches)
+    for block, own, other in ((blocks[0], true, false), (blocks[1], false, true)):
+        # what a branch that jumps away leaves in a variable matters only if it fits
+        if block in em.jumping and not T.is_subtype(own, other):
+            return other
+    merged = T.unify(true, false, default_to_union=widen)
+    if merged is None:
+        message = (
+            f"Type mismatch: {name} is set to type {true.annotation} in the {sides[0]} and type "
+            f"{false.annotation} in the {sides[1]}"
+        )
+        if outer is not None:
+            raise CompileError(message, range)
+        em.frame.reasons[name] = f"{message} of the {sides[2]} at {range.location()}, and was used here"
+    return merged
+
+
+# -- loops
+@statement(tree.While)
+@statement(tree.For)
+def emit_loop_statement(em: Emitter, stmt: tree.While | tree.For) -> None:
+    _emit_loop_statement(em, stmt, None)
+
+
+def _emit_loop_statement(em: Emitter, stmt: tree.While | tree.For, on_break: Callable[[], None] | None) -> None:
+    if isinstance(stmt, tree.For):
+        stmt = _without_generator(em, stmt)
+    body = Body(partial(em.emit_statements, stmt.body), jumps_in(stmt.body), on_break)
+    if isinstance(stmt, tree.While):
+        emit_loop(em, stmt.range, body, condition=stmt.cond)
+    else:
+        emit_for(em, stmt.range, stmt.targets, stmt.iterables[0], body)
+
+
+def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
+    """A loop over a generator expression with conditions or several loops, as loops and conditions around its body."""
+    expr = stmt.iterables[0]
+    if not (isinstance(expr, tree.ListComp) and expr.is_generator and expr.clauses):
+        return stmt
+    if tree.Break in jumps_in(stmt.body) and any(isinstance(c, tree.ComprehensionFor) for c in expr.clauses):
+        raise NotSupportedError(
+            "break is not supported in a loop over a generator expression with several loops", stmt.range,
+            hint="write the loops as statements, or brackets in the place of the parentheses: [... for ...]",
+        )  # fmt: skip
+    expr = with_own_variables(expr, em.temporary("generator"))
+    body: tuple[tree.Stmt, ...] = (tree.Assign(stmt.targets, expr.element, None, range=expr.range), *stmt.body)
+    for clause in reversed(expr.clauses):
+        if isinstance(clause, tree.ComprehensionFor):
+            body = (tree.For((clause.target,), (clause.iterable,), body, range=clause.range),)
+        else:
+            body = (tree.If(clause.condition, body, (), range=clause.range),)
+    return tree.For((expr.target,), (expr.iterable,), body, range=stmt.range)
+
+
+def jumps_in(statements: Sequence[tree.Tree]) -> frozenset[type[tree.Stmt]]:
+    """Which of `Break` and `Continue` occur in a loop's body and are about that loop."""
+    found: set[type[tree.Stmt]] = set()
+    waiting: list[tree.Tree] = list(statements)
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, tree.Break | tree.Continue):
+            found.add(type(at))
+        elif isinstance(at, tree.LoopElse):
+            waiting.extend(at.orelse)
+        elif not isinstance(at, tree.For | tree.While | tree.Def | tree.Expr):
+            waiting.extend(at.children())
+    return frozenset(found)
+
+
+@statement(tree.LoopElse)
+def emit_loop_else(em: Emitter, stmt: tree.LoopElse) -> None:
+    """A loop with an else, which is run unless a break says otherwise."""
+    if tree.Break not in jumps_in(stmt.loop.body):
+        _emit_loop_statement(em, stmt.loop, None)
+        if em.frame.block not in em.leaving:
+            em.emit_statements(stmt.orelse)
+        return
+    completed = em.temporary("completed")
+    start = em.graph.insert("prim::Store", (em.constant(True, stmt.range),), (), {"name": completed})
+    loop_frame, breaks = em.frame, list[tuple[Node, dict[str, Type]]]()
+
+    def on_break() -> None:
+        store = em.graph.insert("prim::Store", (em.constant(False, stmt.range),), (), {"name": completed})
+        breaks.append((store, _defined_within(em.frame, loop_frame)))
+
+    _emit_loop_statement(em, stmt.loop, on_break)
+    found = _carry_out(em, start, breaks)
+    goes_on = em.frame.load(em, completed, T.BOOL)
+
+    def import_found() -> None:
+        for name, (temporary, type) in found.items():
+            em.frame.store(em, name, em.frame.load(em, temporary, type), type, stmt.range)
+
+    emit_branches(em, stmt.range, goes_on, lambda: em.emit_statements(stmt.orelse), import_found, _LOOP_SIDES)
+
+
+_LOOP_SIDES: Sides = ("else", "body", "loop")
+
+
+def _defined_within(frame: Frame, outer: Frame) -> dict[str, Type]:
+    """The variables that are defined in the frame or those around it, but not in `outer`."""
+    names = {n for n in frame.names() if not n.startswith("$") and not outer.is_defined(n)}
+    return {name: type for name in names if (type := frame.type_of(name)) is not None}
+
+
+def _carry_out(
+    em: Emitter, before: Node, breaks: Sequence[tuple[Node, dict[str, Type]]]
+) -> dict[str, tuple[str, Type]]:
+    """Carry the variables that every break finds defined out of the loop; gives a temporary and the type of each."""
+    carried: dict[str, tuple[str, Type]] = {}
+    for name in sorted(set.intersection(*(set(types) for _, types in breaks))) if breaks else ():
+        type = T.unify_all([types[name] for _, types in breaks])
+        if type is None:
+            continue
+        temporary = em.temporary(name)
+        carried[name] = temporary, type
+        with em.graph.inserting_before(before):
+            em.graph.insert("prim::Store", (em.uninitialized(type),), (), {"name": temporary})
+        for jump, types in breaks:
+            with em.graph.inserting_before(jump):
+                em.graph.insert("prim::Store", (em.frame.load(em, name, types[name]),), (), {"name": temporary})
+    return carried
+
+
+@statement(tree.Break)
+def emit_break(em: Emitter, stmt: tree.Break) -> None:
+    emit_jump(em, "break", stmt.range)
+
+
+@statement(tree.Continue)
+def emit_continue(em: Emitter, stmt: tree.Continue) -> None:
+    emit_jump(em, "continue", stmt.range)
+
+
+def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
+    """Emit a `break` or `continue`."""
+    if em.loop == "none":
+        raise CompileError(f"SyntaxError: '{word}' outside loop", range)
+    if em.loop == "finally":
+        raise NotSupportedError(
+            f"'{word}' that leaves a finally, and drops what was raised, isn't supported",
+            range,
+            hint="set a flag in the finally and test it behind",
+        )
+    if em.leave_try is not None:
+        em.leave_try(word)
+    else:
+        if word == "break" and em.on_break is not None:
+            em.on_break()
+        em.node("prim::BreakStmt" if word == "break" else "prim::ContinueStmt", [], [], range)
+    em.jumping.add(em.frame.block)
+
+
+# -- with
+@statement(tree.With)
+def emit_with(em: Emitter, stmt: tree.With) -> None:
+    item, *others = stmt.items
+    body = stmt.body if not others else (replace(stmt, items=tuple(others)),)
+    manager = _emit_context_manager(em, item)
+    result = _entered_type(em, manager, item.value.range)
+    answer = _answer_of_exit(manager)
+    if answer is not None:
+        _emit_swallowing(em, manager, item, body, answer, stmt.range)
+        return
+    node = em.node("prim::Enter", [manager], [result], item.range)
+    if item.target is not None:
+        em.assign(item.target.name.name, SimpleValue(node.output), item.target.range)
+    em.emit_statements(body)
+    # also behind a return: `exits.py` reads off the pair which nodes the manager encloses
+    em.node("prim::Exit", [manager], [T.NONE], stmt.range)
+
+
+def _answer_of_exit(manager: Value) -> Type | None:
+    """What the `__exit__` of a user's context manager gives, None where that cannot be true and end an exception."""
+    definition = manager.type.definition if isinstance(manager.type, T.ClassType) else None
+    leave = definition.method("__exit__") if isinstance(definition, ObjectDefinition) else None
+    if leave is None or not leave.is_compiled or leave.schema.returns[0].type is T.NONE:
+        return None
+    result = leave.graph.outputs[0]
+    return leave.schema.returns[0].type if not is_constant(result) or constant_of(result) else None
+
+
+@dataclass(frozen=True, repr=False)
+class Guarded(tree.Try):
+    """The body of a `with` whose manager may end exceptions. TorchScript's managers never do, and what the body
+    defines is used behind it, so it counts as defined; after an exception that was ended it has no value.
+    """
+
+
+def _emit_swallowing(
+    em: Emitter,
+    manager: Value,
+    item: tree.WithItem,
+    body: tuple[tree.Stmt, ...],
+    result: Type,
+    range: SourceRange,
+) -> None:
+    """The statement in terms of try, as Python's reference has it."""
+
+    def var(name: str) -> tree.Var:
+        return tree.Var(tree.Ident(name, range=range), range=range)
+
+    def leave(*arguments: tree.Expr) -> tree.Expr:
+        method = tree.Select(var(kept), tree.Ident("__exit__", range=range), range=range)
+        return tree.Apply(method, arguments, (), range=range)
+
+    kept, ended, error, info, answer = (em.temporary(n) for n in ("manager", "ended", "error", "info", "answer"))
+    em.frame.sugared[info] = BuiltinFunction("prim::ExceptionInfo")
+    em.assign(kept, SimpleValue(manager), range)
+    em.assign(ended, SimpleValue(em.constant(True, range)), range)
+    entered = SimpleValue(manager).attr(em, range, "__enter__").call(em, range, [], [])
+    if item.target is not None:
+        em.assign(item.target.name.name, entered, item.target.range)
+    none = tree.NoneLiteral(range=range)
+    false = tree.Assign((var(ended),), tree.FalseLiteral(range=range), None, range=range)
+    told = tree.Starred(tree.Apply(var(info), (var(error),), (), range=range), range=range)
+    answered = tree.Assign((var(answer),), leave(told), None, range=range)
+    ends: tree.Expr = var(answer)
+    if isinstance(result, T.OptionalType):
+        ends = tree.BinOp("and", tree.BinOp("is not", ends, none, range=range), ends, range=range)
+    refused = tree.UnaryOp("not", ends, range=range)
+    again = tree.If(refused, (tree.RaiseAgain(range=range),), (), range=range)
+    handler = tree.Handler(None, tree.Ident(error, range=range), (false, answered, again), range=range)
+    inner = Guarded(body, (handler,), (), (), range=range)
+    last = tree.If(var(ended), (tree.ExprStmt(leave(none, none, none), range=range),), (), range=range)
+    em.emit_statements([tree.Try((inner,), (), (), (last,), range=range)])
+
+
+def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:
+    """What `__enter__` gives.
+
+    Raises:
+        CompileError: where the class has no `__enter__` and `__exit__`, or they do not compile.
+    """
+    definition = manager.type.definition if isinstance(manager.type, T.ClassType) else None
+    if not isinstance(definition, ObjectDefinition):
+        return T.NONE
+    methods = [definition.method(name) for name in ("__enter__", "__exit__")]
+    results = [definition.program.ready(m, range).schema for m in methods if m is not None]
+    if len(results) < 2:
+        raise CompileError(
+            f"'{manager.type.annotation}' object does not define __enter__ and __exit__ methods",
+            range,
+            hint="a context manager needs both",
+        )
+    _check_context_methods(results[0], results[1], range)
+    return results[0].returns[0].type
+
+
+def _check_context_methods(enter: Schema, leave: Schema, range: SourceRange) -> None:
+    """`__enter__` takes self alone, `__exit__` also the three parts of an exception.
+
+    Raises:
+        CompileError: where they take something else.
+    """
+    if any(not a.has_default for a in enter.arguments[1:]):
+        raise CompileError("__enter__ must have only one argument and one return value", range, found=str(enter))
+    taken = leave.arguments
+    if len(taken) < 4 or any(not a.has_default for a in taken[4:]):
+        raise CompileError(
+            "__exit__ must have four arguments", range, expected="__exit__(self, type, value, traceback)",
+            found=str(leave),
+        )  # fmt: skip
+    for position, argument in enumerate(taken[1:4], 1):
+        if not T.is_subtype(T.NONE, argument.type):
+            raise CompileError(
+                f"argument {position} of __exit__ must have Any type", range, found=argument.type.annotation,
+                hint="it is None where no exception is raised",
+            )  # fmt: skip
+
+
+def _emit_context_manager(em: Emitter, item: tree.WithItem) -> Value:
+    sugared = em.emit_sugared(item.value)
+    if isinstance(sugared, ContextClass):
+        raise CompileError(
+            f"{sugared.kind} is not an object", item.value.range, hint="call it: `with torch.no_grad():`"
+        )
+    value = sugared.as_value(em, item.value.range)
+    if not isinstance(value.type, T.ClassType):
+        raise CompileError(
+            "With item expression must return an object that is a context manager", item.value.range,
+            found=value.type.annotation,
+        )  # fmt: skip
+    return value

@@ -1,0 +1,47 @@
+"""Tensor methods that are not simply the operator of their name."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import torch
+
+from jitlite.base.source import CompileError
+from jitlite.frontend.emit.builtin_names import OTHER_MEANING, PYTHON_METHODS
+from jitlite.frontend.emit.calls import form
+from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.names import sugared_from_python
+from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir import ops
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+
+@form("__getitem__", 1, 1)
+def emit_getitem(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    """`x.__getitem__(i)` is `x[i]`."""
+    assert special.subject is not None
+    subject = em.temporary("subject")
+    em.assign(subject, special.subject, call.range)
+    index = call.args[0]
+    indices = index.elements if isinstance(index, tree.TupleLiteral) else (index,)
+    variable = tree.Var(tree.Ident(subject, range=call.range), range=call.range)
+    return em.emit_sugared(tree.Subscript(variable, tuple(indices), range=call.range), hint)
+
+
+def emit_python_method(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    """A method that torch writes in Python: the operator where one fits, else the function that the method calls."""
+    assert special.subject is not None
+    name = special.form
+    this = NamedValue("self", special.subject.as_value(em, call.range), range=call.range)
+    args, kwargs = em.emit_arguments(call.args), em.emit_keywords(call.keywords)
+    if name not in OTHER_MEANING and ops.lookup(f"aten::{name}"):
+        with suppress(CompileError):
+            return SimpleValue(em.op(f"aten::{name}", args, kwargs, call.range, this))
+    function = sugared_from_python(em, getattr(torch, name), name, call.range)
+    return function.call(em, call.range, [NamedValue(None, this.value, range=call.range), *args], kwargs)
+
+
+for _name in PYTHON_METHODS:
+    form(_name, 0, None, ["*"])(emit_python_method)

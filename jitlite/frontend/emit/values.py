@@ -1,0 +1,672 @@
+"""Sugared values: what an expression can denote besides a value of the graph.
+
+`torch.nn.functional.relu` is first a module, then a module, then a function; `range(n)` is something to loop over;
+`x.add` is a method waiting for its call. A `SugaredValue` says what attribute access, calls, iteration and unpacking
+mean for each; asking for more than it can do is a CompileError at the user's place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.frontend.emit.builder import MAX_INT, Builder
+from jitlite.frontend.emit.builtin_names import PYTHON_METHODS
+from jitlite.frontend.emit.format_strings import check_format
+from jitlite.frontend.emit.python_arguments import call_operator
+from jitlite.ir import ops
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.schema import Schema
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue, match_schema
+
+Args = Sequence[NamedValue]
+
+
+class SugaredValue:
+    """Base: denotes something of which nothing can be done."""
+
+    kind = "value"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        """The graph's value, for what is one or can become one."""
+        raise CompileError(f"{self.kind} cannot be used as a value", range)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        raise CompileError(f"attribute lookup is not defined on {self.kind}", range, found=f".{name}")
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        raise CompileError(f"hasattr's first argument must be an object or module, got {self.kind}", range)
+
+    def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None) -> None:
+        """Assign to an attribute; `declared` is the type of an annotation."""
+        raise CompileError(f"cannot assign to attribute '{name}' of {self.kind}", range)
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        raise CompileError(f"cannot call {self.kind}", range)
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        """The parts, for unpacking; `size` is how many are wanted, where that is known."""
+        raise CompileError(f"{self.kind} cannot be used as a tuple", range)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        """What a loop over this goes through: something with `length` and `element`."""
+        raise CompileError(f"{self.kind} is not iterable", range)
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        raise CompileError(f"{self.kind} has no length", range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        raise CompileError(f"{self.kind} is not subscriptable", range)
+
+    @property
+    def static_length(self) -> int | None:
+        """The number of elements, where loops over this are unrolled at compile time."""
+        return None
+
+    @property
+    def counted(self) -> SugaredValue:
+        """What has the length that ends a loop over this."""
+        return self
+
+
+TENSOR_CASTS: dict[str, torch.dtype] = {
+    "byte": torch.uint8, "char": torch.int8, "double": torch.float64, "float": torch.float32,
+    "cfloat": torch.complex64, "cdouble": torch.complex128, "int": torch.int32, "long": torch.int64,
+    "short": torch.int16, "half": torch.float16, "bool": torch.bool, "bfloat16": torch.bfloat16,
+}  # fmt: skip
+"""Tensor methods that are conversions to a dtype."""
+
+_AS_PRIM = "dtype device grad data shape is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps is_quantized \
+is_vulkan is_ipu is_meta is_nested requires_grad layout T H itemsize nbytes ndim name"
+_AS_ATEN = "is_leaf mT mH real imag retains_grad output_nr"
+_RENAMED = {"prim::shape": "aten::size", "prim::T": "aten::numpy_T", "prim::H": "aten::matrix_H",
+            "prim::ndim": "aten::dim"}  # fmt: skip
+TENSOR_PROPERTIES: dict[str, str] = {
+    **{name: _RENAMED.get(f"prim::{name}", f"prim::{name}") for name in _AS_PRIM.split()},
+    **{name: f"aten::{name}" for name in _AS_ATEN.split()},
+}
+"""Tensor attributes that are not methods, and the operators that read them."""
+
+_TENSOR_FORMS = frozenset({"tolist", "__getitem__", *PYTHON_METHODS})
+"""Tensor methods that are not simply an operator."""
+
+DEVICE_PROPERTIES = {"type": "prim::type", "index": "prim::index"}
+
+
+class SimpleValue(SugaredValue):
+    """A first-class value of the graph."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return f"a value of type {self.value.type.annotation}"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return self.value
+
+    # -- attributes
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        t = self.value.type
+        if isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
+            return t.definition.attr(b, range, self.value, name)  # type: ignore[no-any-return]
+        found = self._property(b, range, name)
+        if found is not None:
+            return found
+        this = NamedValue("self", self.value, range=range)
+        if name == "type" and T.is_subtype(self.value.type, T.TENSOR):
+            return BuiltinFunction("aten::to", this)
+        if name in _TENSOR_FORMS and T.is_subtype(self.value.type, T.TENSOR):
+            return SpecialForm(name, self)
+        if takes_as_self(f"aten::{name}", t):
+            return BuiltinFunction(f"aten::{name}", this)
+        plain = b.enum_value(self.value, range)
+        if plain is not self.value:
+            return SimpleValue(plain).attr(b, range, name)
+        bound = t.methods.get(name) if isinstance(t, T.ClassType) else None
+        if isinstance(bound, Schema):
+            return BoundMethod(self.value, bound)
+        raise CompileError(
+            f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
+            range,
+            hint=self._way_to(name),
+        )
+
+    def _way_to(self, name: str) -> str | None:
+        t = self.value.type
+        present = T.without_none(t)
+        if present is not t and (isinstance(present, T.ClassType) or takes_as_self(f"aten::{name}", present)):
+            return "it may be None here: test `is not None` first, or assert it"
+        return did_you_mean(name, self._attribute_names())
+
+    def _property(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
+        t = self.value.type
+        if T.is_subtype(t, T.TENSOR):
+            if name in TENSOR_CASTS:
+                return TensorCast(TENSOR_CASTS[name], self.value)
+            if name in TENSOR_PROPERTIES:
+                return SimpleValue(b.op(TENSOR_PROPERTIES[name], [self.value], range=range))
+        elif t is T.DEVICE and name in DEVICE_PROPERTIES:
+            return SimpleValue(b.op(DEVICE_PROPERTIES[name], [self.value], range=range))
+        elif isinstance(t, T.TupleType) and t.names and name in t.names:
+            position = t.names.index(name)
+            return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
+        elif isinstance(t, T.EnumType) and name in ("name", "value"):
+            kind, output = ("prim::EnumName", T.STRING) if name == "name" else ("prim::EnumValue", t.value_type)
+            return SimpleValue(b.node(kind, [self.value], [output], range).output)
+        elif isinstance(t, T.AwaitType):
+            waited = b.op("prim::awaitable_wait", [self.value], range=range)
+            return SimpleValue(waited).attr(b, range, name)
+        return None
+
+    def _attribute_names(self) -> list[str]:
+        t = self.value.type
+        if T.is_subtype(t, T.TENSOR):
+            return [n for n in dir(torch.Tensor) if not n.startswith("_")]
+        if isinstance(t, T.TupleType) and t.names:
+            return list(t.names)
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return list(t.definition.attribute_names())
+        if isinstance(t, T.InterfaceType):
+            return list(t.methods)
+        python_type: type | None = str if t is T.STRING else None
+        if isinstance(t, T.ListType | T.DictType):
+            python_type = list if isinstance(t, T.ListType) else dict
+        return [n for n in dir(python_type) if not n.startswith("_")] if python_type else []
+
+    def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
+        t = self.value.type
+        if isinstance(t, T.TupleType) and t.names is not None:
+            return name in t.names
+        if isinstance(t, T.ClassType):
+            return bool(t.definition is not None and t.definition.has_attr(b, range, name))
+        if isinstance(t, T.InterfaceType):
+            return name in t.methods
+        return super().has_attr(b, range, name)
+
+    def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None) -> None:
+        t = self.value.type
+        if not isinstance(t, T.ClassType) or t.definition is None:
+            return super().set_attr(b, range, name, value, declared)
+        t.definition.set_attr(b, range, self.value, name, value, declared)
+        return None
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        t = self.value.type
+        if isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
+            return t.definition.call(b, range, self.value, args, kwargs)  # type: ignore[no-any-return]
+        return super().call(b, range, args, kwargs)
+
+    def magic(self, b: Builder, range: SourceRange, name: str, args: Args = ()) -> SugaredValue | None:
+        """The result of the special method `name` of an object; None where its class has none."""
+        t = self.value.type
+        if not isinstance(t, T.ClassType) or t.definition is None:
+            return None
+        return t.definition.magic(b, range, self.value, name, args)  # type: ignore[no-any-return]
+
+    # -- parts
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        t = self.value.type
+        if isinstance(t, T.TupleType):
+            return [SimpleValue(v) for v in b.unpack_tuple(self.value)]
+        if isinstance(t, T.ListType):
+            if size is None:
+                raise CompileError("cannot statically infer the expected size of a list in this context", range,
+                                   hint="unpack into a fixed number of names, or index the list")  # fmt: skip
+            return [SimpleValue(v) for v in b.unpack_list(self.value, size)]
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return t.definition.as_tuple(b, range, self.value)  # type: ignore[no-any-return]
+        if t is T.ANY_TUPLE:
+            raise CompileError("Provided tuple is not fully defined/refined including its element types", range,
+                               hint="test for a type like Tuple[int, int]")  # fmt: skip
+        return super().as_tuple(b, range, size)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        t = self.value.type
+        if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
+            return self
+        if isinstance(t, T.DictType):
+            return SimpleValue(b.op("aten::keys", [self.value], range=range))
+        if isinstance(t, T.TupleType):
+            return SugaredTuple([SimpleValue(v) for v in b.unpack_tuple(self.value)])
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return t.definition.iterate(b, range, self.value)  # type: ignore[no-any-return]
+        if isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members):
+            # to be read only, any of these is a list of what one of them may hold
+            elements = T.UnionType.of([m.contained[0] for m in t.members])
+            return SimpleValue(b.cast(self.value, T.ListType.of(elements)))
+        hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
+        raise CompileError(
+            f"'{t.annotation}' object is not iterable", range, hint=hint if isinstance(t, T.UnionType) else None
+        )
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        t = self.value.type
+        if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
+            return b.op("aten::len", [self.value], range=range)
+        raise CompileError(f"'{t.annotation}' object is not iterable", range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        t = self.value.type
+        if T.is_subtype(t, T.TENSOR):
+            zero = b.constant(0, range)
+            return SimpleValue(b.op("aten::select", [self.value, zero, index], range=range))
+        if isinstance(t, T.ListType | T.DictType) or t is T.STRING:
+            return SimpleValue(b.op("aten::__getitem__", [self.value, index], range=range))
+        if isinstance(t, T.ClassType) and t.definition is not None:
+            return t.definition.element(b, range, self.value, index)  # type: ignore[no-any-return]
+        plain = b.enum_value(self.value, range)
+        if plain is not self.value:
+            return SimpleValue(plain).element(b, range, index)
+        hint = None
+        if isinstance(t, T.UnionType):
+            hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
+        raise CompileError(f"'{t.annotation}' object is not subscriptable", range, hint=hint)
+
+
+def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
+    """Objects that are sorted are compared by `__lt__`."""
+    t = subject.type.element if isinstance(subject.type, T.ListType) else None
+    if t is not None and not _may_have_order(t):
+        raise CompileError(
+            f"values of type {t.annotation} are not sortable: only lists of Tensors, ints, floats, bools, strs, a "
+            "class type that defines a __lt__ method or tuples of these are",
+            range,
+        )
+    if not isinstance(t, T.ClassType) or t.definition is None:
+        return
+    definition = t.definition
+    method = definition.method("__lt__")
+    schema = None if method is None else definition.program.ready(method, range).schema
+    if schema is None or len(schema.arguments) != 2 or schema.returns[0].type is not T.BOOL:
+        raise CompileError(
+            f"To sort a list of {t.annotation}, it must define a __lt__ method with two inputs of type "
+            f"{t.annotation} that returns a bool",
+            range,
+        )
+
+
+def _may_have_order(t: Type) -> bool:
+    """Can values of the type be compared by `<` at all? Objects are looked at more closely."""
+    if isinstance(t, T.TupleType):
+        return all(map(_may_have_order, t.elements))
+    return not (isinstance(t, T.DictType | T.UnionType | T.FutureType) or t in (T.COMPLEX, T.NONE, T.DEVICE))
+
+
+def takes_as_self(name: str, t: Type) -> bool:
+    """Has an operator an overload whose `self` may be a value of type `t`?"""
+    for op in ops.lookup(name):
+        arguments = op.schema.arguments
+        position = op.schema.argument_index("self")
+        if position is None:
+            continue
+        bindings: dict[str, Type] = {}
+        formal = arguments[position].type
+        if T.match_variables(formal, t, bindings) is None and T.is_subtype(t, T.substitute(formal, bindings)):
+            return True
+    return False
+
+
+class BuiltinFunction(SugaredValue):
+    """An operator, perhaps with its `self` already given.
+
+    `candidates` are the overloads to choose from, None for all.
+    """
+
+    def __init__(
+        self, name: str, self_value: NamedValue | None = None, candidates: Sequence[ops.Op] | None = None
+    ) -> None:
+        self.name = name
+        self.self_value = self_value
+        self.candidates = candidates
+        self.kind = f"builtin {name}"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        raise CompileError("builtin cannot be used as a value", range, found=self.name, hint="call it")
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if self.name in ("aten::sort", "aten::sorted"):
+            subject = self.self_value or next(iter(args), None)
+            if subject is not None and subject.value is not None:
+                _needs_order(b, range, subject.value)
+        if self.name == "aten::format":
+            check_format(range, self.self_value or next(iter(args), None))
+        try:
+            return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
+        except CompileError as error:
+            error.hint = error.hint or _of_empty_list(b, self.self_value, args) or _of_unannotated(b, args, error)
+            raise
+
+
+class BoundMethod(SugaredValue):
+    """A method of an object of a class that a library defines in C++."""
+
+    def __init__(self, owner: Value, schema: Schema) -> None:
+        self.owner = owner
+        self.schema = schema
+        self.kind = f"the method {schema.name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        given = [NamedValue(None, self.owner), *args]
+        matched = match_schema(self.schema, b.graph, range, given, list(kwargs))
+        node = b.node("prim::CallMethod", matched.inputs, matched.return_types, range)
+        node.attributes["name"] = self.schema.name
+        return SimpleValue(node.output if node.outputs else b.constant(None, range))
+
+
+def _of_empty_list(b: Builder, subject: NamedValue | None, args: Args) -> str | None:
+    """What to do about `[]`, which is a List[Tensor], when something else is put into it."""
+    if subject is None or subject.value is None or not args or subject.value.type is not T.ListType.of(T.TENSOR):
+        return None
+    element = args[-1].type
+    name = subject.value.node.attributes.get("name", "xs") if subject.value.node.kind == "prim::Load" else "xs"
+    return f"an empty `[]` is a List[Tensor]; annotate it: `{name}: List[{element.annotation}] = []`"
+
+
+def _of_unannotated(b: Builder, args: Args, error: CompileError) -> str | None:
+    """What to do about a parameter that is a Tensor for want of an annotation, where no overload takes a Tensor."""
+    if not any("but instead found type 'Tensor'" in note for note in error.notes):
+        return None
+    for name in (b.unannotated(a.value) for a in args if a.value is not None):
+        if name is not None:
+            return (
+                f"Inferred the value for argument '{name}' to be of type 'Tensor' because it was not annotated with an "
+                f"explicit type: annotate it, such as `{name}: int`"
+            )
+    return None
+
+
+class TensorCast(SugaredValue):
+    """`x.float` waiting for its call."""
+
+    kind = "a tensor conversion method"
+
+    def __init__(self, dtype: torch.dtype, value: Value) -> None:
+        self.dtype = dtype
+        self.value = value
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if args or any(k.name != "memory_format" for k in kwargs):
+            raise CompileError(
+                "a conversion method takes no argument but memory_format", range, hint="use x.to(dtype, ...)"
+            )
+        dtype = b.constant(self.dtype, range)
+        false = b.constant(False, range)
+        memory_format = kwargs[0].in_graph(b.graph) if kwargs else b.constant(None, range)
+        return SimpleValue(b.op("aten::to", [self.value, dtype, false, false, memory_format], range=range))
+
+
+class Cast(SugaredValue):
+    """`int`, `float`, `bool`, `str`, `complex` as functions."""
+
+    def __init__(self, type: Type, operator: str) -> None:
+        self.type = type
+        self.operator = operator
+        self.kind = f"the type {type.annotation}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if len(args) == 1 and not kwargs:
+            value = args[0].in_graph(b.graph)
+            # a float-typed value may hold a Python int (`2 ** 3`), which float() must still convert
+            if T.is_subtype(value.type, self.type) and self.type not in (T.FLOAT, T.COMPLEX):
+                return SimpleValue(value)
+            if value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value):
+                return SimpleValue(value)
+            if self.type is T.BOOL and (truth := container_truth(b, value, range)) is not None:
+                return SimpleValue(truth)
+        if not args and not kwargs and self.type in _ZERO:
+            return SimpleValue(b.constant(_ZERO[self.type], range))
+        return SimpleValue(b.op(self.operator, list(args), kwargs, range))
+
+
+def container_truth(b: Builder, value: Value, range: SourceRange) -> Value | None:
+    """Has a list, dict or text elements? None for a value of another type."""
+    kinds = T.members_of(value.type)
+    if len(kinds) > 1 and all(isinstance(m, T.ListType | T.DictType) or m is T.STRING for m in kinds):
+        return b.by_type(value, range, lambda one: container_truth(b, one, range) or one)
+    if not isinstance(value.type, T.ListType | T.DictType) and value.type is not T.STRING:
+        return None
+    length = b.op("aten::len", [value], range=range)
+    return b.op("aten::gt", [length, b.constant(0, range)], range=range)
+
+
+_ZERO: dict[Type, object] = {T.INT: 0, T.FLOAT: 0.0, T.BOOL: False, T.STRING: "", T.COMPLEX: 0j}
+
+
+def _is_python_float(value: Value) -> bool:
+    return is_constant(value) and type(constant_of(value)) is float
+
+
+class PrintValue(SugaredValue):
+    """`print`."""
+
+    kind = "the function print"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if kwargs:
+            raise CompileError("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
+        b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
+        return NoneSugar()
+
+
+class NoneSugar(SugaredValue):
+    """The result of a call that gives None."""
+
+    kind = "None"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(None, range)
+
+
+class SpecialForm(SugaredValue):
+    """A callable whose arguments are not evaluated in the ordinary way; the emitter knows each by name."""
+
+    def __init__(self, form: str, subject: SugaredValue | None = None) -> None:
+        self.form = form
+        self.subject = subject
+        self.kind = f"the function {form}"
+
+
+class NumericLimits(SugaredValue):
+    """What `torch.finfo` or `torch.iinfo` gives: its numbers can be used, itself not."""
+
+    def __init__(self, limits: Any) -> None:
+        self.limits = limits
+        self.kind = f"{type(limits).__name__} of {limits.dtype}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = getattr(self.limits, name, None)
+        if isinstance(found, int | float | str):
+            return SimpleValue(b.constant(found, range))
+        return super().attr(b, range, name)
+
+
+class ConstantSugar(SugaredValue):
+    """A Python constant that becomes a value when it is used."""
+
+    def __init__(self, constant: Any) -> None:
+        self.constant = constant
+        self.kind = f"the constant {constant!r}"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(self.constant, range)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).attr(b, range, name)
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        return SimpleValue(self.as_value(b, range)).as_tuple(b, range, size)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).iterate(b, range)
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return SimpleValue(self.as_value(b, range)).length(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).element(b, range, index)
+
+
+class SugaredTuple(SugaredValue):
+    """Several sugared values; loops over it are unrolled."""
+
+    kind = "a tuple"
+
+    def __init__(self, parts: Sequence[SugaredValue]) -> None:
+        self.parts = list(parts)
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.make_tuple([p.as_value(b, range) for p in self.parts])
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        return self.parts
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(len(self.parts), range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        if not is_constant(index):
+            raise CompileError("a tuple of several types needs a constant index", range)
+        position: int = constant_of(index)
+        if not -len(self.parts) <= position < len(self.parts):
+            raise CompileError(f"index {position} is out of range: there are {len(self.parts)} elements", range)
+        return self.parts[position]
+
+    def sliced(self, bounds: slice) -> SugaredValue:
+        """Some of them."""
+        return SugaredTuple(self.parts[bounds])
+
+    @property
+    def static_length(self) -> int | None:
+        return len(self.parts)
+
+
+class RangeValue(SugaredValue):
+    """`range(start, end, step)`."""
+
+    kind = "a range"
+
+    def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
+        inputs = [b.enum_value(v, range) for v in inputs]
+        for position, value in enumerate(inputs):
+            if value.type is not T.INT:
+                hint = "convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None
+                parameter = b.unannotated(value)
+                if parameter is not None:
+                    hint = f"'{parameter}' is a Tensor because it has no annotation; annotate it: `{parameter}: int`"
+                raise CompileError(
+                    f"all inputs of range must be ints, found {value.type.annotation} in argument {position}",
+                    range,
+                    hint=hint,
+                )
+        if not 1 <= len(inputs) <= 3:
+            raise CompileError(f"range takes 1 to 3 arguments, got {len(inputs)}", range)
+        self.only_end = len(inputs) == 1
+        self.start = b.constant(0, range) if self.only_end else inputs[0]
+        self.end = inputs[0] if self.only_end else inputs[1]
+        self.step = inputs[2] if len(inputs) == 3 else b.constant(1, range)
+        self._static_length = static_length
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        if self._static_length is not None:
+            return b.constant(self._static_length, range)
+        if self.only_end:
+            return self.end
+        return b.op("aten::__range_length", [self.start, self.end, self.step], range=range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        if self.only_end:
+            return SimpleValue(index)
+        return SimpleValue(b.op("aten::__derive_index", [index, self.start, self.step], range=range))
+
+    @property
+    def static_length(self) -> int | None:
+        return self._static_length
+
+
+class CounterValue(RangeValue):
+    """What `enumerate` counts: ints from a start on, without end."""
+
+    kind = "a counter"
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(self._static_length, range) if self._static_length is not None else self.end
+
+
+class ZipValue(SugaredValue):
+    """`zip(...)`, and `enumerate(x)`, which is `zip` of a counter and `x`."""
+
+    kind = "an iterable"
+
+    def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
+        self.children = list(children)
+        # whoever has a length at compile time forces unrolling
+        known = [c.static_length for c in children if c.static_length is not None]
+        self._static_length = min(known) if known else None
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def _leaves(self) -> list[SugaredValue]:
+        leaves: list[SugaredValue] = []
+        for child in self.children:
+            leaves += child._leaves() if isinstance(child, ZipValue) else [child]
+        return leaves
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        lengths = [leaf.length(b, range) for leaf in self._leaves()]
+        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        """How many rounds of an unrolled loop there are at most; None where all of them are run."""
+        lengths = [leaf.length(b, range) for leaf in self._leaves() if leaf.static_length is None]
+        lengths = [n for n in lengths if not is_constant(n) or constant_of(n) < self._static_length]
+        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range) if lengths else None
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        return SugaredTuple([c.element(b, range, index) for c in self.children])
+
+    @property
+    def static_length(self) -> int | None:
+        return self._static_length
+
+
+def measured_lists(source: SugaredValue) -> list[int]:
+    """Which of the lengths that bound a loop over `source` are those of lists, by position."""
+    source = source.counted
+    leaves = source._leaves() if isinstance(source, ZipValue) else [source]
+    return [
+        i
+        for i, v in enumerate(leaf.counted for leaf in leaves)
+        if isinstance(v, SimpleValue) and isinstance(v.value.type, T.ListType)
+    ]
+
+
+def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:
+    """`enumerate(iterable, start)`."""
+    end = b.number(MAX_INT, range)
+    counter = CounterValue(b, range, [end] if start is None else [start, end], iterable.static_length)
+    return ZipValue(range, [counter, iterable])
+
+
+class SliceValue(SugaredValue):
+    """`slice(start, stop, step)` as an object; None stands for a missing bound."""
+
+    kind = "a slice"
+
+    def __init__(self, start: Value | None, stop: Value | None, step: Value | None) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step

@@ -1,0 +1,1 @@
+"""From FX graphs to graphs."""

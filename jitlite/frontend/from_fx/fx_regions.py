@@ -1,0 +1,115 @@
+"""Operators of a higher order in FX graphs: `cond` and `while_loop` become blocks, others call their graphs eagerly.
+
+    %cond = cond(%p, %true_graph_0, %false_graph_0, (%x, %y))
+
+    %b : bool = aten::Bool(%p)
+    %1 : Tensor = prim::If(%b)            =>            the graphs are in the blocks, with %x and %y for their inputs
+      block0():
+        ...
+
+`while_loop` asks its condition before the first round and at the end of each. What a loop of no rounds gives are copies
+of what it was given, as torch has it: a caller may write to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.fx
+
+from jitlite.frontend.emit.builder import MAX_INT
+from jitlite.frontend.from_fx.fx_converter import Converter
+from jitlite.frontend.from_fx.fx_values import name_of
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Value
+from jitlite.ir.types import Type
+
+
+def convert(c: Converter, node: torch.fx.Node) -> None:
+    """Bind a call of an operator of a higher order."""
+    made = _REGIONS.get(name_of(node.target))
+    if made is None or not made(c, node):
+        c.eager(node, "graphs have no such operator of a higher order")
+    else:
+        c.made.note(node.target, "exact")
+
+
+def _cond(c: Converter, node: torch.fx.Node) -> bool:
+    predicate, if_true, if_false, *operands = node.args
+    graphs = [_graph(c, if_true), _graph(c, if_false)]
+    condition = _condition(c, c.value(predicate))
+    if None in graphs or node.kwargs or condition is None:
+        return False
+    values = [c.value(a) for a in (operands[0] if operands else ())]  # type: ignore[union-attr]
+    choice = c.graph.create("prim::If", [condition]).insert_before(c.graph.insert_point)
+    for graph in graphs:
+        _fill(c, choice.add_block(), lambda graph=graph: c.inline(graph, values))  # type: ignore[misc]
+    first, second = choice.blocks
+    for one, other in zip(first.outputs, second.outputs, strict=True):
+        choice.add_output(_common(one.type, other.type))
+    c.bind(node, tuple(choice.outputs))
+    return True
+
+
+def _while_loop(c: Converter, node: torch.fx.Node) -> bool:
+    cond, body, carried, additional = node.args[:4]
+    cond_graph, body_graph = _graph(c, cond), _graph(c, body)
+    if cond_graph is None or body_graph is None or node.kwargs or len(node.args) > 4:
+        return False
+    around = [c.value(a) for a in additional]  # type: ignore[union-attr]
+    first = [_own(c, c.value(a)) for a in carried]  # type: ignore[union-attr]
+
+    def ask(values: Sequence[Value]) -> Value:
+        (answer,) = c.inline(cond_graph, [*values, *around])
+        condition = _condition(c, answer)
+        assert condition is not None, "the condition of a while_loop is a tensor or a bool"
+        return condition
+
+    trips = c.constants.of(MAX_INT)
+    loop = c.graph.create("prim::Loop", [trips, ask(first), *first], [v.type for v in first])
+    loop.insert_before(c.graph.insert_point)
+    block = loop.add_block()
+    block.add_input(T.INT)
+    values = [block.add_input(v.type) for v in first]
+
+    def once() -> Sequence[Value]:
+        following = c.inline(body_graph, [*values, *around])
+        return [ask(following), *following]
+
+    _fill(c, block, once)
+    c.bind(node, tuple(loop.outputs))
+    return True
+
+
+def _own(c: Converter, value: Value) -> Value:
+    """A copy of a tensor that is carried on."""
+    if not isinstance(value.type, T.TensorType):
+        return value
+    return c.builder.op("aten::clone", [value])
+
+
+def _graph(c: Converter, argument: Any) -> torch.fx.GraphModule | None:
+    found = c.object_of(argument)
+    return found[0] if found is not None and isinstance(found[0], torch.fx.GraphModule) else None
+
+
+def _condition(c: Converter, value: Value) -> Value | None:
+    if value.type is T.BOOL:
+        return value
+    return c.builder.op("aten::Bool", [value]) if isinstance(value.type, T.TensorType) else None
+
+
+def _fill(c: Converter, block: Block, make: Callable[[], Sequence[Value]]) -> None:
+    with c.graph.inserting_at_end(block):
+        results = make()
+    for value in results:
+        block.add_output(value)
+
+
+def _common(one: Type, other: Type) -> Type:
+    return T.unify(one, other) or T.ANY
+
+
+_REGIONS: dict[str, Callable[[Converter, torch.fx.Node], bool]] = {"cond": _cond, "while_loop": _while_loop}

@@ -1,0 +1,499 @@
+"""Python's syntax tree to TorchScript's: statements, functions and the ways in.
+
+A function for each class of Python node, entered in a table by its decorator; a node without one is not TorchScript.
+Expressions, and the builder that dispatches on the tables, are in `python_expressions`.
+What `torch.jit` refuses but has one obvious meaning is built:
+
+  - positional-only parameters are ordinary parameters;
+  - keyword-only parameters may have defaults (values of defaults are not part of the tree of a Python function);
+  - `f"{x!r:>{n}}"` is `"{!r:>{}}".format(x, n)`: conversions and format specifications stay in the text, fields inside
+    a specification are further arguments, and literal braces are doubled;
+  - `+x` is a unary plus, `//=` and `@=` are augmented assignments;
+  - `x = []  # type: List[int]` annotates like `x: List[int] = []`.
+
+Ranges are TorchScript's: a statement starts with its keyword and covers its parts; a bracketed display starts with its
+bracket and ends with its last element; everything built from subtrees covers them.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from types import FunctionType
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+from jitlite.base.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
+from jitlite.frontend.syntax import tree as t
+from jitlite.frontend.syntax.annotated_names import names_of_annotation
+from jitlite.frontend.syntax.decorators import with_contexts
+from jitlite.frontend.syntax.ignored_blocks import IgnoredBlock, read_ignored_block
+from jitlite.frontend.syntax.private_names import mangle_private_names, private_owner
+from jitlite.frontend.syntax.python_expressions import BINARY, Builder, expression_builder, statement_builder
+from jitlite.frontend.syntax.python_source import (
+    Parsed,
+    Positions,
+    definition_of,
+    parse_statements,
+    parse_type,
+    plain_function,
+    source_of,
+    too_deep,
+)
+from jitlite.frontend.syntax.type_comments import apply_comments
+
+R = TypeVar("R")
+
+
+# Statements
+
+
+@statement_builder(ast.Expr)
+def _expression_statement(b: Builder, node: ast.Expr) -> t.Stmt:
+    if isinstance(node.value, ast.Yield) and b.is_generator and node.value.value is not None:
+        return t.Yield(b.expression(node.value.value), range=b.at.first(node, len("yield")))
+    value = b.expression(node.value)
+    return t.ExprStmt(value, range=value.range)
+
+
+@statement_builder(ast.Assign)
+def _assign(b: Builder, node: ast.Assign) -> t.Stmt:
+    value, targets = b.expression(node.value), b.expressions(node.targets)
+    return t.Assign(targets, value, b.claim(node), range=targets[0].range)
+
+
+@statement_builder(ast.AnnAssign)
+def _annotated_assign(b: Builder, node: ast.AnnAssign) -> t.Stmt:
+    if node.value is None:
+        raise NotSupportedError(
+            "annotated assignments without assigned value aren't supported",
+            b.at.whole(node),
+            hint="assign a value of this type",
+        )
+    target = node.target
+    on_self = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+    if on_self and b.function != "__init__":
+        raise AnnotationError(
+            f"Type annotations on instance attributes must be declared in __init__, not '{b.function}'",
+            b.at.range(b.at.start(node), b.at.end(node.annotation)),
+            hint="annotate the attribute in the class body",
+        )
+    built = b.expression(target)
+    return t.Assign((built,), b.expression(node.value), b.expression(node.annotation), range=built.range)
+
+
+@statement_builder(ast.AugAssign)
+def _augmented_assign(b: Builder, node: ast.AugAssign) -> t.Stmt:
+    target = b.expression(node.target)
+    return t.AugAssign(target, BINARY[type(node.op)], b.expression(node.value), range=target.range)
+
+
+@statement_builder(ast.Return)
+def _return(b: Builder, node: ast.Return) -> t.Stmt:
+    place = b.at.first(node, len("return"))
+    return t.Return(b.optional(node.value) or t.NoneLiteral(range=place), range=place)
+
+
+@statement_builder(ast.Raise)
+def _raise(b: Builder, node: ast.Raise) -> t.Stmt:
+    place = b.at.first(node, len("raise"))
+    if node.exc is None:
+        return t.RaiseAgain(range=place)
+    if node.cause is not None:
+        return t.RaiseFrom(b.expression(node.exc), b.expression(node.cause), range=place)
+    return t.Raise(b.expression(node.exc), range=place)
+
+
+@statement_builder(ast.Try)
+def _try(b: Builder, node: ast.Try) -> t.Stmt:
+    place = b.at.first(node, len("try"))
+    handlers = tuple(_handler(b, handler) for handler in node.handlers)
+    return t.Try(b.body(node.body), handlers, b.body(node.orelse), b.body(node.finalbody), range=place)
+
+
+def _handler(b: Builder, node: ast.ExceptHandler) -> t.Handler:
+    place = b.at.first(node, len("except"))
+    type, name = b.optional(node.type), None
+    if node.name is not None and type is not None:
+        before = re.compile(r"\bas\s+").search(b.at.source.text, type.range.end)
+        name = b.ident(node.name, before.end() if before else place.start)
+    return t.Handler(type, name, b.body(node.body), range=place)
+
+
+@statement_builder(ast.Assert)
+def _assert(b: Builder, node: ast.Assert) -> t.Stmt:
+    return t.Assert(b.expression(node.test), b.optional(node.msg), range=b.at.first(node, len("assert")))
+
+
+@statement_builder(ast.Delete)
+def _delete(b: Builder, node: ast.Delete) -> t.Stmt:
+    return t.Delete(b.expressions(node.targets), range=b.at.first(node, len("del")))
+
+
+@statement_builder(ast.Pass)
+def _pass(b: Builder, node: ast.Pass) -> t.Stmt:
+    return t.Pass(range=b.at.whole(node))
+
+
+@statement_builder(ast.Break)
+def _break(b: Builder, node: ast.Break) -> t.Stmt:
+    return t.Break(range=b.at.whole(node))
+
+
+@statement_builder(ast.Continue)
+def _continue(b: Builder, node: ast.Continue) -> t.Stmt:
+    return t.Continue(range=b.at.whole(node))
+
+
+@statement_builder(ast.If)
+def _if(b: Builder, node: ast.If) -> t.Stmt:
+    """A chain of `elif` is walked, not recursed: it can be long."""
+    chain = [node]
+    while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
+        chain.append(chain[-1].orelse[0])
+    orelse = b.body(chain[-1].orelse)
+    for link in reversed(chain):
+        built = t.If(b.expression(link.test), b.body(link.body), orelse, range=b.at.first(link, len("if")))
+        orelse = (built,)
+    return built
+
+
+@statement_builder(ast.While)
+def _while(b: Builder, node: ast.While) -> t.Stmt:
+    loop = t.While(b.expression(node.test), b.body(node.body), range=b.at.first(node, len("while")))
+    return _with_else(b, loop, node)
+
+
+@statement_builder(ast.For)
+def _for(b: Builder, node: ast.For) -> t.Stmt:
+    targets, iterables = (b.expression(node.target),), (b.expression(node.iter),)
+    loop = t.For(targets, iterables, b.body(node.body), range=b.at.first(node, len("for")))
+    return _with_else(b, loop, node)
+
+
+def _with_else(b: Builder, loop: t.For | t.While, node: ast.For | ast.While) -> t.Stmt:
+    return t.LoopElse(loop, b.body(node.orelse), range=loop.range) if node.orelse else loop
+
+
+@statement_builder(ast.With)
+def _with(b: Builder, node: ast.With) -> t.Stmt:
+    if len(node.items) == 1:
+        value = b.expression(node.items[0].context_expr)
+        if isinstance(value, t.Apply) and value.callee.range.text.endswith("_IgnoreContextManager"):
+            block = read_ignored_block(f"$ignored{len(b.ignored)}", value, node.body)
+            b.ignored.append(block)
+            return block.call(value.range)
+    items = tuple(_with_item(b, item) for item in node.items)
+    return t.With(items, b.body(node.body), range=b.at.first(node, len("with")))
+
+
+def _with_item(b: Builder, node: ast.withitem) -> t.WithItem:
+    value, target = b.expression(node.context_expr), b.optional(node.optional_vars)
+    if target is not None and not isinstance(target, t.Var):
+        raise NotSupportedError("the target of a with item must be a plain name", target.range)
+    return t.WithItem(value, target, range=value.range)
+
+
+# Functions
+
+
+def _function(
+    b: Builder,
+    node: ast.FunctionDef,
+    name: str | None = None,
+    self_name: str | None = None,
+    is_method: bool = False,
+) -> t.Def:
+    keyword = b.at.first(node, len("def"))
+    b.place, b.function = keyword, node.name
+    params = _parameters(b, node.args, self_name)
+    decl = t.Decl(params, b.optional(node.returns), range=keyword)
+    decl = apply_comments(b, node, decl, is_method=is_method or self_name is not None)
+    body = b.body(node.body)
+    if b.comments:
+        comment = b.comments[0]
+        place = b.at.range(comment.start, comment.start + len(comment.text))
+        raise CompileError(
+            "this type comment belongs to no parameter, function or assignment",
+            place,
+            hint="'# type: (int, str) -> bool' types a function, '# type: int' the parameter or assignment before it",
+        )
+    start = b.at.source.text.find(node.name, keyword.end)
+    ident = t.Ident(name or node.name, range=b.at.range(start, start + len(node.name)))
+    return t.Def(ident, decl, body, range=keyword)
+
+
+@statement_builder(ast.FunctionDef)
+def _nested_function(b: Builder, node: ast.FunctionDef) -> t.Stmt:
+    if node.decorator_list:
+        first = node.decorator_list[0]
+        raise NotSupportedError(
+            "decorators of nested functions aren't supported", b.at.whole(first), hint="define the function outside"
+        )
+    _refuse_stray_jumps(b, node.body)
+    assert node.end_lineno is not None
+    inside = [c for c in b.comments if node.lineno <= c.line <= node.end_lineno]
+    outside = [c for c in b.comments if c not in inside]
+    saved = b.function, b.fill_defaults
+    b.comments, b.fill_defaults = inside, True
+    built = _function(b, node)
+    b.comments, (b.function, b.fill_defaults) = outside, saved
+    return built
+
+
+def _refuse_stray_jumps(b: Builder, statements: Sequence[ast.stmt]) -> None:
+    """See that break and continue stand in loops also where a function is never called, and so never compiled."""
+    for stmt in statements:
+        if isinstance(stmt, ast.Break | ast.Continue):
+            raise CompileError(f"SyntaxError: '{type(stmt).__name__.lower()}' outside loop", b.at.whole(stmt))
+        loop = isinstance(stmt, ast.For | ast.While)
+        if not isinstance(stmt, ast.FunctionDef | ast.ClassDef):
+            for name in ("orelse",) if loop else ("body", "orelse", "finalbody"):
+                _refuse_stray_jumps(b, getattr(stmt, name, ()))
+        for handler in getattr(stmt, "handlers", ()):
+            _refuse_stray_jumps(b, handler.body)
+
+
+@expression_builder(ast.Lambda)
+def _lambda(b: Builder, node: ast.Lambda) -> t.Expr:
+    keyword = b.at.first(node, len("lambda"))
+    saved, b.fill_defaults = b.fill_defaults, True
+    params = _parameters(b, node.args, None)
+    b.fill_defaults = saved
+    return t.Lambda(t.Decl(params, None, range=keyword), b.expression(node.body), range=keyword)
+
+
+def _parameters(b: Builder, node: ast.arguments, self_name: str | None) -> tuple[t.Param, ...]:
+    for extra, stars in ((node.vararg, 1), (node.kwarg, 2)):
+        if extra is not None:
+            start = b.at.start(extra)
+            raise NotSupportedError(
+                "Compiled functions can't take variable number of arguments",
+                b.at.range(start - stars, b.at.end(extra)),
+                hint="take a list, tuple or dict as one parameter" if stars == 1 else "name each keyword parameter",
+            )
+    ordinary = [*node.posonlyargs, *node.args]
+    defaults = [*[None] * (len(ordinary) - len(node.defaults)), *node.defaults]
+    params = [_parameter(b, arg, d, self_name, False) for arg, d in zip(ordinary, defaults, strict=True)]
+    params += [_parameter(b, arg, d, self_name, True) for arg, d in zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+    return tuple(params)
+
+
+def _parameter(b: Builder, node: ast.arg, default: ast.expr | None, self_name: str | None, kwarg_only: bool) -> t.Param:
+    ident = b.ident(node.arg, b.at.start(node))
+    annotation = b.optional(node.annotation)
+    if annotation is None and self_name is not None and node.arg == "self":
+        annotation = t.Var(t.Ident(self_name, range=ident.range), range=ident.range)
+    value = b.optional(default) if b.fill_defaults else None
+    return t.Param(ident, annotation, value, kwarg_only, range=ident.range)
+
+
+def declaration_of(fn: object) -> t.Decl | None:
+    """The declaration of a function whose body is not to be compiled; None where its source cannot be read."""
+    try:
+        function = plain_function(fn)
+        parsed = parse_statements(source_of(function))
+        node = definition_of(function, parsed)
+        builder = Builder(parsed.positions, parsed.comments)
+        keyword = builder.at.first(node, len("def"))
+        decl = t.Decl(_parameters(builder, node.args, None), builder.optional(node.returns), range=keyword)
+        return apply_comments(builder, node, decl, is_method=None)
+    except CompileError:
+        return None
+
+
+# Entry points
+
+
+def _is_mutable(default: object) -> bool:
+    """Would calls that change this default, or a part of it, be seen by later ones?"""
+    return isinstance(default, list | dict | set) or (isinstance(default, tuple) and any(map(_is_mutable, default)))
+
+
+@dataclass(frozen=True)
+class FunctionSource:
+    """The tree of a Python function and what compiling it needs besides.
+
+    `parameters` are what `inspect.signature` says, for the values of defaults; `function` is the function under any
+    decorators and methods, for its globals and closure; `ignored` are blocks that are left to Python; `contexts` says
+    what the names denote that stand for its decorators.
+    """
+
+    definition: t.Def
+    source: Source
+    function: FunctionType
+    parameters: Mapping[str, inspect.Parameter]
+    ignored: Sequence[IgnoredBlock] = ()
+    contexts: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """Values of the defaults, by parameter.
+
+        Raises:
+            CompileError: one is a list or dict, which all calls would share.
+        """
+        found = {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
+        for param in self.definition.decl.params:
+            if _is_mutable(found.get(param.ident.name)):
+                raise CompileError(
+                    "Mutable default parameters are not supported because Python binds them to the function and they "
+                    f"persist across function calls. Found {type(found[param.ident.name])} on parameter "
+                    f"{param.ident.name}",
+                    param.range,
+                    hint="make the default None and the list or dict in the body",
+                )
+        return found
+
+    @property
+    def ignored_functions(self) -> dict[str, Callable[..., Any]]:
+        """The ignored blocks as functions, and the decorators, under the names that the tree calls them by."""
+        blocks = {block.name: block.function(self.function, self.source.first_line) for block in self.ignored}
+        return {**blocks, **self.contexts}
+
+    @property
+    def extra_names(self) -> dict[str, object]:
+        """Names that the function's own scope may not know: `ignored_functions`, and those that stand as annotations.
+
+        An annotation was evaluated when the function was defined, where names may have meant what no later look finds.
+        """
+        found: dict[str, object] = dict(self.ignored_functions)
+        annotations = getattr(self.function, "__annotations__", {})
+        decl = self.definition.decl
+        written = [*((p.ident.name, p.type) for p in decl.params), ("return", decl.return_type)]
+        for name, expr in written:
+            if expr is not None:
+                found.update(names_of_annotation(expr, annotations.get(name)))
+        return found
+
+
+def function_tree(
+    fn: object,
+    *,
+    name: str | None = None,
+    self_name: str | None = None,
+    is_method: bool = False,
+    is_generator: bool = False,
+) -> FunctionSource:
+    """The tree of a Python function.
+
+    Args:
+        fn: a function or method.
+        name: the name to give it, when not its own.
+        self_name: for a method, the class that an unannotated `self` belongs to.
+        is_method: a type comment may leave out the first parameter.
+        is_generator: statements may be `yield x`.
+
+    Raises:
+        CompileError: there is no source, or it is no definition.
+        NotSupportedError: it uses Python that TorchScript does not have.
+    """
+    function = plain_function(fn)
+    key = name, self_name, is_method, is_generator
+    known = _known_trees.setdefault(function, {})
+    if known.get("code") is not function.__code__:
+        known.clear()
+        known["code"] = function.__code__
+    if key not in known:  # a method is compiled once for each type that its class has
+        source = source_of(function)
+        parsed = parse_statements(source)
+        node = definition_of(function, parsed)
+        owner = private_owner(function.__qualname__)
+        if owner is not None:
+            mangle_private_names(node, owner)
+        builder = Builder(parsed.positions, parsed.comments)
+        builder.is_generator = is_generator
+        tree = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
+        known[key] = tree, source, builder.ignored
+    tree, source, ignored = known[key]
+    definition, contexts = with_contexts(fn, tree)
+    parameters = inspect.signature(function).parameters
+    return FunctionSource(definition, source, function, parameters, ignored, contexts)
+
+
+_known_trees: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+"""What functions were parsed to, while they live and have the same code."""
+
+
+def parse_functions(text: str, filename: str | None = None, *, is_method: bool = False) -> list[t.Def]:
+    """The trees of the function definitions that a text consists of; defaults are part of them.
+
+    Args:
+        is_method: the first parameter is `self`, which type comments do not count.
+
+    Raises:
+        CompileError: the text is not Python.
+        NotSupportedError: it holds something else, or Python that TorchScript does not have.
+    """
+    source = text_source(text, filename)
+    parsed = parse_statements(source)
+    definitions = []
+    for node, following in zip(parsed.body, [*parsed.body, None][1:], strict=True):
+        if not isinstance(node, ast.FunctionDef):
+            raise NotSupportedError("expected a function definition", parsed.positions.whole(node))
+        refuse_decorators(parsed, node)
+        last = following.lineno if following else len(source.text)
+        definitions.append(function_in_text(parsed, node, last, is_method=is_method))
+    return definitions
+
+
+def text_source(text: str, filename: str | None) -> Source:
+    """A text as source, with the line ends that Python's parser counts."""
+    return Source(text.replace("\r\n", "\n").replace("\r", "\n"), filename)
+
+
+def refuse_decorators(parsed: Parsed, node: ast.FunctionDef | ast.ClassDef) -> None:
+    """See that a definition in a text has no decorators, which nothing would apply.
+
+    Raises:
+        NotSupportedError: where it has one.
+    """
+    if node.decorator_list:
+        first = node.decorator_list[0]
+        raise NotSupportedError(
+            f"decorators aren't supported in a text: '@{ast.unparse(first)}' of '{node.name}'",
+            parsed.positions.whole(first),
+            hint="leave it out, or script a Python function that has it",
+        )
+
+
+def function_in_text(parsed: Parsed, node: ast.FunctionDef, last: int, *, is_method: bool) -> t.Def:
+    """The tree of a function that stands in a text; type comments before line `last` may belong to it."""
+    comments = [c for c in parsed.comments if node.lineno <= c.line < last]
+    builder = Builder(parsed.positions, comments, is_text=True)
+    return _guarded(builder, partial(_function, builder, node, is_method=is_method))
+
+
+def parse_expression(text: str, within: SourceRange | None = None) -> t.Expr:
+    """The tree of an expression given as text.
+
+    Args:
+        text: the expression, e.g. the value of a string literal used as a type.
+        within: the literal, for the tree to stand there.
+
+    Raises:
+        CompileError: it is not a Python expression.
+        NotSupportedError: it uses Python that TorchScript does not have.
+    """
+    stripped = text.strip()
+    if within is None:
+        positions = Positions(Source(stripped), stripped)
+    else:
+        start = within.source.text.find(stripped, within.start, within.end + 2)
+        fixed = within if start < 0 else None
+        positions = Positions(within.source, stripped, max(start, 0), fixed=fixed)
+    builder = Builder(positions)
+    builder.place = positions.range(positions.base, positions.base + 1)
+    return _guarded(builder, lambda: builder.expression(parse_type(stripped, positions)))
+
+
+def _guarded(builder: Builder, build: Callable[[], R]) -> R:
+    try:
+        return build()
+    except RecursionError:
+        assert builder.place is not None
+        raise too_deep(builder.place) from None

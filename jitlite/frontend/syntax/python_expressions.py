@@ -1,0 +1,402 @@
+"""Expressions of Python's syntax tree to TorchScript's.
+
+A function for each class of Python node, entered in a table by its decorator; a node without one is not TorchScript.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.syntax import tree as t
+from jitlite.frontend.syntax.ignored_blocks import IgnoredBlock
+from jitlite.frontend.syntax.python_source import Positions, TypeComment, parse_type
+
+N = TypeVar("N", bound=ast.AST)
+
+BINARY: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "%",
+    ast.MatMult: "@",
+    ast.Pow: "pow operator",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.BitAnd: "&",
+    ast.BitXor: "^",
+    ast.BitOr: "|",
+}
+_UNARY: dict[type[ast.unaryop], tuple[str, str]] = {  # the operator and its text
+    ast.Not: ("not", "not"),
+    ast.USub: ("unary minus", "-"),
+    ast.UAdd: ("unary plus", "+"),
+    ast.Invert: ("~", "~"),
+}
+_COMPARISON: dict[type[ast.cmpop], str] = {
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "<",
+    ast.LtE: "le",
+    ast.Gt: ">",
+    ast.GtE: "ge",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "in",  # under a "not"
+}
+_CONSTANTS: dict[object, type[t.TrueLiteral | t.FalseLiteral | t.NoneLiteral | t.Dots]] = {
+    True: t.TrueLiteral,
+    False: t.FalseLiteral,
+    None: t.NoneLiteral,
+    ...: t.Dots,
+}
+_UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its first word, a way out)
+    "AsyncFunctionDef": ("async function definitions", "async def", "use torch.jit.fork and torch.jit.wait"),
+    "AsyncFor": ("async for loops", "async for", None),
+    "AsyncWith": ("async with statements", "async with", None),
+    "Await": ("await expressions", "await", "use torch.jit.wait"),
+    "ClassDef": ("class definitions", "class", "move the class to module level"),
+    "Import": ("import statements", "import", "import at module level"),
+    "ImportFrom": ("import statements", "from", "import at module level"),
+    "Global": ("global variables", "global", "pass the value as a parameter and return it"),
+    "Nonlocal": ("nonlocal variables", "nonlocal", "pass the value as a parameter and return it"),
+    "TryStar": ("exception groups", "try", "use except"),
+    "Match": ("match statements", "match", "use if and elif"),
+    "TypeAlias": ("type statements", "type", "define the alias at module level"),
+    "NamedExpr": ("assignment expressions", "", "assign in a statement of its own before"),
+    "Set": ("set literals", "", "use a list, or a dict with None or True as values"),
+    "SetComp": ("set comprehensions", "", "use a list or dict comprehension"),
+    "Yield": ("yield expressions", "yield", "append to a list and return it"),
+    "YieldFrom": ("yield expressions", "yield from", "append to a list and return it"),
+    "TemplateStr": ("template strings", "", "use an f-string"),
+}
+
+
+def _unsupported(b: Builder, node: ast.expr | ast.stmt) -> NotSupportedError:
+    name = type(node).__name__
+    what, word, hint = _UNSUPPORTED.get(name, (name, "", None))
+    place = b.at.first(node, len(word)) if word else b.at.whole(node)
+    return NotSupportedError(f"{what} aren't supported", place, hint=hint)
+
+
+class Builder:
+    """Builds trees for the nodes of one source. `comments` are type comments that no node has claimed yet.
+
+    `is_text` says that the source is a text, whose ranges are those of torch.jit's parser of texts, and whose trees
+    hold the defaults of parameters.
+    """
+
+    def __init__(self, positions: Positions, comments: Sequence[TypeComment] = (), *, is_text: bool = False):
+        self.at = positions
+        self.comments = list(comments)
+        self.is_text = is_text
+        self.fill_defaults = is_text
+        self.is_generator = False
+        self.ignored: list[IgnoredBlock] = []
+        self.function = ""
+        self.place: SourceRange | None = None
+
+    def expression(self, node: ast.expr) -> t.Expr:
+        """The tree of an expression.
+
+        Sums, calls of methods on calls of methods and the like lean left and can be very long, so that spine is
+        walked, not recursed.
+        """
+        spine: list[tuple[ast.expr, Callable[[Builder, Any, t.Expr], t.Expr]]] = []
+        while (link := _SPINES.get(type(node))) is not None:
+            spine.append((node, link[1]))
+            node = getattr(node, link[0])
+        build = _EXPRESSIONS.get(type(node))
+        if build is None:
+            raise _unsupported(self, node)
+        built = build(self, node)
+        for outer, extend in reversed(spine):
+            built = extend(self, outer, built)
+        return built
+
+    def expressions(self, nodes: Sequence[ast.expr]) -> tuple[t.Expr, ...]:
+        """The trees of expressions."""
+        return tuple(map(self.expression, nodes))
+
+    def optional(self, node: ast.expr | None) -> t.Expr | None:
+        """The tree of an expression that need not be there."""
+        return None if node is None else self.expression(node)
+
+    def body(self, nodes: Sequence[ast.stmt]) -> tuple[t.Stmt, ...]:
+        """The trees of statements."""
+        return tuple(map(self.statement, nodes))
+
+    def statement(self, node: ast.stmt) -> t.Stmt:
+        """The tree of a statement."""
+        build = _STATEMENTS.get(type(node))
+        if build is None:
+            raise _unsupported(self, node)
+        self.place = self.at.first(node, 1)
+        return build(self, node)
+
+    def ident(self, name: str, start: int) -> t.Ident:
+        """A name standing at an offset."""
+        return t.Ident(name, range=self.at.range(start, start + len(name)))
+
+    def claim(self, node: ast.stmt) -> t.Expr | None:
+        """The type in the comment at the end of a statement."""
+        for comment in self.comments:
+            if comment.line == node.end_lineno:
+                self.comments.remove(comment)
+                return comment_type(self, comment)
+        return None
+
+
+_EXPRESSIONS: dict[type[ast.AST], Callable[[Builder, Any], t.Expr]] = {}
+_STATEMENTS: dict[type[ast.AST], Callable[[Builder, Any], t.Stmt]] = {}
+_SPINES: dict[type[ast.AST], tuple[str, Callable[[Builder, Any, t.Expr], t.Expr]]] = {}
+
+BuildExpr = Callable[[Builder, N], t.Expr]
+BuildStmt = Callable[[Builder, N], t.Stmt]
+BuildSpine = Callable[[Builder, N, t.Expr], t.Expr]
+
+
+def expression_builder(node: type[N]) -> Callable[[BuildExpr[N]], BuildExpr[N]]:
+    """Enter a function as the builder of a class of expressions."""
+
+    def register(build: BuildExpr[N]) -> BuildExpr[N]:
+        _EXPRESSIONS[node] = build
+        return build
+
+    return register
+
+
+def statement_builder(node: type[N]) -> Callable[[BuildStmt[N]], BuildStmt[N]]:
+    """Enter a function as the builder of a class of statements."""
+
+    def register(build: BuildStmt[N]) -> BuildStmt[N]:
+        _STATEMENTS[node] = build
+        return build
+
+    return register
+
+
+def _spine(node: type[N], first: str) -> Callable[[BuildSpine[N]], BuildSpine[N]]:
+    """Enter a function as the builder of expressions that start with another, given to it already built."""
+
+    def register(build: BuildSpine[N]) -> BuildSpine[N]:
+        _SPINES[node] = (first, build)
+        return build
+
+    return register
+
+
+def comment_type(b: Builder, comment: TypeComment) -> t.Expr:
+    """The type in a comment."""
+    inner = Builder(Positions(b.at.source, comment.text, comment.start))
+    return inner.expression(parse_type(comment.text, inner.at))
+
+
+# Expressions
+
+
+@expression_builder(ast.Name)
+def _name(b: Builder, node: ast.Name) -> t.Expr:
+    place = b.at.whole(node)
+    if node.id.startswith("__jit"):
+        raise NotSupportedError("names of variables used in JIT-ed functions can't start with __jit", place)
+    if node.id == "Ellipsis":
+        return t.Dots(range=place)
+    return t.Var(t.Ident(node.id, range=place), range=place)
+
+
+@expression_builder(ast.Constant)
+def _constant(b: Builder, node: ast.Constant) -> t.Expr:
+    value, place = node.value, b.at.whole(node)
+    if value is None or value is ... or isinstance(value, bool):
+        return _CONSTANTS[value](range=place)
+    if isinstance(value, str):
+        if not b.is_text:
+            place = b.at.first(node, min(len(value) + 1, place.end - place.start))
+        return t.StringLiteral(value, range=place)
+    if isinstance(value, (int, float, complex)):
+        try:
+            return t.Const(str(value), value, range=place)
+        except ValueError as error:  # an int of more digits than Python likes to print
+            raise CompileError(str(error), place) from None
+    what = type(value).__name__
+    raise NotSupportedError(f"{what} literals aren't supported", place, hint="use a str or a tensor of torch.uint8")
+
+
+@_spine(ast.Attribute, "value")
+def _attribute(b: Builder, node: ast.Attribute, value: t.Expr) -> t.Expr:
+    return t.Select(value, b.ident(node.attr, b.at.end(node) - len(node.attr)), range=value.range)
+
+
+@_spine(ast.Call, "func")
+def _call(b: Builder, node: ast.Call, callee: t.Expr) -> t.Expr:
+    keywords = tuple(_keyword(b, keyword) for keyword in node.keywords)
+    place = callee.range
+    if b.is_text and not node.args and not node.keywords:
+        place = b.at.range(place.start, b.at.source.text.find("(", place.end) + 1)
+    return t.Apply(callee, b.expressions(node.args), keywords, range=place)
+
+
+def _keyword(b: Builder, node: ast.keyword) -> t.Attribute:
+    if node.arg is None:
+        raise NotSupportedError(
+            "keyword-arg expansion is not supported", b.at.whole(node), hint="pass each keyword argument by name"
+        )
+    name = b.ident(node.arg, b.at.start(node))
+    return t.Attribute(name, b.expression(node.value), range=name.range)
+
+
+@_spine(ast.BinOp, "left")
+def _binary(b: Builder, node: ast.BinOp, left: t.Expr) -> t.Expr:
+    return t.BinOp(BINARY[type(node.op)], left, b.expression(node.right), range=left.range)
+
+
+@expression_builder(ast.UnaryOp)
+def _unary(b: Builder, node: ast.UnaryOp) -> t.Expr:
+    op, text = _UNARY[type(node.op)]
+    return t.UnaryOp(op, b.expression(node.operand), range=b.at.first(node, len(text)))
+
+
+@expression_builder(ast.BoolOp)
+def _boolean(b: Builder, node: ast.BoolOp) -> t.Expr:
+    op = "and" if isinstance(node.op, ast.And) else "or"
+    result, *others = b.expressions(node.values)
+    for operand in others:
+        result = t.BinOp(op, result, operand, range=result.range)
+    return result
+
+
+@expression_builder(ast.Compare)
+def _compare(b: Builder, node: ast.Compare) -> t.Expr:
+    """A chain is an `and` of comparisons; the operands in the middle occur twice."""
+    operands = b.expressions([node.left, *node.comparators])
+    result: t.Expr | None = None
+    for left, op, right in zip(operands, node.ops, operands[1:], strict=False):
+        comparison: t.Expr = t.BinOp(_COMPARISON[type(op)], left, right, range=left.range)
+        if isinstance(op, ast.NotIn):
+            comparison = t.UnaryOp("not", comparison, range=b.at.range(left.range.end, right.range.start))
+        result = comparison if result is None else t.BinOp("and", result, comparison, range=result.range)
+    assert result is not None
+    return result
+
+
+@expression_builder(ast.IfExp)
+def _ternary(b: Builder, node: ast.IfExp) -> t.Expr:
+    cond = b.expression(node.test)
+    return t.TernaryIf(cond, b.expression(node.body), b.expression(node.orelse), range=cond.range)
+
+
+@_spine(ast.Subscript, "value")
+def _subscript(b: Builder, node: ast.Subscript, value: t.Expr) -> t.Expr:
+    items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    indices = tuple(_slice(b, i, value) if isinstance(i, ast.Slice) else b.expression(i) for i in items)
+    if not indices:
+        indices = (t.TupleLiteral((), range=b.at.whole(node.slice)),)
+    end = max(index.range.end for index in indices) + 1  # the bracket
+    return t.Subscript(value, indices, range=b.at.range(value.range.start, end))
+
+
+def _slice(b: Builder, node: ast.Slice, value: t.Expr) -> t.Expr:
+    return t.SliceExpr(b.optional(node.lower), b.optional(node.upper), b.optional(node.step), range=value.range)
+
+
+@expression_builder(ast.List)
+def _list(b: Builder, node: ast.List) -> t.Expr:
+    return t.ListLiteral(b.expressions(node.elts), range=b.at.first(node, 1))
+
+
+@expression_builder(ast.Tuple)
+def _tuple(b: Builder, node: ast.Tuple) -> t.Expr:
+    return t.TupleLiteral(b.expressions(node.elts), range=b.at.first(node, 1))
+
+
+@expression_builder(ast.Dict)
+def _dict(b: Builder, node: ast.Dict) -> t.Expr:
+    keys = [key for key in node.keys if key is not None]
+    if len(keys) < len(node.values):
+        where = next(value for key, value in zip(node.keys, node.values, strict=True) if key is None)
+        raise NotSupportedError(
+            "Dict expansion (e.g. `{**dict}`) is not supported",
+            b.at.whole(where),
+            hint="use d.update(other)",
+        )
+    return t.DictLiteral(b.expressions(keys), b.expressions(node.values), range=b.at.first(node, 1))
+
+
+@expression_builder(ast.ListComp)
+def _list_comprehension(b: Builder, node: ast.ListComp) -> t.Expr:
+    return _collect(b, node.elt, node.generators, b.at.first(node, 0))
+
+
+@expression_builder(ast.GeneratorExp)
+def _generator_expression(b: Builder, node: ast.GeneratorExp) -> t.Expr:
+    return replace(_collect(b, node.elt, node.generators, b.at.first(node, 0)), is_generator=True)
+
+
+def _collect(b: Builder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.ListComp:
+    target, iterable, clauses = _generators(b, generators)
+    return t.ListComp(b.expression(element), target, iterable, clauses, range=place)
+
+
+@expression_builder(ast.DictComp)
+def _dict_comprehension(b: Builder, node: ast.DictComp) -> t.Expr:
+    key, value = b.expression(node.key), b.expression(node.value)
+    target, iterable, clauses = _generators(b, node.generators)
+    return t.DictComp(key, value, target, iterable, clauses, range=b.at.first(node, 0))
+
+
+_Clauses = tuple[t.ComprehensionFor | t.ComprehensionIf, ...]
+
+
+def _generators(b: Builder, generators: list[ast.comprehension]) -> tuple[t.Expr, t.Expr, _Clauses]:
+    """The target and the iterable of the first loop of a comprehension, and its further loops and conditions."""
+    loops: list[t.ComprehensionFor] = []
+    clauses: list[t.ComprehensionFor | t.ComprehensionIf] = []
+    for loop in generators:
+        if loop.is_async:
+            raise NotSupportedError("async comprehensions aren't supported", b.at.whole(loop.target))
+        place = b.at.whole(loop.target)
+        loops.append(t.ComprehensionFor(b.expression(loop.target), b.expression(loop.iter), range=place))
+        clauses.append(loops[-1])
+        for condition in loop.ifs:
+            clauses.append(t.ComprehensionIf(b.expression(condition), range=b.at.whole(condition)))
+    return loops[0].target, loops[0].iterable, tuple(clauses[1:])
+
+
+@expression_builder(ast.Starred)
+def _starred(b: Builder, node: ast.Starred) -> t.Expr:
+    return t.Starred(b.expression(node.value), range=b.at.first(node, 1))
+
+
+@expression_builder(ast.JoinedStr)
+def _f_string(b: Builder, node: ast.JoinedStr) -> t.Expr:
+    place, args = b.at.first(node, 1), list[t.Expr]()
+    text = "".join(_f_string_piece(b, value, args, depth=0) for value in node.values)
+    method = t.Select(t.StringLiteral(text, range=place), t.Ident("format", range=place), range=place)
+    return t.Apply(method, tuple(args), (), range=place)
+
+
+def _f_string_piece(b: Builder, node: ast.expr, args: list[t.Expr], depth: int) -> str:
+    """The text in the format string for a piece of an f-string; what it refers to is added to `args`."""
+    if isinstance(node, ast.Constant):
+        text = str(node.value)
+        if depth and ("{" in text or "}" in text):
+            raise NotSupportedError("braces in a format specification aren't supported", b.at.whole(node))
+        return text.replace("{", "{{").replace("}", "}}")
+    if not isinstance(node, ast.FormattedValue):
+        raise _unsupported(b, node)
+    if depth > 1:  # str.format goes no deeper
+        raise NotSupportedError("fields nested twice in a format specification aren't supported", b.at.whole(node))
+    args.append(b.expression(node.value))
+    conversion = "" if node.conversion == -1 else "!" + chr(node.conversion)
+    if node.format_spec is None:
+        return "{" + conversion + "}"
+    assert isinstance(node.format_spec, ast.JoinedStr)
+    spec = "".join(_f_string_piece(b, value, args, depth + 1) for value in node.format_spec.values)
+    return "{" + conversion + ":" + spec + "}"

@@ -1,0 +1,97 @@
+"""Type comments: what `# type: (int, str) -> bool` and `# type: int` beside parameters say of a function.
+
+def f(a, b):                        def f(a,  # type: int
+    # type: (int, str) -> bool            b,  # type: str
+                                          ):
+                                        # type: (...) -> bool
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jitlite.base.source import CompileError
+from jitlite.frontend.syntax import tree as t
+from jitlite.frontend.syntax.python_expressions import Builder, comment_type
+from jitlite.frontend.syntax.python_source import Positions, TypeComment, parse_signature
+
+_ELLIPSIS = re.compile(r"\(\s*\.\.\.\s*\)")
+"""The parameters of a signature whose types stand beside them."""
+
+
+def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool | None) -> t.Decl:
+    """The declaration with the types of comments in place of annotations.
+
+    Args:
+        is_method: does the first parameter have no type, as it is the object? None where that is not known: then it is
+            so if the comment has one type less than there are parameters.
+
+    Raises:
+        CompileError: where comments and parameters do not match.
+    """
+    nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
+    own = [c for c in b.comments if not any(n.lineno <= c.line <= (n.end_lineno or 0) for n in nested)]
+    signature = next((c for c in own if c.text.startswith("(") and "->" in c.text), None)
+    header = b.at.start(node.body[0])
+    if signature is None and len(b.comments) == 1 and b.comments[0].text.startswith("("):
+        # types of the parameters alone
+        signature = b.comments[0] if b.comments[0].start < header else None
+    single = [c for c in b.comments if c is not signature and c.start < header]
+    for comment in single:
+        b.comments.remove(comment)
+    if signature is not None:  # lines after the signature's belong to nothing
+        single = [c for c in single if c.start < signature.start]
+    if single and (signature is None or not _ELLIPSIS.match(signature.text)):
+        raise CompileError(
+            "Return type line '# type: (...) -> ...' not found on multiline type annotation",
+            b.at.range(single[0].start, single[0].start + len(single[0].text)),
+            hint="add a line '# type: (...) -> RETURN TYPE' before the first statement",
+        )
+    if signature is None:
+        return decl
+    b.comments.remove(signature)
+    params = list(decl.params)
+    if single:
+        _check_all_commented(b, params, single, is_method is not False)
+    for comment in single:
+        k = _commented_parameter(b, params, comment)
+        params[k] = replace(params[k], type=comment_type(b, comment))
+    inner = Builder(Positions(b.at.source, signature.text, signature.start))
+    has_result = "->" in signature.text
+    parsed = parse_signature(signature.text if has_result else f"{signature.text} -> None", inner.at)
+    if not any(isinstance(a, ast.Constant) and a.value is ... for a in parsed.argtypes):
+        types = inner.expressions(parsed.argtypes)
+        skipped = int(len(types) == len(params) - 1 if is_method is None else is_method)
+        if len(types) != len(params) - skipped:
+            raise CompileError(
+                f"Number of type annotations ({len(types)}) did not match the number of function parameters "
+                f"({len(params) - skipped}): the type comment has {len(types)}",
+                b.at.range(decl.range.start, max([decl.range.end, *(p.range.end for p in params)])),
+            )
+        params[skipped:] = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
+    result = inner.expression(parsed.returns) if has_result else decl.return_type
+    return replace(decl, params=tuple(params), return_type=result)
+
+
+def _check_all_commented(b: Builder, params: Sequence[t.Param], comments: Sequence[TypeComment], method: bool) -> None:
+    """Where types stand in comments beside the parameters, each parameter must have one."""
+    wanted = [p for p in params[1 if method else 0 :] if p.type is None]
+    if len(comments) < len(wanted):
+        raise CompileError(
+            f"Number of type annotations ({len(comments)}) did not match the number of function parameters "
+            f"({len(wanted)}): some have no type comment",
+            b.at.range(comments[0].start, comments[0].start + len(comments[0].text)),
+        )
+
+
+def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment) -> int:
+    """Index of the parameter a comment follows on its line."""
+    line = b.at.source.line_index(comment.start)
+    same_line = [k for k, p in enumerate(params) if b.at.source.line_index(p.ident.range.start) == line]
+    if not same_line:
+        place = b.at.range(comment.start, comment.start + len(comment.text))
+        raise CompileError("there is no parameter on the line of this type comment", place)
+    return same_line[-1]

@@ -1,0 +1,1 @@
+"""From calls of torch to graphs."""

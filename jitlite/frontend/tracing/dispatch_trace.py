@@ -1,0 +1,488 @@
+"""Tracing below autograd: every operator that reaches torch's dispatcher, told to a back end.
+
+A `DispatchTracer` gets in as a `TorchDispatchMode`, which torch calls below autograd, autocast and the operators that
+are composed of others: it sees the operators that kernels are for, those that autograd runs for the backward pass
+included. Operators that are to be kept whole are caught above all that, by the dispatch key of `trace_mode.py`.
+
+autograd makes further objects for a tensor, which arrive here as calls of `detach`. Those of the user come from the
+kernel of `detach`, with autograd's keys excluded; the others do not, and are the same tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jitlite.base import torch_internals
+from jitlite.base.source import CompileError
+from jitlite.frontend.tracing.functional_values import FunctionalValues
+from jitlite.frontend.tracing.kept_operators import composite
+from jitlite.frontend.tracing.trace_aliases import Aliases, Origin, storage_of
+from jitlite.frontend.tracing.trace_backend import Location, Mutation, TensorArgument, TraceBackend, Traced
+from jitlite.frontend.tracing.trace_places import Places
+from jitlite.ir.unit import Function
+from jitlite.ir.values import CLASS_TYPE
+
+_aten = torch.ops.aten
+_ASKING = {
+    "aten::_local_scalar_dense": "a number", "aten::item": "a number", "aten::is_nonzero": "a condition",
+    "aten::equal": "whether it equals another",
+}  # fmt: skip
+"""Operators by which Python asks for contents."""
+_WAY_OUT = (
+    "what depends on contents is kept in a scripted function: decorate the function that does this with "
+    "jitlite.script, or with jitlite.script_if_tracing, and call it from here"
+)
+_COPYING = frozenset({_aten.clone.default, _aten._to_copy.default, _aten._unsafe_view.default})
+"""Operators that give copies of what may not have to be copied if it has other strides."""
+_WRITES_STATISTICS = frozenset({"aten::cudnn_batch_norm", "aten::miopen_batch_norm"})
+"""Operators that write running statistics, in training, and do not say so."""
+_DATA_ERRORS = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
+                "UnsupportedOperatorException")  # fmt: skip
+"""What fake tensors raise where they would need contents."""
+
+
+class DispatchTracer:
+    """Tells one back end what one thread does.
+
+    Args:
+        backend: who is told.
+        state: the tensors of the traced module by identity: the kind (see `Mutation`), the name and the module's own
+            tensor.
+        keep: the names of composite operators that are kept whole, or "all".
+        places: finds the user's lines.
+        functional: tell of no writes; see `functional_values.py`.
+        sizes: the symbols of sizes, None where all are fixed.
+        with_gradients: the backward pass is part of the trace, through all functions.
+    """
+
+    def __init__(
+        self,
+        backend: TraceBackend,
+        state: Mapping[int, tuple[str, str, torch.Tensor]] | None = None,
+        *,
+        keep: Sequence[str] | str = (),
+        places: Places | None = None,
+        functional: bool = False,
+        sizes: Any = None,
+        with_gradients: bool = False,
+    ) -> None:
+        self.backend = backend
+        self.location = Location()
+        self.paused = 0
+        self.kept = frozenset(composite([keep] if isinstance(keep, str) else keep) if keep else ())
+        self._state = dict(state or {})
+        self._places = places or Places()
+        self._sizes = sizes
+        self.with_gradients = with_gradients
+        self._is_functional = functional
+        self.values: Aliases | FunctionalValues = FunctionalValues(self) if functional else Aliases(self)
+        self._varying: set[int | None] = set()
+        self._grad_mode = torch.is_grad_enabled()
+        self._asked: CompileError | None = None
+        self._depends_on_data = False
+        self._inside: list[torch.Tensor] = []
+        self.copies: set[int | None] = set()
+        self.lifted: list[tuple[Any, torch.Tensor, Any]] = []
+        self.assumed: list[str] = []
+        self._began_with_grad = torch.is_grad_enabled()
+        self.follows_gradients = self._began_with_grad and not with_gradients
+
+    def mode(self) -> TorchDispatchMode:
+        """What intercepts the operators."""
+        return _Interception(self)
+
+    # -- arguments
+    def add_argument(self, argument: TensorArgument) -> None:
+        """A tensor among the arguments."""
+        self._varying.add(storage_of(argument.example))
+        self.values.add(argument.example, argument.value, Origin("input", argument.name, argument.example))
+
+    def make_contiguous(self, argument: torch.Tensor) -> None:
+        """Let an argument that is contiguous in this run be so in others, whatever they are given."""
+        given = [Traced(self.values.value_of(argument), argument), torch.contiguous_format]
+        (value,) = self.backend.fallback(_aten.contiguous.default, given, [argument])
+        self.values.add(argument, value)
+
+    def introduce(self, tensor: torch.Tensor) -> tuple[Any, Origin]:
+        """The value of a tensor that has not been seen, and where it comes from.
+
+        Raises:
+            CompileError: where it can have none.
+        """
+        found = self._state.get(id(tensor))
+        if found is not None:
+            kind, name, _ = found
+            self._varying.add(storage_of(tensor))
+            return self.backend.add_parameter(name, found[2], kind), Origin(kind, name, tensor)
+        if tensor.requires_grad:
+            raise CompileError(
+                "a tensor that requires grad and is neither an argument nor part of the traced module would be a "
+                "constant",
+                self.location.range,
+                hint="make it an argument or a parameter, or detach it",
+            )
+        if _is_fake(tensor):
+            raise CompileError(
+                "a fake tensor that is no argument has no contents to be a constant of the trace",
+                self.location.range,
+                hint="make it an argument",
+            )
+        return self.backend.add_constant(tensor), Origin("constant", str(self.location), tensor)
+
+    # -- operators
+    def dispatched(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator that has reached the dispatcher, and record it."""
+        if self.paused:
+            self._depends_on_data |= _depends_on_data(op, args)
+            self._inside += _as_recorded(op, _in_schema_order(op, args, kwargs))[1]
+            return op(*args, **kwargs)
+        if op is _aten.detach.default and not _is_below_autograd():
+            copy = op(*args)
+            self.values.same(args[0], copy)
+            return copy
+        return self.call_op(op, args, kwargs)
+
+    def called(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator that Python calls, above autograd: one that is kept whole is recorded here."""
+        if self.paused or op not in self.kept:
+            return op(*args, **kwargs)
+        self.locate()
+        given = [self.operand(a) for a in _in_schema_order(op, args, kwargs)]
+        self._depends_on_data, self._inside = False, []
+        with self.not_recording():
+            result = op(*args, **kwargs)
+        self._note_inside(op.name())
+        if not any(result is a for a in args):  # for such arguments it does nothing
+            self._finish_call(op, args, kwargs, given, result, self._depends_on_data)
+        return result
+
+    def _note_inside(self, name: str) -> None:
+        """Note what has been written by operators that were not recorded, such as running statistics."""
+        for tensor in self._inside:
+            if self.values.is_known(tensor):
+                self.values.note_written(tensor, name)
+        self._inside = []
+
+    def call_op(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator and record it."""
+        name = op.name()
+        self.locate()
+        if name in _ASKING:
+            return self._answer(op, args, kwargs, _ASKING[name])
+        if op is _aten.lift_fresh.default:
+            return self._lift(args[0], op(*args))
+        if op.namespace == "profiler":
+            return op(*args, **kwargs)
+        if op._schema.returns and not any("Tensor" in str(r.type) for r in op._schema.returns):
+            return op(*args, **kwargs)
+        if any(isinstance(a, torch.UntypedStorage | torch.TypedStorage) for a in args):
+            return self._of_storage(op, args, kwargs)
+        given = [self.operand(a) for a in _in_schema_order(op, args, kwargs)]
+        result = self._run(op, args, kwargs)
+        self._finish_call(op, args, kwargs, given, result, _depends_on_data(op, args))
+        return result
+
+    def _run(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        try:
+            return op(*args, **kwargs)
+        except Exception as error:
+            if type(error).__name__ not in _DATA_ERRORS:
+                raise
+            raise self._refusal(f"{op.name()} on a fake tensor", "what it gives depends on contents") from error
+
+    def _of_storage(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """An operator that takes a storage: it makes a tensor of one that is known."""
+        result = op(*args, **kwargs)
+        if not self.values.is_known(result):
+            raise CompileError(f"{op.name()} of a storage cannot be recorded", self.location.range)
+        return result
+
+    def _finish_call(
+        self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[Any], result: Any, on_data: bool
+    ) -> None:
+        op, written = _as_recorded(op, _in_schema_order(op, args, kwargs))
+        count = len(op._schema.returns)
+        results = [] if count == 0 else [result] if count == 1 else list(result)
+        self._follow_grad_mode()
+        varies = self._varies(args) or self._varies(kwargs) or torch.Tag.nondeterministic_seeded in op.tags
+        self.values.record(op, given, written, results)
+        if op.name() in _WRITES_STATISTICS and args[5]:
+            self._inside = [t for t in args[3:5] if t is not None]
+            self._note_inside(op.name())
+        if op in _COPYING:
+            self.copies.update(storage_of(t) for t in _tensors(results))
+        if varies:
+            self._varying.update(storage_of(t) for t in _tensors([results, written]))
+        if on_data and varies:
+            for tensor in _tensors(results):
+                self.backend.check_sizes(Traced(self.values.value_of(tensor), tensor))
+
+    def emit(self, op: Any, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+        """Tell the back end of a call; gives the values of the results."""
+        if op is _aten.detach.default:
+            return [self.backend.detach(args[0], results[0])]
+        if op is _aten.copy_.default and isinstance(args[1], Traced):
+            return [self.backend.copy_(args[0], args[1])]
+        return self.backend.fallback(op, args, results)
+
+    def write_back(self, destination: Traced, source: Traced) -> Any:
+        """Tell the back end what something that existed before is to hold in the end; gives its value."""
+        return self.backend.copy_(destination, source)
+
+    def operand(self, argument: Any) -> Any:
+        """An argument as the back end sees it."""
+        if isinstance(argument, torch.Tensor):
+            return Traced(self.values.value_of(argument), argument)
+        if isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool):
+            if self._sizes is None:
+                raise CompileError("a symbolic number from outside of the trace cannot be recorded")
+            value = self._sizes.value_of(argument)
+            return value if isinstance(value, int | float | bool) else Traced(value, argument)
+        if isinstance(argument, list | tuple):
+            return [self.operand(a) for a in argument]
+        return argument
+
+    def _follow_grad_mode(self) -> None:
+        enabled = torch.is_grad_enabled()
+        if enabled != self._grad_mode and not self.with_gradients:
+            self._grad_mode = enabled
+            self.backend.set_grad_enabled(enabled)
+
+    def locate(self) -> None:
+        """Note what is at work now."""
+        self.location = self._places.current()
+        self.backend.set_source_location(self.location)
+
+    def _varies(self, arguments: Any) -> bool:
+        return any(storage_of(t) in self._varying or id(t) in self._state for t in _tensors(arguments))
+
+    # -- contents
+    def _answer(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> Any:
+        """Python asks for contents: it gets those that are the same in each call."""
+        if self._varies(args) and not _is_printing():
+            raise self._refusal("the trace", f"Python asks a tensor for {what}, which depends on the inputs")
+        return self._run(op, args, kwargs)
+
+    def _refusal(self, who: str, why: str) -> CompileError:
+        return CompileError(f"{who} cannot go on: {why}", self.location.range, hint=_WAY_OUT)
+
+    def asked_for(self, tensor: torch.Tensor, number: Any, what: str) -> None:
+        """Python has asked a tensor for its contents.
+
+        Raises:
+            CompileError: they depend on the inputs.
+        """
+        self.locate()
+        if self._varies([tensor]) and not _is_printing():
+            told = what or "Python index"
+            raise self._refusal("the trace", f"Python asks a tensor for a {told}, which depends on the inputs")
+
+    def _lift(self, made: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+        """A tensor that has been made of Python's numbers: a new one in each call."""
+        # modes of the trace, such as the one that makes fake tensors, shall not have a part in it
+        with torch.no_grad(), nullcontext() if _is_fake(made) else torch_internals.no_dispatch():
+            contents = made.detach().clone()
+        constant = self.backend.add_constant(contents)
+        given = [Traced(constant, contents), None]
+        (value,) = [constant] if self._is_functional else self.backend.fallback(_aten.clone.default, given, [result])
+        self.values.add(result, value)
+        self.lifted.append((value, result, constant))
+        return result
+
+    # -- calls that stay calls
+    def call_function(self, function: Function, arguments: Sequence[Any], run: Callable[[], Any]) -> Any:
+        """Run a compiled function and record the call; where the back end has none, what it does.
+
+        Raises:
+            CompileError: where it has none, and the function has control flow.
+        """
+        self.locate()
+        recorded = None
+        if not self.with_gradients:
+            given = pytree.tree_map(self._call_operand, list(arguments), is_leaf=_is_module)
+            self._inside = []
+            with self.not_recording():
+                result = run()
+            self._follow_grad_mode()
+            recorded = self.backend.call_function(function, given, result)
+            if recorded is not None:
+                return self._bind_call(function.name, arguments, result, recorded)
+        if any(node.blocks for node in function.graph.all_nodes()):
+            raise CompileError(
+                f"'{function.name}' is a compiled function with control flow, and this trace cannot have it as a call",
+                self.location.range,
+                hint="trace the parts around it, without backward=True and for jitlite's graphs",
+            )
+        return run()
+
+    def call_python(self, name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        """Call an autograd function; if gradients may flow through it, it stays a call of Python."""
+        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(arguments))
+        if self.with_gradients or not (needs_grad or not self._began_with_grad):
+            if torch.is_grad_enabled():
+                self.assume_no_gradients(f"the autograd function {name}")
+            return function(*arguments)
+        self.locate()
+        given = [self._call_operand(a) for a in arguments]
+        self._inside = []
+        with self.not_recording():
+            result = function(*arguments)
+        self._follow_grad_mode()
+        recorded = self.backend.call_python(name, function, given, result)
+        if recorded is None:
+            raise CompileError(
+                f"the autograd function {name} cannot be a call in this trace", self.location.range,
+                hint="trace with backward=True, or under torch.no_grad() for inference",
+            )  # fmt: skip
+        return self._bind_call(name, arguments, result, recorded)
+
+    def assume_no_gradients(self, what: str) -> None:
+        """Note that the trace is wrong for inputs that require grad, because of `what`."""
+        if self.follows_gradients:
+            self.assumed.append(what)
+
+    def _call_operand(self, argument: Any) -> Any:
+        is_number = isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool)
+        return self.operand(argument) if isinstance(argument, torch.Tensor) or is_number else argument
+
+    def _bind_call(self, name: str, arguments: Any, result: Any, recorded: Sequence[Any]) -> Any:
+        given = {id(t) for t in _tensors(arguments)}
+        self._note_inside(name)
+        for tensor, value in zip(_tensors(result), recorded, strict=True):
+            self._varying.add(storage_of(tensor))
+            if id(tensor) not in given and not self.values.is_known(tensor):
+                self.values.add(tensor, value)
+        return result
+
+    def call_module(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run the `forward` of a module: it is part of what is traced."""
+        return module.forward(*args, **kwargs)
+
+    # -- what `Tracer` follows and torch follows here
+    below_autograd = True
+    sees_calls = False
+
+    def size(self, tensor: torch.Tensor, dim: int, number: int) -> int:
+        return number
+
+    def numel(self, tensor: torch.Tensor, number: int) -> int:
+        return number
+
+    def is_followed(self, tensor: torch.Tensor) -> bool:
+        """Sizes are torch's own."""
+        return False
+
+    def known(self, tensor: torch.Tensor) -> None:
+        return None
+
+    def same_memory(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
+        """Note that `other` is the tensor's `.data`."""
+        self.locate()
+        value = self.backend.data(Traced(self.values.value_of(tensor), tensor), other)
+        self.values.detached(tensor, other, value)
+
+    def not_recording(self) -> Any:
+        """Within the `with`, operators just run."""
+        return _Paused(self)
+
+    # -- the end
+    def finish(self, result: Any) -> list[Mutation]:
+        """All has been run; says what has been written."""
+        self.locate()
+        mutations = self.values.finish()
+        self.backend.add_result(result, self._result_value)
+        return mutations
+
+    def _result_value(self, tensor: torch.Tensor) -> Any:
+        return self.values.value_of(tensor)
+
+
+class _Interception(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, tracer: DispatchTracer) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._tracer = tracer
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._tracer.dispatched(func, args, kwargs or {})
+
+
+class _Paused:
+    def __init__(self, tracer: DispatchTracer) -> None:
+        self._tracer = tracer
+
+    def __enter__(self) -> None:
+        self._tracer.paused += 1
+
+    def __exit__(self, kind: Any, error: BaseException | None, *rest: object) -> None:
+        self._tracer.paused -= 1
+        if type(error).__name__ in _DATA_ERRORS or (isinstance(error, RuntimeError) and ".numpy()" in str(error)):
+            self._tracer.locate()
+            raise self._tracer._refusal("the trace on fake tensors", "Python asks a tensor for its contents") from error
+
+
+def _is_printing() -> bool:
+    """Is it for the text of a tensor that Python asks?"""
+    printer = torch_internals.printer_of_tensors.__file__
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename != printer:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _is_below_autograd() -> bool:
+    """Are autograd's kernels behind us, as within the kernel of an operator that the user called?"""
+    key = torch_internals.dispatch_key("ADInplaceOrView")
+    return bool(torch_internals.is_key_excluded(key))
+
+
+def _is_fake(tensor: torch.Tensor) -> bool:
+    return type(tensor).__name__ == "FakeTensor"
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, torch.nn.Module) and CLASS_TYPE in vars(value)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return [t for part in value for t in _tensors(part)] if isinstance(value, list | tuple) else []
+
+
+def _in_schema_order(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    rest = op._schema.arguments[len(args) :]
+    return [*args, *(kwargs.get(formal.name, formal.default_value) for formal in rest)]
+
+
+def _as_recorded(op: Any, given: Sequence[Any]) -> tuple[Any, list[torch.Tensor]]:
+    """The operator as it is recorded, and the tensors that it writes.
+
+    `native_batch_norm` writes running statistics without saying so; there is another that says so.
+    """
+    if op is _aten.native_batch_norm.default and given[5] and given[3] is not None:
+        op = _aten._native_batch_norm_legit.default
+    marked = [
+        argument
+        for formal, argument in zip(op._schema.arguments, given, strict=True)
+        if formal.alias_info is not None and formal.alias_info.is_write
+    ]
+    return op, _tensors(marked)
+
+
+def _depends_on_data(op: Any, args: Sequence[Any]) -> bool:
+    """Does the size of what the operator gives depend on contents?"""
+    if torch.Tag.dynamic_output_shape not in op.tags:
+        return False
+    if op in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
+        return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
+    return True

@@ -1,0 +1,205 @@
+"""Views, run forwards and backwards: how a view is made of its base again, and the base of a view that was written.
+
+For each operator that gives a view there is an inverse: from the value of what it is a view of, and a new value of the
+view, the new value of what it is a view of. The order of elements is kept by all operators of `_RESHAPING`, so that
+their inverse is a reshape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from jitlite.base.source import CompileError
+from jitlite.frontend.tracing.trace_backend import Traced
+
+_aten = torch.ops.aten
+Emit = Callable[..., Any]
+"""Emits a call: the operator, its arguments, the example of its result; gives the value of the result."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One view of another: the operator, its arguments (the first is left out), what is viewed and what is seen now.
+
+    `index` says which of the results of the operator it is, where it gives a list.
+    """
+
+    op: Any
+    rest: tuple[Any, ...]
+    source: torch.Tensor
+    results: tuple[torch.Tensor, ...]
+    index: int | None = None
+
+    @property
+    def result(self) -> torch.Tensor:
+        return self.results[self.index or 0]
+
+    def forwards(self, emit: Emit, value: Any) -> Any:
+        """The value of the view of a value."""
+        given = Traced(value, self.source)
+        if self.op in _RESHAPING:
+            return _reshape(emit, value, self.source, self.result)
+        if self.index is not None:
+            return emit(self.op, [given, *self.rest], [list(self.results)])[self.index]
+        return emit(self.op, [given, *self.rest], [self.result])
+
+    def backwards(self, emit: Emit, value: Any, new: Any) -> Any:
+        """The new value of what is viewed: `value`, with `new` in the place of the view.
+
+        Raises:
+            CompileError: where there is no way.
+        """
+        if self.op in _SAME:
+            return new
+        if self.op in _RESHAPING:
+            return _reshape(emit, new, self.result, self.source)
+        inverse = _INVERSES.get(self.op)
+        if inverse is None:
+            raise CompileError(
+                f"a write into what {self.op.name()} gives has no functional form",
+                hint="write into a clone, or trace without functional=True",
+            )
+        return inverse(self, emit, Traced(value, self.source), Traced(new, self.result))
+
+
+def _reshape(emit: Emit, value: Any, source: torch.Tensor, like: torch.Tensor) -> Any:
+    return emit(_aten.reshape.default, [Traced(value, source), list(like.shape)], [like])
+
+
+_SAME = {_aten.alias.default, _aten.detach.default, _aten.lift_fresh.default}
+_RESHAPING = {
+    _aten.view.default, _aten._unsafe_view.default, _aten.reshape.default, _aten.squeeze.default,
+    _aten.squeeze.dim, _aten.squeeze.dims, _aten.unsqueeze.default, _aten._reshape_alias.default,
+}  # fmt: skip
+
+
+def _transpose(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(step.op, [new, *step.rest], [step.source])
+
+
+def _permute(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    order = [int(d) % step.source.dim() for d in step.rest[0]]
+    inverse = [order.index(d) for d in range(len(order))]
+    return emit(step.op, [new, inverse], [step.source])
+
+
+def _scatter(op: Any) -> Callable[..., Any]:
+    """The operator takes the old value, the new value of the view, and the arguments of the view."""
+
+    def inverse(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+        return emit(op, [old, new, *step.rest], [step.source])
+
+    return inverse
+
+
+def _slice(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(_aten.slice_scatter.default, [old, new, *step.rest], [step.source])
+
+
+def _part(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    """One of the parts that split and its like give."""
+    dim = int(step.rest[1]) % step.source.dim()
+    assert step.index is not None
+    start = sum(part.shape[dim] for part in step.results[: step.index])
+    stop = start + step.result.shape[dim]
+    return emit(_aten.slice_scatter.default, [old, new, dim, start, stop, 1], [step.source])
+
+
+def _unbound(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(_aten.select_scatter.default, [old, new, step.rest[0], step.index], [step.source])
+
+
+def _strided(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    if not step.source.is_contiguous() or step.source.storage_offset() != 0:
+        raise CompileError(
+            "a write into what as_strided gives of a tensor that is not contiguous has no functional form"
+        )
+    return emit(_aten.as_strided_scatter.default, [old, new, *step.rest], [step.source])
+
+
+def _expanded(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    if step.source.numel() != step.result.numel():
+        raise CompileError("a write into what expand gives has no functional form", hint="write into a clone")
+    return _reshape(emit, new.value, step.result, step.source)
+
+
+def _as_complex(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(_aten.view_as_complex.default, [new], [step.source])
+
+
+def _as_real(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(_aten.view_as_real.default, [new], [step.source])
+
+
+def _conjugated(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(_aten._conj.default, [new], [step.source])
+
+
+def _other_dtype(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    return emit(_aten.view.dtype, [new, step.source.dtype], [step.source])
+
+
+_INVERSES: dict[Any, Callable[[Step, Emit, Traced, Traced], Any]] = {
+    _aten.t.default: _transpose, _aten.transpose.int: _transpose, _aten.permute.default: _permute,
+    _aten.select.int: _scatter(_aten.select_scatter.default), _aten.slice.Tensor: _slice,
+    _aten.diagonal.default: _scatter(_aten.diagonal_scatter.default), _aten.split.Tensor: _part,
+    _aten.split_with_sizes.default: _part, _aten.unsafe_split.Tensor: _part,
+    _aten.unsafe_split_with_sizes.default: _part, _aten.unbind.int: _unbound, _aten.as_strided.default: _strided,
+    _aten.expand.default: _expanded, _aten.view_as_real.default: _as_complex, _aten.view_as_complex.default: _as_real,
+    _aten._conj.default: _conjugated, _aten.view.dtype: _other_dtype,
+}  # fmt: skip
+
+
+def view_of_inplace(op: Any) -> Any:
+    """The operator that gives as a view what `op` makes of its argument itself, such as t of t_; None for others."""
+    return _IN_PLACE.get(op)
+
+
+_IN_PLACE = {
+    _aten.t_.default: _aten.t.default, _aten.transpose_.default: _aten.transpose.int,
+    _aten.squeeze_.default: _aten.squeeze.default, _aten.squeeze_.dim: _aten.squeeze.dim,
+    _aten.squeeze_.dims: _aten.squeeze.dims, _aten.unsqueeze_.default: _aten.unsqueeze.default,
+    _aten.as_strided_.default: _aten.as_strided.default,
+}  # fmt: skip
+
+
+def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
+    """The operator that gives what `op` writes, and which of its results that are, by written argument.
+
+    Raises:
+        CompileError: where there is none.
+    """
+    schema = op._schema
+    written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    if op in _WITHOUT_DERIVATIVE:
+        raise CompileError(f"{op.name()} has no form that gives a new tensor and has a derivative")
+    name, _, overload = op.name().partition("::")[2].partition(".")
+    overload = overload or "default"
+    renamed = _RENAMED.get(op)
+    if renamed is not None:
+        return renamed, range(len(written))
+    appended = getattr(getattr(_aten, f"{name.rstrip('_')}_functional", None), overload, None)
+    if appended is not None:
+        count = len(schema.returns) if name[-1] != "_" else 0
+        return appended, [count + i for i in range(len(written))]
+    is_out = all(schema.arguments[i].is_out for i in written)
+    wanted = [a.name for a in schema.arguments if not a.is_out]
+    packet = getattr(_aten, name if is_out else name.removesuffix("_"), None)
+    for candidate in () if packet is None or (not is_out and name[-1] != "_") else packet.overloads():
+        found = getattr(packet, candidate)
+        same = [a.name for a in found._schema.arguments] == wanted and not found._schema.is_mutable
+        types = [str(a.type) for a in found._schema.arguments]
+        if same and types == [str(a.type) for a in schema.arguments if not a.is_out]:
+            return found, range(len(written))
+    raise CompileError(f"{op.name()} has no form that gives a new tensor", hint="trace without functional=True")
+
+
+_RENAMED = {_aten.bernoulli_.float: _aten.bernoulli.p}
+"""Operators whose counterpart is called otherwise."""
+
+_WITHOUT_DERIVATIVE = {_aten.rrelu_with_noise.default, _aten.rrelu_with_noise_.default}
+"""Operators whose counterpart gives results that do not require grad."""

@@ -1,0 +1,194 @@
+"""Sizes that may differ from call to call, in a trace on fake tensors.
+
+torch's `ShapeEnv` gives each dimension a symbol, follows arithmetic with them, and notes what it has decided so far:
+that two sizes are equal, that one is greater than 1. Here a symbol becomes a size of an input in the back end, an
+expression what computes it, and each decision a check that calls make first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+import torch
+
+from jitlite.base import torch_internals
+from jitlite.base.source import CompileError
+from jitlite.frontend.tracing.trace_backend import TensorArgument, TraceBackend, Traced
+
+
+@dataclass(frozen=True)
+class _Place(torch_internals.Source):  # type: ignore[misc]
+    """Where a tensor is among the arguments, as torch wants to know it."""
+
+    place: str
+
+    @property
+    def name(self) -> str:
+        return _Name(self.place)
+
+    @property
+    def _name_template(self) -> str:
+        return self.place
+
+
+class _Name(str):
+    """A name for those who read it and, as torch before 2.10 does, for those who call it."""
+
+    def __call__(self) -> str:
+        return self
+
+
+Dynamic = bool | Mapping[str, Collection[int]]
+"""Which sizes may differ: those of all arguments, or the dimensions of some, by the argument's place."""
+
+
+class SymbolicSizes:
+    """The symbols of one trace.
+
+    Args:
+        backend: where sizes and computations go.
+        dynamic: see `Dynamic`.
+    """
+
+    def __init__(self, backend: TraceBackend, dynamic: Dynamic) -> None:
+        self._backend = backend
+        self._dynamic = dynamic
+        self._environment = torch_internals.ShapeEnv(
+            duck_shape=False, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False
+        )
+        self._values: dict[Any, Any] = {}
+        self._bound: set[Any] = set()
+        self.mode = torch_internals.FakeTensorMode(shape_env=self._environment, allow_non_fake_inputs=True)
+
+    def fake(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake tensor with symbols for its sizes."""
+        chosen = range(tensor.dim()) if self._dynamic is True else self._dims(name, tensor)
+        kinds = [
+            torch_internals.DimDynamic.DYNAMIC if d in chosen else torch_internals.DimDynamic.STATIC
+            for d in range(tensor.dim())
+        ]
+        context: Any = torch_internals.StatelessSymbolicContext(dynamic_sizes=kinds)
+        made: torch.Tensor = self.mode.from_tensor(tensor, source=_Place(name), symbolic_context=context)
+        return made
+
+    def _dims(self, name: str, tensor: torch.Tensor) -> Collection[int]:
+        given = self._dynamic if isinstance(self._dynamic, Mapping) else {}
+        return {d % max(tensor.dim(), 1) for d in given.get(name, ())}
+
+    def bind(self, argument: TensorArgument) -> None:
+        """Let symbols be sizes of an argument."""
+        for dim, size in enumerate(argument.example.shape):
+            expression = _expression(size)
+            if isinstance(expression, sympy.Symbol) and expression not in self._values:
+                self._bound.add(expression)
+                given = Traced(argument.value, argument.example)
+                self._values[expression] = self._backend.add_size(given, dim)
+
+    def value_of(self, number: Any) -> Any:
+        """The value of a symbolic number; a number of Python's where it is certain.
+
+        Raises:
+            CompileError: where it is computed in a way that has no operator.
+        """
+        expression = number.node.expr
+        if expression.is_number:
+            return number.node.pytype(expression)
+        return self._value(expression)
+
+    def _value(self, expression: Any) -> Any:
+        found = self._values.get(expression)
+        if found is None:
+            found = self._values[expression] = self._computed(expression)
+        return found
+
+    def _computed(self, expression: Any) -> Any:
+        if expression.is_Integer:
+            return int(expression)
+        if expression.is_Float or expression.is_Rational:
+            return float(expression)
+        if expression in (sympy.true, sympy.false):
+            return bool(expression)
+        if isinstance(expression, sympy.Symbol):
+            replaced = self._environment.replacements.get(expression)
+            if replaced is None:
+                raise CompileError(f"the size {expression} depends on data, and cannot be followed")
+            return self._value(replaced)
+        if isinstance(expression, sympy.Pow):
+            return self._power(expression)
+        if isinstance(expression, _functions.ModularIndexing):
+            base, divisor, modulus = expression.args
+            return self._value(_functions.PythonMod(_functions.FloorDiv(base, divisor), modulus))
+        name = next((n for kind, n in _OPERATORS.items() if isinstance(expression, kind)), None)
+        if name is None:
+            raise CompileError(
+                f"a size is computed as {expression}, which has no operator", hint="trace without dynamic_shapes"
+            )
+        first, *others = [self._value(a) for a in expression.args]
+        if not others:
+            return self._backend.compute(name, [first])
+        for other in others:
+            first = self._backend.compute(name, [first, other])
+        return first
+
+    def _power(self, expression: Any) -> Any:
+        base, exponent = expression.args
+        if exponent == -1:
+            return self._backend.compute("aten::div", [1, self._value(base)])
+        if not exponent.is_Integer or exponent < 1:
+            raise CompileError(f"a size is computed as {expression}, which has no operator")
+        result = value = self._value(base)
+        for _ in range(int(exponent) - 1):
+            result = self._backend.compute("aten::mul", [result, value])
+        return result
+
+    def forget_computed(self) -> None:
+        """What is computed from now on comes before what has been: only the symbols' own values are there."""
+        self._values = {e: v for e, v in self._values.items() if isinstance(e, sympy.Symbol) and e in self._bound}
+
+    def check(self) -> None:
+        """Tell the back end what has been decided."""
+        environment = self._environment
+        for guard in environment.guards:
+            self._require(guard.expr)
+        for symbol, found in environment.var_to_range.items():
+            if symbol in self._values and symbol not in environment.replacements and found.lower > 0:
+                self._require(sympy.Ge(symbol, found.lower, evaluate=False))
+            if symbol in self._values and symbol not in environment.replacements and found.upper < 2**31:
+                self._require(sympy.Le(symbol, found.upper, evaluate=False))
+
+    def _require(self, condition: Any) -> None:
+        if condition in (sympy.true, True):
+            return
+        names = {symbol: self._shown(symbol) for symbol in condition.free_symbols}
+        text = str(condition)
+        for symbol, shown in names.items():
+            text = text.replace(str(symbol), shown)
+        self._backend.check(self._value(condition), f"the trace was made for sizes with {text}")
+
+    def _shown(self, symbol: Any) -> str:
+        sources = self._environment.var_to_sources.get(symbol, [])
+        return sources[0].name if sources and isinstance(sources[0].name, str) else str(symbol)
+
+
+def _expression(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
+
+
+_functions: Any = torch_internals.sympy_functions
+_TORCHS = {
+    "FloorDiv": "aten::floordiv", "Mod": "aten::remainder", "PythonMod": "aten::remainder", "IntTrueDiv": "aten::div",
+    "FloatTrueDiv": "aten::div", "ToFloat": "aten::Float", "TruncToInt": "aten::Int", "Max": "prim::max",
+    "Min": "prim::min", "PowByNatural": "aten::pow", "FloatPow": "aten::pow", "CeilToInt": "aten::ceil",
+    "FloorToInt": "aten::floor",
+}  # fmt: skip
+"""torch's own kinds of expression by name; a version of torch need not have all of them."""
+_OPERATORS: dict[Any, str] = {
+    sympy.Add: "aten::add", sympy.Mul: "aten::mul", sympy.Eq: "aten::eq", sympy.Ne: "aten::ne", sympy.Lt: "aten::lt",
+    sympy.Le: "aten::le", sympy.Gt: "aten::gt", sympy.Ge: "aten::ge", sympy.And: "aten::__and__",
+    sympy.Or: "aten::__or__", sympy.Not: "aten::__not__",
+    **{getattr(_functions, name): operator for name, operator in _TORCHS.items() if hasattr(_functions, name)},
+}  # fmt: skip
+"""Expressions and the operators that compute them."""

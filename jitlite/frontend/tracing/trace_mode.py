@@ -1,0 +1,299 @@
+"""Where the tracer gets in: between Python and the dispatcher, for one thread, while a function is being traced.
+
+Operators arrive by a dispatch key above autograd and above the operators that are composed of others, so the tracer
+sees what Python calls. The key, `DeferredInit`, is there for libraries that defer what operators do; torch itself has
+no kernels for it. What is no operator is looked at where Python finds it: sizes and the like in the class Tensor, and
+the questions "is a trace going on?" in torch's C module. All of that is put back when the last trace ends, and is
+torch's own for threads that do not trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from jitlite.base import torch_internals
+from jitlite.base.locks import Lock
+from jitlite.base.source import NotSupportedError
+from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_tracing
+from jitlite.frontend.emit.plain_members import PLAIN
+from jitlite.frontend.tracing.torch_scripts import converted_function
+from jitlite.frontend.tracing.trace_warnings import current_place
+from jitlite.frontend.tracing.traced_functions import FUNCTIONS, method_of_tensor, new_tensor
+from jitlite.frontend.tracing.traced_indexing import get_item, set_item
+from jitlite.ir import types as T
+
+_KEY = "DeferredInit"
+
+
+_lock = Lock("tracing", reentrant=True)
+is_any_tracing: list[Listener] = []
+"""The tracers of all threads: false while nobody traces."""
+_put_back: list[Callable[[], None]] = []
+_library: list[Any] = []
+"""torch's registration of `_on_operator`, once there has been a trace."""
+
+
+def current_tracer() -> Listener | None:
+    """The tracer that records what this thread does now, if any."""
+    if not is_any_tracing:
+        return None
+    tracer: Listener | None = current.tracer
+    return None if tracer is None or tracer.paused else tracer
+
+
+@contextmanager
+def recording(tracer: Listener) -> Iterator[None]:
+    """Within the `with`, the tracer is told of what this thread does.
+
+    Raises:
+        RuntimeError: where a trace at the other level is going on.
+    """
+    before: Listener | None = current.tracer
+    if before is not None and before.below_autograd != tracer.below_autograd:
+        raise RuntimeError("a trace at one level cannot be made inside of a trace at the other")
+    _enter(tracer)
+    try:
+        current.tracer = tracer
+        key = torch_internals.dispatch_key(_KEY)
+        with torch_internals.include_key(key) if tracer.sees_calls else nullcontext(), _Indexing():
+            yield
+    finally:
+        current.tracer = before
+        _leave(tracer)
+
+
+def _enter(tracer: Listener) -> None:
+    with _lock:
+        if not _library:
+            library = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
+            library.fallback(_on_operator, _KEY)  # type: ignore[no-untyped-call]
+            _library.append(library)
+        if not is_any_tracing:
+            _exchange()
+        is_any_tracing.append(tracer)
+
+
+def _leave(tracer: Listener) -> None:
+    with _lock:
+        is_any_tracing.remove(tracer)
+        while not is_any_tracing and _put_back:
+            _put_back.pop()()
+
+
+def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
+    key_set = torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY))
+    with torch_internals.exclude_key(key_set):
+        tracer = current_tracer()
+        return overload(*args, **kwargs) if tracer is None else tracer.called(overload, args, kwargs)
+
+
+# -- what is no operator
+
+
+def _exchange() -> None:
+    for name, made in _MEMBERS.items():
+        _set(torch.Tensor, name, made)
+    _ = torch_internals.function_apply, torch_internals.script_call  # torch's own, before ours take their place
+    _set(torch.autograd.Function, "apply", classmethod(_apply))
+    _set(torch.nn.Module, "_slow_forward", _module_forward)
+    for number in (torch.SymInt, torch.SymFloat, torch.SymBool):
+        _set(number, "__getattr__", method_of_tensor)
+    for name, function in FUNCTIONS.items():
+        _set(torch, name, function)
+    _set(torch_internals.script_class, "__call__", _torch_script)
+    _set(torch._C, "_get_tracing_state", get_tracing_state)
+    _set(torch._C, "_is_tracing", is_tracing)
+
+
+def _set(owner: Any, name: str, made: Any) -> None:
+    original = vars(owner).get(name, _MISSING)
+    setattr(owner, name, made)
+
+    def put_back() -> None:
+        if original is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, original)
+
+    _put_back.append(put_back)
+
+
+_MISSING = object()
+
+
+def _following(tensor: torch.Tensor) -> Listener | None:
+    tracer = current_tracer()
+    return tracer if tracer is not None and tracer.is_followed(tensor) else None
+
+
+_Base: Any = PLAIN
+_tensor_len, _tensor_iter = torch.Tensor.__len__, torch.Tensor.__iter__
+
+
+def example_type(tensor: torch.Tensor) -> T.TensorType | None:
+    """All about a tensor, without a record of the question; None where sizes are no numbers or strides are unknown."""
+    try:
+        sizes = _Base.shape(tensor)
+        strides = _Base.stride(tensor) if tensor.layout is torch.strided else None
+        whole = all(type(n) is int for n in (*sizes, *(strides or ())))
+        return T.TensorType.of(tensor.dtype, sizes, strides, tensor.device, tensor.requires_grad) if whole else None
+    except (RuntimeError, NotImplementedError, KeyError):
+        return None
+
+
+def _shape(tensor: torch.Tensor) -> torch.Size:
+    shape: torch.Size = _Base.shape(tensor)
+    tracer = _following(tensor)
+    return shape if tracer is None else torch.Size([tracer.size(tensor, d, n) for d, n in enumerate(shape)])
+
+
+def _size(tensor: torch.Tensor, dim: Any = None) -> Any:
+    if _following(tensor) is None:
+        return _Base.size(tensor) if dim is None else _Base.size(tensor, dim)
+    if dim is None:
+        return _shape(tensor)
+    tracer, position = _following(tensor), int(dim)
+    assert tracer is not None
+    return tracer.size(tensor, position, _Base.size(tensor, position))
+
+
+def _numel(tensor: torch.Tensor) -> Any:
+    tracer = _following(tensor)
+    return _Base.numel(tensor) if tracer is None else tracer.numel(tensor, _Base.numel(tensor))
+
+
+def _contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+    # torch does not call the operator where the tensor is contiguous already
+    return torch.ops.aten.contiguous.default(tensor, memory_format=memory_format)  # type: ignore[no-any-return]
+
+
+def _data(tensor: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = _Base.data(tensor)
+    tracer = current_tracer()
+    if tracer is not None and (tracer.below_autograd or tracer.is_followed(tensor)):
+        tracer.same_memory(tensor, found)
+    return found
+
+
+def _set_data(tensor: torch.Tensor, new: torch.Tensor) -> None:
+    tracer = _following(tensor) or _following(new)
+    if tracer is not None and not tracer.below_autograd:
+        current_place().warn(
+            "Assigning to .data is not recorded by the tracer: the trace will use the tensor as it was before."
+        )
+    with torch._C.DisableTorchFunction():
+        torch._C.TensorBase.data.__set__(tensor, new)  # type: ignore[attr-defined]
+
+
+def _len(tensor: torch.Tensor) -> int:
+    if _following(tensor) is not None:
+        current_place().warn(
+            "Using len to get tensor shape might cause the trace to be incorrect. Recommended usage would be "
+            "tensor.shape[0]. Passing a tensor of different shape might lead to errors or silently give incorrect "
+            "results."
+        )
+    if current.tracer is None:
+        return _tensor_len(tensor)  # type: ignore[no-any-return, no-untyped-call]
+    if _Base.dim(tensor) == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return int(_Base.size(tensor, 0))
+
+
+def _iter(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    if current.tracer is None:
+        return _tensor_iter(tensor)  # type: ignore[no-any-return, no-untyped-call]
+    if _Base.dim(tensor) == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    if current.tracer.known(tensor) is not None:
+        current_place().warn(
+            "Iterating over a tensor might cause the trace to be incorrect. Passing a tensor of different shape won't "
+            "change the number of iterations executed (and might lead to errors or silently give incorrect results)."
+        )
+    return iter(tensor.unbind(0))
+
+
+# -- what Python asks tensors for
+
+
+class _Indexing(TorchFunctionMode):
+    """Sees indices of tensors, for the thread that traces.
+
+    Setting `Tensor.__getitem__` and deleting it again would leave a slot of the class filled that was empty before,
+    and tensors would be sequences to C code from then on: `torch.tensor([t, t])` would raise for tensors without
+    dimensions.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is _GET_ITEM and _following(args[0]) is not None:
+            return get_item(*args)
+        if func is _SET_ITEM and _following(args[0]) is not None:
+            return set_item(*args)
+        return func(*args, **(kwargs or {}))
+
+
+_GET_ITEM, _SET_ITEM = torch.Tensor.__getitem__, torch.Tensor.__setitem__
+
+
+def _asking(name: str, what: str) -> Callable[..., Any]:
+    """A member of Tensor that gives the contents to Python; `what` says what as, nothing if there is no warning."""
+    original = getattr(torch.Tensor, name)
+
+    def member(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        tracer = current_tracer()
+        if tracer is None:
+            return original(tensor, *args, **kwargs)
+        with tracer.not_recording(), torch._C.DisableTorchFunction():
+            found = original(tensor, *args, **kwargs)
+        tracer.asked_for(tensor, found, what)
+        return found
+
+    member.__name__ = name
+    return member
+
+
+def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    """`Function.apply`: its own way to differentiate is kept, as the call stays one of Python."""
+    tracer, apply = current_tracer(), torch_internals.function_apply.__get__(None, cls)
+    if tracer is None or kwargs:
+        return apply(*args, **kwargs)
+    return tracer.call_python(cls.__name__, apply, args)
+
+
+def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The call of a function that torch.jit has compiled: of what it is converted to, so that control flow stays."""
+    tracer = current_tracer()
+    if tracer is None:
+        return torch_internals.script_call.__get__(function, type(function))(*args, **kwargs)
+    try:
+        with tracer.not_recording():
+            ours = converted_function(function)
+    except NotSupportedError as error:
+        current_place().warn(
+            f"Calling a function of torch.jit that cannot be converted might cause the trace to be incorrect: its "
+            f"control flow is recorded as the example has it. {error.message}"
+        )
+        return torch_internals.script_call.__get__(function, type(function))(*args, **kwargs)
+    return ours(*args, **kwargs)
+
+
+def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    """What nn.Module calls in the place of `forward` while a trace is going on."""
+    tracer = current_tracer()
+    return module.forward(*args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)
+
+
+_MEMBERS: dict[str, Any] = {
+    "shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel, "data": property(_data, _set_data),
+    "contiguous": _contiguous, "new_tensor": new_tensor,
+    "__len__": _len, "__iter__": _iter,
+    "__int__": _asking("__int__", "Python integer"), "__float__": _asking("__float__", "Python float"),
+    "__bool__": _asking("__bool__", "Python boolean"), "__index__": _asking("__index__", ""),
+    "__complex__": _asking("__complex__", "Python number"), "tolist": _asking("tolist", "Python list"),
+    "numpy": _asking("numpy", "NumPy array"),
+}  # fmt: skip
+"""Members of the class Tensor while a trace is going on."""

@@ -1,0 +1,94 @@
+"""What is around the operators of a trace: grad mode and autocast, and Python's own autograd functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from jitlite.base.source import Source, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.callables import ContextClass
+from jitlite.frontend.emit.names import CONTEXT_ARGUMENTS
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.operators.overloads import NamedValue
+
+_NOWHERE = SourceRange(Source(""), 0, 0)
+_AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+
+class _Mode(NamedTuple):
+    """What a `with` can switch.
+
+    `autocast` has the devices for which it is on, with the dtype, and whether it keeps what it has cast.
+    """
+
+    grad: bool
+    autocast: tuple[tuple[str, torch.dtype, bool], ...]
+
+    @staticmethod
+    def now() -> _Mode:
+        if not torch._C._is_any_autocast_enabled():
+            return _Mode(torch.is_grad_enabled(), ())
+        keeps = torch.is_autocast_cache_enabled()
+        devices = [d for d in _AUTOCAST_DEVICES if torch.is_autocast_enabled(d)]
+        return _Mode(torch.is_grad_enabled(), tuple((d, torch.get_autocast_dtype(d), keeps) for d in devices))
+
+
+class Modes:
+    """Records where a function switches gradients or autocast, by what the mode is at each operator."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._outside = self._now = _Mode.now()
+        self._entered: list[Value] = []
+
+    def follow(self) -> None:
+        """Called before each operator."""
+        wanted = _Mode.now()
+        if wanted == self._now:
+            return
+        self.leave()
+        for cls, arguments in self._contexts(wanted):
+            self._enter(cls, arguments)
+        self._now = wanted
+
+    def _contexts(self, wanted: _Mode) -> Iterator[tuple[type, list[Any]]]:
+        """The context managers that lead from the mode outside to the one that is wanted."""
+        if wanted.grad != self._outside.grad:
+            yield torch.enable_grad if wanted.grad else torch.no_grad, []
+        for device, dtype, keeps in wanted.autocast:
+            if (device, dtype, keeps) not in self._outside.autocast:
+                yield torch.autocast, [device, dtype, True, keeps]
+        kept = {device for device, _, _ in wanted.autocast}
+        for device, dtype, keeps in self._outside.autocast:
+            if device not in kept:
+                yield torch.autocast, [device, dtype, False, keeps]
+
+    def _enter(self, cls: type, arguments: list[Any]) -> None:
+        b = self._builder
+        place = b.graph.current_range or _NOWHERE
+        given = [NamedValue(None, b.graph.insert_constant(a)) for a in arguments]
+        entered = ContextClass(cls, CONTEXT_ARGUMENTS.get(cls, [])).call(b, place, given, []).as_value(b, place)
+        b.node("prim::Enter", [entered], [T.NONE])
+        self._entered.append(entered)
+
+    def leave(self) -> None:
+        """Called at the end, too."""
+        while self._entered:
+            self._builder.node("prim::Exit", [self._entered.pop()], [T.NONE])
+        self._now = self._outside
+
+
+def with_fixed(function: Callable[..., Any], arguments: list[Any], free: list[int]) -> Callable[..., Any]:
+    """A function of the arguments at the positions `free`; the others are as they are in `arguments`."""
+
+    def call(*given: Any) -> Any:
+        complete = list(arguments)
+        for position, argument in zip(free, given, strict=True):
+            complete[position] = argument
+        return function(*complete)
+
+    return call

@@ -1,0 +1,128 @@
+"""Tensors, arguments and examples as the tracer looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from jitlite.base import torch_internals
+from jitlite.frontend.emit.plain_members import PLAIN
+from jitlite.frontend.tracing.traced_numbers import node_of, plain
+from jitlite.ir import types as T
+from jitlite.ir.constants import qualified_name, type_of_constant
+from jitlite.ir.types import Type
+
+_UNTRACEABLE = (
+    "Type '{}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be traced"
+)
+_Base: Any = PLAIN
+
+
+def plain_number(argument: Any) -> Any:
+    """The argument as the operator is to get it now."""
+    number = getattr(argument, "_wrapped_number", None) if isinstance(argument, torch.Tensor) else None
+    return plain(argument if number is None else number)
+
+
+def wrapped_number(argument: Any) -> Any:
+    """The number that stands in the place of a tensor; None where there is a tensor."""
+    if isinstance(argument, torch.Tensor):
+        return getattr(argument, "_wrapped_number", None)
+    return argument if isinstance(argument, int | float | complex) or node_of(argument) is not None else None
+
+
+def in_schema_order(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    given = list(args)
+    for formal in overload._schema.arguments[len(args) :]:
+        given.append(kwargs.get(formal.name, formal.default_value))
+    return given
+
+
+def written(overload: Any, args: Sequence[Any]) -> list[Any]:
+    """The positional arguments that the operator writes and gives back."""
+    return [
+        argument
+        for formal, argument in zip(overload._schema.arguments, args, strict=False)
+        if formal.alias_info is not None and formal.alias_info.is_write
+    ]
+
+
+def place_of(tensor: torch.Tensor) -> tuple[Any, ...] | None:
+    """What two tensor objects that are the same tensor have in common."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
+        return None
+    if tensor.is_quantized or torch_internals.is_functorch_tensor(tensor):
+        return None
+    storage = tensor.untyped_storage()._cdata
+    return storage, tensor.storage_offset(), tuple(_Base.size(tensor)), tensor.stride(), tensor.dtype
+
+
+def another_object(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of all of a tensor; the tensor itself, where it is of a kind that has no views."""
+    try:
+        return torch.ops.aten.alias.default(tensor)  # type: ignore[no-any-return]
+    except (RuntimeError, NotImplementedError):
+        return tensor
+
+
+def tensors(result: Any) -> list[torch.Tensor]:
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, list | tuple):
+        return [t for part in result for t in tensors(part)]
+    return tensors(list(result.values())) if isinstance(result, dict) else []
+
+
+def tuple_type(example: tuple[Any, ...], types: Sequence[Type]) -> Type:
+    names = getattr(type(example), "_fields", None)
+    if names is None:
+        return T.TupleType.of(types)
+    return T.TupleType.of(types, names, qualified_name(type(example)), type(example))
+
+
+# -- types of inputs
+
+
+def input_type(example: Any) -> Type | None:
+    """The type of a graph input; None for what cannot be traced."""
+    if isinstance(example, torch.Tensor):
+        return T.TENSOR
+    if type(example) in (int, float):
+        return type_of_constant(example)
+    if isinstance(example, tuple):
+        parts = [input_type(e) for e in example]
+        return None if None in parts else tuple_type(example, [p for p in parts if p is not None])
+    if isinstance(example, list):
+        element = T.unify_all([input_type(e) or T.NONE for e in example]) if example else None
+        return None if element is None or element is T.NONE else T.ListType.of(element)
+    if isinstance(example, dict) and example:
+        key = type_of_constant(next(iter(example)))
+        element = T.unify_all([input_type(e) or T.NONE for e in example.values()])
+        usable = key is not None and element is not None and element is not T.NONE
+        return T.DictType.of(key, element) if usable and key is not None and element is not None else None
+    return None
+
+
+def why_not(example: Any) -> str:
+    """Why something can be no input."""
+    if isinstance(example, tuple):
+        return next((why_not(e) for e in example if input_type(e) is None), "")
+    if isinstance(example, list | dict):
+        parts = list(example.values()) if isinstance(example, dict) else example
+        name = type(example).__name__.capitalize()
+        refused = [e for e in parts if input_type(e) is None]
+        if refused:
+            return why_not(refused[0])
+        if not parts:
+            return f"{name} trace inputs must have elements"
+        return f"{name} inputs to traced functions must have consistent element type"
+    found = type_of_constant(example)
+    return _UNTRACEABLE.format(type(example).__name__ if found is None else found.annotation)
+
+
+def bound_object_path(argument: Any, objects: Sequence[tuple[Any, tuple[str, ...]]]) -> tuple[str, ...] | None:
+    """The path to an object of a class written in C++, for which Python has a new object each time; None if unknown."""
+    is_same: Any = torch._C._is_alias_of  # type: ignore[attr-defined]
+    return next((path for known, path in objects if is_same(known, argument)), None)

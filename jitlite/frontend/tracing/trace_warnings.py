@@ -1,0 +1,111 @@
+"""Where the traced function is at work, and what a trace warns of there."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import torch
+
+from jitlite.base.source import OWN_FILES, Source, SourceRange
+
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+
+LOST = (
+    " might cause the trace to be incorrect. We can't record the data flow of Python values, so this value will be "
+    "treated as a constant in the future. This means that the trace might not generalize to other inputs!"
+)
+
+Instruction = tuple[int, int]
+"""A frame, by identity, and the position in its code."""
+
+
+class TracerWarning(Warning):
+    """The trace may be wrong for other inputs."""
+
+    @staticmethod
+    def ignore_lib_warnings() -> None:
+        """Let the warnings of code in torch itself not be shown. jitlite gives none of these to begin with."""
+        warnings.filterwarnings("ignore", category=TracerWarning, module="torch.(?!jit)")
+
+
+@dataclass(frozen=True)
+class Place:
+    """What is at work: an instruction, and its line."""
+
+    instruction: Instruction | None
+    filename: str
+    line: int
+    names: dict[str, Any]
+
+    def warn(self, text: str) -> None:
+        """Give a warning there, unless it is in torch itself."""
+        if not _is_library(self.filename):
+            registry = self.names.setdefault("__warningregistry__", {})
+            module = self.names.get("__name__")
+            warnings.warn_explicit(text, TracerWarning, self.filename, self.line, module, registry)
+
+
+def current_place() -> Place:
+    """Where the code is at work that calls operators, the user's or torch's."""
+    frame = _caller()
+    if frame is None:
+        return Place(None, OWN_FILES, 0, {})
+    return Place((id(frame), frame.f_lasti), frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals)
+
+
+def _is_library(filename: str) -> bool:
+    return filename.startswith((_TORCH, OWN_FILES))
+
+
+def _caller() -> FrameType | None:
+    """The innermost frame that is not jitlite's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(OWN_FILES):
+        frame = frame.f_back
+    return frame
+
+
+def _users_frame() -> FrameType | None:
+    """The innermost frame that is neither jitlite's nor torch's."""
+    frame = _caller()
+    while frame is not None and _is_library(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def users_names(wanted: Iterable[object]) -> dict[int, str]:
+    """The names of the user's variables that hold these objects now, by the identity of the object."""
+    frame, missing = _users_frame(), {id(w) for w in wanted}
+    if frame is None or not missing:
+        return {}
+    return {id(held): name for name, held in frame.f_locals.items() if id(held) in missing and name.isidentifier()}
+
+
+class UserLines:
+    """Finds the line of the user's code that is at work."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Source] = {}
+
+    def current(self) -> SourceRange | None:
+        """The line, None where there is none."""
+        frame = _users_frame()
+        if frame is None or frame.f_lineno is None:
+            return None
+        filename = frame.f_code.co_filename
+        source = self._sources.get(filename)
+        if source is None:
+            text = "".join(linecache.getlines(filename, frame.f_globals))
+            source = self._sources[filename] = Source(text, filename)
+        if frame.f_lineno > source.line_count:
+            return None
+        line = source.line_text(frame.f_lineno - 1)
+        start = source.line_start(frame.f_lineno - 1)
+        return SourceRange(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))

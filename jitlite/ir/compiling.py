@@ -1,0 +1,114 @@
+"""What the compiler needs of the process: the lock of those who compile, and stack for what is nested deeply."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from jitlite.base.source import CompileError
+from jitlite.ir.graph import Block, Graph
+from jitlite.ir.unit import COMPILING
+
+_DEEPEST = 10_000
+"""Python frames that compiling may nest: a chain of early returns nests its graph as deep as the function is long."""
+
+_FRAMES, _FRAMES_A_LEVEL = 150, 10
+"""Frames that compiling needs for any program, and for each level that the program nests; measured, with some to
+spare."""
+
+
+class _Workshop:
+    """What compiling changes of the process, put back when the outermost entry is left.
+
+    The limit of recursion and the garbage collector are one for all threads. So the limit is raised only for a program
+    that needs it, and the collector is paused only where no other thread is there to miss it. Only the thread that
+    holds the lock of the compiler enters.
+    """
+
+    def __init__(self) -> None:
+        self._inside = 0
+        self._limit = 0
+        self._is_collecting = False
+
+    def enter(self) -> None:
+        if self._inside == 0:
+            self._limit = 0
+            self._is_collecting = gc.isenabled() and _is_alone()
+            if self._is_collecting:
+                gc.disable()
+        self._inside += 1
+
+    def leave(self) -> None:
+        self._inside -= 1
+        if self._inside == 0:
+            if self._is_collecting:
+                gc.enable()
+            if self._limit:
+                with suppress(RecursionError):  # this very thread is deeper than the limit it came with
+                    sys.setrecursionlimit(self._limit)
+
+    def make_room(self, levels: int) -> None:
+        limit = sys.getrecursionlimit()
+        needed = _FRAMES + _FRAMES_A_LEVEL * levels
+        if self._inside and limit < _DEEPEST and _depth_of_stack() + needed > limit:
+            self._limit = self._limit or limit
+            sys.setrecursionlimit(min(_DEEPEST, _depth_of_stack() + 2 * needed))
+
+
+_workshop = _Workshop()
+
+
+def _is_alone() -> bool:
+    """Is this the only thread of Python's? The one in the background, which is not counted, never is."""
+    return threading.active_count() == 1 and threading.get_ident() == threading.main_thread().ident
+
+
+def _depth_of_stack() -> int:
+    frame, depth = sys._getframe(), 0
+    while frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
+
+
+def make_room(levels: int) -> None:
+    """Let the thread that compiles nest what is `levels` deep; others have what the process has."""
+    if COMPILING.is_held_here():
+        _workshop.make_room(levels)
+
+
+def depth_of(graph: Graph) -> int:
+    """How many blocks are within one another."""
+    deepest = 0
+    pending: list[tuple[Block, int]] = [(graph.block, 0)]
+    while pending:
+        block, depth = pending.pop()
+        deepest = max(deepest, depth)
+        for node in block.nodes:
+            if node.blocks:
+                pending += [(inner, depth + 1) for inner in node.blocks]
+    return deepest
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """The compiler's lock: one thread compiles at a time; others wait.
+
+    Trees and graphs are many small objects that live until the end. Collecting garbage meanwhile finds none of them and
+    goes over all that torch has made: a tenth of a second, a third of the first call of a network. So the collector is
+    paused, unless there are other threads, whose garbage it would leave as well.
+
+    Raises:
+        CompileError: where the program is nested too deeply even so.
+    """
+    with COMPILING:
+        _workshop.enter()
+        try:
+            yield
+        except RecursionError as error:
+            hint = "split it into functions"
+            raise CompileError("the program is nested too deeply to be compiled", hint=hint) from error
+        finally:
+            _workshop.leave()

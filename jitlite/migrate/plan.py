@@ -1,0 +1,408 @@
+"""What is to be exchanged for what in a file that uses torch.jit, and what is to be said about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+import libcst as cst
+from libcst import metadata as meta
+from libcst.helpers import get_full_name_for_node
+
+from jitlite.migrate import names
+from jitlite.migrate.compile_marks import Marks
+from jitlite.migrate.findings import Finding, Kind
+from jitlite.migrate.uses import Binding, Finder, Use, name_after_as
+
+PACKAGE = "jitlite"
+_ASKING = {"getattr", "hasattr"}
+_OTHER_TORCH = re.compile(r"\btorch\.(?!jit\b)\w|^torch$")
+_NAME = r"((?:annotations\.)?\w+)"
+_EXAMPLE = re.compile(r"^[ \t]*(?:>>>|\.\.\.).*$", re.MULTILINE)
+_OF_JIT = re.compile(r"\btorch\.jit\.\w")
+_UNCERTAIN = "the name at its start may stand for something else too"
+_OF_OUTER = "the name at its start is bound by way of `nonlocal`"
+
+
+class Plan:
+    """What is to be exchanged for what.
+
+    Attributes:
+        nodes: expressions, strings and comments.
+        aliases: names of imports: (module or None, name, the name after `as` or None), where None as module means
+            that the module `name` itself is imported.
+        stars: imports of all names of torch.jit: the names that jitlite has, and whether others are needed.
+        following: statements behind which jitlite is imported.
+        declaring: `global` statements that get jitlite's name too.
+    """
+
+    def __init__(self, wrapper: meta.MetadataWrapper, available: Collection[str], marks: bool) -> None:
+        self.available = available
+        self.finder = Finder(wrapper, PACKAGE, lambda path: names.counterpart(path, available) is not None)
+        self.found = self.finder.find()
+        self.positions = wrapper.resolve(meta.PositionProvider)
+        self.contexts = wrapper.resolve(meta.ExpressionContextProvider)
+        self.parents = self.finder.parents
+        self.module = wrapper.module
+        self.local_name = self._free_name() if self.found.name_is_taken else PACKAGE
+        self.findings: list[Finding] = []
+        self.nodes: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.aliases: dict[cst.ImportAlias, tuple[str | None, str, str | None]] = {}
+        self.stars: dict[cst.ImportFrom, tuple[list[str], bool]] = {}
+        self.following: dict[cst.CSTNode, None] = {}
+        self.declaring: dict[cst.CSTNode, None] = {}
+        self._torch_in_texts = False
+        self._needs: list[tuple[Binding, tuple[int, int]]] = []
+        self.marks = Marks(self.finder, self.found, self.positions, self.found.own_uses) if marks else None
+        self._complete: dict[Binding, bool] = {}
+        self._uses: dict[Binding, list[Use]] = {}
+        for use in self.found.uses:
+            for binding in use.bindings:
+                self._uses.setdefault(binding, []).append(use)
+        self._again: dict[cst.CSTNode, list[Binding]] = {}
+        for binding in self.found.bindings:
+            self._again.setdefault(binding.source, []).append(binding)
+
+    def is_needed(self) -> bool:
+        """Is anything to be done?"""
+        return bool(self.nodes or self.aliases or self.stars or (self.marks and self.marks.comments))
+
+    def make(self) -> None:
+        for binding in self.found.bindings:
+            self._binding(binding)
+        for use in self.found.uses:
+            self._use(use)
+        for text, bindings in self.found.annotations:
+            self._annotation(text, bindings)
+        for star in self.found.stars:
+            self._star(star)
+        self._texts()
+        own: list[cst.CSTNode] = [s for s, name in self.found.own_imports if name == self.local_name]
+        own += [binding.statement for binding in self.found.bindings if self._dotted_import(binding)]
+        for binding, place in self._needs:
+            self._import_for(binding, place, own)
+        if self.marks is not None:
+            self.findings += self.marks.look(
+                [use for use in self.found.uses if names.counterpart(use.path, self.available)]
+            )
+
+    def _free_name(self) -> str:
+        name, others = f"_{PACKAGE}", self.found.names - {name for _, name in self.found.own_imports}
+        while name in others:
+            name = f"_{name}"
+        return name
+
+    def _note(self, node: cst.CSTNode, kind: Kind, text: str, reason: str = "") -> None:
+        start = self.positions[node].start
+        self.findings.append(Finding(start.line, start.column + 1, kind, text, reason))
+
+    def _note_rewritten(self, node: cst.CSTNode, path: str) -> None:
+        reason = names.TO_LOOK_AT.get(path.rpartition(".")[2], "")
+        self._note(node, Kind.LOOK if reason else Kind.REWRITTEN, path, reason)
+
+    # -- names
+    def _binding(self, binding: Binding) -> None:
+        """Rewrite what gives a name to torch.jit or to something of it, where all that needs is that name."""
+        source = binding.source
+        if not names.is_of_torch_jit(binding.path) or binding.is_dotted:
+            return
+        new = names.counterpart(binding.path, self.available)
+        if isinstance(source, cst.ImportAlias) and isinstance(binding.statement, cst.ImportFrom) and new is not None:
+            self.aliases[source] = (PACKAGE, new, binding.name if binding.name != new else name_after_as(source))
+            self._note_rewritten(source, binding.path)
+        elif isinstance(source, cst.ImportAlias) and names.name_in_typing(binding.path) is not None:
+            self.aliases[source] = ("typing", _last(binding.path), name_after_as(source))
+            self._note(source, Kind.REWRITTEN, binding.path)
+        elif isinstance(source, cst.ImportAlias) and not names.is_home(binding.path):
+            self._note(source, Kind.LEFT, binding.path, names.reason_against(binding.path))
+        elif names.is_home(binding.path) and self._is_complete(binding):
+            if isinstance(source, cst.ImportAlias):
+                self.aliases[source] = (None, PACKAGE, binding.name if binding.name != PACKAGE else None)
+                self._note(source, Kind.REWRITTEN, binding.path)
+            elif isinstance(source, cst.SimpleString):
+                self.nodes[source] = _with_text(source, PACKAGE)
+                self._note(source, Kind.REWRITTEN, binding.path)
+
+    def _is_complete(self, binding: Binding) -> bool:
+        """Does jitlite have all that is asked of this name for torch.jit, by the same names?"""
+        if binding not in self._complete:
+            self._complete[binding] = False
+            uses = self._uses.get(binding, ())
+            self._complete[binding] = not binding.is_attribute and all(map(self._would_do, uses))
+        return self._complete[binding]
+
+    def _would_do(self, use: Use) -> bool:
+        if self._is_target(use):
+            return False
+        if names.is_home(use.path):
+            return self._is_asked_for_known(use) or self._named_again(use) is not None
+        return names.counterpart(use.path, self.available) == use.path.rpartition(".")[2]
+
+    def _named_again(self, use: Use) -> Binding | None:
+        """The name that `jit = torch.jit` gives, if all that is asked of it is there."""
+        again = self._again.get(use.node, ())
+        return again[0] if len(again) == 1 and self._is_complete(again[0]) else None
+
+    def _is_asked_for_known(self, use: Use) -> bool:
+        """Is it the torch.jit of `getattr(torch.jit, "script")`, for a name that jitlite has?"""
+        argument = self.parents.get(use.node)
+        call = self.parents.get(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or len(call.args) < 2 or call.args[0] is not argument:
+            return False
+        asked = isinstance(call.func, cst.Name) and call.func.value in _ASKING
+        text = call.args[1].value
+        if not asked or not isinstance(text, cst.SimpleString):
+            return False
+        name = str(text.evaluated_value)
+        return names.counterpart(f"{use.path}.{name}", self.available) == name
+
+    # -- uses
+    def _use(self, use: Use) -> None:
+        new = names.counterpart(use.path, self.available)
+        if use.attributes == 0 and new is not None:
+            return  # whatever has bound the name is rewritten
+        is_asked = names.is_home(use.path) and (self._is_asked_for_known(use) or self._named_again(use))
+        if self._is_target(use):
+            self._note(use.node, Kind.LEFT, use.path, "it is given another value, which jitlite would not notice")
+        elif new is not None or is_asked:
+            against = "" if self._renamed(use) else self._against_import(use)
+            if against:
+                self._note(use.node, Kind.LEFT, use.path, against)
+                return
+            self._note_rewritten(use.node, use.path)
+            if not self._renamed(use):
+                name = cst.Name(self.local_name)
+                self._write_out(use, name if new is None else cst.Attribute(name, cst.Name(new)))
+        elif use.attributes and self._is_free_builtin(names.builtin_type(use.path)):
+            self._note(use.node, Kind.REWRITTEN, use.path)
+            self.nodes[use.node] = cst.Name(names.builtin_type(use.path) or "", use.node.lpar, use.node.rpar)
+        elif use.attributes or names.is_home(use.path):
+            if use.attributes == 0 and names.name_in_typing(use.path):
+                return  # the import is rewritten
+            self._note(use.node, Kind.LEFT, use.path, names.reason_against(use.path))
+
+    def _is_free_builtin(self, name: str | None) -> bool:
+        return name is not None and name not in self.found.names
+
+    def _renamed(self, use: Use) -> bool:
+        """Does the name at the start stand for jitlite from now on?"""
+        return all(b.source in self.aliases or b.source in self.nodes or self._follows(b) for b in use.bindings)
+
+    def _follows(self, binding: Binding) -> bool:
+        return isinstance(binding.statement, cst.Assign) and names.is_home(binding.path) and self._is_complete(binding)
+
+    def _write_out(self, use: Use, new: cst.Name | cst.Attribute) -> None:
+        self.nodes[use.node] = new.with_changes(lpar=use.node.lpar, rpar=use.node.rpar)
+        self._need_import(use.node, use.bindings)
+
+    def _against_import(self, use: Use) -> str:
+        """What is against an import of jitlite behind whatever binds the name at the start."""
+        if not use.is_certain:
+            return _UNCERTAIN
+        return _OF_OUTER if any(isinstance(b.declared, cst.Nonlocal) for b in use.bindings) else ""
+
+    def _need_import(self, node: cst.CSTNode, bindings: Iterable[Binding]) -> None:
+        start = self.positions[node].start
+        self._needs += [(binding, (start.line, start.column)) for binding in bindings]
+
+    def _import_for(self, binding: Binding, use: tuple[int, int], own: Sequence[cst.CSTNode]) -> None:
+        """See that jitlite is imported wherever this binding is made, before a use of it."""
+        block = self._block(binding.statement)
+        for other in [*own, *self.following]:
+            if self._place(other) < use and self._block(other) in (block, self.module):
+                return
+        self.following[binding.statement] = None
+        self._declare(binding)
+
+    def _declare(self, binding: Binding) -> None:
+        if binding.declared is not None and not any(n.name.value == self.local_name for n in binding.declared.names):
+            self.declaring[binding.declared] = None
+
+    def _block(self, statement: cst.CSTNode) -> cst.CSTNode:
+        """The block that a small statement stands in."""
+        return self.parents[self.parents[statement]]
+
+    def _place(self, node: cst.CSTNode) -> tuple[int, int]:
+        start = self.positions[node].start
+        return start.line, start.column
+
+    def _is_target(self, use: Use) -> bool:
+        context = self.contexts.get(use.node)
+        return use.attributes > 0 and context in (meta.ExpressionContext.STORE, meta.ExpressionContext.DEL)
+
+    def _dotted_import(self, binding: Binding) -> bool:
+        """`import torch.jit`, once it is known whether anybody still needs it; does it import jitlite now?"""
+        source, statement = binding.source, binding.statement
+        if not binding.is_dotted or not isinstance(source, cst.ImportAlias) or not isinstance(statement, cst.Import):
+            return False
+        given = get_full_name_for_node(source.name) or ""
+        if not names.is_of_torch_jit(given):
+            return False
+        uses = [use for use in self._uses.get(binding, ()) if use.node not in self.nodes]
+        if uses:
+            if given != names.HOME:
+                self._note(source, Kind.LEFT, given, names.reason_against(given))
+            return False
+        self._note(source, Kind.REWRITTEN, given)
+        if self._needs_torch() and not self._imports_torch_beside(statement):
+            self.aliases[source] = (None, "torch", None)
+            return False
+        self.aliases[source] = (None, PACKAGE, self.local_name if self.local_name != PACKAGE else None)
+        self._declare(binding)
+        return True
+
+    def _imports_torch_beside(self, statement: cst.Import) -> bool:
+        """Is torch imported by another statement of the same block, before it is used?"""
+        first = self.found.torch_elsewhere.get("torch", self._place(statement))
+        others = [b.statement for b in self.found.bindings if b.path == "torch" and b.statement is not statement]
+        plain = [o for o in others if isinstance(o, cst.Import) and any(_is_torch(a) for a in o.names)]
+        return any(self._block(other) is self._block(statement) and self._place(other) < first for other in plain)
+
+    def _needs_torch(self) -> bool:
+        """Is torch used for something else than torch.jit, be it in a string that something may evaluate?"""
+        return "torch" in self.found.torch_elsewhere or self._torch_in_texts
+
+    # -- strings and comments
+    def _annotation(self, text: cst.BaseString, bindings: Sequence[Binding]) -> None:
+        if isinstance(text, cst.SimpleString):
+            known = self.nodes.get(text, text)
+            assert isinstance(known, cst.SimpleString)
+            new = self._in_text(text, known.value, bindings)
+            if new != known.value:
+                self.nodes[text] = text.with_changes(value=new)
+        elif isinstance(text, cst.ConcatenatedString) and _OF_JIT.search(str(text.evaluated_value)):
+            self._torch_in_texts = True
+            self._note(text, Kind.LEFT, names.HOME, "it is put together of several strings")
+
+    def _in_text(self, node: cst.CSTNode, text: str, bindings: Iterable[Binding]) -> str:
+        """The text of an annotation with jitlite's names for torch.jit's."""
+        for binding in bindings:
+            rest = {"torch": rf"\.jit\.{_NAME}", names.HOME: rf"\.{_NAME}"}.get(binding.path)
+            if rest is None or (binding.source in self.aliases) or self._follows(binding):
+                continue
+
+            def new(match: re.Match[str], binding: Binding = binding) -> str:
+                path = f"{names.HOME}.{match[1]}"
+                name, builtin = names.counterpart(path, self.available), names.builtin_type(path)
+                if name is None and builtin is not None and self._is_free_builtin(builtin):
+                    self._note(node, Kind.REWRITTEN, path)
+                    return builtin
+                if name is None:
+                    self._note(node, Kind.LEFT, path, names.reason_against(path))
+                    self._torch_in_texts = True
+                    return match[0]
+                self._note(node, Kind.REWRITTEN, path)
+                self._need_import(node, [binding])
+                return f"{self.local_name}.{name}"
+
+            text = re.sub(rf"(?<![\w.]){re.escape(binding.name)}{rest}", new, text)
+        return text
+
+    def _doctest(self, node: cst.SimpleString) -> None:
+        """Exchange the names in the examples of a docstring, and import jitlite where they import torch."""
+        torch = next((b for b in self.found.bindings if b.path == "torch" and not b.is_attribute), None)
+        imports = re.search(r"^\s*>>> (?:import|from) torch\b.*$", node.value, re.MULTILINE)
+        if torch is None and imports is None:
+            return
+
+        def new(line: re.Match[str]) -> str:
+            is_import = re.search(r"\bimport\b", line[0]) is not None
+            return line[0] if is_import else self._example(node, line[0], None if imports else torch)
+
+        text = _EXAMPLE.sub(new, node.value)
+        own = re.search(r"^\s*>>> import jitlite\b", text, re.MULTILINE)
+        if text != node.value and imports and not own:
+            start = re.match(r"\s*", imports[0])
+            text = text.replace(imports[0], f"{imports[0]}{start[0] if start else ''}>>> import {PACKAGE}", 1)
+        if text != node.value:
+            self.nodes[node] = node.with_changes(value=text)
+
+    def _example(self, node: cst.CSTNode, line: str, torch: Binding | None) -> str:
+        """A line of an example; `torch` is what binds the name in the file, if the example itself does not."""
+
+        def new(match: re.Match[str]) -> str:
+            path = f"{names.HOME}.{match[1]}"
+            name = names.counterpart(path, self.available)
+            if name is None:
+                self._note(node, Kind.LEFT, path, names.reason_against(path))
+                return match[0]
+            self._note_rewritten(node, path)
+            if torch is not None:
+                self._needs.append((torch, self._place(node)))
+            return f"{self.local_name if torch is not None else PACKAGE}.{name}"
+
+        return re.sub(rf"(?<![\w.])torch\.jit\.{_NAME}", new, line)
+
+    def _texts(self) -> None:
+        """Type comments, strings that hold a name of torch.jit, and what looks like torch.jit and may be it."""
+        finder, plan = self.finder, self
+        docstrings = set()
+        known = {use.node for use in self.found.uses}
+
+        class Visitor(cst.CSTVisitor):
+            def visit_Import(self, node: cst.Import) -> bool:
+                return False
+
+            def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+                return False
+
+            def visit_Comment(self, node: cst.Comment) -> None:
+                if re.match(r"#\s*type\s*:", node.value):
+                    plan._torch_in_texts |= bool(_OTHER_TORCH.search(node.value))
+                    new = plan._in_text(node, node.value, plan.found.bindings)
+                    if new != node.value:
+                        plan.nodes[node] = node.with_changes(value=new)
+
+            def visit_Attribute(self, node: cst.Attribute) -> bool:
+                looks = re.fullmatch(r"(.+\.)?torch\.jit\.\w+", get_full_name_for_node(node) or "")
+                if looks and node not in known and node.value not in known:
+                    plan._note(node, Kind.LEFT, looks[0], "its torch does not come from an import of torch")
+                return node not in known
+
+            def visit_Expr(self, node: cst.Expr) -> None:
+                docstrings.add(node.value)
+
+            def visit_SimpleString(self, node: cst.SimpleString) -> None:
+                value = node.evaluated_value
+                if node in docstrings and isinstance(value, str) and ">>>" in value:
+                    plan._doctest(node)
+                plan._torch_in_texts |= isinstance(value, str) and bool(_OTHER_TORCH.search(value))
+                whole = isinstance(value, str) and re.fullmatch(r"torch\.jit(\.\w+)*", value)
+                if whole and node not in plan.nodes and node not in docstrings:
+                    plan._note(node, Kind.LEFT, str(value), "it is a string, of which only you know what reads it")
+
+            def visit_Call(self, node: cst.Call) -> None:
+                name = node.func.value if isinstance(node.func, cst.Name) else None
+                if name in _ASKING and len(node.args) > 1 and finder.stands_for(node.args[0].value) == "torch":
+                    text = node.args[1].value
+                    if isinstance(text, cst.SimpleString) and text.evaluated_value == "jit":
+                        plan._note(node, Kind.LEFT, names.HOME, "it is asked for by name")
+
+        self.module.visit(Visitor())
+
+    def _star(self, statement: cst.ImportFrom) -> None:
+        """`from torch.jit import *` becomes an import of the names that the file uses."""
+        of_torch = [n for n in self.found.unbound if names.is_public(n)]
+        wanted = [n for n in of_torch if names.counterpart(f"{names.HOME}.{n}", self.available) == n]
+        lacking = [n for n in of_torch if n not in wanted]
+        for name in lacking:
+            path = f"{names.HOME}.{name}"
+            self._note(self.found.unbound[name][0], Kind.LEFT, path, names.reason_against(path))
+        if not wanted:
+            self._note(statement, Kind.LEFT, "from torch.jit import *", "nothing in the file is known to come from it")
+            return
+        self.stars[statement] = sorted(wanted), bool(lacking)
+        for name in wanted:
+            self._note_rewritten(self.found.unbound[name][0], f"{names.HOME}.{name}")
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _is_torch(alias: cst.ImportAlias) -> bool:
+    return isinstance(alias.name, cst.Name) and alias.name.value == "torch" and alias.asname is None
+
+
+def _with_text(node: cst.SimpleString, text: str) -> cst.SimpleString:
+    return node.with_changes(value=f"{node.prefix}{node.quote}{text}{node.quote}")

@@ -1,0 +1,1 @@
+"""What users hold: script functions, script modules, containers."""

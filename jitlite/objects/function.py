@@ -1,0 +1,449 @@
+"""Compiled functions as Python objects: call them, look at every stage."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import os
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from torch.fx import GraphModule
+
+from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
+from jitlite.base import options
+from jitlite.base.tracing_state import Listener, current
+from jitlite.codegen.python.python_tier import translate
+from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
+from jitlite.compiler import program as compiler
+from jitlite.executor.executor import Executor, code_for, executor_of
+from jitlite.executor.explain import Explanation, explain
+from jitlite.executor.plans import ExecutorState
+from jitlite.export.to_fx.exported_program import to_exported
+from jitlite.export.to_fx.fx_graph import to_fx
+from jitlite.export.to_python.python_out import PythonProgram, to_python
+from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.syntax import tree
+from jitlite.frontend.tracing.trace_mode import current_tracer, is_any_tracing
+from jitlite.frontend.tracing.traced_numbers import plain
+from jitlite.interpreter import vm
+from jitlite.interpreter.binding import bind_arguments
+from jitlite.interpreter.code import Code
+from jitlite.interpreter.disassemble import describe, disassemble
+from jitlite.interpreter.entry import make_entry
+from jitlite.ir.analysis import to_dot, to_networkx
+from jitlite.ir.graph import Graph
+from jitlite.ir.schema import Argument, Schema, function_schema
+from jitlite.ir.types import TensorType
+from jitlite.ir.unit import Function, run_functions_with
+from jitlite.ir.values import value_has_type
+from jitlite.objects.other_tracers import (
+    GivenToFx,
+    explain_export,
+    look_for_proxies,
+    record_in_fx,
+    refuse_to_be_frozen,
+    torchs_is_tracing,
+)
+from jitlite.objects.torch_schemas import SchemaView
+from jitlite.passes.example_facts import facts_of
+from jitlite.passes.pipelines import inline_and_simplify
+from jitlite.passes.registry import run as run_passes
+
+views_for_all: list[Callable[[Graph], Any]] = []
+"""How all functions show their graphs for now, if not as they are: the last one counts. See `drop_in.py`."""
+
+
+class ScriptFunction:
+    """A compiled function. Call it like the Python function it was made from.
+
+    Attributes:
+        tree: the abstract syntax, as TorchScript's s-expressions when printed.
+        graph: the graph after cleanup.
+        inlined_graph, optimized_graph: with calls inlined and conditions decided by their arguments; as it is run.
+        code: the source text.
+        archive_code: the text that an archive of the function holds.
+        bytecode: the listing of the instructions of the stack machine.
+        generated_code: the Python function that calls run.
+        schema: the signature.
+    """
+
+    def __init__(self, program: Program, function: Function) -> None:
+        self._program = program
+        self._entry: Callable[..., Any] | None = None
+        self._traceable: Graph | None = None
+        """The graph of which it is known that torch's tracer records all that it does."""
+        self.__jitlite_function__ = function
+        if function.python_function is not None:
+            functools.update_wrapper(self, function.python_function)
+            vars(self).pop("_torchscript_modifier", None)  # torch.jit would compile it once more
+        else:
+            self.__name__ = function.name
+
+    def _shown(self, graph: Graph) -> Any:
+        views = [v for v in (self._program.graph_view, *reversed(views_for_all)) if v is not None]
+        return views[0](graph) if views else graph
+
+    @property
+    def name(self) -> str:
+        return self.__jitlite_function__.name
+
+    @property
+    def qualified_name(self) -> str:
+        return self.__jitlite_function__.qualified_name
+
+    @property
+    def schema(self) -> SchemaView:
+        """The signature, with what `torch._C.FunctionSchema` tells of it."""
+        return SchemaView(self.__jitlite_function__.schema)
+
+    @property
+    def _signature(self) -> Schema:
+        return self.__jitlite_function__.schema
+
+    @property
+    def tree(self) -> tree.Def:
+        try:
+            return self._program.definition_of(self.__jitlite_function__).tree
+        except KeyError:
+            raise AttributeError(f"'{self.name}' was not compiled from source: it has no tree") from None
+
+    @property
+    def graph(self) -> Graph:
+        return self._shown(self.__jitlite_function__.graph)  # type: ignore[no-any-return]
+
+    @property
+    def inlined_graph(self) -> Graph:
+        copy = self.__jitlite_function__.graph.copy()
+        inline_and_simplify(copy)
+        return self._shown(copy)  # type: ignore[no-any-return]
+
+    @property
+    def executor(self) -> Executor:
+        """The plans of the function, and the choice between them."""
+        return executor_of(self.__jitlite_function__)
+
+    @property
+    def optimized_graph(self) -> Graph:
+        return self._shown(self.executor.optimized_graph)  # type: ignore[no-any-return]
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+        """The graph that a call with these arguments runs."""
+        return self._shown(self.executor.graph_for(self._bind(args, kwargs)))  # type: ignore[no-any-return]
+
+    def graph_with_shapes(self, *args: Any, **kwargs: Any) -> Graph:
+        """The inlined graph, whose tensors have the dtypes and sizes that they have in a call with these arguments, as
+        far as they follow from them."""
+        copy = self.__jitlite_function__.graph.copy()
+        run_passes(copy, "inline")
+        bound, module = self._bind(args, kwargs), self._module
+        for value, found in facts_of(copy, bound if module is None else bound[1:], module).items():
+            if isinstance(found, TensorType) and isinstance(value.type, TensorType):
+                value.type = found
+        return self._shown(copy)  # type: ignore[no-any-return]
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
+        return explain(self.executor, self._bind(args, kwargs))
+
+    def get_debug_state(self) -> ExecutorState:
+        """The plans made so far, and what became of the calls."""
+        return self.executor.state()
+
+    @property
+    def code(self) -> str:
+        """The source of the definition, as the user wrote it; of what was made from a graph, that of an archive."""
+        try:
+            definition = self.tree
+        except AttributeError:
+            return self.archive_code
+        source = definition.range.source
+        last = max(node.range.end for node in definition.walk() if node.range.source is source)
+        end = source.text.find("\n", last)
+        return source.text[definition.range.start : end if end >= 0 else len(source.text)] + "\n"
+
+    @property
+    def archive_code(self) -> str:
+        """The function as an archive holds it: the text that is written from the graph.
+
+        Raises:
+            NotSupportedError: where there is something in it that TorchScript has not.
+        """
+        with compiler.compiling():
+            return function_source(self.__jitlite_function__)
+
+    @property
+    def code_with_constants(self) -> tuple[str, types.SimpleNamespace]:
+        """The same text, and the constants that it names: `CONSTANTS.c0` is the attribute `c0` of the second part."""
+        with compiler.compiling():
+            text, constants = source_with_constants(self.__jitlite_function__)
+        return text, types.SimpleNamespace(**{f"c{i}": value for i, value in enumerate(constants)})
+
+    def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
+        """Write a TorchScript archive, in which the function is the `forward` of a module, to the file `f`.
+
+        Raises:
+            NotSupportedError: where something has no place in an archive; the error names it.
+        """
+        with compiler.compiling():
+            save_to_file(self.__jitlite_function__, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: ExtraFiles | None = None) -> bytes:
+        """The bytes of such an archive."""
+        with compiler.compiling():
+            return save_to_buffer(self.__jitlite_function__, _extra_files)
+
+    def to_python(self, path: str | os.PathLike[str] | None = None) -> PythonProgram:
+        """The function as Python source that needs nothing but torch; see `jitlite.to_python`."""
+        return to_python(self, path)
+
+    def to_fx(self, **options: Any) -> GraphModule:
+        """The function as a `torch.fx.GraphModule`; see `jitlite.to_fx`."""
+        return to_fx(self, **options)
+
+    def to_exported(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """The function as a `torch.export.ExportedProgram`; see `jitlite.to_exported`."""
+        return to_exported(self, args, kwargs, **options)
+
+    @property
+    def compiled_code(self) -> Code:
+        """The bytecode of the optimized graph."""
+        return self.executor.code
+
+    @property
+    def generated_code(self) -> str:
+        """The Python function that calls run, as text; each line with the line of the script it comes from."""
+        native = options.current().native
+        return translate(self.executor.optimized_graph, self.name, _unlinked, native=native).source
+
+    @property
+    def bytecode(self) -> str:
+        return disassemble(self.compiled_code)
+
+    def describe_bytecode(self) -> dict[str, Any]:
+        """The bytecode as plain data."""
+        return describe(self.compiled_code)
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """The text of every stage the function went through, in order."""
+        found = {"tree": str(self.tree)}
+        definition = self._program.definition_of(self.__jitlite_function__)
+        self._program.compile(definition, lambda name, graph: found.__setitem__(name, str(graph)))
+        found["optimized"] = str(self.optimized_graph)
+        found["bytecode"] = self.bytecode
+        found["python"] = self.generated_code
+        return found
+
+    def to_dot(self) -> str:
+        """The graph in the DOT language."""
+        return to_dot(self.__jitlite_function__.graph)
+
+    def to_networkx(self) -> Any:
+        """The data flow of the graph as a `networkx.MultiDiGraph`."""
+        return to_networkx(self.__jitlite_function__.graph)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_any_tracing:
+            tracer = current_tracer()
+            if tracer is not None:
+                return self._record_call(tracer, args, kwargs)
+        if torchs_is_tracing() and current.tracer is None:
+            self._refuse_to_be_frozen()
+        entry = self._entry
+        if entry is None:
+            entry = self._entry = self._make_entry()
+        try:
+            return entry(*args, **kwargs)
+        except GivenToFx as given:
+            return record_in_fx(self, self._module, self.name, given.proxy, args, kwargs)
+        except Exception as error:
+            explain_export(error)
+            raise
+
+    @property
+    def _module(self) -> Any:
+        """The module that a method belongs to."""
+        return None
+
+    def _refuse_to_be_frozen(self) -> None:
+        graph = self.executor.optimized_graph
+        if self._traceable is not graph:
+            refuse_to_be_frozen(self.name, graph)
+            self._traceable = graph
+
+    def _record_call(self, tracer: Listener, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Call the function within a trace, as one node."""
+        bound = self._bind([plain(a) for a in args], {name: plain(a) for name, a in kwargs.items()})
+        formals = self._signature.arguments
+        positional = [f.name for f in formals[len(formals) - self._parameters() :]]
+        original = dict(zip(positional, args, strict=False)) | kwargs
+        given = list(bound)
+        for i, formal in enumerate(formals):
+            argument = original.get(formal.name)
+            if plain(argument) is not argument:  # it has numbers that the trace follows
+                given[i] = argument
+        return tracer.call_function(self.__jitlite_function__, given, lambda: self._run(bound))
+
+    def _parameters(self) -> int:
+        """The number of parameters that a caller gives."""
+        return len(self._signature.arguments)
+
+    def _make_entry(self) -> Callable[..., Any]:
+        return make_entry(self._signature, self.executor, self._bind)
+
+    def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        look_for_proxies(args, kwargs)
+        return bind_arguments(self._signature, args, kwargs)
+
+    def _run(self, bound: Sequence[Any]) -> Any:
+        return self.executor.run(bound)
+
+    def run(self, *args: Any, step_limit: int | None = None, **kwargs: Any) -> Any:
+        """Call the function with at most `step_limit` instructions.
+
+        Raises:
+            StepLimit: where they do not suffice.
+        """
+        return vm.run(self.compiled_code, self._bind(args, kwargs), code_for, step_limit=step_limit)
+
+    def __reduce__(self) -> Any:
+        return reduce_function(self, self.__jitlite_function__.python_function)
+
+    def __copy__(self) -> ScriptFunction:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
+        return self
+
+    def __repr__(self) -> str:
+        return f"<jitlite.ScriptFunction {self._signature}>"
+
+
+def _unlinked(function: Function) -> Any:
+    raise AssertionError("code that is only shown is not run")
+
+
+run_functions_with(lambda function, arguments: executor_of(function).run(arguments))
+
+
+def compile_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
+    """Compile a Python function in a program of its own.
+
+    Args:
+        names: gives the meaning of names that the function's own scope does not know.
+
+    Raises:
+        CompileError: where it is not TorchScript.
+    """
+    return ScriptFunction(*compiler.compile_python(function, names))
+
+
+def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
+    """A function that runs a graph, which is its own from then on; its parameters are the graph's inputs."""
+    inputs = [Argument(value.name or f"argument_{i}", value.type) for i, value in enumerate(graph.inputs)]
+    schema = function_schema(name, inputs, [value.type for value in graph.outputs])
+    return ScriptFunction(compiler.Program(), Function(name, schema=schema, graph=graph))
+
+
+def compile_carried(function: Any, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:
+    """Compile a Python function that came with the sources of what it calls."""
+    compiler.carry_sources(carried)
+    return compile_function(function)
+
+
+def reduce_function(scripted: ScriptFunction, function: Any) -> Any:
+    """How a compiled function is pickled: by its name, if that leads to it, else as the Python function.
+
+    Raises:
+        pickle.PicklingError: where the pickler can do neither.
+    """
+    if function is not None and compiler.pickles_by_value(sys._getframe(2)):
+        return compile_carried, (function, scripted._program.carried_sources())
+    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    name = getattr(function, "__qualname__", scripted.name)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is scripted:
+        return name
+    if found is None or found is not function:
+        raise pickle.PicklingError(
+            f"ScriptFunction cannot be pickled: '{name}' is not found under its name in its module"
+        )
+    return compile_function, (function,)
+
+
+class ScriptMethod(ScriptFunction):
+    """A compiled method of one object, which is its first argument."""
+
+    def __init__(self, program: Program, function: Function, owner: Any) -> None:
+        super().__init__(program, function)
+        self.owner = owner
+
+    @property
+    def __code__(self) -> types.CodeType:
+        """Where the method stands, for torch.export, which names that place."""
+        function: Any = self.__jitlite_function__.python_function
+        if function is None:
+            raise AttributeError("__code__")
+        code: types.CodeType = inspect.unwrap(function).__code__
+        return code
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What Python shows of the method: its parameters without the object."""
+        if self.__jitlite_function__.python_function is None:
+            raise AttributeError("__signature__")
+        signature = inspect.signature(self.__jitlite_function__.python_function)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+    @property
+    def _module(self) -> Any:
+        return self.owner
+
+    def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        look_for_proxies(args, kwargs)
+        return bind_arguments(self._signature, (self.owner, *args), kwargs)
+
+    def _parameters(self) -> int:
+        return len(self._signature.arguments) - 1
+
+    def _make_entry(self) -> Callable[..., Any]:
+        return make_entry(self._signature, self.executor, self._bind, self.owner)
+
+    def _fits(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Are the arguments of the types of the parameters, without conversion?"""
+        formals = self._signature.arguments[1:]
+        given = [*zip(formals, args, strict=False), *((f, kwargs[f.name]) for f in formals if f.name in kwargs)]
+        return len(args) <= len(formals) and all(value_has_type(value, formal.type) for formal, value in given)
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.owner, self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
+        method: ScriptFunction = getattr(copy.deepcopy(self.owner, memo), self.name)
+        return method
+
+
+class OverloadedMethod:
+    """A method with declared overloads: a call goes to the first that takes the arguments."""
+
+    def __init__(self, name: str, candidates: Sequence[ScriptMethod]) -> None:
+        self.__name__ = name
+        self.candidates = list(candidates)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        reasons = []
+        exact = [c for c in self.candidates if c._fits(args, kwargs)]
+        for candidate in (*exact, *self.candidates):
+            try:
+                bound = candidate._bind(args, kwargs)
+            except RuntimeError as error:
+                reasons.append(str(error).splitlines()[0])
+                continue
+            return candidate._run(bound)
+        raise RuntimeError("\n".join([f"no overload of '{self.__name__}' takes these arguments:", *reasons]))

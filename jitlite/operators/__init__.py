@@ -1,0 +1,17 @@
+"""What operators are: declarations, overloads, conversions, and the rules for each."""
+
+# Imported for what they declare: operators can be looked up as soon as anything of this package is imported.
+from jitlite.operators import (
+    builtin_functions,
+    containers,
+    gradient_prims,
+    pass_prims,
+    prims,
+    scalars,
+    strings,
+    tensors,
+)
+
+__all__ = [
+    "builtin_functions", "containers", "gradient_prims", "pass_prims", "prims", "scalars", "strings", "tensors",
+]  # fmt: skip

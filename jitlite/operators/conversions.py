@@ -1,0 +1,139 @@
+"""Implicit conversions of arguments: tensors to numbers, tuples to lists, bools to ints, strings to devices, members of
+an `IntEnum` or `StrEnum` to their values.
+
+`conversion` tells from types alone what would be done; `try_convert_to_type` does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from jitlite.base.source import SourceRange
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Value
+from jitlite.ir.types import Type
+
+Convert = Callable[[Graph, SourceRange | None, Value], Value]
+"""Inserts the nodes of a conversion."""
+
+
+class Conversion(NamedTuple):
+    """What becomes of a value: its new type and how to get there, None if it is used as it is."""
+
+    type: Type
+    convert: Convert | None
+
+
+_IMPLICIT: dict[tuple[Type, Type], str] = {
+    (T.TENSOR, T.FLOAT): "aten::FloatImplicit", (T.TENSOR, T.COMPLEX): "aten::ComplexImplicit",
+    (T.TENSOR, T.INT): "aten::IntImplicit", (T.TENSOR, T.NUMBER): "aten::ScalarImplicit",
+    (T.NUMBER, T.FLOAT): "aten::Float", (T.NUMBER, T.COMPLEX): "aten::Complex", (T.NUMBER, T.INT): "aten::Int",
+    (T.BOOL, T.FLOAT): "aten::Float", (T.BOOL, T.COMPLEX): "aten::Complex", (T.BOOL, T.INT): "aten::Int",
+    (T.BOOL, T.NUMBER): "aten::ScalarImplicit", (T.STRING, T.DEVICE): "aten::device",
+}  # fmt: skip
+"""Operators that convert an argument of the one type where the other one is wanted."""
+
+
+def conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool = False) -> Conversion:
+    """How a value of type `actual` is brought to `wanted`. It fits only if the new type is a subtype of `wanted`.
+
+    Tuples become lists and are converted element by element in any case, the rest only where `allow` says so.
+    """
+    if T.is_named(wanted) or T.is_named(actual):  # the table below would keep the classes alive
+        return _conversion(wanted, actual, allow, is_empty_literal)
+    return _known_conversion(wanted, actual, allow, is_empty_literal)
+
+
+def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool) -> Conversion:
+    if isinstance(wanted, T.OptionalType) and not isinstance(actual, T.OptionalType) and actual is not T.NONE:
+        return conversion(wanted.element, actual, allow, is_empty_literal)
+    if is_empty_literal and isinstance(wanted, T.ListType):
+        return Conversion(wanted, _construct("prim::ListConstruct", wanted))
+    if isinstance(actual, T.TupleType):
+        return _tuple_conversion(wanted, actual, allow)
+    if allow:
+        kind = _IMPLICIT.get((T.unshaped(actual), wanted))
+        if kind is not None:
+            return Conversion(wanted, _operator(kind, wanted))
+        value_type = enum_value_type(actual)
+        if value_type is not actual and T.is_subtype(value_type, wanted):
+            return Conversion(value_type, _operator("prim::EnumValue", value_type))
+    return Conversion(actual, None)
+
+
+_known_conversion = lru_cache(maxsize=4096)(_conversion)
+
+
+def enum_value_type(t: Type) -> Type:
+    """The type of the values of an Enum whose members are ints or strings themselves; other types as they are."""
+    if not isinstance(t, T.EnumType):
+        return t
+    base = int if t.value_type is T.INT else str if t.value_type is T.STRING else None
+    return t.value_type if base is not None and issubclass(t.python_class, base) else t
+
+
+def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Conversion:
+    bare = wanted.element if isinstance(wanted, T.OptionalType) else wanted
+    if isinstance(bare, T.UnionType) and not T.is_subtype(actual, bare):
+        lists = [m for m in bare.members if isinstance(m, T.ListType) and is_convertible_to_list(actual, m)]
+        bare = lists[0] if len(lists) == 1 else bare
+    if isinstance(bare, T.ListType):
+        if not is_convertible_to_list(actual, bare):
+            return Conversion(actual, None)
+        return Conversion(
+            bare, lambda graph, range, value: construct_list(graph, range, bare, _unpack(graph, range, value))
+        )
+    if (
+        not isinstance(wanted, T.TupleType)
+        or T.is_subtype(actual, wanted)
+        or len(wanted.elements) != len(actual.elements)
+    ):
+        return Conversion(actual, None)
+    parts = [conversion(w, a, allow) for w, a in zip(wanted.elements, actual.elements, strict=True)]
+    result = T.TupleType.of(p.type for p in parts)
+
+    def convert(graph: Graph, range: SourceRange | None, value: Value) -> Value:
+        elements = _unpack(graph, range, value)
+        converted = [p.convert(graph, range, e) if p.convert else e for p, e in zip(parts, elements, strict=True)]
+        return graph.insert("prim::TupleConstruct", converted, [result], range=range).output
+
+    return Conversion(result, convert)
+
+
+def is_convertible_to_list(actual: Type, wanted: T.ListType) -> bool:
+    """Is `actual` the list type, or a tuple whose elements all fit into such a list?"""
+    if T.is_subtype(actual, wanted):
+        return True
+    return isinstance(actual, T.TupleType) and all(T.is_subtype(e, wanted.element) for e in actual.elements)
+
+
+def _operator(kind: str, result: Type) -> Convert:
+    return lambda graph, range, value: graph.insert(kind, [value], [result], range=range).output
+
+
+def _construct(kind: str, result: Type) -> Convert:
+    return lambda graph, range, value: graph.insert(kind, [], [result], range=range).output
+
+
+def construct_list(graph: Graph, range: SourceRange | None, type: T.ListType, elements: Sequence[Value]) -> Value:
+    """Insert a list display."""
+    return graph.insert("prim::ListConstruct", elements, [type], range=range).output
+
+
+def _unpack(graph: Graph, range: SourceRange | None, value: Value) -> list[Value]:
+    """The elements of a tuple; those it was made of, if it is made in sight."""
+    if value.node.kind == "prim::TupleConstruct":
+        return list(value.node.inputs)
+    assert isinstance(value.type, T.TupleType)
+    return list(graph.insert("prim::TupleUnpack", [value], value.type.elements, range=range).outputs)
+
+
+def try_convert_to_type(
+    graph: Graph, range: SourceRange | None, concrete_type: Type, value: Value, allow_conversions: bool
+) -> Value:
+    """The value brought to `concrete_type` by the implicit conversions of calls, or itself where there is none."""
+    is_empty_literal = value.node.kind == "prim::EmptyListLiteral"
+    convert = conversion(concrete_type, value.type, allow_conversions, is_empty_literal).convert
+    return value if convert is None else convert(graph, range, value)

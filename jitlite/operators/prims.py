@@ -1,0 +1,365 @@
+"""The `prim::` kinds of programs, and the operators that work on values of any kind.
+
+Kinds with blocks, attributes or a changing number of outputs are `structural`: they are instructions of the
+interpreter and have no Python callable. What only passes make is in `pass_prims.py`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import torch
+
+from jitlite.base.source import Error
+from jitlite.ir import types as T
+from jitlite.ir.awaits import Await
+from jitlite.ir.constants import QualifiedClassName
+from jitlite.ir.ops import Effect, op, structural
+from jitlite.ir.values import value_has_type
+
+# -- structure
+
+OVER_RANGE = "over_range"
+"""The attribute of a loop whose counter is the element of the range that it runs over, not the number of the trip: made
+in the copy of a graph that code is generated from."""
+
+_STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
+    ("prim::Constant() -> Any", Effect.PURE, True,
+     "The value of attribute `value`; None without it. A function is named by attribute `name`."),
+    ("prim::Uninitialized() -> Any", Effect.PURE, True, "A value that is never read."),
+    ("prim::If(bool condition) -> ...", Effect.PURE, False,
+     "Run the first block if the condition holds, else the second; the outputs are what that block returns."
+     " Its effects are those of its blocks."),
+    ("prim::Loop(int max_trip_count, bool condition, ...) -> ...", Effect.PURE, False,
+     "Run the block with the trip number and the carried values, as long as the condition holds and the count is not"
+     " reached; the block returns the next condition and the next carried values. Its effects are those of its block."),
+    ("prim::Try() -> ...", Effect.PURE, False,
+     "Run the first block; if it raises, run the second, which is given the exception. The outputs are what the block"
+     " that came to its end returns. Its effects are those of its blocks. torch.jit has no such kind."),
+    ("prim::TupleConstruct(...) -> Any", Effect.PURE, True, "A tuple of the inputs; named as the output's type is."),
+    ("prim::TupleUnpack(Any tup) -> ...", Effect.PURE, True, "The elements of a tuple."),
+    ("prim::TupleSlice(Any tup) -> Any", Effect.PURE, True,
+     "Elements `beg` (attribute) to `end` (attribute, exclusive) of a tuple."),
+    ("prim::ListConstruct(...) -> Any", Effect.PURE, True, "A new list of the inputs."),
+    ("prim::ListUnpack(Any list) -> ...", Effect.PURE, False,
+     "The elements of a list. Another number of elements than outputs is a ValueError."),
+    ("prim::DictConstruct(...) -> Any", Effect.PURE, True, "A new dict of the inputs: key, value, key, value ..."),
+    ("prim::CreateObject() -> Any", Effect.PURE, True, "An instance of the output's class, before `__init__`."),
+    ("prim::GetAttr(Any(a) self) -> Any(*)", Effect.PURE, True, "The object's attribute of the name in `name`."),
+    ("prim::SetAttr(Any(a!) self, Any(b -> *) value) -> ()", Effect.WRITE, False,
+     "Set the object's attribute of the name in `name`."),
+    ("prim::isinstance(Any value) -> bool", Effect.PURE, True, "Is the value of one of the types in `types`?"),
+    ("prim::CallFunction(Any function, ...) -> Any", Effect.SIDE, False,
+     "Call the function, a constant, with the other inputs."),
+    ("prim::CallMethod(Any self, ...) -> Any", Effect.SIDE, False, "Call the object's method of the name in `name`."),
+    ("prim::PythonOp(...) -> ...", Effect.SIDE, False, "Call a Python function that is not compiled."),
+    ("prim::IgnoredPythonOp(...) -> NoneType", Effect.SIDE, False,
+     "Stands where a Python function was called that the archive could not contain."),
+    ("prim::fork(...) -> Any", Effect.SIDE, False, "Run the graph in `Subgraph` on the inputs: a Future."),
+    ("prim::awaitable(...) -> Any", Effect.SIDE, False,
+     "Run the graph in `Subgraph` on the inputs when the output, an Await, is first waited for."),
+    ("prim::Enter(Any self) -> Any", Effect.SIDE, False, "Enter a context: the result of the object's `__enter__`."),
+    ("prim::Exit(Any self) -> ()", Effect.SIDE, False, "Leave a context: the object's `__exit__` with three Nones."),
+    ("prim::Param() -> ...", Effect.SIDE, False, "The inputs of a block, as outputs of its first node."),
+    ("prim::Return(...) -> ()", Effect.SIDE, False, "The outputs of a block, as inputs of its last node."),
+    ("prim::Load() -> Any", Effect.STATE, False, "Read the variable `name`. Gone after SSA conversion."),
+    ("prim::Store(Any value) -> ()", Effect.SIDE, False, "Write the variable `name`. Gone after SSA conversion."),
+    ("prim::ReturnStmt(...) -> ()", Effect.SIDE, False, "A `return` statement. Gone after exits are removed."),
+    ("prim::BreakStmt() -> ()", Effect.SIDE, False, "A `break` statement. Gone after exits are removed."),
+    ("prim::ContinueStmt() -> ()", Effect.SIDE, False, "A `continue` statement. Gone after exits are removed."),
+    ("prim::LeaveTry() -> ()", Effect.SIDE, False,
+     "Leave what a `finally` protects for a `break` or `continue` behind it. Gone after exits are removed."),
+    ("prim::LoopContinuation() -> ()", Effect.SIDE, False,
+     "The block that computes the condition of a `while` loop. Gone after exits are removed."),
+    ("prim::EmptyListLiteral() -> Any", Effect.PURE, True,
+     "`[]`, of which the type of the elements is not known yet. Gone after emission."),
+    ("prim::Closure() -> Any", Effect.PURE, True,
+     "The block of a call to be deferred. Gone after closures are lifted."),
+    ("prim::LocalCall() -> Any", Effect.SIDE, False,
+     "A call of the nested function `name`, whose body is the block. Gone after exits are removed."),
+    ("prim::forkClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::fork`."),
+    ("prim::awaitableClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::awaitable`."),
+    ("prim::With() -> ()", Effect.SIDE, False,
+     "The body of a `with` statement and its end, as blocks. Gone after exits are removed."),
+    ("prim::Drop(...) -> ()", Effect.SIDE, True,
+     "Forget values that are not read again. Made when a graph is turned into bytecode."),
+    ("prim::ComprehensionScope() -> ()", Effect.SIDE, False,
+     "The block of a comprehension, whose variables are its own. Gone after SSA conversion."),
+)  # fmt: skip
+"""Schema, effect, whether it cannot raise, documentation."""
+
+for _schema, _effect, _total, _doc in _STRUCTURAL:
+    structural(_schema, _effect, _doc, total=_total)
+
+
+# -- any value
+
+op("aten::__is__(t1 self, t2 obj) -> bool", total=True, doc="`self is obj`.")(operator.is_)
+op("aten::__isnot__(t1 self, t2 obj) -> bool", total=True, doc="`self is not obj`.")(operator.is_not)
+op("aten::hash.generic(t value) -> int", Effect.STATE,
+   doc="`hash(value)`, which differs from process to process.")(hash)  # fmt: skip
+op("prim::id(AnyClassType? x) -> int", Effect.STATE, total=True, doc="`id(x)`.")(id)
+
+
+@op("prim::unchecked_cast(t x) -> t", total=True)
+@op("prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)", total=True)
+def unchecked_cast(x: Any) -> Any:
+    """The value itself, known to be of a narrower type."""
+    return x
+
+
+@op("prim::checked_cast(t(a) x) -> t(a)")
+def checked_cast(x: Any, *, types: list[T.Type]) -> Any:
+    """The value itself, known to be of the narrower type in `types`; a TypeError where it is not.
+
+    Programs from archives cast so to their classes, as attributes and methods of anything else are out of their reach.
+    """
+    if not value_has_type(x, types[0]):
+        raise TypeError(f"the program takes a {type(x).__name__} for an object of type {types[0].annotation}")
+    return x
+
+
+@op("aten::_unwrap_optional(t(a)? optional) -> t(a)")
+def unwrap_optional(optional: Any) -> Any:
+    """The value itself; an AssertionError for None."""
+    if optional is None:
+        raise AssertionError("Unwrapping null optional")
+    return optional
+
+
+for _sign, _fn in (("==", operator.eq), ("!=", operator.ne)):
+    _name = f"aten::{_fn.__name__}"
+    op(f"{_name}.device(Device a, Device b) -> bool", total=True, doc=f"`a {_sign} b`.")(_fn)
+    op(f"{_name}.enum(AnyEnumType a, AnyEnumType b) -> bool", total=True, doc=f"`a {_sign} b`.")(_fn)
+
+
+@op("prim::EnumName(AnyEnumType enum) -> str", total=True)
+def enum_name(enum: Any) -> str:
+    """`enum.name`."""
+    return enum.name  # type: ignore[no-any-return]
+
+
+@op("prim::EnumValue.float(AnyEnumType enum) -> float", total=True)
+@op("prim::EnumValue.int(AnyEnumType enum) -> int", total=True)
+@op("prim::EnumValue.str(AnyEnumType enum) -> str", total=True)
+def enum_value(enum: Any) -> Any:
+    """`enum.value`."""
+    return enum.value
+
+
+op("prim::Print(...) -> ()", Effect.SIDE, doc="`print(*args)`.")(print)
+
+
+# -- exceptions
+
+
+def _exception_class(name: str) -> type[BaseException] | None:
+    found: object
+    if isinstance(name, QualifiedClassName):
+        found = name.python_class
+    else:  # from text or an archive
+        module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
+        holder = builtins if module == "builtins" else sys.modules.get(module or "__main__")
+        found = getattr(holder, attribute, None)
+        if isinstance(found, type) and not issubclass(found, Exception):
+            return None  # those that end a process or a thread are for programs in Python
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def make_exception(message: str, class_name: str | None) -> BaseException:
+    """The exception that `raise` in a program means.
+
+    Args:
+        message: the text given to the exception.
+        class_name: the qualified name of its class. None for an assertion, whose class is written in the message, and
+            where the class was not known to the compiler.
+
+    Returns:
+        An exception of that class; an `Error` where the class is not at hand or cannot be made of a text.
+    """
+    if class_name is None:
+        kind, separator, text = message.partition(": ")
+        if separator and kind == "AssertionError":
+            return AssertionError(text) if text else AssertionError()
+        return Error(message)
+    cls = _exception_class(class_name)
+    if cls is not None:
+        try:
+            return cls(message) if message else cls()
+        except TypeError:  # its constructor wants something else
+            pass
+    return Error(f"{class_name.removeprefix('builtins.')}: {message}")
+
+
+@op("prim::RaiseException(str msg, str? cls=None) -> ()", Effect.SIDE)
+def raise_exception(msg: str, cls: str | None) -> NoReturn:
+    """`raise cls(msg)`."""
+    raise make_exception(msg, cls)
+
+
+@op("prim::MakeException(str msg, str? cls=None) -> Exception", Effect.STATE)
+def exception_object(msg: str, cls: str | None) -> BaseException:
+    """`cls(msg)`: a new exception, not raised yet."""
+    return make_exception(msg, cls)
+
+
+@op("prim::NewException(...) -> Exception", Effect.SIDE)
+def new_exception(cls: str, *args: Any, keywords: Sequence[str] = ()) -> BaseException:
+    """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet. The
+    last arguments go by the names in `keywords`."""
+    found = _exception_class(cls)
+    if found is None:
+        raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
+    first = len(args) - len(keywords)
+    return found(*args[:first], **dict(zip(keywords, args[first:], strict=True)))
+
+
+@op("prim::ExceptionInfo(Exception e) -> (Any, Any, Any)")
+def exception_info(e: BaseException) -> tuple[Any, Any, Any]:
+    """What `__exit__` is told of an exception: its class, the exception and its traceback."""
+    return type(e), e, e.__traceback__
+
+
+@op("prim::IsException(Exception e, str cls) -> bool")
+def is_exception(e: BaseException, cls: str) -> bool:
+    """`isinstance(e, cls)`, for the class of this qualified name; an Error where there is no such class."""
+    wanted = _exception_class(cls)
+    if wanted is None:
+        raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
+    return isinstance(e, wanted)
+
+
+@op("prim::Raise(Exception? e) -> ()", Effect.SIDE)
+def raise_again(e: BaseException | None) -> None:
+    """`raise e`, or nothing for None."""
+    if e is not None:
+        raise e
+
+
+@op("prim::RaiseFrom(Exception e, Exception? cause) -> ()", Effect.SIDE)
+def raise_from(e: BaseException, cause: BaseException | None) -> NoReturn:
+    """`raise e from cause`."""
+    raise e from cause
+
+
+# -- variables that a `try` sets: what its handler finds in them depends on how far the body came
+
+
+@op("prim::GetCell(t[] cell) -> t(*)", total=True)
+def get_cell(cell: list[Any]) -> Any:
+    """The value of a variable: the only element of the list."""
+    return cell[0]
+
+
+@op("prim::SetCell(t[](a!) cell, t(b -> *) value) -> ()", total=True)
+def set_cell(cell: list[Any], value: Any) -> None:
+    """Set a variable: the only element of the list."""
+    cell[0] = value
+
+
+# -- futures
+
+
+@op("aten::wait(Future(t) self) -> t", Effect.SIDE)
+@op("prim::awaitable_wait(Await(t) self) -> t", Effect.SIDE)
+def wait(self: Any) -> Any:
+    """`self.wait()`: the result, or the exception that the computation ended with."""
+    return self.wait()
+
+
+@op("prim::awaitable_nowait(t self) -> Await(t)", total=True)
+def ready(self: Any) -> Await:
+    """A result that is there already."""
+    return Await.ready(self)
+
+
+# -- tensors and devices
+
+
+def _property(
+    name: str, effect: Effect = Effect.PURE, *, result: str = "bool", attribute: str = "", operand: str = "Tensor a"
+) -> None:
+    read = operator.attrgetter(attribute or name)
+    doc = f"`{operand.split()[-1]}.{attribute or name}`."
+    op(f"prim::{name}({operand}) -> {result}", effect, total=True, doc=doc)(read)
+
+
+_FLAGS = (
+    "requires_grad is_cpu is_cuda is_ipu is_maia is_meta is_mkldnn is_mps is_mtia is_nested is_quantized is_sparse"
+    " is_sparse_csr is_vulkan is_xla is_xpu"
+)
+for _name in _FLAGS.split():
+    _property(_name)
+_property("dtype", result="int")
+_property("layout", result="Layout")
+_property("device", result="Device")
+_property("itemsize", result="int")
+_property("nbytes", result="int")
+_property("name", result="str?")
+_property("data", operand="Tensor(a) a", result="Tensor(a)")
+_property("grad", Effect.STATE, result="Tensor(*)")
+_property("type", operand="Device self", result="str")
+_property("index", operand="Device self", result="int?")
+
+op("prim::abs(Tensor x) -> Tensor", doc="`abs(x)`.")(abs)
+
+_ELEMENT_KINDS: tuple[tuple[str, Callable[[torch.dtype], bool]], ...] = (
+    ("int", lambda d: not (d.is_floating_point or d.is_complex or d is torch.bool)),
+    ("float", lambda d: d.is_floating_point),
+    ("bool", lambda d: d is torch.bool),
+    ("complex", lambda d: d.is_complex),
+)
+
+
+@op("prim::tolist(...) -> ...")
+def tolist(tensor: torch.Tensor, dim: int, element_kind: int) -> Any:
+    """`tensor.tolist()`: nested lists of `dim` levels, of int, float, bool or complex (kinds 0 to 3).
+
+    A tensor of another rank or kind of element is a RuntimeError.
+    """
+    name, fits = _ELEMENT_KINDS[element_kind]
+    if not fits(tensor.dtype):
+        raise RuntimeError(
+            "Output annotation element type and runtime tensor element type must match for tolist(): the annotation "
+            f"has {name}, the tensor is {tensor.dtype}"
+        )
+    if tensor.dim() != dim:
+        raise RuntimeError(
+            "Output annotation list dimension and runtime tensor dimension must match for tolist(): the annotation has "
+            f"{dim}, the tensor {tensor.dim()}"
+        )
+    return tensor.tolist()
+
+
+# -- the surroundings
+
+
+@op("aten::is_scripting() -> bool", total=True)
+def is_scripting() -> bool:
+    """True: this is a compiled program."""
+    return True
+
+
+@op("aten::_get_tracing_state() -> bool", total=True)
+def is_tracing() -> bool:
+    """False: a compiled program is not traced."""
+    return False
+
+
+@op("aten::has_torch_function(...) -> bool", total=True)
+def has_torch_function(*args: Any) -> bool:
+    """False: `__torch_function__` is not called by compiled programs."""
+    return False
+
+
+op("prim::TimePoint() -> int", Effect.STATE, total=True, doc="A clock in nanoseconds.")(time.perf_counter_ns)
+
+
+@op("prim::AddStatValue(str key, int val) -> ()", Effect.SIDE, total=True)
+def add_statistic(key: str, val: int) -> None:
+    """Count something for a logger. No logger is set up, so nothing happens."""

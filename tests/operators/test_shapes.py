@@ -1,0 +1,233 @@
+"""What is known about tensors is true of them: single operators, programs, modes, writes; and it is known at all."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+import torch
+from fact_law import Untrue, check_run
+from operator_calls import calls
+from strategies import THEMES, compile_source, random_program
+
+import jitlite
+from jitlite.analysis import propagation, result_types
+from jitlite.analysis.result_types import Modes
+from jitlite.interpreter import bytecode, vm
+from jitlite.ir import types as T
+from jitlite.ir.verify import verify
+from jitlite.operators import shapes as shape_rules
+from jitlite.operators.tensor_facts import join
+from jitlite.passes.shapes import propagate
+from jitlite.passes.size_graphs import build_size_graph
+
+PROGRAMS = 60
+
+
+def weakened(t, chance, names):
+    """A type that says a part of what `t` says."""
+    if not isinstance(t, T.TensorType) or not chance.randrange(8):
+        return T.unshaped(t)
+    sizes, symbols = list(t.sizes), [None] * len(t.sizes)
+    for i, size in enumerate(sizes):
+        if chance.random() < 0.5:
+            sizes[i] = None
+            if chance.random() < 0.5:
+                symbols[i] = names.setdefault(size, len(names) + 1)
+
+    def maybe(fact):
+        return fact if chance.random() < 0.7 else None
+
+    known = maybe(sizes)
+    return T.TensorType.of(
+        maybe(t.dtype), known, None, maybe(t.device), maybe(t.requires_grad), None if known is None else symbols
+    )
+
+
+def types_of(arguments):
+    return [T.TensorType.from_tensor(a) if isinstance(a, torch.Tensor) else None for a in arguments]
+
+
+def hold(graph, arguments, chance, modes=None):
+    """Check the law with all that is known about the arguments, and with a part; the number of comparisons."""
+    complete = types_of(arguments)
+    names = {}
+    partial = [None if t is None else weakened(t, chance, names) for t in complete]
+    compared = 0
+    for given in (complete, partial):
+        for used in (modes, Modes()):
+            copy = graph.copy()
+            propagate(copy, given, used)
+            compared += check_run(copy, arguments)
+            assert not propagate(copy, None, used), f"a second time, something else is found:\n{copy}"
+    return compared + hold_computed_sizes(graph, arguments)
+
+
+def hold_computed_sizes(graph, arguments):
+    """Check that the sizes computed of those of the arguments are the sizes there are, of ranks that are known."""
+    copy = graph.copy()
+    for value, argument in zip(copy.inputs, arguments, strict=True):
+        if isinstance(argument, torch.Tensor):
+            value.type = T.TensorType.of(None, [None] * argument.dim())
+    made = build_size_graph(copy)
+    verify(made.graph)
+    given = [arguments[i] for i in made.parameters]
+    sizes = [list(a.shape) if isinstance(a, torch.Tensor) else a for a in given]
+    computed = vm.run(bytecode.lower(made.graph), sizes) if made.symbols else ()
+    numbers = computed if len(made.symbols) != 1 else (computed,)
+    return check_run(copy, arguments, dict(zip(made.symbols.values(), numbers, strict=True)))
+
+
+# -- single operators
+
+
+@pytest.mark.parametrize("expression, source, kinds", calls(), ids=[c[0] for c in calls()])
+def test_operators(expression, source, kinds):
+    graph = jitlite.script(compile_source(source)["f"]).inlined_graph
+    chance = random.Random(expression)
+    modes = [None, Modes(grad=False, autocast=False, default_dtype=torch.get_default_dtype())]
+    for arguments in kinds:
+        for used in modes:
+            with torch.no_grad() if used else contextlib.nullcontext():
+                hold(graph, arguments, chance, used)
+
+
+# -- programs
+
+
+@pytest.mark.parametrize("theme", ["tensors", "everything"])
+def test_programs(theme):
+    assert theme in THEMES
+    compared = 0
+    for number in range(PROGRAMS):
+        program = random_program(number, theme)
+        graph = jitlite.script(compile_source(program.source)["f"]).inlined_graph
+        chance = random.Random(number)
+        for arguments in program.inputs:
+            compared += hold(graph, arguments, chance)
+    assert compared > 2000, "next to nothing is known about the programs"
+
+
+LOOPS = """
+def grows(x: Tensor, n: int):
+    y = x
+    for i in range(n):
+        x = torch.cat([x, y])
+        y = x[1:]
+    return x, y
+
+def swaps(x: Tensor, y: Tensor, n: int):
+    for i in range(n):
+        x, y = y, x
+    return x, y, x + 1
+
+def turns(x: Tensor, y: Tensor, n: int):
+    z = x
+    while n > 0:
+        z = x.t()
+        if n > 1:
+            x = z.contiguous()
+        n -= 1
+    return x, z, torch.zeros_like(z)
+
+def nested(x: Tensor, y: Tensor, n: int):
+    for i in range(n):
+        k = x.size(0)
+        for j in range(i):
+            x = torch.cat([x, y])
+        if x.size(0) == k:
+            y = y.double()
+        y = y.unsqueeze(0).squeeze(0)
+    return x, y
+
+def resized(x: Tensor, y: Tensor, n: int):
+    z = y.clone()
+    v = z.view(-1)
+    w = v
+    for i in range(n):
+        w = torch.relu(z)
+        z.resize_([i + 1, 2])
+    return w, v, z + 0
+
+def quiet(x: Tensor, y: Tensor, n: int):
+    with torch.no_grad():
+        a = x * y
+        b = x.view(-1)
+        with torch.enable_grad():
+            c = x * y
+        if n > 1:
+            a.requires_grad_()
+    d = a + y
+    z = torch.zeros([2, 3])
+    z += x
+    with torch.no_grad():
+        e = x - y
+    return a, b, c, d, z, e, x - y
+"""
+
+
+@pytest.mark.parametrize("name", ["grows", "swaps", "turns", "nested", "resized", "quiet"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_loops_branches_writes_and_modes(name, grad):
+    sources = {part.split("(")[0].strip(): f"def f({part.partition('(')[2]}" for part in LOOPS.split("def ")[1:]}
+    source = sources[name]
+    graph = jitlite.script(compile_source(source)["f"]).inlined_graph
+    x, y = torch.ones(2, 3, requires_grad=grad), torch.ones(2, 3)
+    for number in range(4):
+        arguments = [x, y, number] if "y: Tensor" in source else [x, number]
+        assert hold(graph, arguments, random.Random(number))
+        square = [torch.ones(3, 3) if isinstance(a, torch.Tensor) else a for a in arguments]
+        if name != "quiet":
+            hold(graph, square, random.Random(number))
+
+
+# -- the law can fail
+
+
+def _ignoring_writes(monkeypatch):
+    monkeypatch.setattr(propagation, "_may_write", lambda node: False)
+
+
+def _ignoring_trips(monkeypatch):
+    monkeypatch.setattr(propagation.Propagation, "_widen", lambda self, start, end, older: start)
+
+
+def _one_branch(monkeypatch):
+    monkeypatch.setattr(propagation, "join", lambda a, b, symbols: join(a, b, symbols) if a is propagation.NEVER else a)
+
+
+def _modes_that_stay(monkeypatch):
+    monkeypatch.setitem(propagation._BY_KIND, "prim::Exit", propagation.Propagation._declared)
+
+
+def _broadcast_of_equal_sizes(monkeypatch):
+    monkeypatch.setattr(shape_rules, "_broadcast_one", lambda call, a, b: a)
+
+
+def _views_of_nothing(monkeypatch):
+    monkeypatch.setattr(result_types, "_makes_its_results", lambda op: True)
+
+
+FAULTS = [
+    (_ignoring_writes, "resized", False),
+    (_ignoring_writes, "quiet", True),
+    (_ignoring_trips, "grows", False),
+    (_one_branch, "nested", False),
+    (_modes_that_stay, "quiet", True),
+    (_broadcast_of_equal_sizes, "broadcasts", False),
+    (_views_of_nothing, "quiet", True),
+]
+
+
+@pytest.mark.parametrize("plant, name, grad", FAULTS, ids=[f"{f[0].__name__}-{f[1]}" for f in FAULTS])
+def test_the_law_finds(plant, name, grad, monkeypatch):
+    plant(monkeypatch)
+    if name == "broadcasts":
+        graph = jitlite.script(compile_source("def f(x: Tensor, y: Tensor):\n    return y[:1] + x\n")["f"]).graph
+        x = torch.ones(2, 3)
+        with pytest.raises(Untrue):
+            hold(graph, [x, x], random.Random(0))
+        return
+    with pytest.raises(Untrue):
+        test_loops_branches_writes_and_modes(name, grad)
