@@ -28,6 +28,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Use, Value
 from jitlite.ir.ops import Effect, Op
 from jitlite.ir.schema import Argument
+from jitlite.ir.structure import Loop
 from jitlite.operators.aliasing_ops import (
     has_variables,
     is_open,
@@ -383,11 +384,11 @@ class AliasDb:
             self._flow(output, [block.outputs[position] for block in node.blocks])
 
     def _analyze_loop(self, node: Node) -> None:
-        (body,) = node.blocks
-        for parameter, start, following in zip(body.inputs[1:], node.inputs[2:], body.outputs[1:], strict=True):
+        loop = Loop(node)
+        for start, parameter, following, _ in loop.carried:
             self._flow(parameter, (start, following))
-        self._analyze_block(body)
-        for output, start, following in zip(node.outputs, node.inputs[2:], body.outputs[1:], strict=True):
+        self._analyze_block(loop.body)
+        for start, _, following, output in loop.carried:
             self._flow(output, (start, following))
 
     def _analyze_constant(self, node: Node) -> None:

@@ -6,9 +6,7 @@ from collections.abc import Callable
 
 from jitlite.ir.graph import Node, constant_of
 from jitlite.ir.ops import Effect
-
-_ENDLESS = 2**63 - 1
-"""The trip count of a `while` loop: no bound."""
+from jitlite.ir.structure import Loop
 
 _MODELESS = frozenset({"prim::Print", "prim::RaiseException", "prim::Raise", "prim::RaiseFrom", "aten::warn",
                        "prim::AddStatValue"})  # fmt: skip
@@ -59,8 +57,8 @@ def raises_itself(node: Node) -> bool:
 
 def _ends(loop: Node) -> bool:
     """Is it certain that the loop ends? It is for a `for` loop: its condition is True and the trip count a bound."""
-    going_on = constant_of(loop.blocks[0].outputs[0], None)
-    return going_on is False or (going_on is True and constant_of(loop.inputs[0], None) != _ENDLESS)
+    going_on = constant_of(Loop(loop).condition, None)
+    return going_on is False or (going_on is True and Loop(loop).is_bounded)
 
 
 def is_protected(node: Node) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.structure import Loop
 
 _NUMBER_RESULTS = frozenset({
     "aten::add", "aten::sub", "aten::mul", "aten::neg", "aten::floordiv", "aten::remainder", "aten::len", "aten::dim",
@@ -42,10 +43,10 @@ def _sources(value: Value) -> Sequence[Value] | None:
     if node.kind == "prim::If":
         return [block.outputs[offset] for block in node.blocks]
     if node.kind == "prim::Loop":
-        return node.inputs[offset + 2], node.blocks[0].outputs[offset + 1]
+        return Loop(node).sources(offset)
     if node.kind == "prim::Param":
         loop = node.block.owner if node.block is not None else None
         if loop is None or loop.kind != "prim::Loop":
             return None
-        return () if offset == 0 else (loop.inputs[offset + 1], loop.blocks[0].outputs[offset])
+        return () if offset == 0 else Loop(loop).sources(offset - 1)
     return () if node.kind in _NUMBER_RESULTS or (node.kind == "aten::size" and len(node.inputs) == 2) else None

@@ -21,6 +21,7 @@ from jitlite.analysis.result_types import Modes, infer, is_inferred, made_of_num
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.structure import Loop
 from jitlite.operators.numbers import NUMBERS
 from jitlite.operators.tensor_facts import (
     NEVER,
@@ -181,15 +182,15 @@ class Propagation:
     # -- loops
 
     def _loop(self, node: Node) -> None:
-        (body,) = node.blocks
+        loop = Loop(node)
         older = self.symbols.count
-        carried = [self.fact(v) for v in node.inputs[2:]]
+        carried = [self.fact(v) for v in loop.starts]
         modes = self._modes
         for number in range(_ROUNDS + 1):
             if number == _ROUNDS:
                 carried, modes = [_nothing(v.type) for v in node.outputs], Modes()
-            self._trip(body, carried, modes)
-            ends = [self.fact(v) for v in body.outputs[1:]]
+            self._iteration(loop, carried, modes)
+            ends = [self.fact(v) for v in loop.followings]
             widened = [self._widen(a, b, older) for a, b in zip(carried, ends, strict=True)]
             joined = modes.join(self._modes)
             if number == _ROUNDS or (widened == carried and joined == modes):
@@ -200,12 +201,12 @@ class Propagation:
         for output, fact in zip(node.outputs, carried, strict=True):
             self._set(output, self._after_loop(fact, older, renamed))
 
-    def _trip(self, body: Block, carried: Sequence[Fact], modes: Modes) -> None:
+    def _iteration(self, loop: Loop, carried: Sequence[Fact], modes: Modes) -> None:
         self._modes = modes
-        self._set(body.inputs[0], self._numbers.setdefault(body.inputs[0], self.symbols.fresh()))
-        for parameter, fact in zip(body.inputs[1:], carried, strict=True):
+        self._set(loop.index, self._numbers.setdefault(loop.index, self.symbols.fresh()))
+        for parameter, fact in zip(loop.parameters, carried, strict=True):
             self._set(parameter, fact)
-        self._block(body)
+        self._block(loop.body)
 
     def _widen(self, start: Fact, end: Fact, older: int) -> Fact:
         """What is known about a carried value at the start of every trip.

@@ -6,6 +6,7 @@ from collections.abc import Container
 
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
+from jitlite.ir.structure import Loop
 from jitlite.operators import scalars
 from jitlite.operators.prims import OVER_RANGE
 
@@ -22,13 +23,13 @@ def with_range_loops(graph: Graph) -> Graph:
         derived = _range_loop(node)
         if derived is None:
             continue
-        counter = node.blocks[0].inputs[0]
+        counter = Loop(node).index
         for element in derived:
             if element.output.has_name and not counter.has_name:
                 counter.set_name(element.output.name)
             element.output.replace_all_uses_with(counter)
             element.destroy()
-        node.inputs[0].node.move_before(node)
+        Loop(node).max_iterations.node.move_before(node)
         node.attributes[OVER_RANGE] = True
     return copied
 
@@ -37,14 +38,14 @@ def _range_loop(node: Node) -> list[Node] | None:
     """What derives the elements in a loop over a range; None for other loops, and where the count is read otherwise."""
     if node.kind != "prim::Loop":
         return None
-    length = node.inputs[0].node
+    length = Loop(node).max_iterations.node
     if length.op is None or length.op.fn is not scalars.range_length or length.output.use_count > 1:
         return None
     start, _, step = length.inputs
     adjacent = length.next is node
     if length.block is not node.block or not (adjacent or constant_of(step, 0)):  # a step of 0 raises, in its place
         return None
-    derived = [use.user for use in node.blocks[0].inputs[0].uses]
+    derived = [use.user for use in Loop(node).index.uses]
     for element in derived:
         if element.op is None or element.op.fn is not scalars.derive_index or element.inputs[0].node is length:
             return None

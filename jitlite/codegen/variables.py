@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 
 from jitlite.ir.code_text import Identifier, made_identifier, numbered
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.structure import Loop
 
 Range = tuple[int, int]
 
@@ -127,10 +128,7 @@ class Variables:
 
     def _note_affinities(self, node: Node, depth: int) -> None:
         if node.kind == "prim::Loop":
-            body = node.blocks[0]
-            for given, carried, left, out in zip(
-                node.inputs[2:], body.inputs[1:], body.outputs[1:], node.outputs, strict=True
-            ):
+            for given, carried, left, out in Loop(node).carried:
                 self._affinities.append((depth + 1_000_000, carried, out))  # they are one variable in any case
                 self._affinities.append((2 * depth + 1, carried, left))  # before what a branch in the body may take
                 self._affinities.append((2 * depth - 2, carried, given))
@@ -218,7 +216,7 @@ class Variables:
     def _walk_loop(self, node: Node, live: dict[Value, int]) -> dict[Value, int]:
         body, begin, end = node.blocks[0], self._begin[node], self._end[node]
         last = self._begin[body.return_node] + 1
-        for carried, out in zip(body.inputs[1:], node.outputs, strict=True):
+        for _, carried, _, out in Loop(node).carried:
             self._add_range(carried, begin + 1, begin + 2)
             self._add_range(carried, last, last + 1)
             self._add_range(out, last, live.pop(out, end + 1))

@@ -20,6 +20,7 @@ from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, is_constant
+from jitlite.ir.structure import Loop
 from jitlite.ir.values import UNINITIALIZED
 from jitlite.ir.verify import VerifyError, verify
 
@@ -230,16 +231,15 @@ def _with_one_block(specimen: Specimen) -> Iterator[Specimen]:
 
 def _put_block_in_place(graph: Graph, node: Node, index: int, arguments: list[Any]) -> bool:
     block = node.blocks[index]
-    results = list(block.outputs)
-    if node.kind == "prim::Loop":
-        results = results[1:]
-        starts = [graph.add_input(T.INT), *node.inputs[2:]]
+    loop = Loop(node) if node.kind == "prim::Loop" else None
+    if loop is not None:
+        starts = [graph.add_input(T.INT), *loop.starts]
         arguments.append(0)
         for parameter, start in zip(block.inputs, starts, strict=True):
             parameter.replace_all_uses_with(start)
     elif block.inputs:
         return False
-    results = list(block.outputs)[1 if node.kind == "prim::Loop" else 0 :]
+    results = list(block.outputs if loop is None else loop.followings)
     for inner in list(block.nodes):
         inner.move_before(node)
     for output, value in zip(node.outputs, results, strict=True):

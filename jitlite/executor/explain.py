@@ -20,6 +20,7 @@ from jitlite.interpreter.guards import spec_of, spec_reader
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, constant_of, is_constant
 from jitlite.ir.ops import Effect
+from jitlite.ir.structure import Loop
 from jitlite.ir.types import Type
 from jitlite.ir.unit import called_function, called_functions
 from jitlite.native.regions import find_regions
@@ -151,10 +152,11 @@ def _why_called(node: Node) -> str | None:
 def _why_looped(node: Node) -> str | None:
     if node.kind != "prim::Loop":
         return None
-    count = constant_of(node.inputs[0], None)
+    loop = Loop(node)
+    count = constant_of(loop.max_iterations, None)
     if type(count) is not int:
         return "a loop stays a loop: how often it runs is known only when it runs"
-    if constant_of(node.blocks[0].outputs[0], None) is not True:
+    if constant_of(loop.condition, None) is not True:
         return "a loop stays a loop: it may be left early"
     return f"a loop stays a loop: its body is too large to be repeated {count} times"
 

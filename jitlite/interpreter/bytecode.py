@@ -26,7 +26,7 @@ from jitlite.ir.int_codes import dict_display
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.types import Type
-from jitlite.ir.unit import Function, called_function
+from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.pass_prims import autograd_any_nonzero
 from jitlite.operators.python_forms import function_of
 
@@ -496,11 +496,9 @@ class _Emitter:
 
 def _operands(node: Node) -> Sequence[Value]:
     """The inputs that are loaded before the node's own instruction."""
-    if node.kind == "prim::CallFunction":
-        return node.inputs[1:]
     if node.kind in ("prim::Exit", "prim::Uninitialized"):  # EXIT knows what was entered
         return ()
-    return node.inputs
+    return passed_arguments(node)
 
 
 _STRUCTURAL_OPERATORS: dict[str, Callable[..., Any]] = {"prim::TupleUnpack": tuple}

@@ -6,13 +6,13 @@ Everything here only reads. The answers hold until the graph is changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.printer import node_text
+from jitlite.ir.structure import Loop
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -132,30 +132,20 @@ def _liveness(block: Block, after: frozenset[Value], found: dict[Node, frozenset
 
 
 # -- loops
-@dataclass(frozen=True, eq=False)
-class Loop:
-    """A `prim::Loop` and where it stands."""
+class NestedLoop(Loop):
+    """A loop and where it stands."""
 
-    node: Node
-    parent: Loop | None
-    depth: int
-    """1 for a loop in no other loop."""
+    __slots__ = ("depth", "parent")
 
-    @property
-    def body(self) -> Block:
-        return self.node.blocks[0]
-
-    @property
-    def trip_count(self) -> int | None:
-        """The largest number of rounds, where it is a constant."""
-        count: int | None = constant_of(self.node.inputs[0], None)
-        return count
-
-    @property
-    def is_counted(self) -> bool:
-        """Is the trip count the only thing that ends the loop, as in `for`?"""
-        start, following = self.node.inputs[1], self.body.outputs[0]
-        return constant_of(start, None) is True and constant_of(following, None) is True
+    def __init__(self, node: Node, parent: NestedLoop | None, depth: int) -> None:
+        """
+        Args:
+            parent: the loop around it.
+            depth: 1 for a loop in no other loop.
+        """
+        super().__init__(node)
+        self.parent = parent
+        self.depth = depth
 
     def holds(self, node: Node) -> bool:
         """Is the node in the body?"""
@@ -166,18 +156,18 @@ class Loop:
         return not self.holds(value.node)
 
 
-def loops(graph: Graph) -> list[Loop]:
+def loops(graph: Graph) -> list[NestedLoop]:
     """All loops, each before those in its body."""
-    found: list[Loop] = []
+    found: list[NestedLoop] = []
     _find_loops(graph.block, None, found)
     return found
 
 
-def _find_loops(block: Block, parent: Loop | None, found: list[Loop]) -> None:
+def _find_loops(block: Block, parent: NestedLoop | None, found: list[NestedLoop]) -> None:
     for node in block.nodes:
         within = parent
         if node.kind == "prim::Loop":
-            within = Loop(node, parent, 1 if parent is None else parent.depth + 1)
+            within = NestedLoop(node, parent, 1 if parent is None else parent.depth + 1)
             found.append(within)
         for inner in node.blocks:
             _find_loops(inner, within, found)

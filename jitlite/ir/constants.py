@@ -12,6 +12,9 @@ from jitlite.ir import types as T
 from jitlite.ir.code_text import is_identifier
 from jitlite.ir.types import Type
 
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+"""The ints that TorchScript's files and torch's operators can hold."""
+
 _SCALARS: dict[type, Type] = {
     bool: T.BOOL, int: T.INT, float: T.FLOAT, complex: T.COMPLEX, str: T.STRING, type(None): T.NONE,
     torch.dtype: T.INT, torch.layout: T.INT, torch.memory_format: T.INT, torch.qscheme: T.INT, torch.device: T.DEVICE,

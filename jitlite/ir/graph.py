@@ -452,6 +452,11 @@ class Block:
             node = node._prev if node.block is self else preceding
 
     @property
+    def computations(self) -> Iterator[Node]:
+        """The nodes in order, without constants."""
+        return (node for node in self.nodes if node.kind != "prim::Constant")
+
+    @property
     def is_empty(self) -> bool:
         return self.param_node._next is self.return_node
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, constant_of
-
-MAX_TRIP_COUNT = 2**63 - 1
-"""The trip count of a loop without a bound, a `while`."""
+from jitlite.ir.structure import UNBOUNDED, Loop
 
 
 def canonicalize_modified_loops(graph: Graph) -> bool:
@@ -27,22 +25,19 @@ def canonicalize_modified_loops(graph: Graph) -> bool:
     return changed
 
 
-def _is_modified(loop: Node) -> bool:
-    max_trip_count, start_condition, *_ = loop.inputs
-    body = loop.blocks[0]
-    always = constant_of(start_condition, False) and constant_of(body.outputs[0], False)
-    bounded = constant_of(max_trip_count, None) != MAX_TRIP_COUNT or body.inputs[0].has_uses
-    return bounded and not always
+def _is_modified(node: Node) -> bool:
+    loop = Loop(node)
+    return loop.has_condition and (loop.is_bounded or loop.index.has_uses)
 
 
 def _canonicalize(loop: Node) -> None:
     graph, body = loop.graph, loop.blocks[0]
-    max_trip_count, start_condition, *_ = loop.inputs
+    max_iterations, start_condition = Loop(loop).max_iterations, Loop(loop).start_condition
     with graph.inserting_before(loop):
         zero = graph.insert_constant(0)
         one = graph.insert_constant(1)
-        start = graph.insert("aten::gt", (max_trip_count, zero), (T.BOOL,)).output
-        loop.replace_input(0, graph.insert_constant(MAX_TRIP_COUNT))
+        start = graph.insert("aten::gt", (max_iterations, zero), (T.BOOL,)).output
+        loop.replace_input(0, graph.insert_constant(UNBOUNDED))
         if not constant_of(start_condition, False):
             start = graph.insert("aten::__and__", (start, start_condition), (T.BOOL,)).output
     loop.replace_input(1, start)
@@ -55,6 +50,6 @@ def _canonicalize(loop: Node) -> None:
     with graph.inserting_at_end(body):
         following = graph.insert("aten::add", (trip_number, one), (T.INT,)).output
         body.add_output(following)
-        in_bound = graph.insert("aten::lt", (following, max_trip_count), (T.BOOL,)).output
+        in_bound = graph.insert("aten::lt", (following, max_iterations), (T.BOOL,)).output
         go_on = graph.insert("aten::__and__", (in_bound, body.outputs[0]), (T.BOOL,)).output
     body.replace_output(0, go_on)

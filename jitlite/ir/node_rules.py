@@ -15,6 +15,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault
+from jitlite.ir.structure import Loop
 from jitlite.ir.tensor_items import parse_index
 from jitlite.ir.types import Type
 
@@ -177,20 +178,19 @@ def _loop(node: Node) -> str | None:
         return fault
     if [v.type for v in node.inputs[:2]] != [T.INT, T.BOOL]:
         return "the first inputs of prim::Loop are a trip count (int) and a condition (bool)"
-    body, carried = node.blocks[0], node.inputs[2:]
+    loop, body = Loop(node), node.blocks[0]
     if any(output.type is T.FUNCTION for output in node.outputs):
         return "prim::Loop carries no function"
-    if not len(carried) == len(node.outputs) == len(body.inputs) - 1 == len(body.outputs) - 1:
+    if not len(loop.starts) == len(node.outputs) == len(body.inputs) - 1 == len(body.outputs) - 1:
         return (
-            f"prim::Loop carries {len(carried)} values in, but has {len(node.outputs)} outputs, and its body "
+            f"prim::Loop carries {len(loop.starts)} values in, but has {len(node.outputs)} outputs, and its body "
             f"{len(body.inputs)} inputs and {len(body.outputs)} outputs (each one more than it carries)"
         )
-    if body.inputs[0].type is not T.INT or body.outputs[0].type is not T.BOOL:
+    if loop.index.type is not T.INT or loop.condition.type is not T.BOOL:
         return "the body of prim::Loop begins with the trip number (int) and returns the condition (bool) first"
-    inner, results = body.inputs[1:], body.outputs[1:]
     return _first(
         fault
-        for start, parameter, result, output in zip(carried, inner, results, node.outputs, strict=True)
+        for start, parameter, result, output in loop.carried
         for fault in (
             _flow(start, parameter, "initial value"),
             _flow(result, parameter, "carried value"),

@@ -215,6 +215,11 @@ def called_function(node: Node) -> Function | None:
     return found if isinstance(found, Function) else None
 
 
+def passed_arguments(node: Node) -> Sequence[Value]:
+    """What a `prim::CallFunction` hands to its function, or a `prim::CallMethod` to its method, `self` first."""
+    return node.inputs[1:] if node.kind == "prim::CallFunction" else node.inputs
+
+
 def called_functions(graph: Graph) -> list[Function]:
     """The functions that a graph calls, and those that these call, each once."""
     found: dict[Function, None] = {}

@@ -13,6 +13,7 @@ interpreter's lock, which the function holds otherwise.
 from __future__ import annotations
 
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
+from jitlite.ir.structure import Loop
 from jitlite.native.boxes import free
 from jitlite.native.boxing import boxed, boxed_tuple, check_list, unboxed
 from jitlite.native.capi import pointer
@@ -161,22 +162,23 @@ class _Emitter:
             self.registers[output] = code.load(stored(output.type), slot)
 
     def loop(self, node: Node) -> None:
-        code, body = self.code, node.blocks[0]
+        code, loop = self.code, Loop(node)
+        body = loop.body
         slots = [code.slot(stored(v.type)) for v in node.outputs]
-        goes_on, trip = code.slot("i1"), code.slot("i64")
+        goes_on, number = code.slot("i1"), code.slot("i64")
         head, inside, end = code.fresh("head"), code.fresh("body"), code.fresh("end")
-        for value, slot in zip(node.inputs[2:], slots, strict=True):
+        for value, slot in zip(loop.starts, slots, strict=True):
             code.store(stored(value.type), self.operand(value), slot)
-        code.store("i1", self.operand(node.inputs[1]), goes_on)
-        code.store("i64", "0", trip)
+        code.store("i1", self.operand(loop.start_condition), goes_on)
+        code.store("i64", "0", number)
         code.go(head)
         code.label(head)
-        index = code.load("i64", trip)
-        left = code.value(f"icmp slt i64 {index}, {self.operand(node.inputs[0])}")
+        index = code.load("i64", number)
+        left = code.value(f"icmp slt i64 {index}, {self.operand(loop.max_iterations)}")
         code.branch(code.value(f"and i1 {code.load('i1', goes_on)}, {left}"), inside, end)
         code.label(inside)
-        self.registers[body.inputs[0]] = self._counter(node, index)
-        for parameter, slot in zip(body.inputs[1:], slots, strict=True):
+        self.registers[loop.index] = self._counter(node, index)
+        for parameter, slot in zip(loop.parameters, slots, strict=True):
             self.registers[parameter] = code.load(stored(parameter.type), slot)
         before = code.load("ptr", self.frame) if _frees(body) else None
         self.block(body)
@@ -184,7 +186,7 @@ class _Emitter:
             free(code, self.frame, before)
         for value, slot in zip(body.outputs, [goes_on, *slots], strict=True):
             code.store(stored(value.type), self.operand(value), slot)
-        code.store("i64", code.value(f"add i64 {index}, 1"), trip)
+        code.store("i64", code.value(f"add i64 {index}, 1"), number)
         self._look_up()
         code.go(head)
         code.label(end)

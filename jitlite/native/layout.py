@@ -6,9 +6,10 @@ import struct
 from typing import Any
 
 from jitlite.ir import types as T
+from jitlite.ir.constants import INT64_MAX, INT64_MIN
 from jitlite.ir.types import Type
 
-LOWEST, HIGHEST = -(2**63), 2**63 - 1
+LOWEST, HIGHEST = INT64_MIN, INT64_MAX
 
 SCALARS: dict[Type, tuple[str, str, type]] = {
     T.INT: ("i", "i64", int),

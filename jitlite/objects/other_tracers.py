@@ -17,6 +17,7 @@ from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
+from jitlite.ir.structure import Loop
 from jitlite.ir.types import Type
 
 torchs_is_tracing = torch._C._is_tracing
@@ -155,21 +156,21 @@ class _Search:
                 self.open.add(output)
 
     def _loop(self, node: Node) -> None:
-        (block,) = node.blocks
-        carried = list(zip(block.inputs[1:], node.inputs[2:], block.outputs[1:], node.outputs, strict=True))
-        if node.inputs[0] in self.open or node.inputs[1] in self.open:
+        loop = Loop(node)
+        carried = loop.carried
+        if loop.max_iterations in self.open or loop.start_condition in self.open:
             self._only_numbers(node, "the loop that depends on the inputs")
             return
-        self.open.update(inner for inner, first, _, _ in carried if first in self.open)
+        self.open.update(c.parameter for c in carried if c.start in self.open)
         for _ in range(len(carried) + 1):  # until what is carried from one iteration to the next is known
-            self._block(block)
-            more = {inner for inner, _, last, _ in carried if last in self.open} - self.open
+            self._block(loop.body)
+            more = {c.parameter for c in carried if c.following in self.open} - self.open
             if not more:
                 break
             self.open |= more
-        if block.outputs[0] in self.open:
+        if loop.condition in self.open:
             self._only_numbers(node, "the loop that depends on the inputs")
-        self.open.update(output for inner, _, last, output in carried if {inner, last} & self.open)
+        self.open.update(c.result for c in carried if {c.parameter, c.following} & self.open)
 
     def _only_numbers(self, node: Node, what: str) -> None:
         """Go on behind a decision about numbers: it matters where they are used. It may raise, and do nothing else."""

@@ -58,7 +58,8 @@ def _number_in(tensor: Value) -> Value | None:
 
 
 def _unpack_chunk(node: Node) -> bool:
-    tensor, chunks, dim = node.inputs[0], *(constant_of(v, None) for v in node.inputs[1:])
+    tensor, *numbers = node.inputs
+    chunks, dim = (constant_of(v, None) for v in numbers)
     users = [use.user for use in node.output.uses]
     if type(chunks) is not int or type(dim) is not int or chunks < 1 or [u.kind for u in users] != ["prim::ListUnpack"]:
         return False

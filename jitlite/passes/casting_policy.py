@@ -32,7 +32,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.types import ClassType, TensorType, Type
-from jitlite.ir.unit import called_function
+from jitlite.ir.unit import called_function, passed_arguments
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import inexact_pass
 
@@ -170,7 +170,7 @@ def _inline(graph: Graph, call: Node) -> None:
             node.call_stack = (*call.call_stack, (function.name, call.range), *node.call_stack)
 
     with graph.inserting_before(call):
-        results = graph.inline_call(function.graph, call.inputs if is_method else call.inputs[1:], place)
+        results = graph.inline_call(function.graph, passed_arguments(call), place)
     call.output.replace_all_uses_with(results[0])
     call.destroy()
 

@@ -65,7 +65,7 @@ def _key(node: Node) -> object | None:
     """What nodes that may be joined have in common; None for a node that may be joined with no other."""
     if node.kind != "aten::linear":
         return None
-    weight, bias = (constant_of(v, ...) for v in node.inputs[1:])
+    _, weight, bias = (constant_of(v, ...) for v in node.inputs)
     if not _is_plain(weight, 2) or not (bias is None or _is_plain(bias, 1)):
         return None
     if bias is not None and (bias.shape[0] != weight.shape[0] or bias.dtype != weight.dtype):

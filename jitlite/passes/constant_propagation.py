@@ -33,6 +33,7 @@ from jitlite.analysis.folding import fold
 from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.structure import Loop
 from jitlite.ir.value_keys import value_key
 from jitlite.passes.dce import eliminate_dead_code, erase_branch_output, erase_carried
 from jitlite.passes.registry import graph_pass
@@ -153,10 +154,11 @@ class _Propagator:
     # -- loops
 
     def loop(self, node: Node) -> None:
-        count, condition = constant_of(node.inputs[0], None), constant_of(node.inputs[1], None)
+        loop = Loop(node)
+        count, condition = constant_of(loop.max_iterations, None), constant_of(loop.start_condition, None)
         if condition is False or (type(count) is int and count <= 0):
-            for output, start in zip(node.outputs, node.inputs[2:], strict=True):
-                output.replace_all_uses_with(start)
+            for carried in loop.carried:
+                carried.result.replace_all_uses_with(carried.start)
             node.destroy()
             self.changed = True
             return

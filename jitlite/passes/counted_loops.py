@@ -28,7 +28,8 @@ from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
-from jitlite.passes.loop_copies import ENDLESS, may_be_uninitialized
+from jitlite.ir.structure import If, Loop
+from jitlite.passes.loop_copies import may_be_uninitialized
 from jitlite.passes.registry import graph_pass
 
 _MIRRORED = {"aten::lt": "aten::gt", "aten::le": "aten::ge", "aten::gt": "aten::lt", "aten::ge": "aten::le"}
@@ -39,7 +40,7 @@ def count_loops(graph: Graph) -> bool:
     """Give a trip count to every loop whose condition counts."""
     changed = False
     for node in list(graph.all_nodes()):
-        if node.kind == "prim::Loop" and constant_of(node.inputs[0], None) == ENDLESS:
+        if node.kind == "prim::Loop" and not Loop(node).is_bounded:
             found = _find(node)
             if found is not None:
                 _count(node, found)
@@ -85,12 +86,11 @@ class _Comparison:
 
 
 def _find(loop: Node) -> _Counter | None:
-    (body,) = loop.blocks
-    for comparison in _comparisons(body.outputs[0], loop):
-        for position, following in enumerate(body.outputs[1:]):
-            if following is not comparison.value:
+    for comparison in _comparisons(Loop(loop).condition, loop):
+        for position, carried in enumerate(Loop(loop).carried):
+            if carried.following is not comparison.value:
                 continue
-            step = _step(following, body.inputs[position + 1])
+            step = _step(carried.following, carried.parameter)
             if step is None or (step > 0) is not (comparison.kind in ("aten::lt", "aten::le")):
                 continue
             start = _start(loop, position, comparison)
@@ -188,7 +188,7 @@ def _start(loop: Node, position: int, comparison: _Comparison) -> tuple[Value | 
     holds_only_then = (
         node.kind == "prim::If"
         and _is_same_comparison(node.input, number, comparison)
-        and constant_of(node.blocks[1].outputs[condition.offset], None) is False
+        and constant_of(If(node).joined[condition.offset].orelse, None) is False
     )
     return (condition,) if holds_only_then else None
 

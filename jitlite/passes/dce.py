@@ -26,6 +26,7 @@ from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.structure import Loop
 from jitlite.passes.registry import graph_pass
 
 
@@ -63,13 +64,8 @@ class _Liveness:
 
     def _keep_carried(self, loop: Node) -> None:
         """What the next round needs: the condition, and the carried values that are read in the body."""
-        (body,) = loop.blocks
-        self._keep_values(body.outputs[:1])
-        self._keep_values(
-            following
-            for parameter, following in zip(body.inputs[1:], body.outputs[1:], strict=True)
-            if parameter.has_uses
-        )
+        self._keep_values([Loop(loop).condition])
+        self._keep_values(c.following for c in Loop(loop).carried if c.parameter.has_uses)
 
     def _keep_writers(self, db: AliasDb, writers: list[Node]) -> None:
         """Keep what writes memory that somebody outside, or what stays, reads."""
@@ -144,7 +140,7 @@ def _drop_unused_outputs(node: Node) -> bool:
         for position in reversed(unused):
             erase_branch_output(node, position)
     elif node.kind == "prim::Loop":
-        unused = [position for position in unused if not node.blocks[0].inputs[position + 1].has_uses]
+        unused = [position for position in unused if not Loop(node).parameters[position].has_uses]
         for position in reversed(unused):
             erase_carried(node, position)
     else:

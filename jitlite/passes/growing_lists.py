@@ -47,10 +47,10 @@ from dataclasses import dataclass
 from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.structure import UNBOUNDED, Loop
 from jitlite.ir.types import Type
 from jitlite.passes.registry import graph_pass
 
-_NO_BOUND = 2**63 - 1
 _MARK = "measured_lists"
 """Attribute of a loop over lists: which of the lengths that bound it are those of the lists, by position."""
 
@@ -87,11 +87,11 @@ def _lists(loop: Node) -> set[int]:
     return {i for i in loop.attributes[_MARK] if lengths[i].node.inputs[0].node.kind not in _VIEWS}
 
 
-def _lengths(trip_count: Value) -> list[Value]:
+def _lengths(max_iterations: Value) -> list[Value]:
     """The lengths whose least is the trip count."""
-    if trip_count.node.kind == "prim::min":
-        return list(trip_count.node.inputs[0].node.inputs)
-    return [trip_count]
+    if max_iterations.node.kind == "prim::min":
+        return list(max_iterations.node.inputs[0].node.inputs)
+    return [max_iterations]
 
 
 def _inside(loop: Node) -> list[Node]:
@@ -137,17 +137,18 @@ def _types_of_same(t: Type) -> list[Type]:
 
 
 def _test_every_round(graph: Graph, loop: Node, measured: set[int]) -> None:
-    trip_count, condition = loop.inputs[0], loop.inputs[1]
+    max_iterations, condition = loop.inputs[0], loop.inputs[1]
     (body,) = loop.blocks
     with graph.inserting_before(loop):
         graph.current_range = loop.range
         zero = graph.insert_constant(0)
-        starts = graph.insert("aten::gt", (trip_count, zero), (T.BOOL,)).output
-        loop.replace_input(0, graph.insert_constant(_NO_BOUND))
+        starts = graph.insert("aten::gt", (max_iterations, zero), (T.BOOL,)).output
+        loop.replace_input(0, graph.insert_constant(UNBOUNDED))
         loop.replace_input(1, _both(graph, starts, condition))
     with graph.inserting_at_end(body):
         following = graph.insert("aten::add", (body.inputs[0], graph.insert_constant(1)), (T.INT,)).output
-        goes_on = graph.insert("aten::lt", (following, _measure_again(graph, trip_count, measured)), (T.BOOL,)).output
+        now = _measure_again(graph, max_iterations, measured)
+        goes_on = graph.insert("aten::lt", (following, now), (T.BOOL,)).output
         body.replace_output(0, _both(graph, goes_on, body.outputs[0]))
         graph.current_range = None
 
@@ -207,9 +208,9 @@ class _Listing:
 
     def _reads(self) -> list[Node]:
         """What takes the element of a round out of the list."""
-        trip = self.loop.blocks[0].inputs[0]
+        index = Loop(self.loop).index
         users = (use.user for use in self.node.output.uses)
-        return [n for n in users if n.kind == "aten::__getitem__" and n.inputs[1] is trip]
+        return [n for n in users if n.kind == "aten::__getitem__" and n.inputs[1] is index]
 
     # -- what becomes of it
     def compare_every_round(self, graph: Graph, measured: set[int]) -> None:
@@ -238,7 +239,7 @@ class _Listing:
         for position, length in enumerate(_lengths(self.loop.inputs[0])[: self.position]):
             if position in measured:
                 yield graph.insert("aten::len", length.node.inputs, (T.INT,)).output
-            elif constant_of(length, None) != _NO_BOUND:
+            elif constant_of(length, None) != UNBOUNDED:
                 yield length
 
     def read_in_turn(self, graph: Graph) -> None:
@@ -270,12 +271,12 @@ def _listings(loop: Node) -> list[_Listing]:
     return [_Listing(loop, i, node) for i, node in sorted(listed.items()) if node.kind in _VIEWS]
 
 
-def _measure_again(graph: Graph, trip_count: Value, measured: set[int]) -> Value:
+def _measure_again(graph: Graph, max_iterations: Value, measured: set[int]) -> Value:
     lengths = [
         graph.insert("aten::len", v.node.inputs, (T.INT,)).output if i in measured else v
-        for i, v in enumerate(_lengths(trip_count))
+        for i, v in enumerate(_lengths(max_iterations))
     ]
-    if trip_count.node.kind != "prim::min":
+    if max_iterations.node.kind != "prim::min":
         return lengths[0]
     listed = graph.insert("prim::ListConstruct", lengths, (T.ListType.of(T.INT),)).output
     return graph.insert("prim::min", (listed,), (T.INT,)).output

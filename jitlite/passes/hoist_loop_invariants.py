@@ -27,6 +27,7 @@ from jitlite.analysis.locations import reachable_kinds
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, constant_of
 from jitlite.ir.ops import Effect
+from jitlite.ir.structure import Loop
 from jitlite.passes.loop_copies import may_be_uninitialized, says_it_starts, starts
 from jitlite.passes.registry import graph_pass
 
@@ -102,10 +103,10 @@ class _Mover:
         branch.call_stack, branch.scope = loop.call_stack, loop.scope
         run, skip = branch.add_block(), branch.add_block()
         loop.move_before(run.return_node)
-        length = loop.inputs[0].node
+        length = Loop(loop).max_iterations.node
         if length.kind == "aten::__range_length" and length.output.use_count == 1 and length.block is branch.block:
             length.move_before(loop)  # to where a loop over a range is found
-        for output, start, joined in zip(loop.outputs, loop.inputs[2:], branch.outputs, strict=True):
+        for output, start, joined in zip(loop.outputs, Loop(loop).starts, branch.outputs, strict=True):
             output.replace_all_uses_with(joined)
             joined.copy_metadata(output)
             run.add_output(output)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.ir.unit import Function, called_function
+from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.passes.registry import graph_pass
 
 LARGEST = 20_000
@@ -165,9 +165,8 @@ def _nodes_and_subgraphs(graph: Graph) -> Iterator[Node]:
 def inline_call(graph: Graph, call: Node, function: Function) -> list[Node]:
     """Replace a call of the function by its body; gives all nodes that came in."""
     copied: list[Node] = []
-    arguments = call.inputs[1:] if call.kind == "prim::CallFunction" else call.inputs
     with graph.inserting_before(call):
-        results = graph.inline_call(function.graph, arguments, copied.append)
+        results = graph.inline_call(function.graph, passed_arguments(call), copied.append)
     everything = [inner for node in copied for inner in _with_nested(node)]
     path = (*call.call_stack, (function.name, call.range))
     for node in everything:

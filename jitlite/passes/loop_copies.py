@@ -6,16 +6,12 @@ from collections.abc import Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-
-ENDLESS = 2**63 - 1
-"""The trip count of a `while` loop: no bound."""
+from jitlite.ir.structure import Loop
 
 
-def is_counted(loop: Node) -> bool:
+def is_counted(node: Node) -> bool:
     """Does the trip count alone end the loop, as in `for` without `break`?"""
-    if loop.kind != "prim::Loop" or constant_of(loop.inputs[0], None) == ENDLESS:
-        return False
-    return constant_of(loop.inputs[1], None) is True and constant_of(loop.blocks[0].outputs[0], None) is True
+    return node.kind == "prim::Loop" and Loop(node).is_bounded and not Loop(node).has_condition
 
 
 def starts(loop: Node) -> Value:
@@ -57,9 +53,7 @@ def has_inner_loop(block: Block) -> bool:
 
 def size_of(block: Block) -> int:
     """How many nodes the block has, with those in their blocks; constants are free."""
-    return sum(
-        1 + sum(size_of(inner) for inner in node.blocks) for node in block.nodes if node.kind != "prim::Constant"
-    )
+    return sum(1 + sum(map(size_of, node.blocks)) for node in block.computations)
 
 
 def insert_copy(graph: Graph, body: Block, arguments: Sequence[Value]) -> list[Value]:
@@ -105,9 +99,9 @@ def may_be_uninitialized(value: Value) -> bool:
         if node.kind in ("prim::If", "prim::Try"):
             pending += [block.outputs[offset] for block in node.blocks]
         elif node.kind == "prim::Loop":
-            pending += (node.inputs[offset + 2], node.blocks[0].outputs[offset + 1])
+            pending += Loop(node).sources(offset)
         elif owner is not None and owner.kind == "prim::Loop" and offset > 0:
-            pending += (owner.inputs[offset + 1], owner.blocks[0].outputs[offset])
+            pending += Loop(owner).sources(offset - 1)
         elif node.kind in ("prim::unchecked_cast", "prim::unchecked_unwrap_optional"):
             pending.append(node.input)
     return False

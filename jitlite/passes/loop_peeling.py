@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.structure import UNBOUNDED, Loop
 from jitlite.ir.value_keys import value_key
-from jitlite.passes.loop_copies import ENDLESS, insert_copy, replace_by, size_of, starts
+from jitlite.passes.loop_copies import insert_copy, replace_by, size_of, starts
 from jitlite.passes.registry import graph_pass
 
 LARGEST_BODY = 64
@@ -52,11 +53,7 @@ def _peel_in(block: Block) -> bool:
 
 
 def _first_round_differs(loop: Node) -> bool:
-    (body,) = loop.blocks
-    return any(
-        _becomes_known(start, following) and _is_tested(parameter)
-        for start, parameter, following in zip(loop.inputs[2:], body.inputs[1:], body.outputs[1:], strict=True)
-    )
+    return any(_becomes_known(c.start, c.following) and _is_tested(c.parameter) for c in Loop(loop).carried)
 
 
 def _becomes_known(start: Value, following: Value) -> bool:
@@ -96,13 +93,13 @@ def peel(loop: Node) -> Node:
         if constant_of(runs, None) is not True:
             branch = graph.insert("prim::If", (runs,), (output.type for output in loop.outputs), range=loop.range)
             run, skip = branch.add_block(), branch.add_block()
-            for value in loop.inputs[2:]:
+            for value in Loop(loop).starts:
                 skip.add_output(value)
     with graph.inserting_before(loop) if branch is None else graph.inserting_at_end(run):
         first = graph.insert_constant(0)
-        goes_on, *carried = insert_copy(graph, body, [first, *loop.inputs[2:]])
+        goes_on, *carried = insert_copy(graph, body, [first, *Loop(loop).starts])
         left = count
-        if constant_of(count, None) != ENDLESS:
+        if constant_of(count, None) != UNBOUNDED:
             left = graph.insert("aten::sub", (count, graph.insert_constant(1)), (T.INT,), range=loop.range).output
         rest = graph.insert("prim::Loop", (left, goes_on, *carried), (o.type for o in loop.outputs), range=loop.range)
     rest.call_stack, rest.scope = loop.call_stack, loop.scope
@@ -137,10 +134,7 @@ def _count_from_one(loop: Node) -> None:
 
 def settle(loop: Node) -> None:
     """Let values that are one constant in every round be it; narrow carried types of which None is excluded."""
-    (body,) = loop.blocks
-    for start, parameter, following, output in zip(
-        loop.inputs[2:], body.inputs[1:], body.outputs[1:], loop.outputs, strict=True
-    ):
+    for start, parameter, following, output in Loop(loop).carried:
         if _is_one_constant(start, following):
             parameter.replace_all_uses_with(start)
             output.replace_all_uses_with(start)

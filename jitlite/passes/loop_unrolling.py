@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.structure import Loop
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.loop_copies import has_inner_loop, insert_copy, is_counted, replace_by, size_of
 from jitlite.passes.registry import graph_pass
@@ -80,20 +81,20 @@ def _unroll_loop(loop: Node, constant_only: bool) -> bool:
     return True
 
 
-def _repeat_all(loop: Node, count: int) -> None:
-    graph, (body,) = loop.graph, loop.blocks
-    carried = list(loop.inputs[2:])
-    with graph.inserting_before(loop):
+def _repeat_all(node: Node, count: int) -> None:
+    graph, loop = node.graph, Loop(node)
+    carried = list(loop.starts)
+    with graph.inserting_before(node):
         for number in range(count):
-            counter = graph.insert_constant(number) if body.inputs[0].has_uses else loop.inputs[0]
-            carried = insert_copy(graph, body, [counter, *carried])[1:]
-    replace_by(loop, carried)
+            index = graph.insert_constant(number) if loop.index.has_uses else loop.max_iterations
+            carried = insert_copy(graph, loop.body, [index, *carried])[1:]
+    replace_by(node, carried)
 
 
 def _repeat_some(loop: Node) -> None:
     """Make the loop one of eight copies, followed by one of what it was."""
     graph = loop.graph
-    if loop.blocks[0].inputs[0].has_uses:
+    if Loop(loop).index.has_uses:
         _carry_counter(loop)
     rest = graph.clone_node(loop, {}).insert_after(loop)
     loop.replace_all_uses_with(rest)

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.structure import Loop
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.registry import graph_pass
 
@@ -64,10 +65,11 @@ def _check(node: Node) -> None:
         index, length = constant_of(node.inputs[1], None), len(node.inputs[0].type.contained)
         if type(index) is not int or not -length <= index < length:
             raise CompileError("a tuple cannot be removed: its index is no constant position in it", node.range)
-    first = 1 if node.kind == "prim::Loop" else 0
-    groups = [block.outputs[first:] for block in node.blocks]
-    if first:
-        groups += [node.inputs[2:], node.blocks[0].inputs[1:]]
+    if node.kind == "prim::Loop":
+        loop = Loop(node)
+        groups = [loop.followings, loop.starts, loop.parameters]
+    else:
+        groups = [block.outputs for block in node.blocks]
     for position, output in enumerate(node.outputs):
         for group in groups:
             if _shape(group[position].type) != _shape(output.type):

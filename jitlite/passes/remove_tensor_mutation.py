@@ -149,7 +149,7 @@ class _Remover:
 
     def drawn(self, node: Node, tensor: Value) -> Value:
         """`x.normal_(mean, std)` of a contiguous tensor: as many numbers drawn anew."""
-        mean, std, generator = node.inputs[1:]
+        _, mean, std, generator = node.inputs
         ask = partial(self.graph.insert, inputs=(tensor,), range=node.range)
         with self.graph.inserting_before(node):
             none = self.graph.insert_constant(None)

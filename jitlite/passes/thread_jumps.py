@@ -35,6 +35,7 @@ from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.ops import Effect
+from jitlite.ir.structure import Loop
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.loop_copies import size_of
 from jitlite.passes.registry import graph_pass
@@ -333,10 +334,9 @@ def _forget(block: Block, condition: int, position: int, instead: Value) -> bool
 
 def _keep_carried(loop: Node) -> bool:
     """Where a round leaves it open what is carried, carry what there is: that costs nothing."""
-    (body,) = loop.blocks
     changed = False
-    for parameter, position in zip(body.inputs[1:], range(1, len(body.outputs)), strict=True):
-        changed = _fill(body, position, parameter) or changed
+    for position, parameter in enumerate(Loop(loop).parameters, 1):
+        changed = _fill(Loop(loop).body, position, parameter) or changed
     return changed
 
 

@@ -146,13 +146,13 @@ def test_loops(graph):
     outer, inner = loops(graph)
     assert (outer.depth, inner.depth, inner.parent) == (1, 2, outer)
     assert outer.node is named(graph, "l").node and outer.body is outer.node.blocks[0]
-    assert outer.is_counted and outer.trip_count is None
+    assert not outer.has_condition and outer.most_iterations is None
     assert outer.is_invariant(named(graph, "x")) and not outer.is_invariant(named(graph, "p"))
     assert outer.holds(inner.node) and inner.is_invariant(named(graph, "y"))
     while_loop = parse("graph(%c : bool):\n %5 : int = prim::Constant[value=5]()\n = prim::Loop(%5, %c)\n"
                        " block0(%i : int):\n -> (%c)\n return ()")  # fmt: skip
     (found,) = loops(while_loop)
-    assert not found.is_counted and found.trip_count == 5
+    assert found.has_condition and found.most_iterations == 5
 
 
 def test_data_flow_as_networkx(graph):

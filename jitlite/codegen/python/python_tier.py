@@ -34,6 +34,7 @@ from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, cut, fixed, indented, joined, literal, made_identifier, private
 from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.structure import UNBOUNDED, Loop
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
 from jitlite.native.policy import Trials
@@ -45,9 +46,6 @@ _DEEPEST = 18
 """Blocks within one another. Python allows 20 loops and handlers, and 100 levels of indentation."""
 
 _DEEPEST_IF = 90
-
-_ENDLESS = 2**63 - 1
-"""The number of trips of a `while` loop, which has no such limit."""
 
 
 def translate(
@@ -377,69 +375,62 @@ class FunctionWriter(ExpressionWriter):
 
     # -- loops
     def loop(self, node: Node) -> None:
-        body = node.blocks[0]
-        first, again = node.inputs[1], body.outputs[0]
+        loop = Loop(node)
         last = None
-        if constant_of(first, None) is True:
-            last = _last_if(body, again, self.nesting.conditional)
+        if constant_of(loop.start_condition, None) is True:
+            last = _last_if(loop.body, loop.condition, self.nesting.conditional)
         if last is not None:
             self.loop_left_inside(node, last)
-        elif constant_of(first, None) is True and constant_of(again, None) is True:
+        elif not loop.has_condition:
             self.loop_with(node, None)
         else:
             self.loop_while(node)
 
     def loop_left_inside(self, node: Node, last: Node) -> None:
         """A loop whose last statement decides whether to leave it."""
-        body = node.blocks[0]
+        loop, body = Loop(node), node.blocks[0]
         head = self.loop_head(node, None)
-        self.copy(body.inputs[1:], node.inputs[2:], node)
+        self.copy(loop.parameters, loop.starts, node)
         self.write("{}", head)
 
         def carry() -> None:
-            self.copy(body.inputs[1:], body.outputs[1:], body.return_node)
+            self.copy(loop.parameters, loop.followings, body.return_node)
 
         with self.indented():
-            self.block(body, last, Leaving(last.outputs.index(body.outputs[0]), (carry,)))
+            self.block(body, last, Leaving(last.outputs.index(loop.condition), (carry,)))
             self.place = Place(node.range, node.call_stack)
             carry()
 
     def loop_while(self, node: Node) -> None:
         """A loop with a condition: written in its head if it is the same each time, else kept in a variable."""
-        body = node.blocks[0]
+        loop, body = Loop(node), node.blocks[0]
         if self.repeats(node):
-            self.in_head = {
-                left: carried
-                for left, carried in zip(body.outputs[1:], body.inputs[1:], strict=True)
-                if left.node.kind != "prim::Constant"
-            }
-            condition = self.text(body.outputs[0], body.return_node)
-            negated = self.text(body.outputs[0], body.return_node, True)
+            self.in_head = {c.following: c.parameter for c in loop.carried if not is_constant(c.following)}
+            condition = self.text(loop.condition, body.return_node)
+            negated = self.text(loop.condition, body.return_node, True)
             self.in_head = {}
             self.loop_with(node, condition, negated)
             return
         condition = self.fresh(private("goes_on"))
-        self.write("{} = {}", condition, self.text(node.inputs[1], node))
-        self.loop_with(node, condition, condition, body.outputs[0])
+        self.write("{} = {}", condition, self.text(loop.start_condition, node))
+        self.loop_with(node, condition, condition, loop.condition)
 
     def repeats(self, node: Node) -> bool:
         """Is the first condition of a loop the one computed at the end of its body, of the values it starts with?"""
-        body = node.blocks[0]
-        first, again = node.inputs[1], body.outputs[0]
-        if again.node not in self.nesting.nested:
+        loop = Loop(node)
+        if loop.condition.node not in self.nesting.nested:
             return False
         # a constant is written as it is, whatever the loop starts with
-        pairs = zip(body.outputs[1:], node.inputs[2:], strict=True)
-        start = {left: given for left, given in pairs if not is_constant(left)}
-        return same_at_start(first, again, start, body, self.nesting.nested)
+        start = {c.following: c.start for c in loop.carried if not is_constant(c.following)}
+        return same_at_start(loop.start_condition, loop.condition, start, loop.body, self.nesting.nested)
 
     def loop_with(
         self, node: Node, condition: Text | None, negated: Text | None = None, again: Value | None = None
     ) -> None:
         """A loop with this condition; `again` is what the condition becomes at the end of the body."""
-        body = node.blocks[0]
+        loop, body = Loop(node), node.blocks[0]
         head = self.loop_head(node, condition)
-        self.copy(body.inputs[1:], node.inputs[2:], node)
+        self.copy(loop.parameters, loop.starts, node)
         self.write("{}", head)
         with self.indented():
             if negated is not None and not head.startswith("while"):
@@ -448,13 +439,13 @@ class FunctionWriter(ExpressionWriter):
             self.place = Place(node.range, node.call_stack)
             if again is not None and condition is not None:
                 self.write("{} = {}", condition, self.text(again, body.return_node))
-            self.copy(body.inputs[1:], body.outputs[1:], body.return_node)
+            self.copy(loop.parameters, loop.followings, body.return_node)
 
     def loop_head(self, node: Node, condition: Text | None) -> Text:
         """The first line of a loop. What it reads is put aside if the first values of the loop overwrite it."""
-        body = node.blocks[0]
-        counter, count = body.inputs[0], node.inputs[0]
-        is_endless = is_constant(count) and constant_of(count) >= _ENDLESS
+        loop = Loop(node)
+        counter, count = loop.index, loop.max_iterations
+        is_endless = is_constant(count) and constant_of(count) >= UNBOUNDED
         if is_endless and not counter.has_uses:
             return code("while {}:", condition or fixed("True"))
         text = self.range_text(count) if node.attributes.get(OVER_RANGE) else self.text(count, node)
@@ -462,9 +453,9 @@ class FunctionWriter(ExpressionWriter):
             text = code("{}()", self.bind(itertools.count, "count"))
         elif not node.attributes.get(OVER_RANGE):
             text = code("range({})", text)
-        overwritten = {self.variables[v].name for v in body.inputs[1:]}
+        overwritten = {self.variables[v].name for v in loop.parameters}
         if not overwritten.isdisjoint(self.variables[v].name for v in self.variables.read_in(count)):
-            aside = self.fresh(private("trips"))
+            aside = self.fresh(private("iterations"))
             self.write("{} = {}", aside, text)
             text = aside
         return code("for {} in {}:", self.variables[counter].name if counter.has_uses else fixed("_"), text)

@@ -24,7 +24,8 @@ from jitlite.ir.code_text import Identifier, Text, code, filled, fixed, holes, j
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
-from jitlite.ir.unit import Function, called_function
+from jitlite.ir.structure import Try
+from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.ir.values import UNINITIALIZED, call_script_method
 from jitlite.operators.python_forms import ASSIGN_ELEMENTS, CannotTranslate, Form, call_form, form_of, isinstance_form
 
@@ -96,7 +97,7 @@ class ExpressionWriter:
         self.names: dict[str, Any] = {}
         self.links: dict[Function, Link] = {}
         self.nesting = Nesting(graph, self._is_expression, self._is_in_order, self.deepest, parts)
-        errors = [n.blocks[1].inputs[0] for n in graph.all_nodes() if n.kind == "prim::Try"]
+        errors = [Try(n).error for n in graph.all_nodes() if n.kind == "prim::Try"]
         self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
         self.taken: set[str] = {*self.variables.names, *dir(builtins)} | {
             "_entered",
@@ -205,13 +206,13 @@ class ExpressionWriter:
         bare = set(map(int, _BARE_HOLE.findall(form.template)))
         operands = [
             self.constant(written[i], i not in bare) if i in written else self.text(v, node, i not in bare)
-            for i, v in enumerate(_operands(node))
+            for i, v in enumerate(passed_arguments(node))
         ]
         function = fixed("")
         if form.function is not None:
             function = self.bind(form.function, variable_name(node.kind.partition("::")[2], "f"))
         template = form.template
-        if form.of_variables and not any(v.node in self.nesting.nested for v in _operands(node)):
+        if form.of_variables and not any(v.node in self.nesting.nested for v in passed_arguments(node)):
             template = form.of_variables
         return filled(template, *operands, f=function)
 
@@ -246,7 +247,7 @@ class ExpressionWriter:
     def call_function(self, node: Node) -> Form:
         callee = called_function(node)
         if callee is not None:
-            count = len(_operands(node))
+            count = len(passed_arguments(node))
             return Form(code("{{f}}.run({})", holes(range(count))), self.link(callee, node.inputs))
         if node.kind == "prim::CallFunction":
             raise CannotTranslate("the graph calls a function that is only a name here")
@@ -278,10 +279,6 @@ class ExpressionWriter:
 
     def isinstance_(self, node: Node) -> Form:
         return isinstance_form([as_at_run_time(t, node.input.type) for t in node.attributes["types"]])
-
-
-def _operands(node: Node) -> Sequence[Value]:
-    return node.inputs[1:] if node.kind == "prim::CallFunction" else node.inputs
 
 
 _DEFERRED = {"prim::fork": "<forked function>", "prim::awaitable": "<awaitable function>"}

@@ -12,13 +12,14 @@ import torch
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.codegen.torchscript.type_names import TypeNames, archive_identifier
 from jitlite.ir import types as T
+from jitlite.ir.constants import INT64_MAX, INT64_MIN
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.ir.value_text import quote
 from jitlite.ir.values import type_of_value, value_has_type
 
-SMALLEST_INT, LARGEST_INT = -(2**63), 2**63 - 1
+SMALLEST_INT, LARGEST_INT = INT64_MIN, INT64_MAX
 """What TorchScript's int can be."""
 
 

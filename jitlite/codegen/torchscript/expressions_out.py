@@ -20,7 +20,7 @@ from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.schema import Argument, Schema
-from jitlite.ir.unit import Function, called_function
+from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.ir.value_text import quote
 
 RESERVED = frozenset(
@@ -165,7 +165,8 @@ def _attribute(w: Expressions, node: Node) -> Pieces:
 
 def _call_function(w: Expressions, node: Node) -> Pieces:
     callee = called_function(node)
-    return [w.leading(node.inputs[0]), "(", *_each(w, node.inputs[1:], None if callee is None else callee.schema), ")"]
+    schema = None if callee is None else callee.schema
+    return [w.leading(node.inputs[0]), "(", *_each(w, passed_arguments(node), schema), ")"]
 
 
 def _call_method(w: Expressions, node: Node) -> Pieces:

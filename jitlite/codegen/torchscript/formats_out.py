@@ -221,11 +221,12 @@ class _Formatted:
 
 def lower_format(node: Node) -> bool:
     """`"...".format(...)`. Of a template that is no constant nothing is known."""
-    template = constant_of(node.inputs[0]) if is_constant(node.inputs[0]) else None
-    if not isinstance(template, str) or _is_plain(template, len(node.inputs) - 1):
+    pattern, *values = node.inputs
+    template = constant_of(pattern) if is_constant(pattern) else None
+    if not isinstance(template, str) or _is_plain(template, len(values)):
         return False
     made = _Formatted(node, "{}")
-    for literal, value, shown, spec in _fields(made, template, node.inputs[1:]):
+    for literal, value, shown, spec in _fields(made, template, values):
         made.literal(literal)
         if value is not None:
             made.put(value if not spec else made.formatted(value, _known(made, spec, shown), shown))
@@ -271,10 +272,10 @@ def _fields(
 
 def lower_percent(node: Node) -> bool:
     """`"..." % values`."""
-    template = constant_of(node.inputs[0]) if is_constant(node.inputs[0]) else None
+    pattern, *values = node.inputs
+    template = constant_of(pattern) if is_constant(pattern) else None
     if not isinstance(template, str):
         return False
-    values = list(node.inputs[1:])
     single = values[0].type if len(values) == 1 else None
     types = list(single.elements) if isinstance(single, T.TupleType) else [v.type for v in values]
     fields = list(_PERCENT.finditer(template))

@@ -23,10 +23,10 @@ from jitlite.codegen.torchscript.inlining import has_own_name, inlined_nodes
 from jitlite.codegen.torchscript.lowering import lowered
 from jitlite.codegen.torchscript.type_names import TypeNames, is_identifier, is_named, valid_identifier
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Node, Value, constant_of
-from jitlite.ir.loop_forms import MAX_TRIP_COUNT
+from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.schema import Argument
+from jitlite.ir.structure import Loop
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
 
@@ -398,19 +398,19 @@ class _FunctionWriter(Expressions):
         self.line(place, *pieces, " = ", *joined([self.use(v) for v in sources]))
 
     def loop(self, node: Node) -> None:
-        body, carried = node.blocks[0], node.inputs[2:]
+        loop, body = Loop(node), node.blocks[0]
         is_for = _is_for(node)
         self.declare(node.outputs)
-        for inner, output in zip(body.inputs[1:], node.outputs, strict=True):
-            self.expressions[inner] = self.use(output)
-        for output, start in zip(node.outputs, carried, strict=True):
+        for _, parameter, _, output in loop.carried:
+            self.expressions[parameter] = self.use(output)
+        for start, _, _, output in loop.carried:
             annotation = f": {self.names.text(output.type, node.range)}" if self.must_annotate(output, start) else ""
             self.line(node.range, self.use(output), annotation, " = ", self.use(start))
-        (number,) = self.declare(body.inputs[:1])
+        (number,) = self.declare([loop.index])
         if is_for:
-            self.line(node.range, "for ", number, " in range(", self.use(node.inputs[0]), "):")
+            self.line(node.range, "for ", number, " in range(", self.use(loop.max_iterations), "):")
         else:  # what counts the trips of a `for` holds the condition of a `while`
-            self.assign_all(node.range, body.inputs[:1], node.inputs[1:2])
+            self.assign_all(node.range, [loop.index], [loop.start_condition])
             self.line(node.range, "while ", number, ":")
         first = 1 if is_for else 0
         self.level += 1
@@ -426,11 +426,9 @@ class _FunctionWriter(Expressions):
         return T.unshaped(target.type) is not T.unshaped(start.type)
 
 
-def _is_for(loop: Node) -> bool:
-    count, condition = loop.inputs[:2]
-    if constant_of(condition, False) and constant_of(loop.blocks[0].outputs[0], False):
-        return not (constant_of(count, None) == MAX_TRIP_COUNT and not loop.blocks[0].inputs[0].has_uses)
-    return False
+def _is_for(node: Node) -> bool:
+    loop = Loop(node)
+    return not loop.has_condition and (loop.is_bounded or loop.index.has_uses)
 
 
 def _wanted_name(value: Value) -> str:

@@ -41,7 +41,7 @@ def _if(scope: Scope, node: Node) -> None:
 
 def _plain_error(block: Block) -> tuple[str, str | None] | None:
     """Message and class of the exception that a block raises, if it does nothing else and they are constants."""
-    nodes = [n for n in block.nodes if n.kind != "prim::Constant"]
+    nodes = list(block.computations)
     if len(nodes) != 1 or nodes[0].kind != "prim::RaiseException" or not all(map(is_constant, nodes[0].inputs)):
         return None
     message, *class_name = map(constant_of, nodes[0].inputs)

@@ -17,6 +17,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import INT_OBJECTS
+from jitlite.ir.structure import Loop
 from jitlite.ir.unit import Function, called_function, insert_call
 from jitlite.ir.values import class_type_of
 from jitlite.passes.inline import inline_call
@@ -271,10 +272,10 @@ def _unroll(block: Block) -> bool:
     return changed
 
 
-def _repeat(loop: Node, count: int) -> None:
-    graph, (body,) = loop.graph, loop.blocks
-    carried = list(loop.inputs[2:])
-    with graph.inserting_before(loop):
+def _repeat(node: Node, count: int) -> None:
+    graph, loop = node.graph, Loop(node)
+    carried = list(loop.starts)
+    with graph.inserting_before(node):
         for number in range(count):
-            carried = insert_copy(graph, body, [graph.insert_constant(number), *carried])[1:]
-    replace_by(loop, carried)
+            carried = insert_copy(graph, loop.body, [graph.insert_constant(number), *carried])[1:]
+    replace_by(node, carried)

@@ -20,12 +20,12 @@ from torch.fx.immutable_collections import immutable_dict, immutable_list
 
 from jitlite.base import torch_internals
 from jitlite.base.source import NotSupportedError
+from jitlite.ir.structure import UNBOUNDED
 
 _Module = Callable[..., Any]
 _torch: Any = torch
 """For what torch has no types of."""
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
-_ENDLESS = 2**63 - 1
 _DTYPES: tuple[tuple[tuple[type, ...], torch.dtype], ...] = (
     ((bool, torch.SymBool), torch.bool),
     ((int, torch.SymInt), torch.int64),
@@ -253,7 +253,7 @@ def while_loop(
     _refuse_writes(body_graph, "a loop")
     packed, kinds = _pack(carried, "the loop carries")
     first = [torch.scalar_tensor(number, dtype=torch.int64), _as_tensor(condition)]
-    is_endless = isinstance(count, int) and count >= _ENDLESS
+    is_endless = isinstance(count, int) and count >= UNBOUNDED
     passed = _Passed((*operands, count))
 
     def goes_on(number: Any, condition: Any, *rest: Any) -> Any:

@@ -44,7 +44,7 @@ from jitlite.ir.code_text import (
 )
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Argument, Schema
-from jitlite.ir.unit import Function, called_function
+from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.python_forms import CannotTranslate, Form, assigned_attribute, attribute_of
 
 NEW = "python::New"
@@ -330,7 +330,7 @@ class FunctionSource(FunctionWriter):
             name = self.file.function(callee)
         else:
             name = code("{}.{}", self.file.imported("F"), identifier(known))
-        return Form(code("{}({})", name, self._arguments(node.inputs[1:], callee.schema.arguments)))
+        return Form(code("{}({})", name, self._arguments(passed_arguments(node), callee.schema.arguments)))
 
     def call_method(self, node: Node) -> Form:
         name, owner = node.attributes["name"], node.inputs[0].type

@@ -17,9 +17,6 @@ from jitlite.operators import overloads
 from jitlite.operators.conversions import enum_value_type
 from jitlite.operators.overloads import NamedValue
 
-MAX_INT = 2**63 - 1
-"""Trip count of a loop without a bound, as TorchScript writes it."""
-
 
 class Builder:
     """Inserts nodes at the insertion point of `graph`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.assignment import assign_targets
-from jitlite.frontend.emit.builder import MAX_INT, Builder
+from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.conditions import to_bool
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
@@ -17,6 +17,7 @@ from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.local_names import names_in_target, with_own_variables
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
+from jitlite.ir.structure import UNBOUNDED
 
 Targets = Sequence[tree.Expr]
 
@@ -143,8 +144,8 @@ def _emit_loop(
     targets: Targets,
     condition: tree.Expr | None,
 ) -> None:
-    trip_count = em.number(MAX_INT, range) if source is None else source.length(em, range)
-    node = em.node("prim::Loop", [trip_count], [], range)
+    max_iterations = em.number(UNBOUNDED, range) if source is None else source.length(em, range)
+    node = em.node("prim::Loop", [max_iterations], [], range)
     measured = [] if source is None else measured_lists(source)
     if measured:
         # for the pass that lets lists grow while they are iterated, which removes it again
@@ -157,10 +158,10 @@ def _emit_loop(
         with em.inside(condition_block):
             goes_on = to_bool(em, em.emit(condition), condition.range)
     condition_block.add_output(goes_on)
-    trip = block.add_input(T.INT)
+    index = block.add_input(T.INT)
     with em.in_loop("loop", body.on_break), em.inside(block):
         if source is not None:
-            current = source.element(em, range, trip).as_value(em, range)
+            current = source.element(em, range, index).as_value(em, range)
             assign_targets(em, targets, [SimpleValue(current)], range)
         body.emit()
 

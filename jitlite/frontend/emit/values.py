@@ -13,12 +13,13 @@ from typing import Any
 import torch
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
-from jitlite.frontend.emit.builder import MAX_INT, Builder
+from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.builtin_names import PYTHON_METHODS
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
 from jitlite.ir import ops
 from jitlite.ir import types as T
+from jitlite.ir.constants import INT64_MAX
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
@@ -656,7 +657,7 @@ def measured_lists(source: SugaredValue) -> list[int]:
 
 def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:
     """`enumerate(iterable, start)`."""
-    end = b.number(MAX_INT, range)
+    end = b.number(INT64_MAX, range)
     counter = CounterValue(b, range, [end] if start is None else [start, end], iterable.static_length)
     return ZipValue(range, [counter, iterable])
 

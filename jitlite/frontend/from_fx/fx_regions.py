@@ -19,11 +19,11 @@ from typing import Any
 import torch
 import torch.fx
 
-from jitlite.frontend.emit.builder import MAX_INT
 from jitlite.frontend.from_fx.fx_converter import Converter
 from jitlite.frontend.from_fx.fx_values import name_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Value
+from jitlite.ir.structure import UNBOUNDED
 from jitlite.ir.types import Type
 
 
@@ -67,8 +67,8 @@ def _while_loop(c: Converter, node: torch.fx.Node) -> bool:
         assert condition is not None, "the condition of a while_loop is a tensor or a bool"
         return condition
 
-    trips = c.constants.of(MAX_INT)
-    loop = c.graph.create("prim::Loop", [trips, ask(first), *first], [v.type for v in first])
+    unbounded = c.constants.of(UNBOUNDED)
+    loop = c.graph.create("prim::Loop", [unbounded, ask(first), *first], [v.type for v in first])
     loop.insert_before(c.graph.insert_point)
     block = loop.add_block()
     block.add_input(T.INT)

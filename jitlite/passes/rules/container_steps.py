@@ -132,7 +132,8 @@ def _is_in_list(node: Node, contents: Contents) -> list[Value] | None:
 
 
 def _sliced(node: Node, contents: Contents) -> list[Value] | None:
-    bounds = [constant_of(v, MISSING) for v in node.inputs[1:]]
+    _, *ends = node.inputs
+    bounds = [constant_of(v, MISSING) for v in ends]
     if any(b is not None and type(b) is not int for b in bounds) or bounds[2:] == [0]:
         return None
     return [new_list(node, contents.items[slice(*bounds)])]

@@ -265,10 +265,11 @@ def _list_of(elements: Sequence[Value], node: Node, context: Context) -> Sequenc
 
 def _sliced(node: Node, context: Context) -> Sequence[Value] | None:
     """`[a, b, c][1:]`"""
-    if not isinstance(node.output.type, T.ListType) or not all(map(is_constant, node.inputs[1:])):
+    items, *ends = node.inputs
+    if not isinstance(node.output.type, T.ListType) or not all(map(is_constant, ends)):
         return None
-    elements = _elements(node.inputs[0], "prim::ListConstruct", context)
-    bounds = [constant_of(v) for v in node.inputs[1:]]
+    elements = _elements(items, "prim::ListConstruct", context)
+    bounds = [constant_of(v) for v in ends]
     if elements is None or bounds[2:] == [0] or any(b is not None and type(b) is not int for b in bounds):
         return None
     return _list_of(elements[slice(*bounds)], node, context)
