@@ -1,4 +1,4 @@
-"""How much longer than usual the slowest call of a function takes, while it is being specialised and compiled.
+"""How much longer than usual the slowest call of a function takes, while it is being specialized and compiled.
 
     python benchmarks/call_jitter.py [--calls 500] [--rounds 3] [--only scalar_loop,module]
 

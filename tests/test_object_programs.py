@@ -80,7 +80,7 @@ def saved(program: Program) -> Any:
 WAYS: dict[str, Way] = {
     "python": compiled(native="off"), "stack": compiled(tier="stack"), "native": compiled(native="now"),
     "off": compiled(executor="off"), "legacy": compiled(executor="legacy"),
-    "specialised": compiled(specialize_after=1, profiled_runs=1), "saved": saved, "written": written,
+    "specialized": compiled(specialize_after=1, profiled_runs=1), "saved": saved, "written": written,
 }  # fmt: skip
 MAY_REFUSE = ("saved", "written")
 """Ways that some constructs have no place in."""
@@ -156,7 +156,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 def chosen(seed: int) -> tuple[str, ...]:
     """Three of the ways: one tier, machine code, and one of the others."""
-    others = ("off", "legacy", "specialised", "saved", "written")
+    others = ("off", "legacy", "specialized", "saved", "written")
     return ("python", "stack")[seed % 2], "native", others[seed % len(others)]
 
 

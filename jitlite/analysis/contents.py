@@ -3,9 +3,9 @@
 A container that was just made is known to nobody. As long as each node that uses it, in the order they run, is one of
 whose effect on the contents all is known (`append`, `pop(0)`, `d["a"] = x`), or one that only reads it and keeps
 nothing, the contents are a list of values known here, and nobody can tell whether there is a container at all. So such
-nodes are replaced: writes by keeping books, reads by the values read; other readers are given a container made for
-them. This ends at the first node that keeps the container or is not understood, which gets one with the contents it
-would have found, and so does everybody after it.
+nodes are replaced: writes by updating what is known of the container, reads by the values read; other readers are given
+a container made for them. This ends at the first node that keeps the container or is not understood, which gets one
+with the contents it would have found, and so does everybody after it.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def raises_itself(node: Node) -> bool:
 
 
 def _ends(loop: Node) -> bool:
-    """Is it certain that the loop ends? It is for a `for` loop: its condition is True and the trip count a bound."""
+    """Is it certain that the loop ends? It is if its iteration count is a bound, and its condition True."""
     going_on = constant_of(Loop(loop).condition, None)
     return going_on is False or (going_on is True and Loop(loop).is_bounded)
 

@@ -297,7 +297,7 @@ def operand(value: Value, layer: Layer, db: AliasDb) -> torch.Tensor | None:
 
 
 def with_batch_dimension(graph: Graph, node: Node, layer: Layer) -> Value:
-    """The result of the layer, in the place of that of `node`, which gave a batch of one where it was given none."""
+    """The result of the layer, in place of that of `node`, which gave a batch of one where it was given none."""
     output, other = layer.node.output, node.inputs[1]
     found = constant_of(other, None)
     certain = rank_is(output, layer.rank, node) or rank_is(layer.node.inputs[0], layer.rank, layer.node)

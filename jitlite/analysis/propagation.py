@@ -2,7 +2,7 @@
 
 Facts go forward, from inputs and constants through each node. `prim::If` gives what is true of both of its results (of
 one, if the condition is known), `prim::Loop` is walked until what it carries does not change any more; what changes
-from one trip to the next is given up. Numbers take part: sizes, dims, and what is computed from them.
+from one iteration to the next is given up. Numbers take part: sizes, dims, and what is computed from them.
 
 A fact holds wherever the value is used. So nothing is said about a tensor that somebody may resize or exchange the data
 of (in place, or in a call of which nothing is known), and not whether it requires grad if somebody may write it; of a
@@ -209,10 +209,10 @@ class Propagation:
         self._block(loop.body)
 
     def _widen(self, start: Fact, end: Fact, older: int) -> Fact:
-        """What is known about a carried value at the start of every trip.
+        """What is known about a carried value at the start of every iteration.
 
-        A symbol that the loop made, and that is not there again at the end of the trip, stands for another number in
-        each trip: it stays. Such a symbol is in one place only.
+        A symbol that the loop made, and that is not there again at the end of the iteration, stands for another number
+        in each iteration: it stays. Such a symbol is in one place only.
         """
         if isinstance(start, TensorFact) and isinstance(end, TensorFact):
             joined = join(start, end, self.symbols)
@@ -227,7 +227,7 @@ class Propagation:
         return join(start, end, self.symbols)
 
     def _after_loop(self, fact: Fact, older: int, renamed: dict[Symbol, Symbol]) -> Fact:
-        """A fact without the symbols that the loop made, which mean something else in each trip."""
+        """A fact without the symbols that the loop made, which mean something else in each iteration."""
         if _is_newer(fact, older):
             return renamed.setdefault(fact, self.symbols.fresh(fact.is_size))
         if isinstance(fact, TensorFact):
@@ -286,7 +286,7 @@ class Propagation:
         self._modes = before if before is not None and known else Modes()
 
     def _declared(self, node: Node) -> None:
-        """Nothing is known about the node: what the types of its outputs say may be the word of whoever made it."""
+        """Nothing is known about the node: what the types of its outputs say may be the word of what made it."""
         for output in node.outputs:
             self._set(output, fact_of_type(output.type, self.symbols))
         for block in node.blocks:

@@ -59,7 +59,7 @@ class Refiner:
         self.changed = False
         self._truths: dict[Value, Truth] = {}
         self._scopes: list[Facts] = []
-        """What is known in the block at hand and in those around it."""
+        """What is known in the current block and in those around it."""
         self._raising: set[Block] = set()
         self._db: AliasDb | None = None
         self._flow: ObjectFlow | None = None

@@ -85,7 +85,7 @@ def trace(
         strict: refuse a list or dict as result, of which later calls would give one of the same length or keys.
         _force_outplace: record operators that write their argument as those that give a new tensor. Views of the
             argument then do not change with it.
-        example_kwarg_inputs: arguments by keyword, in the place of `example_inputs`.
+        example_kwarg_inputs: arguments by keyword, in place of `example_inputs`.
         _store_inputs: of a module, keep the example inputs, and write them into its archives, as torch.jit.trace does.
         check_shapes: try other sizes of the dimensions of the inputs, too, and say what the trace has frozen.
         level: "python" records the operators that Python calls; "dispatcher" those that reach the dispatcher, below

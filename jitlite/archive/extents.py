@@ -1,4 +1,4 @@
-"""How large the values of a pickle are to whoever walks over them, as they are made.
+"""How large the values of a pickle are to code that walks over them, as they are made.
 
 A pickle of forty bytes can make a list that holds itself, or tuples doubled so often that no walk over them ends. So
 the extent of a value is counted while the pickle is read: the values that a walk meets, each as often as it occurs, and

@@ -1,4 +1,4 @@
-"""`.debug_pkl`: where each part of a file of source comes from, for errors of whoever runs the archive."""
+"""`.debug_pkl`: where each part of a file of source comes from, for errors while the archive runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that no call waits for: specialising functions and compiling hot loops, in a thread of their own.
+"""Work that no call waits for: specializing functions and compiling hot loops, in a thread of their own.
 
 The thread is started with the first function that is compiled, a call that takes long anyhow, and then waits for work,
 for some time. To submit a job is to put it into a queue and to ring a bell: no lock is taken, no thread started. What
@@ -96,7 +96,7 @@ class _Worker:
             del job, context
 
     def _take(self) -> bool:
-        """Have a job at hand, waiting for one if need be. False where there has been none for long: then this thread
+        """Have a job available, waiting for one if need be. False where there has been none for long: then this thread
         is no longer the one that works."""
         while True:
             with self.lock:
@@ -157,7 +157,7 @@ def submit(job: Job) -> None:
 def wait_for_compilation(timeout: float | None = None) -> bool:
     """Wait until all that is being compiled in the background is compiled; says whether it is.
 
-    Functions that are called often are specialised, and their loops compiled to machine code, while they go on being
+    Functions that are called often are specialized, and their loops compiled to machine code, while they go on being
     called. Measurements that want the end of this call it after some calls, and again until nothing changes.
 
     Args:

@@ -1,8 +1,8 @@
 """The locks that jitlite keeps for the whole process, in one order, and what a fork does with them.
 
-Whoever holds a lock acquires only locks that come later in `ORDER`: then no two threads can wait for one another. A
-fork is one more thread that wants them: it takes all of them, first to last, so that the child finds none in the hands
-of a thread that it has not inherited, and nothing half done behind one.
+A thread that holds a lock acquires only locks that come later in `ORDER`: then no two threads can wait for one another.
+A fork is one more thread that wants them: it takes all of them, first to last, so that the child finds none in the
+hands of a thread that it has not inherited, and nothing half done behind one.
 
 `check_order()` makes every lock look at what its thread holds already. The tests turn it on.
 """

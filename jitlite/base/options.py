@@ -75,7 +75,7 @@ class Options:
         "profiling",
         "JITLITE_EXECUTOR",
         _choice(*EXECUTORS),
-        "how functions are run: profiling (specialise what is called often), legacy (a plan for each kind of "
+        "how functions are run: profiling (specialize what is called often), legacy (a plan for each kind of "
         "arguments), simple (one plan), off (no passes, the stack machine)",
     )
     tier: str = _switch(
@@ -98,13 +98,13 @@ class Options:
         True,
         "JITLITE_BACKGROUND",
         _boolean,
-        "specialise functions and compile loops in a thread of their own, so that no call waits; 0: in the call that "
+        "specialize functions and compile loops in a thread of their own, so that no call waits; 0: in the call that "
         "finds it worth while",
     )
     specialize_after: int = _switch(
-        64, "JITLITE_SPECIALIZE_AFTER", int, "calls of a function before specialising it is considered"
+        64, "JITLITE_SPECIALIZE_AFTER", int, "calls of a function before specializing it is considered"
     )
-    profiled_runs: int = _switch(1, "JITLITE_PROFILED_RUNS", int, "calls that are profiled before specialising")
+    profiled_runs: int = _switch(1, "JITLITE_PROFILED_RUNS", int, "calls that are profiled before specializing")
     cached_plans: int = _switch(
         64, "JITLITE_CACHED_PLANS", int, "plans that the legacy executor keeps for a function, one a kind of arguments"
     )
@@ -174,7 +174,7 @@ _listeners: list[Callable[[], None]] = []
 
 
 def on_change(listener: Callable[[], None]) -> None:
-    """Have `listener` called whenever switches change somewhere: whoever keeps what they said has to look again."""
+    """Have `listener` called whenever switches change somewhere: what was derived from them is out of date."""
     _listeners.append(listener)
 
 

@@ -1,4 +1,4 @@
-"""What loops come from: `range(start, stop, step)`, and conditions that are the same before each trip."""
+"""What loops come from: `range(start, stop, step)`, and conditions that are the same before each iteration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jitlite.operators.prims import OVER_RANGE
 def with_range_loops(graph: Graph) -> Graph:
     """The graph, or a copy of it in which loops over ranges iterate over the elements.
 
-    In TorchScript's graphs they count, and each trip derives the element from the count.
+    In TorchScript's graphs they count, and each iteration derives the element from the count.
     """
     if not any(_range_loop(node) for node in graph.all_nodes()):
         return graph
@@ -64,12 +64,12 @@ def same_at_start(first: Value, again: Value, start: dict[Value, Value], body: B
     """Is `first` what the expression `again`, computed at the end of the body, is for the values the loop starts with?
 
     Both have to be expressions and nothing else: what a statement computes happens at another time, and on the first
-    trip a variable of the body has no value yet.
+    iteration a variable of the body has no value yet.
 
     Args:
         first: a value computed before the loop.
         again: a value computed in the body.
-        start: for each value that the body hands on to the next trip, what the first trip is given.
+        start: for each value that the body hands on to the next iteration, what the first iteration is given.
         nested: the nodes that are written as expressions where their value is used.
     """
     if again in start:

@@ -51,7 +51,7 @@ def set_profiling_executor(on: bool) -> bool:
 
 
 def set_profiling_mode(on: bool) -> bool:
-    """Say whether the profiling executor specialises; gives what was."""
+    """Say whether the profiling executor specializes; gives what was."""
     return _change(mode=on).mode
 
 
@@ -69,5 +69,5 @@ def get_graph_executor_optimize(new_settings: bool | None = None) -> bool:
 
 
 def set_num_profiled_runs(runs: int) -> int:
-    """Say how many calls are profiled before a function is specialised; gives what was."""
+    """Say how many calls are profiled before a function is specialized; gives what was."""
     return options.set_globally(profiled_runs=runs).profiled_runs

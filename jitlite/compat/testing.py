@@ -1,6 +1,6 @@
 """For those who test programs and tools that know TorchScript under the names of PyTorch.
 
-`TORCH_NAMES` says what stands for what: a harness that hands out jitlite in the place of `torch.jit` looks names up
+`TORCH_NAMES` says what stands for what: a harness that hands out jitlite in place of `torch.jit` looks names up
 here that jitlite has under another name, and finds the rest in `jitlite` itself.
 """
 

@@ -95,7 +95,7 @@ def rewrite_pattern(
 
 
 def register_decomposition(overload: Any, graph: Graph) -> None:
-    """Let `run_decompositions` put `graph` in the place of an operator, `torch.ops.aten.square.default` say."""
+    """Let `run_decompositions` put `graph` in place of an operator, `torch.ops.aten.square.default` say."""
     decompositions.register(overload.name(), torch_types.unwrap(graph))
 
 

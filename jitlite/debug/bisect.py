@@ -16,7 +16,7 @@ from typing import Any
 
 from jitlite.base.source import CompileError
 from jitlite.debug.outcome import Outcome, compare, observe
-from jitlite.debug.reduce import Specimen, reduce
+from jitlite.debug.reduce import Reproducer, reduce
 from jitlite.executor.executor import plain_code_for
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
@@ -52,7 +52,7 @@ class Finding:
     of: int
     fault: str
     before: Graph
-    reproducer: Specimen
+    reproducer: Reproducer
     reproducer_fault: str
     after: str
 
@@ -174,24 +174,24 @@ def _name_of(pipeline: Pipeline, graph: Graph, number: int) -> str:
 def _finding(
     name: str, number: int, total: int, fault: str, before: Graph, arguments: list[Any], seconds: float
 ) -> Finding:
-    def after(specimen: Specimen) -> tuple[str | None, str]:
+    def after(reproducer: Reproducer) -> tuple[str | None, str]:
         """What is wrong after the pass, and the graph it makes."""
-        expected = observe(_runner(specimen.graph, _MOST_STEPS_REDUCED), specimen.arguments)
+        expected = observe(_runner(reproducer.graph, _MOST_STEPS_REDUCED), reproducer.arguments)
         if expected.raised == vm.StepLimit.__name__:
             return None, ""
-        copy = specimen.graph.copy()
+        copy = reproducer.graph.copy()
         error = _failure(lambda hook: run_passes(copy, name, hook), 1, itertools.count(1))
         if error is not None:
             return error, error
-        return _difference(expected, copy, specimen.arguments, _MOST_STEPS_REDUCED), copy.to_text(ranges=False)
+        return _difference(expected, copy, reproducer.arguments, _MOST_STEPS_REDUCED), copy.to_text(ranges=False)
 
-    def has_fault(specimen: Specimen) -> bool:
+    def has_fault(reproducer: Reproducer) -> bool:
         try:
-            return after(specimen)[0] is not None
+            return after(reproducer)[0] is not None
         except CompileError:
             return False  # the small graph cannot be run as it is
 
-    small = Specimen(before, tuple(arguments))
+    small = Reproducer(before, tuple(arguments))
     if has_fault(small):
         small = reduce(small, has_fault, seconds=seconds)
     found, text = after(small)

@@ -29,7 +29,7 @@ SMALL_ENOUGH = 3
 
 
 @dataclass(frozen=True)
-class Specimen:
+class Reproducer:
     """A graph and an argument for each of its inputs."""
 
     graph: Graph
@@ -46,36 +46,36 @@ class Specimen:
         return 3 * self.size + len(self.graph.inputs) + len(self.graph.outputs)
 
 
-HasFault = Callable[[Specimen], bool]
+HasFault = Callable[[Reproducer], bool]
 
 
-def reduce(specimen: Specimen, has_fault: HasFault, *, seconds: float = 30.0) -> Specimen:
-    """The smallest specimen found that still has the fault.
+def reduce(reproducer: Reproducer, has_fault: HasFault, *, seconds: float = 30.0) -> Reproducer:
+    """The smallest reproducer found that still has the fault.
 
     Args:
-        specimen: one that has the fault. It is not changed.
+        reproducer: one that has the fault. It is not changed.
         has_fault: must not change what it is given.
         seconds: after which the smallest so far is given.
     """
     end = time.monotonic() + seconds
 
-    def is_better(candidate: Specimen, than: Specimen) -> bool:
+    def is_better(candidate: Reproducer, than: Reproducer) -> bool:
         return candidate.bulk < than.bulk and _is_valid(candidate.graph) and has_fault(candidate)
 
     progress = True
-    while progress and specimen.size > SMALL_ENOUGH and time.monotonic() < end:
+    while progress and reproducer.size > SMALL_ENOUGH and time.monotonic() < end:
         progress = False
         for steps in (_tails, _heads, _without_chunks, _with_one_block, _without_outputs):
             found = True
             while found and time.monotonic() < end:
                 found = False
-                for candidate in steps(specimen):
+                for candidate in steps(reproducer):
                     if time.monotonic() > end:
                         break
-                    if is_better(candidate, specimen):
-                        specimen, found, progress = candidate, True, True
+                    if is_better(candidate, reproducer):
+                        reproducer, found, progress = candidate, True, True
                         break
-    return specimen
+    return reproducer
 
 
 def _is_valid(graph: Graph) -> bool:
@@ -89,9 +89,9 @@ def _is_valid(graph: Graph) -> bool:
 # -- values at run time
 
 
-def _values(specimen: Specimen) -> dict[Value, Any]:
+def _values(reproducer: Reproducer) -> dict[Value, Any]:
     """What the values were when the graph ran, the last time for those computed several times."""
-    copy, copies = specimen.graph.copy_with_map()
+    copy, copies = reproducer.graph.copy_with_map()
     seen: dict[Value, Any] = {}
 
     def recorder(value: Value) -> Callable[[Any], None]:
@@ -112,16 +112,16 @@ def _values(specimen: Specimen) -> dict[Value, Any]:
         code = lower(copy)
     except CompileError:
         return seen
-    observe(lambda *arguments: vm.run(code, arguments, step_limit=200_000), specimen.arguments)
+    observe(lambda *arguments: vm.run(code, arguments, step_limit=200_000), reproducer.arguments)
     return seen
 
 
 # -- steps
 
 
-def _cuts(specimen: Specimen) -> list[int]:
+def _cuts(reproducer: Reproducer) -> list[int]:
     """Places to cut the top block at: halves first, then quarters, ..."""
-    count = sum(1 for _ in specimen.graph.nodes)
+    count = sum(1 for _ in reproducer.graph.nodes)
     places: list[int] = []
     step = count
     while step > 1:
@@ -132,10 +132,10 @@ def _cuts(specimen: Specimen) -> list[int]:
     return places
 
 
-def _tails(specimen: Specimen) -> Iterator[Specimen]:
+def _tails(reproducer: Reproducer) -> Iterator[Reproducer]:
     """Without what comes after a cut: values that were read there are results."""
-    for cut in sorted(_cuts(specimen)):
-        graph = specimen.graph.copy()
+    for cut in sorted(_cuts(reproducer)):
+        graph = reproducer.graph.copy()
         nodes = list(graph.nodes)
         kept = set(nodes[:cut])
         needed = [v for n in nodes[:cut] for v in n.outputs if _is_read_outside(v, kept) and not is_constant(v)]
@@ -145,7 +145,7 @@ def _tails(specimen: Specimen) -> Iterator[Specimen]:
             node.destroy()
         for value in needed:
             graph.add_output(value)
-        yield _tidy(graph, specimen.arguments)
+        yield _tidy(graph, reproducer.arguments)
 
 
 def _is_read_outside(value: Value, kept: set[Node]) -> bool:
@@ -158,15 +158,15 @@ def _top(node: Node) -> Node:
     return node
 
 
-def _heads(specimen: Specimen) -> Iterator[Specimen]:
+def _heads(reproducer: Reproducer) -> Iterator[Reproducer]:
     """Without what comes before a cut: values that were computed there are arguments."""
-    values = _values(specimen)
-    for cut in sorted(_cuts(specimen), reverse=True):
-        graph, copies = specimen.graph.copy_with_map()
+    values = _values(reproducer)
+    for cut in sorted(_cuts(reproducer), reverse=True):
+        graph, copies = reproducer.graph.copy_with_map()
         seen = {copies[v]: found for v, found in values.items() if v in copies}
         nodes = list(graph.nodes)
         gone = [n for n in nodes[:cut] if n.kind != "prim::Constant"]
-        arguments = list(specimen.arguments)
+        arguments = list(reproducer.arguments)
         if all(_become_inputs(graph, node, seen, arguments) for node in reversed(gone)):
             yield _tidy(graph, arguments)
 
@@ -183,15 +183,15 @@ def _become_inputs(graph: Graph, node: Node, seen: dict[Value, Any], arguments: 
     return True
 
 
-def _without_chunks(specimen: Specimen) -> Iterator[Specimen]:
+def _without_chunks(reproducer: Reproducer) -> Iterator[Reproducer]:
     """Without some nodes, more at first; users take an input of theirs, or the value at run time."""
-    count = sum(1 for _ in specimen.graph.all_nodes())
-    values = _values(specimen)
+    count = sum(1 for _ in reproducer.graph.all_nodes())
+    values = _values(reproducer)
     chunk = max(count // 2, 1)
     while True:
         for start in range(count - chunk, -chunk, -chunk):
             for inputs_first in (True, False):
-                made = _without(specimen, max(start, 0), start + chunk, values, inputs_first)
+                made = _without(reproducer, max(start, 0), start + chunk, values, inputs_first)
                 if made is not None:
                     yield made
         if chunk == 1:
@@ -200,12 +200,12 @@ def _without_chunks(specimen: Specimen) -> Iterator[Specimen]:
 
 
 def _without(
-    specimen: Specimen, start: int, stop: int, values: dict[Value, Any], inputs_first: bool
-) -> Specimen | None:
-    graph, copies = specimen.graph.copy_with_map()
+    reproducer: Reproducer, start: int, stop: int, values: dict[Value, Any], inputs_first: bool
+) -> Reproducer | None:
+    graph, copies = reproducer.graph.copy_with_map()
     seen = {copies[v]: found for v, found in values.items() if v in copies}
     nodes = [n for n in itertools.islice(graph.all_nodes(), start, stop) if n.kind != "prim::Constant"]
-    arguments = list(specimen.arguments)
+    arguments = list(reproducer.arguments)
     for node in reversed(nodes):
         for output in node.outputs:
             if output.has_uses and inputs_first:
@@ -217,14 +217,14 @@ def _without(
     return _tidy(graph, arguments) if nodes else None
 
 
-def _with_one_block(specimen: Specimen) -> Iterator[Specimen]:
-    """With a block of a control flow node in the place of the node."""
-    count = sum(1 for _ in specimen.graph.all_nodes())
+def _with_one_block(reproducer: Reproducer) -> Iterator[Reproducer]:
+    """With a block of a control flow node in place of the node."""
+    count = sum(1 for _ in reproducer.graph.all_nodes())
     for index in range(count):
         for block in range(2):
-            graph = specimen.graph.copy()
+            graph = reproducer.graph.copy()
             node = next(itertools.islice(graph.all_nodes(), index, None))
-            arguments = list(specimen.arguments)
+            arguments = list(reproducer.arguments)
             if block < len(node.blocks) and _put_block_in_place(graph, node, block, arguments):
                 yield _tidy(graph, arguments)
 
@@ -248,15 +248,15 @@ def _put_block_in_place(graph: Graph, node: Node, index: int, arguments: list[An
     return True
 
 
-def _without_outputs(specimen: Specimen) -> Iterator[Specimen]:
+def _without_outputs(reproducer: Reproducer) -> Iterator[Reproducer]:
     """With fewer results."""
-    for index in reversed(range(len(specimen.graph.outputs))):
-        graph = specimen.graph.copy()
+    for index in reversed(range(len(reproducer.graph.outputs))):
+        graph = reproducer.graph.copy()
         graph.block.erase_output(index)
-        yield _tidy(graph, specimen.arguments)
+        yield _tidy(graph, reproducer.arguments)
 
 
-def _tidy(graph: Graph, arguments: Sequence[Any]) -> Specimen:
+def _tidy(graph: Graph, arguments: Sequence[Any]) -> Reproducer:
     """Without constants and inputs that nobody reads."""
     for node in list(graph.all_nodes()):
         if node.kind == "prim::Constant" and not node.output.has_uses:
@@ -265,4 +265,4 @@ def _tidy(graph: Graph, arguments: Sequence[Any]) -> Specimen:
     for index in reversed(range(len(graph.inputs))):
         if index not in kept:
             graph.block.erase_input(index)
-    return Specimen(graph, tuple(arguments[i] for i in kept))
+    return Reproducer(graph, tuple(arguments[i] for i in kept))

@@ -5,7 +5,7 @@ runs from the first call. What happens then depends on the switch `executor`:
 
 - `profiling`: a function that is called often, and asks things that the types of its arguments answer, is profiled for
   a call or two. If a graph for the types that were seen has less to do, it becomes the function's plan, behind a guard;
-  calls that the guard turns away go on as a function of their own, which may be specialised again, a bounded number of
+  calls that the guard turns away go on as a function of their own, which may be specialized again, a bounded number of
   times (`set_fusion_strategy`). If nothing is gained, the general plan goes on without any further check.
 - `legacy`: each kind of arguments (`ArgumentSpec`) has a plan. The latest `cached_plans` are kept.
 - `simple`: the general plan and nothing else.
@@ -32,7 +32,7 @@ from jitlite.codegen.python.python_tier import translate
 from jitlite.compiler import program as compiler
 from jitlite.executor.autodiff_groups import with_groups
 from jitlite.executor.plans import Counter, Counters, ExecutorState, Plan, Runner, strategy_at
-from jitlite.executor.specialize import Specialised, compile_for, may_gain, specialise
+from jitlite.executor.specialize import Specialized, compile_for, may_gain, specialize
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
@@ -55,7 +55,7 @@ from jitlite.passes.insert_profiles import profile_with
 
 
 def get_num_profiled_runs() -> int:
-    """How many calls are profiled before a function is specialised."""
+    """How many calls are profiled before a function is specialized."""
     return options.current().profiled_runs
 
 
@@ -133,7 +133,7 @@ class Executor:
     Args:
         graph: the graph as the front end left it.
         name: of the function, for tracebacks.
-        level: how often the function was specialised already, for what a guard turns away.
+        level: how often the function was specialized already, for what a guard turns away.
         general: its general plan if it has one.
         objects: may it be given objects such as dtypes for ints? It is made ready for them when it first is.
 
@@ -159,8 +159,8 @@ class Executor:
         self._profile: Profile | None = None
         self._profile_code: Code | None = None
         self._profiled_types: dict[str, Type] = {}
-        self._specialised: Plan | None = None
-        self._for: Specialised | None = None
+        self._specialized: Plan | None = None
+        self._for: Specialized | None = None
         self._rest: Executor | None = None
         self._given_up = False
         self._before: weakref.ref[Executor] | None = None
@@ -198,7 +198,7 @@ class Executor:
             if self._general is not None:
                 self._general = plan_for(self._general.base, self.name)
             self._code = self._plain_code = self._unoptimized = self._profile = self._profile_code = None
-            self._specialised = self._for = self._rest = self._settled = None
+            self._specialized = self._for = self._rest = self._settled = None
             self._given_up = False
             self._by_spec.clear()
             self._look_again_from_the_first()
@@ -281,7 +281,7 @@ class Executor:
                 self._plain_code = lower(self.graph, self.name, self.objects)
         return self._plain_code
 
-    # -- profiling, then specialising
+    # -- profiling, then specializing
 
     def _warm(self, *arguments: Any) -> Any:
         """Run the general plan and count, until the function has turned out to be called often."""
@@ -309,14 +309,14 @@ class Executor:
             background.submit(job)
 
     def _consider(self) -> None:
-        """Decide whether it is worth trying to specialise the function."""
+        """Decide whether it is worth trying to specialize the function."""
         with compiler.compiling():
             if self._settled is not None:
                 self.look_again()  # another thread was first
                 return
             general = self.general
             if strategy_at(self._level) is None:
-                self._settle(general.run, "general plan: specialised as often as the fusion strategy allows")
+                self._settle(general.run, "general plan: specialized as often as the fusion strategy allows")
             elif not may_gain(general.base):
                 self._settle(general.run, "general plan: nothing in it depends on the types of arguments")
             elif options.current().background:
@@ -334,7 +334,7 @@ class Executor:
     def _watched(self, *arguments: Any) -> Any:
         """Run the general plan, and note of what types arguments are until enough has been seen.
 
-        That is all that specialising asks. The machine would tell of all values, and take many times as long.
+        That is all that specializing asks. The machine would tell of all values, and take many times as long.
         """
         profile = self._profile
         if profile is not None:
@@ -343,13 +343,13 @@ class Executor:
                     profile.recorder(value)(argument)
             self._note_optionals(arguments)
             if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
-                self._in_time(self._specialise_watched)
+                self._in_time(self._specialize_watched)
         return self.general.run(*arguments)
 
-    def _specialise_watched(self) -> None:
+    def _specialize_watched(self) -> None:
         profile = self._profile
         if profile is not None:
-            self._specialise(profile)
+            self._specialize(profile)
 
     def _profiled(self, *arguments: Any) -> Any:
         """Run the general plan on the stack machine, with profiles, until enough has been seen."""
@@ -359,7 +359,7 @@ class Executor:
             return vm.run(code, arguments, code_for)
         finally:
             if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
-                self._specialise(profile)
+                self._specialize(profile)
 
     def _profiling(self) -> tuple[Code, Profile]:
         with compiler.compiling():
@@ -397,7 +397,7 @@ class Executor:
             found.append(seen if seen is not None and fits else value.type)
         return found
 
-    def _specialise(self, profile: Profile) -> None:
+    def _specialize(self, profile: Profile) -> None:
         with compiler.compiling():
             if self._settled not in (self._profiled, self._watched):
                 self.look_again()  # another thread was first
@@ -405,7 +405,7 @@ class Executor:
             kind = strategy_at(self._level)
             made = None
             if kind is not None:
-                made = specialise(self.general.base, self._seen(profile), with_sizes=kind == "STATIC")
+                made = specialize(self.general.base, self._seen(profile), with_sizes=kind == "STATIC")
             self._profiled_types = profile.describe()
             self._profile = self._profile_code = None
             if made is not None:
@@ -413,34 +413,34 @@ class Executor:
             else:
                 self._settle(self.general.run, "general plan: knowing the types of arguments would save nothing")
 
-    def _install(self, made: Specialised) -> None:
+    def _install(self, made: Specialized) -> None:
         general = self.general
         rest = self._rest = Executor(self.graph, self.name, self._level + 1, general, self.objects)
         rest._before = weakref.ref(self)
         fallback = _function_of(general.graph, rest)
-        self.counters.specialisations.bump()
+        self.counters.specializations.bump()
         self._for = made
-        specialised = plan_for(made.graph, self.name, self.objects)
-        graph = guarded(general.graph.inputs, specialised.graph, made.types, fallback)
+        specialized = plan_for(made.graph, self.name, self.objects)
+        graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
         failed, no_plan = self.counters.guard_failures.bump, self.counters.fallbacks.bump
 
         def otherwise(*arguments: Any) -> Any:
             if failed() % _FAILURES == _FAILURES - 1:
                 self._weigh(made)
-            if rest._specialised is None:
+            if rest._specialized is None:
                 no_plan()
             return rest.entry(*arguments)
 
         declared = [v.type for v in general.graph.inputs]
-        run = dispatcher(declared, made.types, specialised.run, otherwise, self.counters.hits.bump)
-        self._specialised = Plan(graph, run, trials=specialised.trials)
+        run = dispatcher(declared, made.types, specialized.run, otherwise, self.counters.hits.bump)
+        self._specialized = Plan(graph, run, trials=specialized.trials)
         shown = ", ".join(
             f"{v.name} : {t}" for v, t in zip(general.graph.inputs, made.types, strict=True) if t is not v.type
         )
-        self._settle(run, f"specialised for {shown}: {made.saved} steps fewer a call, for {made.guard} to check")
+        self._settle(run, f"specialized for {shown}: {made.saved} steps fewer a call, for {made.guard} to check")
 
-    def _weigh(self, made: Specialised) -> None:
-        """Give a specialised plan up if its guard has cost more than the plan has saved."""
+    def _weigh(self, made: Specialized) -> None:
+        """Give a specialized plan up if its guard has cost more than the plan has saved."""
         spent = self.counters.guard_failures.value * made.guard
         if self.counters.hits.value * made.gain < spent:
             self._in_time(self._give_up)
@@ -448,7 +448,7 @@ class Executor:
     def _give_up(self) -> None:
         with compiler.compiling():
             if not self._given_up:
-                self._given_up, self._specialised, self._for = True, None, None
+                self._given_up, self._specialized, self._for = True, None, None
                 self._decision += "; given up, for few calls are of that kind"
                 self._look_again_from_the_first()
 
@@ -476,7 +476,7 @@ class Executor:
                 plan.last_hit = self.counters.hits.value
                 self._forget_plans(options.current().cached_plans - 1)
                 self._by_spec[key] = plan
-                self.counters.specialisations.bump()
+                self.counters.specializations.bump()
                 self._decision = "a plan for each kind of arguments"
             return plan
 
@@ -502,8 +502,8 @@ class Executor:
         if mode == "legacy":
             read = spec_reader([v.type for v in self.graph.inputs])
             return self._plan_for(read(*bound)).graph
-        if mode == "profiling" and self._specialised is not None:
-            return self._specialised.graph
+        if mode == "profiling" and self._specialized is not None:
+            return self._specialized.graph
         if self._given_up and self._rest is not None:
             return self._rest.graph_for(bound)
         return self.general.graph
@@ -519,8 +519,8 @@ class Executor:
         """The graph of the plan that ran last, in the given mode."""
         if mode == "legacy" and self._by_spec:
             return next(reversed(self._by_spec.values())).graph
-        if mode == "profiling" and self._specialised is not None:
-            return self._specialised.graph
+        if mode == "profiling" and self._specialized is not None:
+            return self._specialized.graph
         if mode == "profiling" and self._given_up and self._rest is not None:
             return self._rest.last_graph(mode)
         return self.graph if mode == "off" else self.general.graph
@@ -531,9 +531,9 @@ class Executor:
         return self._profiled_types if self._profile is None else self._profile.describe()
 
     @property
-    def specialised(self) -> Specialised | None:
-        """What the function is specialised for."""
-        return self._rest.specialised if self._given_up and self._rest is not None else self._for
+    def specialized(self) -> Specialized | None:
+        """What the function is specialized for."""
+        return self._rest.specialized if self._given_up and self._rest is not None else self._for
 
     def state(self) -> ExecutorState:
         """What the executor has now."""
@@ -543,8 +543,8 @@ class Executor:
         step: Executor | None = self
         totals = dict.fromkeys(self.counters.as_dict(), 0)
         while step is not None:
-            if step._specialised is not None and step._for is not None:
-                plans[ArgumentSpec((True, step._level), step._for.types)] = step._specialised
+            if step._specialized is not None and step._for is not None:
+                plans[ArgumentSpec((True, step._level), step._for.types)] = step._specialized
             for name, number in step.counters.as_dict().items():
                 totals[name] += number
             step = step._rest

@@ -15,7 +15,7 @@ from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.base import options
 from jitlite.executor.autodiff_groups import group_count
 from jitlite.executor.executor import Executor
-from jitlite.executor.specialize import may_gain, specialise
+from jitlite.executor.specialize import may_gain, specialize
 from jitlite.interpreter.guards import spec_of, spec_reader
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, constant_of, is_constant
@@ -64,7 +64,7 @@ def explain(executor: Executor, bound: Sequence[Any]) -> Explanation:
         {
             "Done before the first call": [*_inlined(executor.graph), *_done(hook.records)],
             "Left as it is": list(_left(graph)),
-            "Specialised": list(_specialised(executor, graph, bound)),
+            "Specialized": list(_specialized(executor, graph, bound)),
             "Machine code": list(_native(executor)),
             "Calls so far": list(_calls(executor)),
         },
@@ -210,17 +210,17 @@ def _argument_types(graph: Graph, bound: Sequence[Any]) -> tuple[Type, ...]:
     return spec_of(declared, spec_reader(declared)(*bound)).types
 
 
-def _specialised(executor: Executor, graph: Graph, bound: Sequence[Any]) -> Iterator[str]:
+def _specialized(executor: Executor, graph: Graph, bound: Sequence[Any]) -> Iterator[str]:
     mode = options.current().executor
     yield f"{executor.decision} (executor: {mode})"
     if options.current().symbolic_gradients > 0:
         yield f"groups of operators that autograd sees as one node each: {group_count(executor.general.graph)}"
-    if executor.specialised is not None or mode != "profiling":
+    if executor.specialized is not None or mode != "profiling":
         return
     if not may_gain(graph):
         yield "no: it asks nothing that the types of its arguments answer (rank, dtype, device, None or not)"
         return
-    made = specialise(graph, _argument_types(graph, bound), with_sizes=False)
+    made = specialize(graph, _argument_types(graph, bound), with_sizes=False)
     if made is None:
         yield "no: knowing the types of these arguments would save less than checking them costs"
         return
@@ -252,12 +252,12 @@ def _place(node: Node) -> str:
 
 def _calls(executor: Executor) -> Iterator[str]:
     said = {
-        "hits": "found a specialised plan",
+        "hits": "found a specialized plan",
         "misses": "had to wait for a plan to be made",
-        "guard_failures": "were turned away by the guard of a specialised plan",
-        "fallbacks": "ran the general plan for want of a specialised one",
+        "guard_failures": "were turned away by the guard of a specialized plan",
+        "fallbacks": "ran the general plan for want of a specialized one",
         "profiled": "were profiled",
-        "specialisations": "plans were made for some kind of arguments",
+        "specializations": "plans were made for some kind of arguments",
         "evictions": "plans were forgotten for others",
         "native_runs": "runs of loops were machine code",
         "native_misses": "runs of loops machine code could not do, so that Python did",

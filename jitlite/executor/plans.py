@@ -19,11 +19,11 @@ _strategy: FusionStrategy = [("STATIC", 2), ("DYNAMIC", 10)]
 
 
 def set_fusion_strategy(strategy: FusionStrategy) -> FusionStrategy:
-    """Say how often a function may be specialised, and for what; gives the strategy so far.
+    """Say how often a function may be specialized, and for what; gives the strategy so far.
 
     Args:
         strategy: pairs of a kind and a number, first those to use first. "STATIC" plans may depend on all sizes,
-            "DYNAMIC" ones on ranks only. It holds for functions that are specialised from now on.
+            "DYNAMIC" ones on ranks only. It holds for functions that are specialized from now on.
 
     Raises:
         ValueError: where it is not made of such pairs.
@@ -33,13 +33,13 @@ def set_fusion_strategy(strategy: FusionStrategy) -> FusionStrategy:
         if not (isinstance(pair, tuple) and len(pair) == 2 and pair[0] in ("STATIC", "DYNAMIC")):
             raise ValueError(f"expected pairs such as ('STATIC', 2) or ('DYNAMIC', 10), got {pair!r}")
         if not isinstance(pair[1], int) or pair[1] < 0:
-            raise ValueError(f"expected a number of specialisations, got {pair[1]!r}")
+            raise ValueError(f"expected a number of specializations, got {pair[1]!r}")
     before, _strategy = _strategy, list(strategy)
     return before
 
 
 def strategy_at(level: int) -> str | None:
-    """The kind of the specialisation number `level`; None where there are to be no more."""
+    """The kind of the specialization number `level`; None where there are to be no more."""
     kinds = itertools.chain.from_iterable([kind] * count for kind, count in _strategy)
     return next(itertools.islice(kinds, level, None), None)
 
@@ -87,12 +87,12 @@ class Counters:
     """What happened to the calls of a function.
 
     Attributes:
-        hits: calls for which there was a specialised plan.
+        hits: calls for which there was a specialized plan.
         misses: calls for which a plan had to be made.
-        guard_failures: calls that the guard of a specialised plan turned away.
-        fallbacks: calls that ran the general plan for want of a specialised one, in functions that have some.
+        guard_failures: calls that the guard of a specialized plan turned away.
+        fallbacks: calls that ran the general plan for want of a specialized one, in functions that have some.
         profiled: calls that were profiled.
-        specialisations: plans made for some kind of arguments.
+        specializations: plans made for some kind of arguments.
         evictions: such plans that were forgotten.
     """
 
@@ -101,7 +101,7 @@ class Counters:
     guard_failures: Counter = field(default_factory=Counter)
     fallbacks: Counter = field(default_factory=Counter)
     profiled: Counter = field(default_factory=Counter)
-    specialisations: Counter = field(default_factory=Counter)
+    specializations: Counter = field(default_factory=Counter)
     evictions: Counter = field(default_factory=Counter)
 
     def as_dict(self) -> dict[str, int]:
@@ -119,7 +119,7 @@ class ExecutorState:
     Attributes:
         graph: the graph of the function, as the front end left it.
         fallback: the general plan, None before the first call.
-        execution_plans: the specialised plans by what they are for.
+        execution_plans: the specialized plans by what they are for.
         counters: numbers by name.
         decision: why the function is run as it is, as a sentence.
     """

@@ -1,7 +1,7 @@
 """Making graphs for arguments of known types, and judging whether that is worth its guard.
 
 What is known of arguments decides conditions (`x.dim() == 4`, `mask is None`) and queries (`x.size(0)`, `x.dtype`).
-A specialised graph is kept only if what it saves takes longer than checking the arguments does, and it is guarded by no
+A specialized graph is kept only if what it saves takes longer than checking the arguments does, and it is guarded by no
 more facts than it owes its gain to.
 
 Time is counted in *steps*: what an operation on numbers takes in generated Python, about 40 ns.
@@ -33,7 +33,7 @@ _DISPATCH = 4
 """Steps that a guard takes whatever it asks: a call more, and a counter."""
 
 _LARGEST = 2_000
-"""Nodes of a graph beyond which specialising is not tried: it would take seconds."""
+"""Nodes of a graph beyond which specializing is not tried: it would take seconds."""
 
 _SECONDS = 0.25
 """How long to look for a guard that asks less."""
@@ -44,7 +44,7 @@ _NONE_TESTS = frozenset({
 
 
 @dataclass(frozen=True)
-class Specialised:
+class Specialized:
     """A graph for arguments of some types.
 
     Attributes:
@@ -72,7 +72,7 @@ def may_gain(graph: Graph) -> bool:
     return bool(optional and kinds & _NONE_TESTS) or bool(tensors and kinds & FACTS.keys())
 
 
-def specialise(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Specialised | None:
+def specialize(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Specialized | None:
     """The best graph for arguments of the types `seen`; None where nothing is gained by it.
 
     Args:
@@ -88,7 +88,7 @@ def specialise(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Speci
         _each(seen, _without_sizes),
         list(seen),
     ]
-    best: Specialised | None = None
+    best: Specialized | None = None
     for types in levels if with_sizes else levels[:2]:
         made = attempt(graph, types)
         if made.saved > (best.saved if best else 0):
@@ -99,7 +99,7 @@ def specialise(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Speci
     return best if best.gain > 0 else None
 
 
-def _least_guarded(graph: Graph, best: Specialised) -> Specialised:
+def _least_guarded(graph: Graph, best: Specialized) -> Specialized:
     """The most gain, by leaving facts away that little or nothing of it depends on."""
     end = time.monotonic() + _SECONDS
     for weaken in (_without_place, _without_dtype, _without_sizes):
@@ -111,7 +111,7 @@ def _least_guarded(graph: Graph, best: Specialised) -> Specialised:
     return best
 
 
-def _better(a: Specialised, b: Specialised) -> Specialised:
+def _better(a: Specialized, b: Specialized) -> Specialized:
     return b if b.gain >= a.gain else a
 
 
@@ -131,12 +131,12 @@ def _without_dtype(t: TensorType) -> TensorType:
     return T.TensorType.of(None, t.sizes, None, t.device, t.requires_grad)
 
 
-def attempt(graph: Graph, types: Sequence[Type]) -> Specialised:
+def attempt(graph: Graph, types: Sequence[Type]) -> Specialized:
     """The graph for arguments of the given types, whatever it gains."""
     made, used, copies = refined(graph, types)
     SPECIALIZE(made)
     saved = _Comparison(made, copies).saved(graph.block)
-    return Specialised(made, used, saved, _guard_steps([v.type for v in graph.inputs], used))
+    return Specialized(made, used, saved, _guard_steps([v.type for v in graph.inputs], used))
 
 
 def refined(graph: Graph, types: Sequence[Type]) -> tuple[Graph, tuple[Type, ...], dict[Value, Value]]:
@@ -189,7 +189,7 @@ def _check_steps(t: Type) -> int:
 
 
 class _Comparison:
-    """How many steps a specialised graph saves: those of the nodes that have gone and would have run."""
+    """How many steps a specialized graph saves: those of the nodes that have gone and would have run."""
 
     def __init__(self, made: Graph, copies: dict[Value, Value]) -> None:
         self._copies = copies
@@ -214,7 +214,7 @@ class _Comparison:
         return own + (taken[0] if own and len(taken) == 1 else min(inside))
 
     def _is_there(self, node: Node) -> bool:
-        """Is the node still in the specialised graph? Those without outputs are taken to be where they are."""
+        """Is the node still in the specialized graph? Those without outputs are taken to be where they are."""
         if node.outputs:
             return self._copies[node.outputs[0]].node.block is not None
         return node.kind != "prim::If" or all(map(self._has_survivors, node.blocks))

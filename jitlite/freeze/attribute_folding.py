@@ -5,7 +5,7 @@ An attribute of one object is a *cell*. Its reads can be replaced by its value i
 - the object is known: `self`, or reached from it by attributes that are never assigned;
 - no graph assigns the attribute, of that object or of one that is not known;
 - no graph writes what it holds (in place, or as an element of something else), nor anything that shares memory with it;
-- objects that leave the graphs (returned, given to Python) are left alone: whoever gets hold of one may change it.
+- objects that leave the graphs (returned, given to Python) are left alone: they may be changed from outside.
 
 The caller of the graphs is trusted not to write such values through arguments: freezing takes them as they are.
 """

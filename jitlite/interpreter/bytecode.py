@@ -417,7 +417,7 @@ class _Emitter:
 
     def python_call(self, node: Node) -> None:
         if "callable" not in node.attributes:
-            raise CompileError(f"{node.kind} stands for a Python function that is not at hand", node.range)
+            raise CompileError(f"{node.kind} stands for a Python function that is not available", node.range)
         function = node.attributes["callable"]
         if len(node.outputs) == 1:
             function = with_checked_result(function, node.outputs[0].type)

@@ -29,7 +29,7 @@ _NAMES: dict[str, Any] = {"PLAIN": PLAIN, "grad_mode": torch.is_grad_enabled, "s
 
 
 def tensor_type_of(value: Any, *, sizes: bool) -> T.TensorType:
-    """What is known of a tensor at hand; with `sizes`, the shape too."""
+    """What is known of a given tensor; with `sizes`, the shape too."""
     if type(value) not in PLAIN or value.layout is not torch.strided or value.is_nested:
         return T.TENSOR
     shape = value.shape if sizes else (None,) * value.dim()

@@ -275,16 +275,16 @@ def JMP(frame: Frame, x: int, n: int) -> int:
 def LOOP(frame: Frame, x: int, n: int) -> int | None:
     """Head of a loop with N-2 carried values.
 
-    On the stack are trip number i, maximum, condition, carried values. If i < maximum and the condition holds, the
+    On the stack are iteration number i, maximum, condition, carried values. If i < maximum and the condition holds, the
     slots become i+1, maximum, i, carried: the body takes i and the carried values and leaves a new condition and new
     carried values. Else the first three are removed and the loop is left by X.
     """
     stack = frame.stack
     base = len(stack) - n - 1
-    trip = stack[base]
-    if stack[base + 2] and trip < stack[base + 1]:
-        stack[base] = trip + 1
-        stack[base + 2] = trip
+    iteration = stack[base]
+    if stack[base + 2] and iteration < stack[base + 1]:
+        stack[base] = iteration + 1
+        stack[base + 2] = iteration
         return None
     del stack[base : base + 3]
     return x

@@ -74,7 +74,7 @@ class Value:
         return self._name is not None
 
     def set_name(self, name: str | None) -> Value:
-        """Give the value a debug name; whoever had it gets a numbered one (`x` becomes `x.1`)."""
+        """Give the value a debug name; the value that had it gets a numbered one (`x` becomes `x.1`)."""
         names, suffixes = self.node.graph._names, self.node.graph._suffixes
         if self._name is not None:
             del names[self._name]
@@ -270,7 +270,7 @@ class Node:
         return self._op
 
     def set_op(self, op: ops.Op) -> None:
-        """Say which overload the node calls (known to whoever matched the schema)."""
+        """Say which overload the node calls (known where the schema was matched)."""
         self._op = op
         self._op_types = tuple(v.type for v in self._inputs)
 
@@ -431,7 +431,7 @@ class Block:
 
     @property
     def nodes(self) -> Iterator[Node]:
-        """The nodes in order. The node at hand may be removed, and nodes inserted before it, while iterating."""
+        """The nodes in order. The current node may be removed, and nodes inserted before it, while iterating."""
         node = self.param_node._next
         while node is not None and node is not self.return_node:
             following = node._next
@@ -442,7 +442,7 @@ class Block:
 
     @property
     def reversed_nodes(self) -> Iterator[Node]:
-        """The nodes from last to first; the node at hand may be removed."""
+        """The nodes from last to first; the current node may be removed."""
         node = self.return_node._prev
         while node is not None and node is not self.param_node:
             preceding = node._prev

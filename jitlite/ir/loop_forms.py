@@ -10,7 +10,7 @@ from jitlite.ir.structure import UNBOUNDED, Loop
 def canonicalize_modified_loops(graph: Graph) -> bool:
     """Rewrite loops with both a bound and a condition as loops with a condition, which Python spells `while`.
 
-    They come from `for` loops that may be left early. The trip number becomes a carried value:
+    They come from `for` loops that may be left early. The iteration number becomes a carried value:
 
         for i in range(n):                 i, go = 0, 0 < n
             if i == x: break        =>     while go:

@@ -177,7 +177,7 @@ def _loop(node: Node) -> str | None:
     if fault:
         return fault
     if [v.type for v in node.inputs[:2]] != [T.INT, T.BOOL]:
-        return "the first inputs of prim::Loop are a trip count (int) and a condition (bool)"
+        return "the first inputs of prim::Loop are an iteration count (int) and a condition (bool)"
     loop, body = Loop(node), node.blocks[0]
     if any(output.type is T.FUNCTION for output in node.outputs):
         return "prim::Loop carries no function"
@@ -187,7 +187,7 @@ def _loop(node: Node) -> str | None:
             f"{len(body.inputs)} inputs and {len(body.outputs)} outputs (each one more than it carries)"
         )
     if loop.index.type is not T.INT or loop.condition.type is not T.BOOL:
-        return "the body of prim::Loop begins with the trip number (int) and returns the condition (bool) first"
+        return "the body of prim::Loop begins with the iteration number (int) and returns the condition (bool) first"
     return _first(
         fault
         for start, parameter, result, output in loop.carried

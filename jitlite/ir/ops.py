@@ -114,7 +114,7 @@ def op(schema: str, effect: Effect | None = None, *, total: bool = False, doc: s
 def op_family(
     template: str, choices: str, effect: Effect | None = None, *, total: bool | str = False, doc: str | None = None
 ) -> Callable[[_F], _F]:
-    """`op` for every word of `choices`, put in the place of each `{}` of the schema.
+    """`op` for every word of `choices`, put in place of each `{}` of the schema.
 
     `total` may name the choices for which the operator cannot raise.
     """

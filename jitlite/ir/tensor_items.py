@@ -8,7 +8,7 @@ attribute says how the index is written, with `_` for each operand:
     %y : Tensor = prim::TensorItem[index="_, :, _:"](%x, %i, %n)      # x[i, :, n:]
     prim::SetTensorItem[index="_, _"](%x, %value, %i, %j)             # x[i, j] = value
 
-`parse_index` is the only reader of that text, for whoever runs, writes or lowers these operations.
+`parse_index` is the only reader of that text, for all that run, write or lower these operations.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ class TensorType(Type):
 
     @classmethod
     def from_tensor(cls, tensor: torch.Tensor) -> TensorType:
-        """The complete type of a tensor at hand."""
+        """The complete type of a given tensor."""
         dense = tensor.layout is torch.strided
         strides = tensor.stride() if dense else None
         return cls.of(tensor.dtype, tensor.shape, strides, tensor.device, tensor.requires_grad)
@@ -387,7 +387,7 @@ class UnionType(Type):
         without_none = [member for member in distinct if member is not NONE]
         if len(without_none) == 1:
             return OptionalType.of(without_none[0])
-        # in torch's order, so that one union has one spelling whoever names it first
+        # in torch's order, so that one union has one spelling in whatever order it is named
         ordered = tuple(sorted(distinct, key=_place_in_union))
         return cls._intern((ordered,), members=ordered)
 
@@ -811,7 +811,7 @@ def has_variables(t: Type) -> bool:
 
 
 def substitute(t: Type, bindings: dict[str, Type]) -> Type:
-    """Put the bound types in the place of variables; an unbound variable stays."""
+    """Put the bound types in place of variables; an unbound variable stays."""
     if isinstance(t, VarType):
         return bindings.get(t.name, t)
     parts = t.contained

@@ -3,7 +3,7 @@
 `verify(graph)` raises where an invariant is broken. It is run after every pass in tests, so it takes one walk over
 the graph. In order: the list of nodes, ownership, uses, scope and dominance, names, and each node's own rule.
 
-A graph that breaks a rule is a fault of whoever made it (a pass, the front end), never of the user's program.
+A graph that breaks a rule is a bug of what made it (a pass, the front end), never of the user's program.
 """
 
 from __future__ import annotations

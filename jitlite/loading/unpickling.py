@@ -4,7 +4,7 @@ It makes numbers, texts, lists, dicts and tuples. What a global name means, and 
 caller says; a name that the caller does not know is an error. Nothing is imported and nothing of Python is called.
 
 An object is made when its state is there. Until then a placeholder stands for it, and whatever uses that is an error:
-an object of C++ without its state would end the process, whoever looks at it.
+an object of C++ without its state would end the process as soon as anything looks at it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Lists and dicts in machine code: boxes, and the functions that make them grow.
 
 A box is nine fields of eight bytes. All boxes of a call are a chain that its frame begins. They are freed when it ends,
-and those made in a trip of a loop at the end of the trip, where nothing can have kept them.
+and those made in an iteration of a loop at the end of the iteration, where nothing can have kept them.
 
     frame    0 first box     1 bytes that boxes have asked for
     box      0 next box      1 the Python object made of it, or null     2 elements of a list, values of a dict

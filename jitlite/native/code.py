@@ -99,7 +99,7 @@ class Code:
 
     @contextmanager
     def counting(self, count: str) -> Iterator[str]:
-        """A loop whose body is what is written within; gives the number of the trip."""
+        """A loop whose body is what is written within; gives the number of the iteration."""
         place = self.slot("i64")
         head, body, end = self.fresh("head"), self.fresh("body"), self.fresh("end")
         self.store("i64", "0", place)

@@ -5,9 +5,9 @@
 is what `METH_FASTCALL` calls. It gives the outputs of the region (a tuple unless there is one), None where it has
 missed, or null with an exception: what a signal's handler raised, or no memory for results.
 
-Loops look up every `TRIPS` trips: they call a function of Python, so that whatever Python does between two instructions
-is done (handlers of signals, Ctrl-C, exceptions that other threads have set), and let other threads have the
-interpreter's lock, which the function holds otherwise.
+Loops look up every `TRIPS` iterations: they call a function of Python, so that whatever Python does between two
+instructions is done (handlers of signals, Ctrl-C, exceptions that other threads have set), and let other threads have
+the interpreter's lock, which the function holds otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jitlite.native.rules import widened
 from jitlite.operators.prims import OVER_RANGE
 
 TRIPS = 1 << 16
-"""Trips of any loops from one look at signals to the next: a tenth of a millisecond, or a few."""
+"""Iterations of any loops from one look at signals to the next: a tenth of a millisecond, or a few."""
 
 ENTRY = "entry"
 
@@ -194,7 +194,7 @@ class _Emitter:
             self.registers[output] = code.load(stored(output.type), slot)
 
     def _counter(self, node: Node, index: str) -> str:
-        """The number of the trip, or the element of the range, which cannot overflow."""
+        """The number of the iteration, or the element of the range, which cannot overflow."""
         if not node.attributes.get(OVER_RANGE):
             return index
         start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
@@ -217,7 +217,7 @@ class _Emitter:
 
 
 def _frees(body: Block) -> bool:
-    """Can the boxes that a trip makes be freed at its end? Neither what was there before nor the next may hold them."""
+    """Can the boxes that an iteration makes be freed at its end? Nothing else may hold them."""
     inner = list(all_nodes([n for n in body.nodes if n.kind != "prim::Constant"]))
     makes = any(holds_boxes(v.type) for node in inner for v in node.outputs if not node.blocks)
     kept = any(map(keeps_boxes, inner)) or any(holds_boxes(v.type) for v in body.outputs)

@@ -82,7 +82,7 @@ class Machine:
 
 
 _compiling = Lock("native", reentrant=True)
-"""Held by whoever compiles. A process is not forked meanwhile: in the child, llvmlite's own lock would stay locked."""
+"""Held while compiling. A process is not forked meanwhile: in the child, llvmlite's own lock would stay locked."""
 
 _loaded: Any = None
 _is_refused = False
@@ -124,7 +124,7 @@ def _target_machine(llvm: Any) -> Any:
 
 
 def _tuning(llvm: Any) -> Any:
-    """Loops that may miss in every trip gain nothing from being unrolled or vectorized, which takes time."""
+    """Loops that may miss in every iteration gain nothing from being unrolled or vectorized, which takes time."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     for name in ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving"):
         setattr(tuning, name, False)

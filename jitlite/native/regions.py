@@ -108,7 +108,7 @@ def _may_leave_loop(node: Node, block: Block) -> bool:
 
 
 def _range_of(node: Node) -> Node | None:
-    """For a loop over a range, the node in front of it that computes the number of trips."""
+    """For a loop over a range, the node in front of it that computes the number of iterations."""
     return node.inputs[0].node if node.attributes.get(OVER_RANGE) else None
 
 
@@ -180,7 +180,7 @@ class _Run:
                 self._held(value)
             self.known.update(node.blocks[0].inputs)
             if raises(node.blocks[0]):
-                raise NotNative("each trip raises")
+                raise NotNative("each iteration raises")
             self._check_block(node.blocks[0])
         elif node.kind == "prim::TupleUnpack":
             self._held(node.input)

@@ -24,7 +24,7 @@ torchs_is_tracing = torch._C._is_tracing
 """Does torch's own tracer record this thread?"""
 
 _HINT = (
-    "put what torch.jit.load reads from the file that jitlite.save writes in the place of the script, as a submodule "
+    "put what torch.jit.load reads from the file that jitlite.save writes in place of the script, as a submodule "
     "of what is traced; or trace with jitlite.trace, which keeps the call"
 )
 

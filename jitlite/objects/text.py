@@ -1,7 +1,7 @@
 """Programs given as text: functions, methods and classes, compiled into a program.
 
-What a name means in a text is told by whoever gives the text; functions and classes of the text itself come first, and
-those that earlier texts have brought into the same program.
+What a name means in a text is said by the one who gives the text; functions and classes of the text itself come first,
+and those that earlier texts have brought into the same program.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def observes_identity(node: Node) -> bool:
 
 
 def unmarked_writes(node: Node, op: Op) -> Iterator[Value]:
-    """Inputs that the operator writes although its schema does not say so: statistics of normalisation layers."""
+    """Inputs that the operator writes although its schema does not say so: statistics of normalization layers."""
     schema = op.schema
     position = schema.argument_index("running_mean")
     if position is None or schema.arguments[position].alias is not None:

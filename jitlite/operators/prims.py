@@ -25,7 +25,8 @@ from jitlite.ir.values import value_has_type
 # -- structure
 
 OVER_RANGE = "over_range"
-"""The attribute of a loop whose counter is the element of the range that it runs over, not the number of the trip: made
+"""The attribute of a loop whose counter is the element of the range that it runs over, not the number of the iteration:
+made
 in the copy of a graph that code is generated from."""
 
 _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
@@ -36,8 +37,9 @@ _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
      "Run the first block if the condition holds, else the second; the outputs are what that block returns."
      " Its effects are those of its blocks."),
     ("prim::Loop(int max_trip_count, bool condition, ...) -> ...", Effect.PURE, False,
-     "Run the block with the trip number and the carried values, as long as the condition holds and the count is not"
-     " reached; the block returns the next condition and the next carried values. Its effects are those of its block."),
+     "Run the block with the iteration number and the carried values, as long as the condition holds and the count is"
+     " not reached; the block returns the next condition and the next carried values. Its effects are those of its"
+     " block."),
     ("prim::Try() -> ...", Effect.PURE, False,
      "Run the first block; if it raises, run the second, which is given the exception. The outputs are what the block"
      " that came to its end returns. Its effects are those of its blocks. torch.jit has no such kind."),
@@ -180,7 +182,7 @@ def make_exception(message: str, class_name: str | None) -> BaseException:
             where the class was not known to the compiler.
 
     Returns:
-        An exception of that class; an `Error` where the class is not at hand or cannot be made of a text.
+        An exception of that class; an `Error` where the class is not available or cannot be made of a text.
     """
     if class_name is None:
         kind, separator, text = message.partition(": ")

@@ -4,7 +4,7 @@ A rule is given the call, with what is known about its arguments, and gives the 
 ints and symbols, None where nothing is known, or a list of such tuples for a list of tensors. It raises `Unclear` where
 it cannot say anything. What it says is true of every call that succeeds; of one that raises, nothing need be true.
 
-This file has views, joins and splits, reductions, gathers and makers of tensors; `shapes_nn.py` has products,
+This file has views, joins and splits, reductions, gathers and builders of tensors; `shapes_nn.py` has products,
 convolutions, pools and losses.
 """
 
@@ -486,7 +486,7 @@ def _some(call: Call) -> Sequence[Sizes]:
     return [(call.symbols.fresh(),)]
 
 
-# -- makers of tensors
+# -- builders of tensors
 
 
 def _sized(call: Call) -> Sequence[Sizes]:

@@ -146,7 +146,7 @@ def fact_of_type(t: Type, symbols: Symbols) -> Fact:
 
 
 def fact_of_constant(value: object) -> Fact:
-    """What is known about a value at hand."""
+    """What is known about a given value."""
     if isinstance(value, torch.Tensor):
         t = T.TensorType.from_tensor(value)
         return TensorFact(t.dtype, t.sizes, t.strides, t.device, t.requires_grad)  # type: ignore[arg-type]

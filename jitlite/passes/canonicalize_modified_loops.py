@@ -13,10 +13,10 @@
 Such loops come from `for` loops that may be left early; the front end ends with this step, and an archive or a tool
 that writes Python needs it again after passes. `counted_loops` is the inverse.
 
-The body runs as often as before, with the same trip numbers: before each round the number is compared with the bound,
-which was there before the loop and is an int that nobody can write, and the condition is asked no more and no less
-often than before. Left alone: loops with a trip count and the condition True, which are `for` loops; loops without a
-bound that read no trip number, which are `while` loops already.
+The body runs as often as before, with the same iteration numbers: before each round the number is compared with the
+bound, which was there before the loop and is an int that nobody can write, and the condition is asked no more and no
+less often than before. Left alone: loops with an iteration count and the condition True, which are `for` loops; loops
+without a bound that read no iteration number, which are `while` loops already.
 """
 
 from __future__ import annotations

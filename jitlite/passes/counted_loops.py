@@ -1,4 +1,4 @@
-"""Counted loops: a loop that compares a number it counts up or down with a bound gets a trip count instead.
+"""Counted loops: a loop that compares a number it counts up or down with a bound gets an iteration count instead.
 
     %c : bool = aten::lt(%0, %n)
     %r : int, %s : int = prim::Loop(%max, %c, %0, %x)         %s : int = prim::Loop(%n, %true, %x)
@@ -15,7 +15,7 @@ So `while i < n: ...; i += 1`, and `for` loops with `break`, which are loops wit
 
 The number has to start anywhere, change by a constant in every round, and be compared with a value from outside of the
 loop, before the first round as well as at the end of each. Ints have no limit, so the count is exact. If the number is
-read after the loop and the trip count is not all that ends it, it is carried on as before.
+read after the loop and the iteration count is not all that ends it, it is carried on as before.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MIRRORED = {"aten::lt": "aten::gt", "aten::le": "aten::ge", "aten::gt": "aten::
 
 @graph_pass
 def count_loops(graph: Graph) -> bool:
-    """Give a trip count to every loop whose condition counts."""
+    """Give an iteration count to every loop whose condition counts."""
     changed = False
     for node in list(graph.all_nodes()):
         if node.kind == "prim::Loop" and not Loop(node).is_bounded:
@@ -247,7 +247,7 @@ def _sum(graph: Graph, left: Value, right: Value, loop: Node) -> Value:
 
 
 def _read_trip_number(loop: Node, found: _Counter, step: Value, bound: Value) -> None:
-    """Let the body, and who comes after the loop, compute the number from the trip number, if that is all it needs."""
+    """Let the body, and what follows the loop, compute the number from the iteration number, if that is enough."""
     graph, (body,) = loop.graph, loop.blocks
     parameter, output = body.inputs[found.position + 1], loop.outputs[found.position]
     number, following = loop.inputs[found.position + 2], body.outputs[found.position + 1]

@@ -14,7 +14,7 @@ one that gives them.
 
 Left outside:
 
-- what is not differentiated symbolically, writes memory (but for the statistics of a normalisation), or has blocks;
+- what is not differentiated symbolically, writes memory (but for the statistics of a normalization), or has blocks;
 - a node whose result is seen outside while it may be a view or an argument: autograd treats views, and arguments that
   are returned, in ways of its own;
 - a node whose result is written by others: what it keeps for its own gradient would be lost to the whole group;

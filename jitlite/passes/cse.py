@@ -25,7 +25,7 @@ from jitlite.ir.value_keys import attributes_key
 from jitlite.passes.registry import graph_pass
 
 _Seen = list[dict[object, Node]]
-"""Nodes by key, for the block at hand and those around it."""
+"""Nodes by key, for the current block and those around it."""
 
 
 @graph_pass

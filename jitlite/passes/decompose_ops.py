@@ -4,7 +4,7 @@
                                                       %3 : Tensor = aten::matmul(%x, %2)
                                                       %4 : Tensor = aten::add(%3, %b, %1)
 
-`addmm` becomes product and sum, `linear` with a bias likewise, `layer_norm` with weight and bias becomes normalisation,
+`addmm` becomes product and sum, `linear` with a bias likewise, `layer_norm` with weight and bias becomes normalization,
 product and sum: the table is `PARTS` in `rules/decompositions.py`. Numbers may be rounded otherwise. Types must tell
 shapes and dtypes, for sums broadcast and promote where the layers refuse.
 """

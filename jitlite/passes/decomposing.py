@@ -106,7 +106,7 @@ class _Sizes(torch_internals.ShapeEnv):  # type: ignore[misc]
         self.is_computing = True
         self.assumptions: list[str] = []
         self.names: dict[Any, Any] = {}
-        """What to show in the place of symbols."""
+        """What to show in place of symbols."""
 
     def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
         found = super().evaluate_expr(orig_expr, *args, **kwargs)

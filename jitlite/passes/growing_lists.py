@@ -36,7 +36,7 @@ those of the moment: the loop then goes through a list of the keys, and reads th
 A loop is changed only if a node in its body may change the length of (an alias of) the list: for all others the two
 meanings agree, as the length read before the loop is the length at every round. The emitter marks loops over lists with
 an attribute, for `range(len(l))` is evaluated once; the pass removes the marks. It runs right after early exits are
-removed, while the trip count of a loop is still the length itself.
+removed, while the iteration count of a loop is still the length itself.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _lists(loop: Node) -> set[int]:
 
 
 def _lengths(max_iterations: Value) -> list[Value]:
-    """The lengths whose least is the trip count."""
+    """The lengths whose least is the iteration count."""
     if max_iterations.node.kind == "prim::min":
         return list(max_iterations.node.inputs[0].node.inputs)
     return [max_iterations]
@@ -197,7 +197,7 @@ class _Listing:
         )
 
     def _is_own_key(self, key: Value) -> bool:
-        """Is it the key that this round of the loop is about?"""
+        """Is it the key that this iteration of the loop is about?"""
         if self.node.kind == "aten::values":
             return False
         if self.node.kind == "aten::items":

@@ -1,17 +1,17 @@
-"""A graph that runs specialised code where it may, and something else where not.
+"""A graph that runs specialized code where it may, and something else where not.
 
     graph(%x : Tensor):
       %2 : Float(2, 3), %3 : bool = prim::TypeCheck[types=[Float(2, 3)]](%x)
       %4 : Tensor = prim::If(%3)
         block0():
-          ...                       the specialised graph, of %2
+          ...                       the specialized graph, of %2
         block1():
           %5 : Function = prim::Constant[name="fallback_function"]()
           %6 : Tensor = prim::CallFunction(%5, %x)
           -> (%6)
       return (%4)
 
-The specialised graph is one that gives the same as the fallback for arguments of its parameter types.
+The specialized graph is one that gives the same as the fallback for arguments of its parameter types.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def refine_inputs(graph: Graph, types: Sequence[Type]) -> None:
             value.type = t
 
 
-def guarded(declared: Sequence[Value], specialised: Graph, refined: Sequence[Type], fallback: Function) -> Graph:
-    """The graph that runs `specialised` where its arguments are of the types `refined`, else calls `fallback`.
+def guarded(declared: Sequence[Value], specialized: Graph, refined: Sequence[Type], fallback: Function) -> Graph:
+    """The graph that runs `specialized` where its arguments are of the types `refined`, else calls `fallback`.
 
     Args:
-        declared: the inputs of the graph that is specialised.
+        declared: the inputs of the graph that is specialized.
     """
     graph = Graph()
     inputs = [graph.add_input(v.type, v.name if v.has_name else None) for v in declared]
@@ -54,7 +54,7 @@ def guarded(declared: Sequence[Value], specialised: Graph, refined: Sequence[Typ
     results = [v.type for v in fallback.graph.outputs]
     branch = graph.insert("prim::If", (condition,), results)
     with graph.inserting_at_end(branch.add_block()):
-        for value in graph.inline_call(specialised, arguments):
+        for value in graph.inline_call(specialized, arguments):
             branch.blocks[0].add_output(value)
     with graph.inserting_at_end(branch.add_block()):
         value = insert_call(graph, fallback, inputs)
@@ -68,7 +68,7 @@ def guarded(declared: Sequence[Value], specialised: Graph, refined: Sequence[Typ
 
 
 def _condition(graph: Graph, inputs: Sequence[Value], refined: Sequence[Type]) -> tuple[list[Value], Value | None]:
-    """The arguments for the specialised graph, and whether they are what it was made for."""
+    """The arguments for the specialized graph, and whether they are what it was made for."""
     arguments = list(inputs)
     conditions: list[Value] = []
     tensors = [i for i, t in enumerate(refined) if isinstance(t, T.TensorType) and t is not inputs[i].type]

@@ -1,4 +1,4 @@
-"""Put the bodies of called functions in the place of the calls.
+"""Put the bodies of called functions in place of the calls.
 
     %f : Function = prim::Constant[name="double"]()          %f : Function = prim::Constant[name="double"]()
     %y : Tensor = prim::CallFunction(%f, %x)           =>    %2 : Tensor = aten::add(%x, %x, %1)

@@ -320,7 +320,7 @@ def _match(formal: Type, shape: _Shape, variables: dict[str, list[_Shape]], ints
 
 @graph_pass
 def int_codes_to_objects(graph: Graph) -> bool:
-    """Put torch's objects in the place of numbers that mean dtypes, layouts and memory formats."""
+    """Put torch's objects in place of numbers that mean dtypes, layouts and memory formats."""
     kinds = Kinds()
     kinds.add(graph)
     return kinds.convert()

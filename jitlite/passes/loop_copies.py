@@ -10,7 +10,7 @@ from jitlite.ir.structure import Loop
 
 
 def is_counted(node: Node) -> bool:
-    """Does the trip count alone end the loop, as in `for` without `break`?"""
+    """Does the iteration count alone end the loop, as in `for` without `break`?"""
     return node.kind == "prim::Loop" and Loop(node).is_bounded and not Loop(node).has_condition
 
 
@@ -39,7 +39,7 @@ def _positive(count: Value) -> tuple[str, Value, Value] | None:
 
 
 def says_it_starts(condition: Value, count: Value) -> bool:
-    """Is it the comparison that `starts` makes for a loop with this trip count?"""
+    """Is it the comparison that `starts` makes for a loop with this iteration count?"""
     node, wanted = condition.node, _positive(count)
     if wanted is not None:
         return node.kind == wanted[0] and tuple(node.inputs) == wanted[1:]

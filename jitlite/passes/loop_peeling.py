@@ -84,7 +84,7 @@ def _decides(node: Node, parameter: Value) -> bool:
 
 
 def peel(loop: Node) -> Node:
-    """Run the first round of a loop in front of it; gives the loop that is left."""
+    """Run the first iteration of a loop in front of it; gives the loop that is left."""
     graph, (body,) = loop.graph, loop.blocks
     count = loop.inputs[0]
     with graph.inserting_before(loop):

@@ -1,6 +1,6 @@
 """Loop unrolling: repeat a small body, so that there are fewer rounds to go.
 
-A constant trip count below 64: the body as often, and no loop.
+A constant iteration count below 64: the body as often, and no loop.
 
     %a : Tensor = prim::Loop(%2, %true, %x)           %p1 : Tensor = aten::add(%x, %0, %1)
       block0(%i : int, %p : Tensor):             =>   %p2 : Tensor = aten::add(%p1, %one, %1)
@@ -8,10 +8,10 @@ A constant trip count below 64: the body as often, and no loop.
         -> (%true, %q)
     return (%a)
 
-Any other: a loop of eight copies that runs `n / 8` rounds, then the loop itself for the rest. The trip number, where
-it is read, is carried from copy to copy.
+Any other: a loop of eight copies that runs `n / 8` rounds, then the loop itself for the rest. The iteration number,
+where it is read, is carried from copy to copy.
 
-Only small loops that their trip count alone ends, and that have no loop in them, are unrolled: `break` and `while`
+Only small loops that their iteration count alone ends, and that have no loop in them, are unrolled: `break` and `while`
 would need a test after every copy. Every copy is run exactly when its round was, in the same order, so effects,
 exceptions and random draws stay. The division rounds towards zero, for which a negative count runs no round of either
 loop, and ints have no limit. A loop that is the result of unrolling is not unrolled again.
@@ -27,13 +27,13 @@ from jitlite.passes.loop_copies import has_inner_loop, insert_copy, is_counted, 
 from jitlite.passes.registry import graph_pass
 
 FACTOR = 8
-"""How many rounds of a loop with an unknown trip count become one."""
+"""How many iterations of a loop with an unknown iteration count become one."""
 
 LARGEST_BODY = 31
 """Nodes of a body beyond which its own time counts, and not that of the loop around it."""
 
 LARGEST_COUNT = 63
-"""Constant trip counts up to this are unrolled to the end."""
+"""Constant iteration counts up to this are unrolled to the end."""
 
 LARGEST_RESULT = 10_000
 """Nodes that one loop may become: nested loops would multiply without a bound."""
@@ -41,12 +41,12 @@ LARGEST_RESULT = 10_000
 
 @graph_pass
 def unroll_loops(graph: Graph) -> bool:
-    """Unroll small loops: to the end where the trip count is a small constant, else by the factor."""
+    """Unroll small loops: to the end where the iteration count is a small constant, else by the factor."""
     return unroll(graph)
 
 
 def unroll(graph: Graph, *, constant_only: bool = False) -> bool:
-    """Unroll loops; with `constant_only`, those with a constant trip count, and these whatever the size of the body."""
+    """Unroll loops; with `constant_only`, those of a constant iteration count, whatever the size of their bodies."""
     changed = _unroll_in(graph.block, constant_only)
     if changed:
         eliminate_dead_code(graph)
@@ -120,7 +120,7 @@ def _repeat_some(loop: Node) -> None:
 
 
 def _carry_counter(loop: Node) -> None:
-    """Let the body read a carried value for its trip number."""
+    """Let the body read a carried value for its iteration number."""
     graph, (body,) = loop.graph, loop.blocks
     with graph.inserting_before(loop):
         loop.insert_input(2, graph.insert_constant(0))
@@ -134,7 +134,7 @@ def _carry_counter(loop: Node) -> None:
 
 
 def _is_unrolled(count: Value) -> bool:
-    """Is it the trip count of a loop that unrolling has made?"""
+    """Is it the iteration count of a loop that unrolling has made?"""
     node = count.node
     if node.kind == "aten::sub":  # what is left
         node = node.inputs[1].node

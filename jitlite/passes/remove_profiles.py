@@ -4,7 +4,7 @@
     %2 : Tensor = aten::mul(%3, %3)     =>     return (%2)
     return (%2)
 
-A profile hands on its input, so whoever uses the output may use the input. A profile without an input, which counts
+A profile hands on its input, so users of the output may use the input. A profile without an input, which counts
 runs, just goes.
 """
 

@@ -8,7 +8,7 @@ A write is replaced where its memory belongs to the tensor alone: a node of the 
 `prim::If` there, made it. What is left:
 
 - tensors from outside, views, and tensors that others see after the write: through a view, a container, a variable of
-  the next round of a loop;
+  the next iteration of a loop;
 - tensors that were read between their making and the write, and results of operators that need them to differentiate:
   the write makes a backward pass fail;
 - writes whose result might have another dtype or shape (`int_tensor.add_(0.5)` raises, `add` would not), or would be

@@ -7,7 +7,7 @@
       return (%r)''',
 
 `jitlite/ir/match.py` says what matches. Both graphs have as many parameters and results. The replacement computes
-where the last matched node was; that it computes the same is for whoever writes it to know. Unless told not to,
+where the last matched node was; its author has to know that it computes the same. Unless told not to,
 `rewrite` makes sure of what depends on the place:
 
 - between the matched nodes is nothing that may not run before, or after, all of them: no write to what they read, no

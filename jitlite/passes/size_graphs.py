@@ -11,8 +11,8 @@ Here the types become `%x : Float(SS(-1), 3)` and `%z : Float(SS(-2), 3)`, and t
 SS(-2). A caller that knows the sizes of its arguments learns all others without running the program.
 
 Why that is true: a symbol is one number in every run (`propagation.py`). Those of the inputs' types are read there; one
-that is computed from others is defined by that arithmetic (`Symbols.definitions`), which the rules for sizes use
-for every call that succeeds. A size without such a definition, as that of `nonzero` or one that changes from one trip
+that is computed from others is defined by that arithmetic (`Symbols.definitions`), which the rules for sizes use for
+every call that succeeds. A size without such a definition, as that of `nonzero` or one that changes from one iteration
 of a loop to the next, is no result.
 """
 

@@ -1,4 +1,4 @@
-"""Specialising and native compiling in the background: no call waits for them, and none is lost."""
+"""Specializing and native compiling in the background: no call waits for them, and none is lost."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def let_the_thread_end():
     assert not background._worker.thread
 
 
-def test_a_function_is_specialised_while_it_is_called():
+def test_a_function_is_specialized_while_it_is_called():
     f = jitlite.script(pick)
     x = torch.ones(2, 2)
     found = settled(f, x, None)
-    assert found.decision.startswith("specialised for")
+    assert found.decision.startswith("specialized for")
     assert torch.equal(f(x, None), pick(x, None)) and torch.equal(f(x[0], x[0]), pick(x[0], x[0]))
     assert found.state().counters["hits"] > 0
 
@@ -78,15 +78,15 @@ def test_in_the_background_it_becomes_what_it_becomes_in_calls():
         f = jitlite.script(pick)
         for _ in range(80):
             f(x, None)
-    assert str(one.specialised.graph) == str(f.executor.specialised.graph)
-    assert one.specialised.types == f.executor.specialised.types
+    assert str(one.specialized.graph) == str(f.executor.specialized.graph)
+    assert one.specialized.types == f.executor.specialized.types
 
 
-def test_calls_go_on_while_a_function_is_specialised(monkeypatch):
+def test_calls_go_on_while_a_function_is_specialized(monkeypatch):
     """Nothing in a call waits for the work: it is held up for as long as the test likes."""
     begun, go = threading.Event(), threading.Event()
     threads = set()
-    real = executor.specialise
+    real = executor.specialize
 
     def slow(*args, **kwargs):
         threads.add(threading.get_ident())
@@ -94,7 +94,7 @@ def test_calls_go_on_while_a_function_is_specialised(monkeypatch):
         assert go.wait(60)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(executor, "specialise", slow)
+    monkeypatch.setattr(executor, "specialize", slow)
     f, x = jitlite.script(pick), torch.ones(2, 2)
     try:
         for _ in range(2000):
@@ -109,7 +109,7 @@ def test_calls_go_on_while_a_function_is_specialised(monkeypatch):
         go.set()
     assert wait_for_compilation(60)
     assert threads and threading.get_ident() not in threads
-    assert f.executor.decision.startswith("specialised for")
+    assert f.executor.decision.startswith("specialized for")
 
 
 def test_calls_go_on_while_a_loop_is_compiled(monkeypatch):
@@ -144,7 +144,7 @@ def test_work_that_fails_leaves_the_function_as_it_was(monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError("in the background")
 
-    monkeypatch.setattr(executor, "specialise", fail)
+    monkeypatch.setattr(executor, "specialize", fail)
     f, x = jitlite.script(pick), torch.ones(2, 2)
     found = settled(f, x, None)
     assert found.decision == "general plan: making another one failed with ZeroDivisionError"
@@ -202,7 +202,7 @@ def test_later_calls_start_no_thread_and_compile_nothing(monkeypatch):
     enter = _Workshop.enter
     monkeypatch.setattr(_Workshop, "enter", lambda self: (compiled.append(threading.get_ident()), enter(self)))
     found = settled(f, x, None)
-    assert found.decision.startswith("specialised for")
+    assert found.decision.startswith("specialized for")
     assert not started and set(compiled) == {background._worker.thread}
 
 
@@ -230,7 +230,7 @@ def test_the_collector_goes_on_while_there_is_work_in_the_background():
     assert seen == [True]
 
 
-def test_many_threads_call_a_function_that_is_being_specialised():
+def test_many_threads_call_a_function_that_is_being_specialized():
     f, x = jitlite.script(pick), torch.ones(2, 2)
     wrong = []
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import jitlite
 from jitlite import cli
 from jitlite.debug.outcome import observe
-from jitlite.debug.reduce import Specimen, reduce
+from jitlite.debug.reduce import Reproducer, reduce
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
 from jitlite.ir.unit import Function
@@ -331,10 +331,10 @@ def test_reduce_makes_a_long_program_short():
 
     graph = jitlite.script(long).graph
 
-    def has_atan2(specimen: Specimen) -> bool:
-        return any(node.kind == "aten::atan2" for node in specimen.graph.all_nodes())
+    def has_atan2(reproducer: Reproducer) -> bool:
+        return any(node.kind == "aten::atan2" for node in reproducer.graph.all_nodes())
 
-    small = reduce(Specimen(graph, (torch.ones(2), 4)), has_atan2)
+    small = reduce(Reproducer(graph, (torch.ones(2), 4)), has_atan2)
     assert small.size == 1 and str(graph) == str(jitlite.script(long).graph)
     assert len(small.arguments) == len(small.graph.inputs)
 

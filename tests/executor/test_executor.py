@@ -120,7 +120,7 @@ def test_legacy_calls_of_one_kind_share_a_plan():
         for x in (torch.ones(2, 3), torch.ones(4, 5), torch.ones(3), torch.ones(6)):
             assert torch.equal(run.run([x, None]), by_rank(x))
         counts = run.state().counters
-        assert (counts["misses"], counts["hits"], counts["specialisations"]) == (2, 2, 2)
+        assert (counts["misses"], counts["hits"], counts["specializations"]) == (2, 2, 2)
         graph = run.graph_for([torch.ones(1, 1), None])
         assert "prim::If" not in str(graph) and str(graph.inputs[0].type).startswith("Float(")
         assert {str(spec) for spec in run.state().execution_plans} == {
@@ -154,10 +154,10 @@ def test_plans_are_forgotten_those_first_that_do_not_run():
         assert run.state().counters["evictions"] == 6
 
 
-# -- profiling and specialising
+# -- profiling and specializing
 
 
-def test_a_hot_function_is_specialised_and_others_fall_back(hot):
+def test_a_hot_function_is_specialized_and_others_fall_back(hot):
     run = executor_for(by_rank)
     x = torch.ones(2, 3)
     decisions = []
@@ -165,9 +165,9 @@ def test_a_hot_function_is_specialised_and_others_fall_back(hot):
         assert torch.equal(run.run([x, None]), by_rank(x))
         decisions.append(run.decision)
     assert decisions[1] == "being profiled"
-    assert decisions[2] == decisions[4] and decisions[4].startswith("specialised for x.1 : Tensor(*, *)")
+    assert decisions[2] == decisions[4] and decisions[4].startswith("specialized for x.1 : Tensor(*, *)")
     counts = run.state().counters
-    assert (counts["profiled"], counts["specialisations"], counts["hits"]) == (1, 1, 2)
+    assert (counts["profiled"], counts["specializations"], counts["hits"]) == (1, 1, 2)
     for other in (torch.ones(3), torch.ones(2, 3).double(), torch.ones(2, 3, requires_grad=True)):
         assert torch.equal(run.run([other, None]), by_rank(other))
     assert torch.equal(run.run([x, x]), by_rank(x, x))
@@ -249,7 +249,7 @@ def strategy():
     set_fusion_strategy(before)
 
 
-def test_respecialising_is_bounded_by_the_strategy(hot, strategy):
+def test_respecializing_is_bounded_by_the_strategy(hot, strategy):
     assert strategy([("STATIC", 2)]) == [("STATIC", 2), ("DYNAMIC", 10)]
     run = executor_for(first_size)
     for size in range(2, 8):
@@ -257,7 +257,7 @@ def test_respecialising_is_bounded_by_the_strategy(hot, strategy):
             x = torch.ones(size)
             assert torch.equal(run.run([x]), first_size(x))
     state = run.state()
-    assert state.counters["specialisations"] == 2 == len(state.execution_plans)
+    assert state.counters["specializations"] == 2 == len(state.execution_plans)
     assert state.counters["fallbacks"] > 0
     last = run._rest._rest
     assert "as often as the fusion strategy allows" in last.decision and last._rest is None
@@ -269,7 +269,7 @@ def test_dynamic_plans_do_not_depend_on_sizes(hot, strategy):
     run = executor_for(first_size)
     for _ in range(4):
         run.run([torch.ones(2)])
-    assert run.state().counters["specialisations"] == 0
+    assert run.state().counters["specializations"] == 0
     strategy([])
     run = executor_for(first_size)
     for _ in range(4):
@@ -335,15 +335,15 @@ def test_a_plan_that_few_calls_are_for_is_given_up():
         for size in range(300):
             run.run([torch.ones(size)])
         state = run.state()
-        assert state.counters["specialisations"] == 2 and not state.execution_plans
+        assert state.counters["specializations"] == 2 and not state.execution_plans
         assert "given up" in state.decision
         assert run.entry is run.general.run, "no guard is left"
-        assert run.graph_for([torch.ones(2)]) is run.optimized_graph and run.specialised is None
+        assert run.graph_for([torch.ones(2)]) is run.optimized_graph and run.specialized is None
         settled = executor_for(by_rank)
         for size in range(300):
             settled.run([torch.ones(2, 2), None])
             settled.run([torch.ones(size), None])
-        assert settled.specialised is not None, "a plan that half of the calls are for stays"
+        assert settled.specialized is not None, "a plan that half of the calls are for stays"
     finally:
         options.set_globally(specialize_after=before.specialize_after)
 
@@ -416,7 +416,7 @@ def test_a_function_that_calls_itself():
 # -- threads and memory
 
 
-def test_threads_may_specialise_one_function_at_once():
+def test_threads_may_specialize_one_function_at_once():
     before = options.set_globally(specialize_after=20)
     try:
         run = executor_for(by_rank)
@@ -439,7 +439,7 @@ def test_threads_may_specialise_one_function_at_once():
         options.set_globally(specialize_after=before.specialize_after)
     assert not failures
     counts = run.state().counters
-    assert counts["specialisations"] >= 1 and run._specialised is not None
+    assert counts["specializations"] >= 1 and run._specialized is not None
     assert counts["profiled"] >= 1
 
 
@@ -460,7 +460,7 @@ def test_executors_and_plans_go_with_their_function(hot):
         run = executor_for(by_rank)
         for _ in range(4):
             run.run([torch.ones(2, 3), None])
-        rest = [run._rest, run._specialised.graph, run.general.graph]
+        rest = [run._rest, run._specialized.graph, run.general.graph]
         return [weakref.ref(found) for found in (run, run.graph, *rest)]
 
     references = make()
@@ -529,7 +529,7 @@ def test_explain_says_what_was_done_and_what_not():
     with options.override(specialize_after=1):
         for _ in range(4):
             run.run([torch.ones(2), [1], None])
-        assert "found a specialised plan" in str(explain(run, [torch.ones(2), xs, None]))
+        assert "found a specialized plan" in str(explain(run, [torch.ones(2), xs, None]))
 
 
 def test_torchs_flags_are_the_switch():

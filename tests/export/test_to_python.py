@@ -28,7 +28,7 @@ sys.path.insert(0, str(MODELS))
 
 
 def names(program: jitlite.PythonProgram) -> dict[str, Any]:
-    """What the source defines, without anything of jitlite at hand."""
+    """What the source defines, without anything of jitlite available."""
     code = program.source.partition('"""\n')[2]
     assert "jitlite" not in code and "torch.jit" not in code and "__torch__" not in code
     found: dict[str, Any] = {"__name__": "written"}

@@ -631,7 +631,7 @@ def test_static_methods_of_autograd_functions_are_compiled():
 @pytest.mark.parametrize("f", [applies, AppliesAttribute()])
 def test_autograd_functions_keep_their_backward(f):
     scripted = jitlite.script(f)
-    for i in range(70):  # also by the plan that is specialised
+    for i in range(70):  # also by the plan that is specialized
         x, y = (torch.full((2,), 0.5 + i, requires_grad=True) for _ in range(2))
         ours, expected = scripted(x), f(y)
         ours.sum().backward()

@@ -396,7 +396,7 @@ def test_a_signal_interrupts_a_loop() -> None:
 
 
 def test_another_thread_may_end_a_loop() -> None:
-    """An exception that it sets is raised between two trips, as Python does between two instructions."""
+    """An exception that it sets is raised between two iterations, as Python does between two instructions."""
 
     class Ended(Exception):
         pass
@@ -453,18 +453,18 @@ def test_other_threads_go_on_meanwhile() -> None:
     function = scripted(_LONG)
     function(1)
     ended = threading.Event()
-    trips = 0
+    iterations = 0
 
     def count() -> None:
-        nonlocal trips
+        nonlocal iterations
         while not ended.is_set():
-            trips += 1
+            iterations += 1
             time.sleep(0)
 
     thread = threading.Thread(target=count)
     thread.start()
     function(10**7)
-    seen = trips
+    seen = iterations
     ended.set()
     thread.join()
     assert seen > 3

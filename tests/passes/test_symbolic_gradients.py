@@ -198,7 +198,7 @@ def test_a_module_learns_the_same(switched_on):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-def test_specialised_plans_have_groups_too(switched_on):
+def test_specialized_plans_have_groups_too(switched_on):
     def f(x: Tensor, y: Tensor) -> Tensor:
         for _ in range(40):
             if x.dim() == 2 and y.dim() == 2:
@@ -212,7 +212,7 @@ def test_specialised_plans_have_groups_too(switched_on):
         x = torch.full((2, 2), 0.3, requires_grad=True)
         for _ in range(5):
             assert same(outcome(scripted, [x, x.detach()]), outcome(f, [x, x.detach()]))
-        assert scripted.get_debug_state().counters["specialisations"] == 1
+        assert scripted.get_debug_state().counters["specializations"] == 1
         text = str(scripted.graph_for(x, x.detach()))
         assert "prim::TypeCheck" in text and KIND in text
         assert same(outcome(scripted, [x[0].detach().requires_grad_(), x.detach()]), outcome(f, [x[0], x.detach()]))

@@ -3,7 +3,7 @@
 What a call does is an `Outcome`: result or exception, arguments afterwards, printed text, and which mutable objects are
 one and the same. `check(program)` compares the outcomes of eager Python, of the graph without passes, of the graph
 after passes alone and after passes in random order, with the verifier after every pass; and of the ways in which an
-executor runs a function: on each tier, with a plan for each kind of arguments, profiled, and specialised.
+executor runs a function: on each tier, with a plan for each kind of arguments, profiled, and specialized.
 
 How much of that a program meets is a `Measure`. `SOME` takes the same time however many passes there are: the seed of a
 program says which passes it meets alone, so that over a thousand programs every pass is met by more than a hundred.
@@ -119,18 +119,18 @@ def check_executors(program: Program, expected: list[Outcome], graph: Any, measu
     for tier in options.TIERS if measure.all_ways else (one,):
         with options.override(tier=tier, specialize_after=2, profiled_runs=1):
             executor = Executor(graph, "f", general=Plan(general, runner_for(general, "f")))
-            for _ in range(3):  # warm, profiled, specialised if that gains anything
+            for _ in range(3):  # warm, profiled, specialized if that gains anything
                 compare(program, expected, executor.entry, f"executor on {tier}", text)
     with options.override(tier=one):
         if measure.all_ways or seed % 4 < 2:
-            check_specialised(program, expected, general)
+            check_specialized(program, expected, general)
         if measure.all_ways or seed % 4 >= 2:
             with options.override(executor="legacy"):
                 compare(program, expected, Executor(graph, "f").entry, "a plan for each kind of arguments", text)
 
 
-def check_specialised(program: Program, expected: list[Outcome], general: Any) -> None:
-    """Specialise the program for all that is known of each list of arguments, whether that gains anything or not."""
+def check_specialized(program: Program, expected: list[Outcome], general: Any) -> None:
+    """Specialize the program for all that is known of each list of arguments, whether that gains anything or not."""
     seen = set()
     for arguments, wanted in zip(program.inputs, expected):
         types = tuple(map(argument_type, (v.type for v in general.inputs), arguments))
@@ -142,11 +142,11 @@ def check_specialised(program: Program, expected: list[Outcome], general: Any) -
         got = observe(runner_for(made.graph, "f"), arguments)
         found = difference(wanted.told, got.told, "(result, exception, arguments, printed, sharing)")
         if found:
-            raise Broken(f"specialised for {types}, f{tuple(arguments)}: {found}\n{program}\n{made.graph}")
+            raise Broken(f"specialized for {types}, f{tuple(arguments)}: {found}\n{program}\n{made.graph}")
 
 
 def argument_type(declared: T.Type, value: Any) -> T.Type:
-    """All that is known of an argument at hand."""
+    """All that is known of an argument available."""
     if value is None:
         return T.NONE
     bare = T.without_none(declared)

@@ -271,7 +271,7 @@ class ExpressionWriter:
 
     def python_call(self, node: Node) -> Form:
         if "callable" not in node.attributes:
-            raise CannotTranslate(f"{node.kind} stands for a Python function that is not at hand")
+            raise CannotTranslate(f"{node.kind} stands for a Python function that is not available")
         function = node.attributes["callable"]
         if len(node.outputs) == 1:
             function = with_checked_result(function, node.outputs[0].type)

@@ -1,8 +1,8 @@
-"""Which nodes are written in the place of their one use instead of in a line of their own.
+"""Which nodes are written in place of their one use instead of in a line of their own.
 
 Where text is read, an expression is evaluated from left to right, the parts before the whole. A node can be written
 in place where reading brings it back to where it was: so nodes are looked at from the last to the first while the
-inputs of the node at hand are taken from right to left, and as long as both agree a node may move into its use.
+inputs of the current node are taken from right to left, and as long as both agree a node may move into its use.
 """
 
 from __future__ import annotations

@@ -409,7 +409,7 @@ class _FunctionWriter(Expressions):
         (number,) = self.declare([loop.index])
         if is_for:
             self.line(node.range, "for ", number, " in range(", self.use(loop.max_iterations), "):")
-        else:  # what counts the trips of a `for` holds the condition of a `while`
+        else:  # what counts the iterations of a `for` holds the condition of a `while`
             self.assign_all(node.range, [loop.index], [loop.start_condition])
             self.line(node.range, "while ", number, ":")
         first = 1 if is_for else 0

@@ -258,7 +258,7 @@ def _call_function(scope: Scope, node: Node) -> None:
 def _python_call(scope: Scope, node: Node) -> None:
     function = node.attributes.get("callable")
     if function is None:
-        raise scope.refusal("a Python function is called that is not at hand", node)
+        raise scope.refusal("a Python function is called that is not available", node)
     args = tuple(scope.read(v) for v in node.inputs)
     if not is_importable(function):
         raise scope.refusal(

@@ -178,7 +178,7 @@ class Scope:
         if self.is_fixed_attribute(value):
             return self._attribute(value)
         if self.parent is None:
-            raise self.refusal(f"{node.kind} is used where its value is not at hand", node)
+            raise self.refusal(f"{node.kind} is used where its value is not available", node)
         return self._capture(value, lambda: self.parent.read(value), value.name)  # type: ignore[union-attr]
 
     def _capture(self, key: Any, outer: Callable[[], Any], name: str) -> Any:

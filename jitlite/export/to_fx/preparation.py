@@ -139,7 +139,7 @@ class Prepared:
                     yield id(module), node.attributes["name"]
 
     def _put_attributes(self) -> None:
-        """Put constants in the place of attributes that have no parts and are not assigned."""
+        """Put constants in place of attributes that have no parts and are not assigned."""
         for node in list(self.graph.all_nodes()):
             if node.kind != "prim::GetAttr":
                 continue

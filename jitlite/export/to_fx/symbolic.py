@@ -6,7 +6,7 @@ Branches on such a value become `torch.ops.higher_order.cond`, loops `while_loop
 - what is carried or returned is a tensor: numbers travel as 0-dimensional tensors and are read again behind;
 - results are new tensors: one that is an operand, or shares memory with one, is cloned. Nobody may write it then, which
   the conversion has seen to (`Conversion` in `fx_graph.py`);
-- both branches give tensors of the same shape, dtype and layout, each round of a loop too. torch checks that.
+- both branches give tensors of the same shape, dtype and layout, each iteration of a loop too. torch checks that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _DTYPES: tuple[tuple[tuple[type, ...], torch.dtype], ...] = (
 
 
 class Refused(NotSupportedError):
-    """Something cannot be part of an exported program; the place is added by whoever runs the node."""
+    """Something cannot be part of an exported program; what runs the node adds the place."""
 
 
 def is_exporting() -> bool:

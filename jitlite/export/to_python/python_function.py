@@ -48,7 +48,7 @@ from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.python_forms import CannotTranslate, Form, assigned_attribute, attribute_of
 
 NEW = "python::New"
-"""`C(arguments)`: an object made and initialised, which graphs do in two steps."""
+"""`C(arguments)`: an object made and initialized, which graphs do in two steps."""
 _SHADOWED = re.compile(r"(?<![\w.])(len|bool|int|float|abs|list|id|range|print|hash|isinstance)\(")
 _OVERLOAD = re.compile(r"__\d+$")
 _DEEPEST = 4

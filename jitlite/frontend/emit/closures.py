@@ -19,7 +19,7 @@ The emitter leaves a closure as a node with a block, which may use values of the
 
     %2 : Future[Tensor] = prim::fork[Subgraph=graph(%x): ...](%x)
 
-`inline_local_calls` puts the block of each call of a nested function in the place of the call.
+`inline_local_calls` puts the block of each call of a nested function in place of the call.
 
 All need values instead of variables (see `ssa.py`), and treat closures within closures too. Subgraphs are left for
 the caller to clean up.
@@ -92,7 +92,7 @@ def _nodes_and_returns(block: Block) -> Iterator[Node]:
 
 
 def inline_local_calls(graph: Graph) -> None:
-    """Put the body of every `prim::LocalCall` in the place of the call; its nodes remember by which call they came."""
+    """Put the body of every `prim::LocalCall` in place of the call; its nodes remember by which call they came."""
     for call in [node for node in graph.all_nodes() if node.kind == "prim::LocalCall"]:
         (body,) = call.blocks
         path = (*call.call_stack, (call.attributes["name"], call.range))

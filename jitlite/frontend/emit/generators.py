@@ -1,5 +1,5 @@
 """Loops over an object whose class has an `__iter__` of its own: the body of `__iter__` is emitted where the loop
-stands, and the loop's body in the place of each `yield`.
+stands, and the loop's body in place of each `yield`.
 
     class Kept(nn.ModuleList):                      for layer in self.layers:
         def __iter__(self):                             x = layer(x)
@@ -44,7 +44,7 @@ class GeneratorValue(SugaredValue):
         return self
 
     def each(self, em: Emitter, on_element: OnElement) -> None:
-        """Emit `__iter__` with `on_element` in the place of each `yield`."""
+        """Emit `__iter__` with `on_element` in place of each `yield`."""
         outside = em.definition, em.resolver, em.on_yield, em.loop
         definition = self._with_own_names(em)
 

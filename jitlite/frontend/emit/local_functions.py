@@ -14,14 +14,14 @@ becomes a block with the body, which assigns the arguments to the parameters and
         prim::ReturnStmt(%r)
         -> (%1)
 
-`closures.inline_local_calls` puts the block in the place of the call once exits are removed. Variables of the functions
+`closures.inline_local_calls` puts the block in place of the call once exits are removed. Variables of the functions
 around are read where the body stands, so they have the values of the moment, as in Python; `local_names.py` keeps the
 names of different functions apart.
 
 A nested function can be called, forked, assigned to a variable and passed to another nested function. It is no value of
 the graph: it cannot be returned, put into a container, passed to other functions or depend on a condition.
 
-A nested function that calls itself, if only by way of others, has no block to put in the place of its calls. It
+A nested function that calls itself, if only by way of others, has no block to put in place of its calls. It
 becomes a script function of its own, once for each tuple of argument types, which takes the variables of the functions
 around as its first arguments. While it runs nothing can assign to them, so they have the values of the moment here too:
 

@@ -2,7 +2,7 @@
 
 A `Resolver` finds the object behind a name where the program's function was defined. `meaning_of` then says what the
 object is to a script: a constant, an operator, a form of the language, a function to compile. The emitter has one
-sugared value for each `Kind`. Marks of `torch.jit` in the user's code are recognised by what they leave behind; nothing
+sugared value for each `Kind`. Marks of `torch.jit` in the user's code are recognized by what they leave behind; nothing
 of `torch.jit` is imported.
 """
 

@@ -252,7 +252,7 @@ def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
     if tree.Break in jumps_in(stmt.body) and any(isinstance(c, tree.ComprehensionFor) for c in expr.clauses):
         raise NotSupportedError(
             "break is not supported in a loop over a generator expression with several loops", stmt.range,
-            hint="write the loops as statements, or brackets in the place of the parentheses: [... for ...]",
+            hint="write the loops as statements, or brackets in place of the parentheses: [... for ...]",
         )  # fmt: skip
     expr = with_own_variables(expr, em.temporary("generator"))
     body: tuple[tree.Stmt, ...] = (tree.Assign(stmt.targets, expr.element, None, range=expr.range), *stmt.body)

@@ -613,7 +613,7 @@ class ZipValue(SugaredValue):
 
     def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
         self.children = list(children)
-        # whoever has a length at compile time forces unrolling
+        # a length at compile time forces unrolling
         known = [c.static_length for c in children if c.static_length is not None]
         self._static_length = min(known) if known else None
 

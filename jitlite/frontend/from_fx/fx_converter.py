@@ -112,7 +112,7 @@ class Converter:
 
     @property
     def here(self) -> SourceRange:
-        """The place of the node at hand, or none in particular."""
+        """The place of the current node, or none in particular."""
         return self.graph.current_range or _NOWHERE
 
     # -- what nodes are

@@ -1,7 +1,7 @@
 """Operators of the dispatcher in FX graphs.
 
 A call has the operator's very overload for its target, so none has to be chosen: its arguments are put in the order of
-the schema, with defaults. Two things need more: a number in the place of a tensor, which below Python's bindings is a
+the schema, with defaults. Two things need more: a number in place of a tensor, which below Python's bindings is a
 tensor that counts as a number (the overload for numbers does the same); and operators on sizes (`aten.sym_size.int`),
 which have names of their own there.
 """

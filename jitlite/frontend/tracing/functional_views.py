@@ -48,7 +48,7 @@ class Step:
         return emit(self.op, [given, *self.rest], [self.result])
 
     def backwards(self, emit: Emit, value: Any, new: Any) -> Any:
-        """The new value of what is viewed: `value`, with `new` in the place of the view.
+        """The new value of what is viewed: `value`, with `new` in place of the view.
 
         Raises:
             CompileError: where there is no way.

@@ -237,7 +237,7 @@ class GraphBackend(TraceBackend):
         return values
 
     def _node(self, op: ops.Op, args: Sequence[Any]) -> Node:
-        """The node of a call, not placed yet. A number in the place of a tensor wants the overload for numbers."""
+        """The node of a call, not placed yet. A number in place of a tensor wants the overload for numbers."""
         inputs, exact = [], True
         for formal, argument in zip(op.schema.arguments, args, strict=True):
             number = _number(argument) if formal.type is T.TENSOR else None
@@ -507,7 +507,7 @@ def _folded(name: str, operands: Sequence[Any]) -> Any:
 
 
 def _number(argument: Any) -> Any:
-    """The number in the place of a tensor; None for a tensor."""
+    """The number in place of a tensor; None for a tensor."""
     if isinstance(argument, Traced):
         return None if isinstance(argument.example, torch.Tensor) else argument
     return argument if isinstance(argument, int | float | complex) else None

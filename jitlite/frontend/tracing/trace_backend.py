@@ -1,4 +1,4 @@
-"""What a dispatcher-level trace is told to: the interface between the interception of operators and whoever builds
+"""What a dispatcher-level trace is told to: the interface between the interception of operators and what builds
 something of them.
 
 A back end gives a value of its own, of any kind, for each input, parameter, constant and result; arguments of operators

@@ -63,7 +63,7 @@ class Conversions:
         return bool(dropped)
 
     def linked(self, given: Sequence[Any]) -> list[Any]:
-        """The arguments of an operator, with links in the place of ints that came from values."""
+        """The arguments of an operator, with links in place of ints that came from values."""
         made = [list(a) if isinstance(a, list | tuple) else a for a in given]
         if not self._waiting:
             return made

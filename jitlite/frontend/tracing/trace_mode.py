@@ -282,7 +282,7 @@ def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """What nn.Module calls in the place of `forward` while a trace is going on."""
+    """What nn.Module calls in place of `forward` while a trace is going on."""
     tracer = current_tracer()
     return module.forward(*args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)
 

@@ -60,7 +60,7 @@ class Places:
             if self._is_users(frame.f_code.co_filename):
                 found.append(frame)
             frame = frame.f_back
-        frames = found[:depth_of_trace] or found[:1]  # none inside: whoever called the trace
+        frames = found[:depth_of_trace] or found[:1]  # none inside: the caller of the trace
         if not frames:
             return Location()
         ranges = [self._range(f) for f in frames]

@@ -27,7 +27,7 @@ def plain_number(argument: Any) -> Any:
 
 
 def wrapped_number(argument: Any) -> Any:
-    """The number that stands in the place of a tensor; None where there is a tensor."""
+    """The number that stands in place of a tensor; None where there is a tensor."""
     if isinstance(argument, torch.Tensor):
         return getattr(argument, "_wrapped_number", None)
     return argument if isinstance(argument, int | float | complex) or node_of(argument) is not None else None

@@ -204,7 +204,7 @@ def node_of(number: object) -> NumberNode | None:
 
 
 def plain(argument: Any) -> Any:
-    """The argument with plain numbers in the place of those that a trace follows, also inside lists and tuples."""
+    """The argument with plain numbers in place of those that a trace follows, also inside lists and tuples."""
     node = node_of(argument)
     if node is not None:
         return node.number

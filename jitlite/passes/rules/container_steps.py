@@ -144,7 +144,7 @@ def _copied_list(node: Node, contents: Contents) -> list[Value] | None:
 
 
 def new_list(node: Node, items: list[Value]) -> Value:
-    """A new list in the place of the output of `node`."""
+    """A new list in place of the output of `node`."""
     return node.graph.insert("prim::ListConstruct", items, (node.output.type,), range=node.range).output
 
 
