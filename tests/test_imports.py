@@ -21,7 +21,7 @@ ROOMS: dict[str, str] = {
     "codegen": "base ir operators frontend native interpreter compiler",
     "executor": "base ir operators analysis passes native interpreter compiler codegen",
     "archive": "base ir codegen",
-    "export": "base ir operators analysis passes interpreter compiler codegen archive",
+    "export": "base ir operators analysis passes frontend interpreter compiler codegen archive",
     "objects": "base ir passes frontend interpreter compiler codegen executor archive export",
     "loading": "base ir operators passes frontend interpreter compiler codegen executor archive objects",
     "freeze": "base ir analysis passes frontend compiler archive objects loading",

@@ -2,7 +2,7 @@
 
 The thread is started with the first function that is compiled, a call that takes long anyhow, and then waits for work,
 for some time. To submit a job is to put it into a queue and to ring a bell: no lock is taken, no thread started. What
-the thread does is Python for the most part, so it shares the interpreter with whoever calls: see `turns.py`.
+the thread does is Python for the most part, so it shares the interpreter with callers: see `turns.py`.
 
 A job may be begun twice, in a process and in its fork, so a job that finds its work done does nothing.
 """
