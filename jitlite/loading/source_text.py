@@ -118,7 +118,7 @@ def _decode_strings(body: list[ast.stmt]) -> None:
 
 @dataclass(frozen=True)
 class _Entry:
-    """What begins at a byte of a file of code: characters of an original source."""
+    """What begins at a byte of a file of code: bytes of an original source, in UTF-8."""
 
     source: Source
     start: int
@@ -148,8 +148,14 @@ class _OriginalPlaces:
         found = entries[index] if index >= 0 else None
         if found is None:
             return None
-        last = len(found.source.text)
-        return SourceRange(found.source, *(min(max(at, 0), last) for at in (found.start, found.end)))
+        text = found.source.text
+        return SourceRange(found.source, _character_at(text, found.start), _character_at(text, found.end))
+
+
+def _character_at(text: str, byte: int) -> int:
+    """The character of a text at a byte of it, or its end."""
+    at = max(byte, 0)
+    return min(at, len(text)) if text.isascii() else len(text.encode()[:at].decode(errors="ignore"))
 
 
 def _entries(data: bytes, member: str) -> tuple[list[int], list[_Entry | None]]:

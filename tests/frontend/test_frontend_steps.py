@@ -23,6 +23,7 @@ from jitlite.ir.compare import canonical_text
 from jitlite.ir.graph import Graph
 from jitlite.ir.ops import lookup
 from jitlite.ir.parser import parse
+from jitlite.ir.structure import UNBOUNDED
 from jitlite.ir.verify import verify
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frontend"
@@ -193,7 +194,7 @@ class Emitter:
         self.block(node, tree.orelse)
 
     def While(self, tree):
-        node = self.graph.insert("prim::Loop", [self.graph.insert_constant(loop_forms.MAX_TRIP_COUNT)])
+        node = self.graph.insert("prim::Loop", [self.graph.insert_constant(UNBOUNDED)])
         condition = node.add_block()
         with self.graph.inserting_at_end(condition):
             condition.add_output(self.expression(tree.test))

@@ -101,6 +101,44 @@ def answers(answer: Optional[bool], fails: bool):
     return 2
 
 
+def with_an_else(xs: List[int], n: int, reads: bool):
+    try:
+        with Ends():
+            item = xs[n]
+    except IndexError:
+        return -1
+    else:
+        if reads:
+            return item
+    return 0
+
+
+def after_an_else(xs: List[int], n: int, reads: bool):
+    try:
+        with Ends():
+            item = xs[n]
+    except IndexError:
+        return -1
+    else:
+        pass
+    if reads:
+        return item
+    return 0
+
+
+def after_a_loop_with_else(xs: List[int], n: int, reads: bool):
+    for i in range(3):
+        with Ends():
+            item = xs[n + i]
+        if i == 1:
+            break
+    else:
+        return -1
+    if reads:
+        return item
+    return 0
+
+
 def outcome(function, *args):
     try:
         return function(*args)
@@ -113,6 +151,12 @@ def outcome(function, *args):
     [
         *((f, ([5, 6], n)) for f in (set_inside, set_again, own_in_a_comprehension, nested) for n in range(4)),
         *((two_types, ([5, 6], n)) for n in range(2)),
+        *(
+            (f, ([5, 6], n, reads))
+            for f in (with_an_else, after_an_else, after_a_loop_with_else)
+            for n in (0, 1, 2, 7)
+            for reads in (True, False)
+        ),
         *((f, (n,)) for f in (set_twice, set_in_an_earlier_round) for n in range(3)),
         *((answers, (answer, fails)) for answer in (None, True, False) for fails in (True, False)),
     ],

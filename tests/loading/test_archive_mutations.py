@@ -24,7 +24,8 @@ from archive_specimens import SPECIMENS
 
 import jitlite
 
-HERE = pathlib.Path(__file__).parents[1]
+ROOT = pathlib.Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
 FEW, MANY = 5, 44
 """Archives of each specimen and kind of damage: in every run, and in the slow one, more than 3,000 in all."""
 SWEPT = 250
@@ -38,8 +39,8 @@ def tried(folder: pathlib.Path, names: list[str]) -> list[dict[str, Any]]:
     results: list[dict[str, Any]] = []
     todo = list(names)
     while todo:
-        command = [sys.executable, str(HERE / "archive_attempts.py"), str(folder)]
-        environment = {**os.environ, "PYTHONPATH": str(HERE.parent), "OMP_NUM_THREADS": "1"}
+        command = [sys.executable, str(SUPPORT / "archive_attempts.py"), str(folder)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         run = subprocess.run(
             command, input="\n".join(todo), capture_output=True, text=True, env=environment, timeout=900, check=False
         )
@@ -146,7 +147,7 @@ def test_the_watch_sees(kind, tmp_path):
     (tmp_path / "one").write_bytes(b"bad")
     run = subprocess.run(
         [sys.executable, "-c", _WRONG_LOADER.format(code=code), str(tmp_path)], input="one\n", capture_output=True,
-        text=True, check=False, env={**os.environ, "PYTHONPATH": f"{HERE.parent}{os.pathsep}{HERE}"},
+        text=True, check=False, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SUPPORT}"},
     )  # fmt: skip
     last = json.loads(run.stdout.splitlines()[-1])
     assert expected in " ".join(last.get("faults", ["ended the process"])), run.stderr

@@ -204,7 +204,7 @@ def test_what_cannot_be_read_is_said(source: bytes, message: str) -> None:
 
 def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "libcst", None)
-    for name in [name for name in sys.modules if name.startswith("jitlite.migration.")]:
+    for name in [name for name in sys.modules if name.startswith("jitlite.migrate.")]:
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(files.MissingLibrary, match="needs LibCST"):
         files.rewriter()

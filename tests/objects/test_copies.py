@@ -205,7 +205,7 @@ def make(k):
 @pytest.mark.parametrize("kind", ["function", "module"])
 def test_what_is_local_to_a_function_carries_its_source(kind, tmp_path, monkeypatch):
     by_value: dict = {"__name__": "cloudpickle"}
-    exec((Path(__file__).parents[1] / "by_value_pickler.py").read_text(), by_value)
+    exec((Path(__file__).parents[1] / "support" / "by_value_pickler.py").read_text(), by_value)
     fake = types.ModuleType("cloudpickle")
     vars(fake).update(by_value)
     monkeypatch.setitem(sys.modules, "cloudpickle", fake)

@@ -122,6 +122,8 @@ class Emitter(Builder):
         """The script functions that recursive nested functions have become, by what their calls have in common."""
         self.unset: dict[str, Unset] = {}
         """Variables that need not be set where they are read; see `unset`."""
+        self.moves: set[Node] = set()
+        """Loads and Stores that hand on what a variable holds, set or not; see `unset`."""
         self._temporaries = 0
 
     def unannotated(self, value: Value) -> str | None:
@@ -205,6 +207,16 @@ class Emitter(Builder):
         """A variable name of our own, which no program can spell."""
         self._temporaries += 1
         return f"${prefix}{self._temporaries}"
+
+    def put_aside(self, name: str, temporary: str, type: Type) -> None:
+        """Let a temporary have what a variable holds, which need not be set."""
+        value = self.frame.load(self, name, type)
+        self.moves |= {value.node, self.graph.insert("prim::Store", (value,), (), {"name": temporary})}
+
+    def take_back(self, temporary: str, name: str, type: Type, range: SourceRange) -> None:
+        """Let a variable have again what was put aside."""
+        value = self.frame.load(self, temporary, type)
+        self.moves |= {value.node, self.frame.store(self, name, value, type, range)}
 
     def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
         if isinstance(value, ConstantSugar):

@@ -167,7 +167,7 @@ def _emit_else(em: Emitter, stmt: tree.Try, blocks: tuple[Block, Block], new: di
     carried = {name: em.temporary(name) for name in new}
     with em.graph.inserting_at_end(body), em.at(stmt.range):
         for name, temporary in carried.items():
-            _store(em, temporary, em.frame.load(em, name, new[name]))
+            em.put_aside(name, temporary, new[name])
         _store(em, completed, em.constant(True, stmt.range))
         _store(em, error, em.uninitialized(T.EXCEPTION))
     with em.graph.inserting_at_end(handler), em.at(stmt.range):
@@ -178,7 +178,7 @@ def _emit_else(em: Emitter, stmt: tree.Try, blocks: tuple[Block, Block], new: di
 
     def emit_else() -> None:
         for name, temporary in carried.items():
-            em.frame.store(em, name, em.frame.load(em, temporary, new[name]), new[name], stmt.range)
+            em.take_back(temporary, name, new[name], stmt.range)
         em.emit_statements(stmt.orelse)
 
     def emit_clauses() -> None:

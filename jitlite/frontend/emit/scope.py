@@ -17,7 +17,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Value
+from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.types import Type
 
 Path = tuple[str, ...]
@@ -196,13 +196,14 @@ class Frame:
         value = builder.graph.insert("prim::Load", (), (type,), {"name": name}).output
         return value.set_name(name) if is_meaningful_name(name) else value
 
-    def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> None:
-        builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
+    def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> Node:
+        made = builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
         self._drop_rooted_at(name)
         self.types[name] = type
         if range is not None:
             self.places[name] = range
         self.sugared.pop(name, None)
+        return made
 
     def set(
         self, builder: Builder, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None

@@ -301,7 +301,7 @@ def emit_loop_else(em: Emitter, stmt: tree.LoopElse) -> None:
 
     def import_found() -> None:
         for name, (temporary, type) in found.items():
-            em.frame.store(em, name, em.frame.load(em, temporary, type), type, stmt.range)
+            em.take_back(temporary, name, type, stmt.range)
 
     emit_branches(em, stmt.range, goes_on, lambda: em.emit_statements(stmt.orelse), import_found, _LOOP_SIDES)
 
@@ -330,7 +330,7 @@ def _carry_out(
             em.graph.insert("prim::Store", (em.uninitialized(type),), (), {"name": temporary})
         for jump, types in breaks:
             with em.graph.inserting_before(jump):
-                em.graph.insert("prim::Store", (em.frame.load(em, name, types[name]),), (), {"name": temporary})
+                em.put_aside(name, temporary, types[name])
     return carried
 
 

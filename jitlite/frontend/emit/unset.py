@@ -13,7 +13,8 @@ it, and reading it looks at the flag:
                                             block1(): prim::RaiseException(...) -> ()
                                           %v : int = prim::Load[name="x"]()
 
-Where the flag is known to be true, later steps and passes remove the test.
+Where the flag is known to be true, later steps and passes remove the test. What the compiler puts aside and takes back,
+for an `else`, is neither read nor set: the flag stays as it is.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def check_reads(em: Emitter) -> None:
             _store(em, flag, False)
             em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
         for node in accesses:
+            if node in em.moves:
+                continue
             if node.kind == "prim::Store":
                 with em.graph.inserting_before(node):
                     _store(em, flag, True)
