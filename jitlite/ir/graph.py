@@ -20,6 +20,7 @@ from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 
 _GAP = 1 << 40
@@ -255,6 +256,10 @@ class Node:
         del self.blocks[index]
 
     # -- operator
+    def has(self, trait: Trait) -> bool:
+        """Does the promise hold for nodes of this kind?"""
+        return self.kind in trait.kinds
+
     @property
     def op(self) -> ops.Op | None:
         """The operator, resolved from the kind and the types of the inputs; None if there is none."""

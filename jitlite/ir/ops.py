@@ -20,6 +20,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import BY_TYPE, WITH_OBJECTS, int_coded, is_int_coded, on_numbers
 from jitlite.ir.schema import Argument, Schema, parse_schema
+from jitlite.ir.traits import Known, Trait, known
 
 
 class Effect(enum.Enum):
@@ -59,6 +60,10 @@ class Op:
     def name(self) -> str:
         return self.schema.name
 
+    def has(self, trait: Trait) -> bool:
+        """Does the promise hold for the operator? It does for all overloads of a name, or for none."""
+        return self.schema.name in trait.kinds
+
     @property
     def is_pointwise(self) -> bool:
         return self.overload is not None and torch.Tag.pointwise in self.overload.tags
@@ -95,13 +100,23 @@ _declared: dict[str, dict[str, _Declaration]] = {}
 _found: dict[str, tuple[Op, ...]] = {}
 
 
-def op(schema: str, effect: Effect | None = None, *, total: bool = False, doc: str | None = None) -> Callable[[_F], _F]:
+def op(
+    schema: str,
+    effect: Effect | None = None,
+    *,
+    total: bool = False,
+    doc: str | None = None,
+    traits: tuple[Known, ...] = (),
+) -> Callable[[_F], _F]:
     """Declare the decorated function to be the meaning of the operator with this schema.
 
     The function's docstring becomes the operator's documentation, unless `doc` is given. Without an effect it is WRITE
     where the schema marks an argument with `!`, else PURE. Stack the decorator to declare several overloads with one
     meaning. Keyword-only parameters of the function are read from the node's attributes of those names.
+
+    `traits` are what else is known of the name, so of all its overloads: one of them declares it.
     """
+    known(schema.partition("(")[0].partition(".")[0], *traits)
 
     def declare(fn: _F) -> _F:
         text = (fn.__doc__ or "").strip() if doc is None else doc
@@ -128,8 +143,9 @@ def op_family(
     return declare
 
 
-def structural(schema: str, effect: Effect, doc: str, *, total: bool = False) -> None:
+def structural(schema: str, effect: Effect, doc: str, *, total: bool = False, traits: tuple[Known, ...] = ()) -> None:
     """Declare a kind whose meaning is an instruction of the interpreter (control flow, calls, construction)."""
+    known(schema.partition("(")[0].partition(".")[0], *traits)
     _add(_Declaration(schema, effect, None, total, doc))
 
 
@@ -212,7 +228,7 @@ def _dispatcher_op(overload: Any) -> Op:
         effect = Effect.SIDE
     else:
         effect = Effect.PURE
-    total = schema.key in _TOTAL_DISPATCHER_OPS
+    total = schema.name in Trait.TOTAL.kinds and not schema.overload
     for_python = FOR_PYTHON_INTS.get(schema.key)
     fn = _positional(overload, schema) if for_python is None else for_python(overload)
     return Op(schema, effect, fn, total, "", overload)
@@ -250,15 +266,6 @@ def _selected(overload: Any) -> Callable[..., Any]:
 _MOST = (1 << 63) - 1
 FOR_PYTHON_INTS = {("aten::slice", "Tensor"): _sliced, ("aten::select", "int"): _selected}
 """What `x[i]` and `x[a:b]` of eager Python do with ints that the dispatcher does not take."""
-
-
-_TOTAL_DISPATCHER_OPS = frozenset(
-    (f"aten::{name}", overload)
-    for name, overload in (
-        ("dim", ""), ("numel", ""), ("is_floating_point", ""), ("is_complex", ""), ("clone", ""), ("detach", ""),
-    )
-)  # fmt: skip
-"""Dispatcher operators that raise for no tensor, of whatever layout and dtype (`contiguous` does for sparse ones)."""
 
 
 def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ import torch
 
 from jitlite.ir.code_text import Text, code, fixed
 from jitlite.ir.ops import op
+from jitlite.ir.traits import Trait
 
 _Tensor = torch.Tensor
 
@@ -108,7 +109,7 @@ def set_tensor_item(self: _Tensor, value: Any, *operands: Any, index: str) -> No
     self[index_of(index, operands)] = value
 
 
-@op("aten::copy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+@op("aten::copy_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)", traits=(Trait.NOT_CAST,))
 @op("aten::copy_.int(Tensor(a!) self, int other) -> Tensor(a!)")
 @op("aten::copy_.float(Tensor(a!) self, float other) -> Tensor(a!)")
 @op("aten::copy_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)")

@@ -4,6 +4,7 @@
 from jitlite.operators import (
     builtin_functions,
     containers,
+    dispatcher,
     gradient_prims,
     pass_prims,
     prims,
@@ -13,5 +14,6 @@ from jitlite.operators import (
 )
 
 __all__ = [
-    "builtin_functions", "containers", "gradient_prims", "pass_prims", "prims", "scalars", "strings", "tensors",
+    "builtin_functions", "containers", "dispatcher", "gradient_prims", "pass_prims", "prims", "scalars", "strings",
+    "tensors",
 ]  # fmt: skip

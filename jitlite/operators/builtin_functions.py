@@ -19,6 +19,7 @@ import torch
 
 from jitlite.ir.ops import Effect, op
 from jitlite.ir.schema import Schema, parse_schema
+from jitlite.ir.traits import Trait
 
 Body = str | int | None | tuple[Any, ...]
 
@@ -99,7 +100,7 @@ EXPANSIONS: dict[str, tuple[Expansion, ...]] = _by_name()
 """The expansions of each operator's name."""
 
 
-@op("aten::ScalarImplicit.bool(bool a) -> Scalar", total=True)
+@op("aten::ScalarImplicit.bool(bool a) -> Scalar", total=True, traits=(Trait.CORE_QUESTION,))
 def bool_as_scalar(a: bool) -> bool:
     """Pass a bool where a Scalar is wanted. It stays a bool, as the dtype of `mask & True` depends on it."""
     return a
@@ -112,7 +113,7 @@ def number_floordiv_tensor(a: complex, b: torch.Tensor) -> torch.Tensor:
     return torch.floor_divide(a, b)  # type: ignore[arg-type]
 
 
-@op("aten::_assert(bool condition, str message) -> ()", Effect.SIDE)
+@op("aten::_assert(bool condition, str message) -> ()", Effect.SIDE, traits=(Trait.RAISES_OR_WARNS,))
 @op("aten::_assert.Tensor(Tensor condition, str message) -> ()", Effect.SIDE)
 def assert_(condition: object, message: str) -> None:
     """Raise an AssertionError with this message unless the condition holds."""
@@ -120,7 +121,7 @@ def assert_(condition: object, message: str) -> None:
         raise AssertionError(message)
 
 
-@op("aten::list_with_default(int[] out_size, int[] defaults) -> int[]")
+@op("aten::list_with_default(int[] out_size, int[] defaults) -> int[]", traits=(Trait.SUGAR,))
 def list_with_default(out_size: list[int], defaults: list[int]) -> list[int]:
     """The list itself; ValueError unless there are more defaults than sizes."""
     if len(defaults) <= len(out_size):

@@ -16,6 +16,7 @@ import torch
 from jitlite.ir import int_codes
 from jitlite.ir.int_codes import WITH_OBJECTS, with_key_in
 from jitlite.ir.ops import op, op_family
+from jitlite.ir.traits import Link, Spelling, Trait, known
 from jitlite.ir.values import class_type_of, special_method
 
 KEYS = "str int float bool complex Tensor"
@@ -44,23 +45,53 @@ _dict_pop, _dict_setdefault, _dict_update = map(_method, ("pop", "setdefault", "
 # -- lists, read
 
 
-@op("aten::__getitem__.t(t[](a) list, int idx) -> t(*)")
-@op("aten::select.t(t[](a) list, int idx) -> t(*)")
+@op(
+    "aten::__getitem__.t(t[](a) list, int idx) -> t(*)",
+    traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER, Trait.KEEPS_OBJECTS_INSIDE, Spelling.VARIABLE("item")),
+)
+@op(
+    "aten::select.t(t[](a) list, int idx) -> t(*)",
+    traits=(Trait.PLAIN_VIEW, Link.SCATTER("aten::select_scatter"), Spelling.VARIABLE("row")),
+)
 def list_item(list: _List, idx: int) -> Any:
     """`list[idx]`. A position outside is an IndexError."""
     return list[idx]
 
 
-@op("aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]")
+@op(
+    "aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]",
+    traits=(Trait.PLAIN_VIEW, Link.SCATTER("aten::slice_scatter"), Spelling.VARIABLE("part")),
+)
 def list_slice(l: _List, start: int | None, end: int | None, step: int) -> _List:  # noqa: E741
     """`l[start:end:step]`: a new list. A step of 0 is a ValueError."""
     return l[start:end:step]
 
 
-op("aten::len.t(t[] a) -> int", total=True, doc="`len(a)`.")(len)
+op(
+    "aten::len.t(t[] a) -> int",
+    total=True,
+    doc="`len(a)`.",
+    traits=(
+        Trait.PLAIN_INT,
+        Trait.ABOUT_FORM,
+        Trait.CORE_QUESTION,
+        Trait.KEEPS_OBJECTS_INSIDE,
+        Spelling.VARIABLE("length"),
+    ),
+)(len)
 op("aten::len.any(Any[] a) -> int", total=True, doc="`len(a)`.")(len)
-op("aten::list.t(t[] l) -> t[]", total=True, doc="`list(l)`: a new list of the same elements.")(list)
-op("aten::copy.t(t[](a) self) -> t[]", total=True, doc="`self.copy()`: a new list of the same elements.")(list)
+op(
+    "aten::list.t(t[] l) -> t[]",
+    total=True,
+    doc="`list(l)`: a new list of the same elements.",
+    traits=(Trait.CORE_CONTAINER,),
+)(list)
+op(
+    "aten::copy.t(t[](a) self) -> t[]",
+    total=True,
+    doc="`self.copy()`: a new list of the same elements.",
+    traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER),
+)(list)
 op("aten::Size(int[] sizes) -> int[]", total=True, doc="`torch.Size(sizes)`, as a list.")(list)
 op("aten::add.t(t[] a, t[] b) -> t[]", total=True, doc="`a + b`: a new list.")(operator.add)
 op("aten::mul.left_t(t[] l, int n) -> t[]", doc="`l * n`: a new list.")(operator.mul)
@@ -108,13 +139,13 @@ def _sort_key(values: _List) -> Any:
 
 
 @op_family("aten::sorted.{}({}[](a) input) -> {}[]", _COMPARED)
-@op("aten::sorted.any(t[](a) self) -> t[]")
+@op("aten::sorted.any(t[](a) self) -> t[]", traits=(Trait.RUNS_METHODS, Trait.HANDS_ON_CODES, Trait.COMPARES_CODES))
 def sorted_list(input: _List) -> _List:
     """`sorted(input)`: a new list. Elements are compared with `<`."""
     return sorted(input, key=_sort_key(input))
 
 
-@op("prim::rangelist(int n) -> int[]")
+@op("prim::rangelist(int n) -> int[]", traits=(Trait.GROWING,))
 def range_list(n: int) -> list[int]:
     """`list(range(n))`."""
     return list(range(n))
@@ -136,51 +167,79 @@ def size_if_not_equal(self_size: list[int], other_size: list[int]) -> list[int] 
 # -- lists, written
 
 
-@op("aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)", total=True)
+@op(
+    "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)",
+    total=True,
+    traits=(Trait.CORE_CONTAINER, Spelling.VARIABLE("items")),
+)
 def list_append(self: _List, el: Any) -> _List:
     """Add an element at the end of the list itself."""
     self.append(el)
     return self
 
 
-@op("aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)")
+@op(
+    "aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)",
+    traits=(Trait.KEEPS_LENGTH, Trait.COMPARES_CODES, Trait.CORE_CONTAINER),
+)
 def list_set_item(l: _List, idx: int, el: Any) -> _List:  # noqa: E741
     """`l[idx] = el`. A position outside is an IndexError."""
     l[idx] = el
     return l
 
 
-@op("aten::Delete.t(t[](a!) self, int idx) -> ()")
+@op("aten::Delete.t(t[](a!) self, int idx) -> ()", traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER))
 def list_delete(self: _List, idx: int) -> None:
     """`del self[idx]`. A position outside is an IndexError."""
     del self[idx]
 
 
-@op("aten::add_.t(t[](a!) self, t[] b) -> t[]", total=True)
+@op("aten::add_.t(t[](a!) self, t[] b) -> t[]", total=True, traits=(Spelling.AUGMENTED("+"),))
 def list_extend_in_place(self: _List, b: _List) -> _List:
     """`self += b`: the list itself grows."""
     self += b
     return self
 
 
-@op("aten::mul_.t(t[](a!) l, int n) -> t[](a!)")
+@op("aten::mul_.t(t[](a!) l, int n) -> t[](a!)", traits=(Spelling.AUGMENTED("*"),))
 def list_repeat_in_place(l: _List, n: int) -> _List:  # noqa: E741
     """`l *= n`: the list itself grows."""
     l *= n  # noqa: E741
     return l
 
 
-op("aten::extend.t(t[](a!) self, t[] other) -> ()", total=True, doc="`self.extend(other)`.")(list.extend)
-op("aten::insert.t(t[](a!) self, int idx, t(b -> *) el) -> ()", doc="`self.insert(idx, el)`.")(list.insert)
-op("aten::pop.t(t[](a!) self, int idx=-1) -> t(*)", doc="`self.pop(idx)`; an IndexError if outside.")(list.pop)
-op("aten::clear.t(t[](a!) self) -> ()", total=True, doc="`self.clear()`.")(list.clear)
-op("aten::reverse.t(t[](a!) self) -> ()", total=True, doc="`self.reverse()`: in place.")(list.reverse)
+op(
+    "aten::extend.t(t[](a!) self, t[] other) -> ()",
+    total=True,
+    doc="`self.extend(other)`.",
+    traits=(Trait.CORE_CONTAINER,),
+)(list.extend)
+op(
+    "aten::insert.t(t[](a!) self, int idx, t(b -> *) el) -> ()",
+    doc="`self.insert(idx, el)`.",
+    traits=(Trait.CORE_CONTAINER,),
+)(list.insert)
+op(
+    "aten::pop.t(t[](a!) self, int idx=-1) -> t(*)",
+    doc="`self.pop(idx)`; an IndexError if outside.",
+    traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER),
+)(list.pop)
+op("aten::clear.t(t[](a!) self) -> ()", total=True, doc="`self.clear()`.", traits=(Trait.CORE_CONTAINER,))(list.clear)
+op(
+    "aten::reverse.t(t[](a!) self) -> ()",
+    total=True,
+    doc="`self.reverse()`: in place.",
+    traits=(Trait.KEEPS_LENGTH, Trait.CORE_CONTAINER),
+)(list.reverse)
 op_family("aten::remove.{}({}[](a!) self, {} el) -> ()", _COMPARED,
           doc="`self.remove(el)`: the first one; a ValueError where there is none.")(list.remove)  # fmt: skip
 
 
 @op_family("aten::sort.{}({}[](a!) self, bool reverse=False) -> ()", _COMPARED)
-@op("aten::sort.any(t[](a!) self, bool reverse=False) -> ()")
+@op(
+    "aten::sort.any(t[](a!) self, bool reverse=False) -> ()",
+    traits=(Trait.KEEPS_LENGTH, Trait.RUNS_METHODS, Trait.COMPARES_CODES),
+)
 def list_sort(self: _List, reverse: bool) -> None:
     """`self.sort(reverse=reverse)`: in place. Elements are compared with `<`."""
     self.sort(reverse=reverse, key=_sort_key(self))
@@ -220,7 +279,7 @@ def dict_items(self: _Dict) -> list[tuple[Any, Any]]:
 
 @op_family("aten::dict.{}(({}, tVal)[] inputs) -> Dict({}, tVal)", KEYS, total=True)
 @op_family("aten::dict.Dict_{}(Dict({}, t)(a) self) -> Dict({}, t)", KEYS, total=True)
-@op("aten::dict() -> Dict(str, Tensor)", total=True)
+@op("aten::dict() -> Dict(str, Tensor)", total=True, traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER))
 def new_dict(inputs: Any = ()) -> _Dict:
     """`dict(inputs)`: a new dict, empty, of pairs or of another dict."""
     return dict(inputs)
@@ -264,7 +323,10 @@ WITH_OBJECTS.update({
 # -- tuples and module containers
 
 
-@op("prim::TupleIndex(Any tup, int i) -> Any")
+@op(
+    "prim::TupleIndex(Any tup, int i) -> Any",
+    traits=(Trait.DISPLAY, Trait.FORWARDS_TUPLES, Trait.KEEPS_OBJECTS_INSIDE, Spelling.OPCODE("TUPLE_INDEX")),
+)
 def tuple_index(tup: tuple[Any, ...], i: int) -> Any:
     """`tup[i]`. A position outside is an IndexError."""
     return tup[i]
@@ -276,3 +338,25 @@ op("prim::ModuleContainerIndex.list(Any self, int ind) -> Any", doc="Submodule `
 op("prim::ModuleContainerIndex.dict(Any self, str ind) -> Any", doc="Submodule `self[ind]` of a dict.")(
     operator.getitem
 )
+
+
+# -- what is known of operators that are declared in families
+
+known(
+    "aten::index",
+    Trait.FRESH,
+    Trait.COMPARES_ELEMENTS,
+    Trait.COMPARES_CODES,
+    Trait.DTYPE_OF_FIRST,
+    Trait.SHAPE_DEPENDS_ON_VALUES,
+)
+known("aten::__contains__", Trait.COMPARES_ELEMENTS, Trait.COMPARES_CODES, Trait.CORE_CONTAINER, Spelling.BINARY("in"))
+known("aten::count", Trait.COMPARES_ELEMENTS, Trait.COMPARES_CODES)
+known("aten::remove", Trait.COMPARES_ELEMENTS, Trait.COMPARES_CODES)
+known("aten::items", Trait.DICT_VIEW, Trait.HANDS_ON_CODES, Trait.COMPARES_CODES, Trait.CORE_CONTAINER)
+known("aten::keys", Trait.DICT_VIEW, Trait.HANDS_ON_CODES, Trait.COMPARES_CODES, Trait.CORE_CONTAINER)
+known("aten::values", Trait.DICT_VIEW, Trait.CORE_CONTAINER)
+known("aten::get", Trait.COMPARES_CODES)
+known("aten::popitem", Trait.COMPARES_CODES)
+known("aten::setdefault", Trait.COMPARES_CODES)
+known("aten::update", Trait.COMPARES_CODES)

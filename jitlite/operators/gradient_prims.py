@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from jitlite.ir.ops import Effect, op, structural
+from jitlite.ir.traits import Trait
 
 _Tensor = torch.Tensor
 
@@ -18,6 +19,7 @@ structural(
     "prim::DifferentiableGraph(...) -> ...",
     Effect.SIDE,
     "A group of nodes that autograd sees as one operator: the graph in the attribute `Subgraph`, given the inputs.",
+    traits=(Trait.GROUP, Trait.CHECKED_GROUP),
 )
 structural(
     "prim::GradOf(...) -> ...",
@@ -249,7 +251,7 @@ def autograd_linear_weight(grad: _Tensor, input: _Tensor, size: list[int]) -> _T
 
 @op("prim::AutogradConvolution(Tensor grad, Tensor input, Tensor weight, int[]? bias_size, int[] stride, int[] padding,"
     " int[] dilation, bool transposed, int[] output_padding, int groups, bool[] output_mask)"
-    " -> (Tensor, Tensor, Tensor)")  # fmt: skip
+    " -> (Tensor, Tensor, Tensor)", traits=(Trait.AUTOGRAD_ZERO,))  # fmt: skip
 def autograd_convolution(
     grad: _Tensor,
     input: _Tensor,

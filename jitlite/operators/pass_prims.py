@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from jitlite.base.source import Error
 from jitlite.ir.ops import Effect, op, op_family
+from jitlite.ir.traits import Trait, known
 from jitlite.ir.types import Type
 from jitlite.ir.values import value_has_type
 
@@ -26,12 +27,12 @@ _Tensor = torch.Tensor
 # -- symbolic differentiation: a gradient that is zero everywhere is None
 
 
-@op("prim::AutogradZero() -> Tensor", total=True)
+@op("prim::AutogradZero() -> Tensor", total=True, traits=(Trait.NOT_FOLDED, Trait.AUTOGRAD_ZERO))
 def autograd_zero() -> None:
     """None: a gradient that is zero."""
 
 
-@op("prim::AutogradAdd(Any a, Any b) -> Any")
+@op("prim::AutogradAdd(Any a, Any b) -> Any", traits=(Trait.AUTOGRAD_ZERO,))
 def autograd_add(a: _Tensor | None, b: _Tensor | None) -> _Tensor | None:
     """The sum of two gradients, either of which may be None."""
     if a is None or b is None:
@@ -88,7 +89,7 @@ def fused_concat(*tensors: _Tensor, dim: int) -> _Tensor:
     return torch.cat(tensors, dim)
 
 
-@op("prim::ConstantChunk(...) -> ...")
+@op("prim::ConstantChunk(...) -> ...", traits=(Trait.SPREADS,))
 def constant_chunk(self: _Tensor, *, chunks: int, dim: int) -> tuple[_Tensor, ...]:
     """`self.chunk(chunks, dim)`; a RuntimeError where it gives fewer than so many tensors."""
     parts = self.chunk(chunks, dim)
@@ -140,14 +141,22 @@ def _are_alike(tensors: tuple[_Tensor, ...]) -> bool:
     )
 
 
-@op("prim::MMBatchSide(...) -> ...")
+@op("prim::MMBatchSide(...) -> ...", traits=(Trait.SPREADS,))
 def mm_batch_side(single: _Tensor, *others: _Tensor, side: int) -> tuple[_Tensor, ...]:
     """One matrix times each of the others, on the left (side 0) or on the right (side 1)."""
     return tuple(single.mm(other) if side == 0 else other.mm(single) for other in others)
 
 
-@op("prim::profile(...) -> ...", Effect.SIDE)
-@op("prim::profile_ivalue(...) -> ...", Effect.SIDE)
+@op(
+    "prim::profile(...) -> ...",
+    Effect.SIDE,
+    traits=(Trait.KEEPS_FACTS, Trait.REFUSED_IN_ARCHIVES, Trait.NEVER_PROFILED, Trait.PROFILES),
+)
+@op(
+    "prim::profile_ivalue(...) -> ...",
+    Effect.SIDE,
+    traits=(Trait.KEEPS_FACTS, Trait.REFUSED_IN_ARCHIVES, Trait.PROFILES),
+)
 def profile(*values: Any, record: Callable[[Any], object] | None = None) -> Any:
     """The value itself; the profile that the node belongs to, if any, sees it."""
     if record is not None:
@@ -155,8 +164,8 @@ def profile(*values: Any, record: Callable[[Any], object] | None = None) -> Any:
     return values[0] if values else None
 
 
-@op("prim::TypeCheck(...) -> ...", Effect.SIDE)
-@op("prim::RequiresGradCheck(...) -> ...", Effect.SIDE)
+@op("prim::TypeCheck(...) -> ...", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
+@op("prim::RequiresGradCheck(...) -> ...", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
 def type_check(*tensors: Any, types: Sequence[Type]) -> tuple[Any, ...]:
     """The tensors themselves, and whether all are of these types: then code made for the types may be run on them."""
     return *tensors, all(value_has_type(v, t) for v, t in zip(tensors, types, strict=True))
@@ -340,9 +349,12 @@ for _name in ("rpc_async", "rpc_sync"):
     op(f"prim::{_name}(...) -> ...", Effect.SIDE, doc=f"`torch.distributed.rpc.{_name}(...)`.")(
         _distributed("rpc", _name)
     )
-op("prim::rpc_remote(...) -> ...", Effect.SIDE, doc="`torch.distributed.rpc.remote(...)`.")(
-    _distributed("rpc", "remote")
-)
+op(
+    "prim::rpc_remote(...) -> ...",
+    Effect.SIDE,
+    doc="`torch.distributed.rpc.remote(...)`.",
+    traits=(Trait.REACHES_OUT, Trait.DEFERS_CALL),
+)(_distributed("rpc", "remote"))
 
 
 # -- kinds without a meaning outside the machinery that makes them
@@ -376,3 +388,19 @@ for _schema, _made_by in _MACHINERY:
     op(_schema, Effect.SIDE, doc=f"Made by {_made_by}; cannot be run.")(
         _unsupported(_schema.partition("(")[0], _made_by)
     )
+
+
+# -- what is known of operators that are declared in families
+
+known("prim::BailOut", Trait.KEEPS_FACTS)
+known("prim::Guard", Trait.KEEPS_FACTS)
+known("prim::rpc_async", Trait.REACHES_OUT, Trait.DEFERS_CALL)
+known("prim::rpc_sync", Trait.REACHES_OUT, Trait.DEFERS_CALL)
+known("prim::MKLDNNHardSigmoid", Trait.MKLDNN_IN_PLACE)
+known("prim::MKLDNNHardSwish", Trait.MKLDNN_IN_PLACE)
+known("prim::MKLDNNScalarMul", Trait.MKLDNN_IN_PLACE)
+known("prim::FusionGroup", Trait.GROUP, Trait.CHECKED_GROUP, Trait.NEVER_NESTED)
+known("prim::StaticSubgraph", Trait.GROUP, Trait.CHECKED_GROUP, Trait.NEVER_NESTED)
+known("prim::TensorExprDynamicGroup", Trait.GROUP)
+known("prim::TensorExprGroup", Trait.GROUP, Trait.CHECKED_GROUP, Trait.NEVER_NESTED)
+known("prim::oneDNNFusionGroup", Trait.GROUP)

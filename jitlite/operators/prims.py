@@ -20,6 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.ops import Effect, op, structural
+from jitlite.ir.traits import Link, Spelling, Trait, known
 from jitlite.ir.values import value_has_type
 
 # -- structure
@@ -29,45 +30,73 @@ OVER_RANGE = "over_range"
 made
 in the copy of a graph that code is generated from."""
 
-_STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
+_STRUCTURAL: tuple[tuple[Any, ...], ...] = (
     ("prim::Constant() -> Any", Effect.PURE, True,
-     "The value of attribute `value`; None without it. A function is named by attribute `name`."),
-    ("prim::Uninitialized() -> Any", Effect.PURE, True, "A value that is never read."),
+     "The value of attribute `value`; None without it. A function is named by attribute `name`.",
+     Trait.TAKES_UNSEEN, Trait.NOT_FOLDED, Trait.STAYS_IN_LOOPS, Trait.NEVER_PROFILED, Trait.FORWARDS_TUPLES),
+    ("prim::Uninitialized() -> Any", Effect.PURE, True, "A value that is never read.",
+     Trait.NOT_FOLDED, Trait.STAYS_IN_LOOPS, Trait.NEVER_PROFILED, Trait.FORWARDS_TUPLES),
     ("prim::If(bool condition) -> ...", Effect.PURE, False,
      "Run the first block if the condition holds, else the second; the outputs are what that block returns."
-     " Its effects are those of its blocks."),
+     " Its effects are those of its blocks.",
+     Trait.TAKES_UNSEEN, Trait.FORWARDS_TUPLES, Trait.IS_STATEMENT, Trait.KEEPS_OBJECTS_INSIDE,
+     Spelling.VARIABLE("result")),
     ("prim::Loop(int max_trip_count, bool condition, ...) -> ...", Effect.PURE, False,
      "Run the block with the iteration number and the carried values, as long as the condition holds and the count is"
      " not reached; the block returns the next condition and the next carried values. Its effects are those of its"
-     " block."),
+     " block.",
+     Trait.TAKES_UNSEEN, Trait.FORWARDS_TUPLES, Trait.IS_STATEMENT, Trait.KEEPS_OBJECTS_INSIDE),
     ("prim::Try() -> ...", Effect.PURE, False,
      "Run the first block; if it raises, run the second, which is given the exception. The outputs are what the block"
-     " that came to its end returns. Its effects are those of its blocks. torch.jit has no such kind."),
-    ("prim::TupleConstruct(...) -> Any", Effect.PURE, True, "A tuple of the inputs; named as the output's type is."),
-    ("prim::TupleUnpack(Any tup) -> ...", Effect.PURE, True, "The elements of a tuple."),
+     " that came to its end returns. Its effects are those of its blocks. torch.jit has no such kind.",
+     Trait.FORWARDS_TUPLES, Trait.IS_STATEMENT, Trait.KEEPS_OBJECTS_INSIDE, Spelling.LOST("the try statement")),
+    ("prim::TupleConstruct(...) -> Any", Effect.PURE, True, "A tuple of the inputs; named as the output's type is.",
+     Trait.TAKES_UNSEEN, Trait.DISPLAY, Trait.FORWARDS_TUPLES, Trait.KEEPS_OBJECTS_INSIDE, Spelling.VARIABLE("pair")),
+    ("prim::TupleUnpack(Any tup) -> ...", Effect.PURE, True, "The elements of a tuple.",
+     Trait.DISPLAY, Trait.FORWARDS_TUPLES, Trait.IS_STATEMENT, Trait.KEEPS_OBJECTS_INSIDE),
     ("prim::TupleSlice(Any tup) -> Any", Effect.PURE, True,
-     "Elements `beg` (attribute) to `end` (attribute, exclusive) of a tuple."),
-    ("prim::ListConstruct(...) -> Any", Effect.PURE, True, "A new list of the inputs."),
+     "Elements `beg` (attribute) to `end` (attribute, exclusive) of a tuple.",
+     Trait.DISPLAY, Trait.FORWARDS_TUPLES, Trait.KEEPS_OBJECTS_INSIDE),
+    ("prim::ListConstruct(...) -> Any", Effect.PURE, True, "A new list of the inputs.",
+     Trait.TAKES_UNSEEN, Trait.NEW_CONTAINER, Trait.LIST, Trait.DISPLAY, Trait.PACKS_NUMBERS,
+     Trait.KEEPS_OBJECTS_INSIDE, Spelling.VARIABLE("items")),
     ("prim::ListUnpack(Any list) -> ...", Effect.PURE, False,
-     "The elements of a list. Another number of elements than outputs is a ValueError."),
-    ("prim::DictConstruct(...) -> Any", Effect.PURE, True, "A new dict of the inputs: key, value, key, value ..."),
-    ("prim::CreateObject() -> Any", Effect.PURE, True, "An instance of the output's class, before `__init__`."),
-    ("prim::GetAttr(Any(a) self) -> Any(*)", Effect.PURE, True, "The object's attribute of the name in `name`."),
+     "The elements of a list. Another number of elements than outputs is a ValueError.",
+     Trait.LIST, Trait.DISPLAY, Trait.IS_STATEMENT, Trait.KEEPS_OBJECTS_INSIDE),
+    ("prim::DictConstruct(...) -> Any", Effect.PURE, True, "A new dict of the inputs: key, value, key, value ...",
+     Trait.NEW_CONTAINER, Trait.DISPLAY, Trait.KEEPS_OBJECTS_INSIDE, Spelling.VARIABLE("table")),
+    ("prim::CreateObject() -> Any", Effect.PURE, True, "An instance of the output's class, before `__init__`.",
+     Trait.NOT_FOLDED),
+    ("prim::GetAttr(Any(a) self) -> Any(*)", Effect.PURE, True, "The object's attribute of the name in `name`.",
+     Trait.NOT_FOLDED, Trait.ALWAYS_NESTED, Trait.KEEPS_OBJECTS_INSIDE),
     ("prim::SetAttr(Any(a!) self, Any(b -> *) value) -> ()", Effect.WRITE, False,
-     "Set the object's attribute of the name in `name`."),
-    ("prim::isinstance(Any value) -> bool", Effect.PURE, True, "Is the value of one of the types in `types`?"),
+     "Set the object's attribute of the name in `name`.",
+     Trait.KEEPS_OBJECTS_INSIDE, Spelling.LOST("what is assigned to attributes")),
+    ("prim::isinstance(Any value) -> bool", Effect.PURE, True, "Is the value of one of the types in `types`?",
+     Trait.KEEPS_OBJECTS_INSIDE, Spelling.VARIABLE("is_kind")),
     ("prim::CallFunction(Any function, ...) -> Any", Effect.SIDE, False,
-     "Call the function, a constant, with the other inputs."),
-    ("prim::CallMethod(Any self, ...) -> Any", Effect.SIDE, False, "Call the object's method of the name in `name`."),
-    ("prim::PythonOp(...) -> ...", Effect.SIDE, False, "Call a Python function that is not compiled."),
+     "Call the function, a constant, with the other inputs.",
+     Trait.CALL, Spelling.LOST("the call")),
+    ("prim::CallMethod(Any self, ...) -> Any", Effect.SIDE, False, "Call the object's method of the name in `name`.",
+     Trait.CALL, Spelling.LOST("the call")),
+    ("prim::PythonOp(...) -> ...", Effect.SIDE, False, "Call a Python function that is not compiled.",
+     Trait.REFUSED_IN_ARCHIVES, Trait.RUNS_UNKNOWN, Trait.PYTHON_CALL),
     ("prim::IgnoredPythonOp(...) -> NoneType", Effect.SIDE, False,
-     "Stands where a Python function was called that the archive could not contain."),
-    ("prim::fork(...) -> Any", Effect.SIDE, False, "Run the graph in `Subgraph` on the inputs: a Future."),
+     "Stands where a Python function was called that the archive could not contain.",
+     Trait.PYTHON_CALL),
+    ("prim::fork(...) -> Any", Effect.SIDE, False, "Run the graph in `Subgraph` on the inputs: a Future.",
+     Trait.RUNS_UNKNOWN, Trait.GROUP, Trait.CHECKED_GROUP, Trait.DEFERS_CALL, Trait.DEFERRED,
+     Spelling.LOST("the forked call"), Spelling.DEFERRED_FUNCTION("<forked function>"), Spelling.WRAPPER("Future")),
     ("prim::awaitable(...) -> Any", Effect.SIDE, False,
-     "Run the graph in `Subgraph` on the inputs when the output, an Await, is first waited for."),
-    ("prim::Enter(Any self) -> Any", Effect.SIDE, False, "Enter a context: the result of the object's `__enter__`."),
-    ("prim::Exit(Any self) -> ()", Effect.SIDE, False, "Leave a context: the object's `__exit__` with three Nones."),
-    ("prim::Param() -> ...", Effect.SIDE, False, "The inputs of a block, as outputs of its first node."),
+     "Run the graph in `Subgraph` on the inputs when the output, an Await, is first waited for.",
+     Trait.RUNS_UNKNOWN, Trait.GROUP, Trait.CHECKED_GROUP, Trait.DEFERS_CALL, Trait.DEFERRED,
+     Spelling.DEFERRED_FUNCTION("<awaitable function>"), Spelling.WRAPPER("Await")),
+    ("prim::Enter(Any self) -> Any", Effect.SIDE, False, "Enter a context: the result of the object's `__enter__`.",
+     Trait.IS_STATEMENT, Spelling.CONTEXT_METHOD("__enter__"), Spelling.LOST("the context")),
+    ("prim::Exit(Any self) -> ()", Effect.SIDE, False, "Leave a context: the object's `__exit__` with three Nones.",
+     Trait.IS_STATEMENT, Spelling.CONTEXT_METHOD("__exit__")),
+    ("prim::Param() -> ...", Effect.SIDE, False, "The inputs of a block, as outputs of its first node.",
+     Trait.NEVER_NESTED),
     ("prim::Return(...) -> ()", Effect.SIDE, False, "The outputs of a block, as inputs of its last node."),
     ("prim::Load() -> Any", Effect.STATE, False, "Read the variable `name`. Gone after SSA conversion."),
     ("prim::Store(Any value) -> ()", Effect.SIDE, False, "Write the variable `name`. Gone after SSA conversion."),
@@ -77,45 +106,104 @@ _STRUCTURAL: tuple[tuple[str, Effect, bool, str], ...] = (
     ("prim::LeaveTry() -> ()", Effect.SIDE, False,
      "Leave what a `finally` protects for a `break` or `continue` behind it. Gone after exits are removed."),
     ("prim::LoopContinuation() -> ()", Effect.SIDE, False,
-     "The block that computes the condition of a `while` loop. Gone after exits are removed."),
+     "The block that computes the condition of a `while` loop. Gone after exits are removed.",
+     Trait.EARLY_BLOCKS),
     ("prim::EmptyListLiteral() -> Any", Effect.PURE, True,
      "`[]`, of which the type of the elements is not known yet. Gone after emission."),
     ("prim::Closure() -> Any", Effect.PURE, True,
-     "The block of a call to be deferred. Gone after closures are lifted."),
+     "The block of a call to be deferred. Gone after closures are lifted.",
+     Trait.EARLY_BLOCKS, Trait.FUNCTION_SCOPE),
     ("prim::LocalCall() -> Any", Effect.SIDE, False,
-     "A call of the nested function `name`, whose body is the block. Gone after exits are removed."),
-    ("prim::forkClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::fork`."),
-    ("prim::awaitableClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::awaitable`."),
+     "A call of the nested function `name`, whose body is the block. Gone after exits are removed.",
+     Trait.EARLY_BLOCKS, Trait.FUNCTION_SCOPE),
+    ("prim::forkClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::fork`.",
+     Trait.RUNS_UNKNOWN, Trait.EARLY_BLOCKS, Link.LIFTED("prim::fork")),
+    ("prim::awaitableClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::awaitable`.",
+     Trait.RUNS_UNKNOWN, Trait.EARLY_BLOCKS, Link.LIFTED("prim::awaitable")),
     ("prim::With() -> ()", Effect.SIDE, False,
-     "The body of a `with` statement and its end, as blocks. Gone after exits are removed."),
+     "The body of a `with` statement and its end, as blocks. Gone after exits are removed.",
+     Trait.EARLY_BLOCKS),
     ("prim::Drop(...) -> ()", Effect.SIDE, True,
-     "Forget values that are not read again. Made when a graph is turned into bytecode."),
+     "Forget values that are not read again. Made when a graph is turned into bytecode.",
+     Trait.KEEPS_FACTS, Trait.STAYS_IN_LOOPS),
     ("prim::ComprehensionScope() -> ()", Effect.SIDE, False,
-     "The block of a comprehension, whose variables are its own. Gone after SSA conversion."),
+     "The block of a comprehension, whose variables are its own. Gone after SSA conversion.",
+     Trait.EARLY_BLOCKS),
 )  # fmt: skip
-"""Schema, effect, whether it cannot raise, documentation."""
+"""Schema, effect, whether it cannot raise, documentation, traits."""
 
-for _schema, _effect, _total, _doc in _STRUCTURAL:
-    structural(_schema, _effect, _doc, total=_total)
+for _schema, _effect, _total, _doc, *_traits in _STRUCTURAL:
+    structural(_schema, _effect, _doc, total=_total, traits=tuple(_traits))
 
 
 # -- any value
 
-op("aten::__is__(t1 self, t2 obj) -> bool", total=True, doc="`self is obj`.")(operator.is_)
-op("aten::__isnot__(t1 self, t2 obj) -> bool", total=True, doc="`self is not obj`.")(operator.is_not)
+op(
+    "aten::__is__(t1 self, t2 obj) -> bool",
+    total=True,
+    doc="`self is obj`.",
+    traits=(
+        Trait.OBSERVES_IDENTITY,
+        Trait.COMPARES_CODES,
+        Trait.NONE_TEST,
+        Trait.CORE_QUESTION,
+        Trait.KEEPS_OBJECTS_INSIDE,
+        Link.OPPOSITE("aten::__isnot__"),
+        Link.OF_BOOLS("aten::eq"),
+        Spelling.OPCODE("__IS__"),
+    ),
+)(operator.is_)
+op(
+    "aten::__isnot__(t1 self, t2 obj) -> bool",
+    total=True,
+    doc="`self is not obj`.",
+    traits=(
+        Trait.OBSERVES_IDENTITY,
+        Trait.COMPARES_CODES,
+        Trait.NONE_TEST,
+        Trait.CORE_QUESTION,
+        Trait.KEEPS_OBJECTS_INSIDE,
+        Link.OPPOSITE("aten::__is__"),
+        Link.OF_BOOLS("aten::ne"),
+        Spelling.OPCODE("__ISNOT__"),
+    ),
+)(operator.is_not)
 op("aten::hash.generic(t value) -> int", Effect.STATE,
-   doc="`hash(value)`, which differs from process to process.")(hash)  # fmt: skip
-op("prim::id(AnyClassType? x) -> int", Effect.STATE, total=True, doc="`id(x)`.")(id)
+   doc="`hash(value)`, which differs from process to process.",
+   traits=(Trait.OBSERVES_IDENTITY,))(hash)  # fmt: skip
+op("prim::id(AnyClassType? x) -> int", Effect.STATE, total=True, doc="`id(x)`.", traits=(Trait.OBSERVES_IDENTITY,))(id)
 
 
-@op("prim::unchecked_cast(t x) -> t", total=True)
-@op("prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)", total=True)
+@op(
+    "prim::unchecked_cast(t x) -> t",
+    total=True,
+    traits=(
+        Trait.SAME_VALUE,
+        Trait.UNCHECKED,
+        Trait.STAYS_IN_LOOPS,
+        Trait.KEEPS_BOOLS,
+        Trait.KEEPS_OBJECTS_INSIDE,
+        Spelling.VARIABLE("known"),
+    ),
+)
+@op(
+    "prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)",
+    total=True,
+    traits=(
+        Trait.SAME_VALUE,
+        Trait.UNCHECKED,
+        Trait.NOT_FOLDED,
+        Trait.STAYS_IN_LOOPS,
+        Trait.NONE_TEST,
+        Trait.KEEPS_OBJECTS_INSIDE,
+    ),
+)
 def unchecked_cast(x: Any) -> Any:
     """The value itself, known to be of a narrower type."""
     return x
 
 
-@op("prim::checked_cast(t(a) x) -> t(a)")
+@op("prim::checked_cast(t(a) x) -> t(a)", traits=(Trait.SAME_VALUE, Trait.CHECKS_CLASS))
 def checked_cast(x: Any, *, types: list[T.Type]) -> Any:
     """The value itself, known to be of the narrower type in `types`; a TypeError where it is not.
 
@@ -126,7 +214,17 @@ def checked_cast(x: Any, *, types: list[T.Type]) -> Any:
     return x
 
 
-@op("aten::_unwrap_optional(t(a)? optional) -> t(a)")
+@op(
+    "aten::_unwrap_optional(t(a)? optional) -> t(a)",
+    traits=(
+        Trait.SAME_VALUE,
+        Trait.NONE_TEST,
+        Trait.KEEPS_OBJECTS_INSIDE,
+        Trait.SUGAR,
+        Spelling.PRIVATE_FUNCTION("_unwrap_optional"),
+        Spelling.VARIABLE("known"),
+    ),
+)
 def unwrap_optional(optional: Any) -> Any:
     """The value itself; an AssertionError for None."""
     if optional is None:
@@ -154,7 +252,12 @@ def enum_value(enum: Any) -> Any:
     return enum.value
 
 
-op("prim::Print(...) -> ()", Effect.SIDE, doc="`print(*args)`.")(print)
+op(
+    "prim::Print(...) -> ()",
+    Effect.SIDE,
+    doc="`print(*args)`.",
+    traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS, Trait.SILENT, Trait.RUNS_METHODS, Spelling.LOST("what is printed")),
+)(print)
 
 
 # -- exceptions
@@ -198,7 +301,11 @@ def make_exception(message: str, class_name: str | None) -> BaseException:
     return Error(f"{class_name.removeprefix('builtins.')}: {message}")
 
 
-@op("prim::RaiseException(str msg, str? cls=None) -> ()", Effect.SIDE)
+@op(
+    "prim::RaiseException(str msg, str? cls=None) -> ()",
+    Effect.SIDE,
+    traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS, Trait.RAISES_OR_WARNS, Trait.IS_STATEMENT),
+)
 def raise_exception(msg: str, cls: str | None) -> NoReturn:
     """`raise cls(msg)`."""
     raise make_exception(msg, cls)
@@ -210,7 +317,7 @@ def exception_object(msg: str, cls: str | None) -> BaseException:
     return make_exception(msg, cls)
 
 
-@op("prim::NewException(...) -> Exception", Effect.SIDE)
+@op("prim::NewException(...) -> Exception", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
 def new_exception(cls: str, *args: Any, keywords: Sequence[str] = ()) -> BaseException:
     """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet. The
     last arguments go by the names in `keywords`."""
@@ -236,14 +343,14 @@ def is_exception(e: BaseException, cls: str) -> bool:
     return isinstance(e, wanted)
 
 
-@op("prim::Raise(Exception? e) -> ()", Effect.SIDE)
+@op("prim::Raise(Exception? e) -> ()", Effect.SIDE, traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS))
 def raise_again(e: BaseException | None) -> None:
     """`raise e`, or nothing for None."""
     if e is not None:
         raise e
 
 
-@op("prim::RaiseFrom(Exception e, Exception? cause) -> ()", Effect.SIDE)
+@op("prim::RaiseFrom(Exception e, Exception? cause) -> ()", Effect.SIDE, traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS))
 def raise_from(e: BaseException, cause: BaseException | None) -> NoReturn:
     """`raise e from cause`."""
     raise e from cause
@@ -252,13 +359,13 @@ def raise_from(e: BaseException, cause: BaseException | None) -> NoReturn:
 # -- variables that a `try` sets: what its handler finds in them depends on how far the body came
 
 
-@op("prim::GetCell(t[] cell) -> t(*)", total=True)
+@op("prim::GetCell(t[] cell) -> t(*)", total=True, traits=(Spelling.VARIABLE("cell"),))
 def get_cell(cell: list[Any]) -> Any:
     """The value of a variable: the only element of the list."""
     return cell[0]
 
 
-@op("prim::SetCell(t[](a!) cell, t(b -> *) value) -> ()", total=True)
+@op("prim::SetCell(t[](a!) cell, t(b -> *) value) -> ()", total=True, traits=(Trait.KEEPS_LENGTH,))
 def set_cell(cell: list[Any], value: Any) -> None:
     """Set a variable: the only element of the list."""
     cell[0] = value
@@ -267,14 +374,18 @@ def set_cell(cell: list[Any], value: Any) -> None:
 # -- futures
 
 
-@op("aten::wait(Future(t) self) -> t", Effect.SIDE)
-@op("prim::awaitable_wait(Await(t) self) -> t", Effect.SIDE)
+@op(
+    "aten::wait(Future(t) self) -> t",
+    Effect.SIDE,
+    traits=(Trait.RUNS_UNKNOWN, Trait.CORE_CONTAINER, Trait.KEEPS_OBJECTS_INSIDE, Spelling.OPCODE("WAIT")),
+)
+@op("prim::awaitable_wait(Await(t) self) -> t", Effect.SIDE, traits=(Trait.RUNS_UNKNOWN,))
 def wait(self: Any) -> Any:
     """`self.wait()`: the result, or the exception that the computation ended with."""
     return self.wait()
 
 
-@op("prim::awaitable_nowait(t self) -> Await(t)", total=True)
+@op("prim::awaitable_nowait(t self) -> Await(t)", total=True, traits=(Spelling.PRIVATE_FUNCTION("_awaitable_nowait"),))
 def ready(self: Any) -> Await:
     """A result that is there already."""
     return Await.ready(self)
@@ -318,7 +429,7 @@ _ELEMENT_KINDS: tuple[tuple[str, Callable[[torch.dtype], bool]], ...] = (
 )
 
 
-@op("prim::tolist(...) -> ...")
+@op("prim::tolist(...) -> ...", traits=(Spelling.OPCODE("TO_LIST"),))
 def tolist(tensor: torch.Tensor, dim: int, element_kind: int) -> Any:
     """`tensor.tolist()`: nested lists of `dim` levels, of int, float, bool or complex (kinds 0 to 3).
 
@@ -362,6 +473,26 @@ def has_torch_function(*args: Any) -> bool:
 op("prim::TimePoint() -> int", Effect.STATE, total=True, doc="A clock in nanoseconds.")(time.perf_counter_ns)
 
 
-@op("prim::AddStatValue(str key, int val) -> ()", Effect.SIDE, total=True)
+@op(
+    "prim::AddStatValue(str key, int val) -> ()", Effect.SIDE, total=True, traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS)
+)
 def add_statistic(key: str, val: int) -> None:
     """Count something for a logger. No logger is set up, so nothing happens."""
+
+
+# -- what is known of operators that are declared in families
+
+known("prim::grad", Trait.OBSERVES_IDENTITY, Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("grad"))
+known("prim::name", Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("name"))
+known("prim::requires_grad", Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("requires_grad"))
+known("prim::dtype", Trait.GIVES_CODE, Trait.ABOUT_FORM, Spelling.TENSOR_PROPERTY("dtype"), Spelling.OPCODE("DTYPE"))
+known("prim::layout", Trait.GIVES_CODE, Spelling.TENSOR_PROPERTY("layout"))
+known("prim::device", Trait.ABOUT_FORM, Spelling.TENSOR_PROPERTY("device"), Spelling.OPCODE("DEVICE"))
+known("prim::type", Spelling.DEVICE_PROPERTY("type"))
+known("prim::index", Spelling.DEVICE_PROPERTY("index"))
+known("prim::is_cuda", Spelling.TENSOR_PROPERTY("is_cuda"), Spelling.OPCODE("IS_CUDA"))
+for _name in (
+    "data", "is_cpu", "is_xpu", "is_sparse", "is_sparse_csr", "is_mkldnn", "is_mps", "is_quantized", "is_vulkan",
+    "is_ipu", "is_meta", "is_nested", "itemsize", "nbytes",
+):  # fmt: skip
+    known(f"prim::{_name}", Spelling.TENSOR_PROPERTY(_name))

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from jitlite.ir.ops import op, op_family
+from jitlite.ir.traits import Link, Spelling, Trait, known
 
 _Number = Any
 
@@ -202,7 +203,7 @@ _BINARY: tuple[tuple[Any, ...], ...] = (
 
 for _row in _BINARY:
     _binary(*_row)
-op("aten::pow.int_to_int(int a, int b) -> int")(power)
+op("aten::pow.int_to_int(int a, int b) -> int", traits=(Trait.GROWING, Spelling.BINARY("pow operator")))(power)
 
 
 # -- the rest
@@ -219,11 +220,19 @@ def divide_with_remainder(x: _Number, y: _Number) -> Any:
 
 op("aten::frexp(float a) -> (float, int)", total=True, doc="`math.frexp(a)`: mantissa and exponent.")(math.frexp)
 op("aten::modf(float a) -> (float, float)", total=True, doc="`math.modf(a)`: fractional and whole part.")(math.modf)
-op("aten::ldexp(float x, int i) -> float", doc="`x * 2 ** i`.")(math.ldexp)
-op("aten::__not__(bool self) -> bool", total=True, doc="`not self`.")(operator.not_)
+op("aten::ldexp(float x, int i) -> float", doc="`x * 2 ** i`.", traits=(Trait.GROWING,))(math.ldexp)
+op(
+    "aten::__not__(bool self) -> bool",
+    total=True,
+    doc="`not self`.",
+    traits=(Trait.CONNECTIVE, Spelling.OPCODE("__NOT__")),
+)(operator.not_)
 
 
-@op("aten::__range_length(int lo, int hi, int step) -> int")
+@op(
+    "aten::__range_length(int lo, int hi, int step) -> int",
+    traits=(Trait.STAYS_IN_LOOPS, Trait.PLAIN_INT, Trait.ALWAYS_NESTED),
+)
 def range_length(lo: int, hi: int, step: int) -> int:
     """The number of elements of `range(lo, hi, step)`.
 
@@ -235,7 +244,7 @@ def range_length(lo: int, hi: int, step: int) -> int:
     return max(0, (hi - lo + step - (1 if step > 0 else -1)) // step)
 
 
-@op("aten::__derive_index(int index, int start, int step) -> int", total=True)
+@op("aten::__derive_index(int index, int start, int step) -> int", total=True, traits=(Trait.PLAIN_INT,))
 def derive_index(index: int, start: int, step: int) -> int:
     """Element `index` of a range."""
     return start + index * step
@@ -244,21 +253,33 @@ def derive_index(index: int, start: int, step: int) -> int:
 # -- conversion
 
 op_family("aten::Bool.{}({} a) -> bool", "float int", total=True, doc="`bool(a)`.")(bool)
-op("aten::Bool.Tensor(Tensor a) -> bool", doc="`bool(a)`; a RuntimeError unless the tensor has one element.")(bool)
+op(
+    "aten::Bool.Tensor(Tensor a) -> bool",
+    doc="`bool(a)`; a RuntimeError unless the tensor has one element.",
+    traits=(Trait.CORE_QUESTION,),
+)(bool)
 op_family(
     "aten::Int.{}({} a) -> int",
     "Scalar bool float str",
     total="bool",
     doc="`int(a)`, towards zero. Text that is no number is a ValueError.",
 )(int)
-op("aten::Int.Tensor(Tensor a) -> int", doc="`int(a)` of a tensor with one element.")(int)
+op(
+    "aten::Int.Tensor(Tensor a) -> int",
+    doc="`int(a)` of a tensor with one element.",
+    traits=(Trait.PLAIN_INT, Trait.CORE_QUESTION, Trait.PACKS_NUMBERS),
+)(int)
 op_family(
     "aten::Float.{}({} a) -> float",
     "Scalar bool int str",
     total="bool",
     doc="`float(a)`. Text that is no number is a ValueError.",
 )(float)
-op("aten::Float.Tensor(Tensor a) -> float", doc="`float(a)` of a tensor with one element.")(float)
+op(
+    "aten::Float.Tensor(Tensor a) -> float",
+    doc="`float(a)` of a tensor with one element.",
+    traits=(Trait.CORE_QUESTION,),
+)(float)
 op("aten::Complex.Scalar(Scalar a) -> complex", doc="`complex(a)`.")(complex)
 _binary(
     "aten::Complex",
@@ -291,13 +312,13 @@ def _implicit(tensor: torch.Tensor) -> _Number:
     return tensor.item()
 
 
-@op("aten::FloatImplicit(Tensor a) -> float")
+@op("aten::FloatImplicit(Tensor a) -> float", traits=(Trait.CORE_QUESTION,))
 def implicit_float(a: torch.Tensor) -> float:
     """The float that a 0-dimensional tensor without gradient stands for, else a RuntimeError."""
     return float(_implicit(a))
 
 
-@op("aten::IntImplicit(Tensor a) -> int")
+@op("aten::IntImplicit(Tensor a) -> int", traits=(Trait.CORE_QUESTION,))
 def implicit_int(a: torch.Tensor) -> int:
     """The int that a 0-dimensional tensor of integers stands for, else a RuntimeError."""
     number = _implicit(a)
@@ -316,3 +337,48 @@ def implicit_complex(a: torch.Tensor) -> complex:
 def implicit_number(a: torch.Tensor) -> _Number:
     """The number that a 0-dimensional tensor without gradient stands for, else a RuntimeError."""
     return _implicit(a)
+
+
+# -- what is known of operators that are declared in families
+
+known("aten::__and__", Trait.FRESH, Trait.PLAIN_INT, Trait.CONNECTIVE, Spelling.BINARY("&"))
+known("aten::__or__", Trait.FRESH, Trait.PLAIN_INT, Trait.CONNECTIVE, Spelling.BINARY("|"))
+known("aten::__xor__", Trait.FRESH, Trait.PLAIN_INT, Spelling.BINARY("^"))
+known("aten::isfinite", Trait.FRESH)
+known("prim::abs", Trait.FRESH, Trait.PLAIN_INT)
+known("aten::eq", Trait.COMPARES_ELEMENTS, Trait.COMPARES_CODES, Link.OPPOSITE("aten::ne"), Spelling.BINARY("eq"))
+known("aten::ge", Trait.COMPARES_ELEMENTS, Link.OPPOSITE("aten::lt"), Link.MIRRORED("aten::le"), Spelling.BINARY("ge"))
+known("aten::gt", Trait.COMPARES_ELEMENTS, Link.OPPOSITE("aten::le"), Link.MIRRORED("aten::lt"), Spelling.BINARY(">"))
+known("aten::le", Trait.COMPARES_ELEMENTS, Link.OPPOSITE("aten::gt"), Link.MIRRORED("aten::ge"), Spelling.BINARY("le"))
+known("aten::lt", Trait.COMPARES_ELEMENTS, Link.OPPOSITE("aten::ge"), Link.MIRRORED("aten::gt"), Spelling.BINARY("<"))
+known("aten::ne", Trait.COMPARES_ELEMENTS, Trait.COMPARES_CODES, Link.OPPOSITE("aten::eq"), Spelling.BINARY("ne"))
+known("aten::__lshift__", Trait.GROWING, Trait.PLAIN_INT, Spelling.BINARY("<<"))
+known("aten::factorial", Trait.GROWING)
+known(
+    "aten::mul",
+    Trait.GROWING,
+    Trait.PLAIN_INT,
+    Trait.TENSOR_OR_NUMBER,
+    Trait.MKLDNN_ARITHMETIC,
+    Trait.MKLDNN_IN_PLACE,
+    Spelling.BINARY("*"),
+)
+known("aten::__rshift__", Trait.PLAIN_INT, Spelling.BINARY(">>"))
+known(
+    "aten::add",
+    Trait.PLAIN_INT,
+    Trait.TENSOR_OR_NUMBER,
+    Trait.MKLDNN_ARITHMETIC,
+    Trait.MKLDNN_IN_PLACE,
+    Spelling.BINARY("+"),
+)
+known("aten::floordiv", Trait.PLAIN_INT, Spelling.BINARY("floordiv"))
+known("aten::neg", Trait.PLAIN_INT, Spelling.UNARY("unary minus"))
+known("aten::remainder", Trait.PLAIN_INT, Spelling.BINARY("%"))
+known("aten::sub", Trait.PLAIN_INT, Trait.TENSOR_OR_NUMBER, Spelling.BINARY("-"))
+known("prim::max", Trait.HANDS_ON_CODES, Trait.COMPARES_CODES, Trait.KEEPS_BOOLS)
+known("prim::min", Trait.HANDS_ON_CODES, Trait.COMPARES_CODES, Trait.KEEPS_BOOLS)
+known("aten::ceil", Trait.KEEPS_BOOLS)
+known("aten::floor", Trait.KEEPS_BOOLS)
+known("aten::div", Trait.TENSOR_OR_NUMBER, Spelling.BINARY("/"))
+known("aten::tanh", Trait.MKLDNN_IN_PLACE, Link.MKLDNN("aten::tanh"))

@@ -13,6 +13,7 @@ from typing import Any
 
 from jitlite.ir.formatting import format_by_position, format_with_percent
 from jitlite.ir.ops import op
+from jitlite.ir.traits import Trait, known
 
 _DEFAULT_STRIPPED = " \n\t\f\v"
 """The default of `strip` in the schemas; Python's default strips all white space."""
@@ -143,7 +144,7 @@ for _name, _where in (("center", "on both sides"), ("ljust", "on the right"), ("
 # -- formatting
 
 
-@op("aten::str(t elem) -> str")
+@op("aten::str(t elem) -> str", traits=(Trait.RUNS_METHODS,))
 def to_string(elem: Any) -> str:
     """`str(elem)`, as Python writes it: `1.0`, `[1, 'a']`."""
     return str(elem)
@@ -151,9 +152,21 @@ def to_string(elem: Any) -> str:
 
 op("aten::format(str self, ...) -> str",
    doc="`self.format(*args)`, with Python's positions, conversions and format specifications. A field that reaches into"
-   " a value (`{0.x}`) is a ValueError, and so is a width or precision of over a million.")(
+   " a value (`{0.x}`) is a ValueError, and so is a width or precision of over a million.",
+   traits=(Trait.RUNS_METHODS,))(
     format_by_position
 )  # fmt: skip
 op("aten::percentFormat(str self, ...) -> str",
    doc="`self % args`. A single argument stands for itself, so a tuple gives the values to put in. A width or precision"
-   " of over a million is a ValueError.")(format_with_percent)  # fmt: skip
+   " of over a million is a ValueError.",
+   traits=(Trait.RUNS_METHODS,))(format_with_percent)  # fmt: skip
+
+
+# -- what is known of operators that are declared in families
+
+known("aten::center", Trait.GROWING)
+known("aten::expandtabs", Trait.GROWING)
+known("aten::ljust", Trait.GROWING)
+known("aten::rjust", Trait.GROWING)
+known("aten::zfill", Trait.GROWING)
+known("aten::ord", Trait.PLAIN_INT)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, is_dispatched, op, op_family
+from jitlite.ir.traits import Spelling, Trait, known
 
 _Tensor = torch.Tensor
 _Dtype = Any
@@ -30,7 +31,10 @@ def _dtype(dtype: _Dtype) -> Any:
 
 @op_family("aten::tensor.{}({} t, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
            "bool complex float int")  # fmt: skip
-@op("aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor")
+@op(
+    "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
+    traits=(Trait.FRESH, Trait.TENSOR_OF_NUMBER),
+)
 def tensor(data: Any, dtype: _Dtype, device: _Device, requires_grad: bool) -> _Tensor:
     """`torch.tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)`: always a copy."""
     return torch.tensor(data, dtype=_dtype(dtype), device=device, requires_grad=requires_grad)
@@ -38,7 +42,10 @@ def tensor(data: Any, dtype: _Dtype, device: _Device, requires_grad: bool) -> _T
 
 @op_family("aten::as_tensor.{}({} t, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
            "bool complex float int")  # fmt: skip
-@op("aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor")
+@op(
+    "aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
+    traits=(Trait.TENSOR_OF_NUMBER,),
+)
 @op("aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)")
 def as_tensor(data: Any, dtype: _Dtype, device: _Device) -> _Tensor:
     """`torch.as_tensor(data, dtype=dtype, device=device)`: a tensor that needs no conversion is given back."""
@@ -48,7 +55,10 @@ def as_tensor(data: Any, dtype: _Dtype, device: _Device) -> _Tensor:
 _WIDE = {float: torch.float64, complex: torch.complex128}
 
 
-@op("prim::NumToTensor.Scalar(Scalar a) -> Tensor")
+@op(
+    "prim::NumToTensor.Scalar(Scalar a) -> Tensor",
+    traits=(Trait.FRESH, Trait.TENSOR_OF_NUMBER, Trait.PACKS_NUMBERS, Spelling.OPCODE("NUM_TO_TENSOR")),
+)
 @op("prim::NumToTensor.bool(bool a) -> Tensor", total=True)
 def number_to_tensor(a: Any) -> _Tensor:
     """A 0-dimensional tensor of the number in full precision."""
@@ -74,8 +84,19 @@ def tensor_to_list(self: _Tensor) -> list[int]:
 # -- shape
 
 
-@op("aten::size(Tensor self) -> int[]", total=True)
-@op("aten::sym_size(Tensor self) -> SymInt[]", total=True)
+@op(
+    "aten::size(Tensor self) -> int[]",
+    total=True,
+    traits=(
+        Trait.ABOUT_SHAPE,
+        Trait.ABOUT_FORM,
+        Trait.NOT_CAST,
+        Trait.CORE_QUESTION,
+        Spelling.TENSOR_PROPERTY("shape"),
+        Spelling.VARIABLE("size"),
+    ),
+)
+@op("aten::sym_size(Tensor self) -> SymInt[]", total=True, traits=(Trait.CORE_QUESTION,))
 def size(self: _Tensor) -> list[int]:
     """`self.size()`, as a list."""
     return list(self.size())
@@ -94,7 +115,7 @@ if not is_dispatched("aten::dim"):  # older versions of torch have these two in 
     op("aten::numel(Tensor self) -> int", total=True, doc="`self.numel()`.")(_numel)
 
 
-@op("aten::stride(Tensor self) -> int[]")
+@op("aten::stride(Tensor self) -> int[]", traits=(Trait.CORE_QUESTION,))
 @op("aten::sym_stride(Tensor self) -> SymInt[]")
 def stride(self: _Tensor) -> list[int]:
     """`self.stride()`, as a list."""
@@ -104,7 +125,7 @@ def stride(self: _Tensor) -> list[int]:
 op("aten::len.Tensor(Tensor t) -> int", doc="`len(t)`: the first size; a TypeError for a 0-dimensional tensor.")(len)
 
 
-@op("aten::element_size(Tensor self) -> int", total=True)
+@op("aten::element_size(Tensor self) -> int", total=True, traits=(Trait.PLAIN_INT,))
 def element_size(self: _Tensor) -> int:
     """`self.element_size()`: the bytes of an element."""
     return self.element_size()
@@ -116,25 +137,25 @@ def split(self: _Tensor, split_sizes: list[int], dim: int) -> list[_Tensor]:
     return list(torch.split(self, split_sizes, dim))
 
 
-@op("aten::numpy_T.a(Tensor(a) self) -> Tensor(a)")
+@op("aten::numpy_T.a(Tensor(a) self) -> Tensor(a)", traits=(Spelling.TENSOR_PROPERTY("T"),))
 def transposed(self: _Tensor) -> _Tensor:
     """`self.T`."""
     return self.T
 
 
-@op("aten::matrix_H.a(Tensor(a) self) -> Tensor(a)")
+@op("aten::matrix_H.a(Tensor(a) self) -> Tensor(a)", traits=(Spelling.TENSOR_PROPERTY("H"),))
 def conjugate_transposed(self: _Tensor) -> _Tensor:
     """`self.H`."""
     return self.H
 
 
-@op("aten::mT.a(Tensor(a) self) -> Tensor(a)")
+@op("aten::mT.a(Tensor(a) self) -> Tensor(a)", traits=(Spelling.TENSOR_PROPERTY("mT"),))
 def batch_transposed(self: _Tensor) -> _Tensor:
     """`self.mT`."""
     return self.mT
 
 
-@op("aten::mH.a(Tensor(a) self) -> Tensor(a)")
+@op("aten::mH.a(Tensor(a) self) -> Tensor(a)", traits=(Spelling.TENSOR_PROPERTY("mH"),))
 def batch_conjugate_transposed(self: _Tensor) -> _Tensor:
     """`self.mH`."""
     return self.mH
@@ -184,7 +205,7 @@ def is_strides_like_format(self: _Tensor, memory_format: Any) -> bool:
 
 
 @op("aten::to.prim_Device(Tensor(a) self, Device? device, int? dtype=None, bool non_blocking=False, bool copy=False)"
-    " -> Tensor(b|a)")  # fmt: skip
+    " -> Tensor(b|a)", traits=(Trait.CONVERSION, Trait.OTHER_ELEMENTS, Trait.NOT_CAST))  # fmt: skip
 def to_device(self: _Tensor, device: _Device, dtype: _Dtype, non_blocking: bool, copy: bool) -> _Tensor:
     """`self.to(device, dtype, non_blocking, copy)`."""
     wanted = self.dtype if dtype is None else _dtype(dtype)
@@ -203,13 +224,16 @@ def to_other(self: _Tensor, non_blocking: bool, copy: bool) -> _Tensor:
     return self.to(self.dtype, non_blocking, copy)
 
 
-@op("aten::cpu(Tensor(a) self) -> Tensor(b|a)")
+@op("aten::cpu(Tensor(a) self) -> Tensor(b|a)", traits=(Trait.CONVERSION, Trait.OTHER_ELEMENTS, Trait.MOVES_DEVICE))
 def to_cpu(self: _Tensor) -> _Tensor:
     """`self.cpu()`."""
     return self.cpu()
 
 
-@op("aten::cuda(Tensor(a) self) -> Tensor(b|a)")
+@op(
+    "aten::cuda(Tensor(a) self) -> Tensor(b|a)",
+    traits=(Trait.CONVERSION, Trait.OTHER_ELEMENTS, Trait.MOVES_DEVICE, Trait.NEVER_SAMPLED),
+)
 def to_cuda(self: _Tensor) -> _Tensor:
     """`self.cuda()`."""
     return self.cuda()
@@ -296,20 +320,26 @@ def index(self: _Tensor, indices: list[_Tensor]) -> _Tensor:
     return torch.ops.aten.index.Tensor(self, indices)  # type: ignore[no-any-return]
 
 
-@op("aten::_unsafe_index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor")
+@op(
+    "aten::_unsafe_index.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor",
+    traits=(Trait.FRESH, Trait.DTYPE_OF_FIRST, Trait.SHAPE_DEPENDS_ON_VALUES),
+)
 def unsafe_index(self: _Tensor, indices: list[_Tensor]) -> _Tensor:
     """`self[indices]`, for positions that are known to be inside."""
     return torch.ops.aten._unsafe_index.Tensor(self, indices)  # type: ignore[no-any-return]
 
 
-@op("aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor")
+@op(
+    "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    traits=(Trait.FRESH, Trait.DTYPE_OF_FIRST),
+)
 def index_put(self: _Tensor, indices: list[_Tensor], values: _Tensor, accumulate: bool) -> _Tensor:
     """A copy with values put at the indices, or added there."""
     return self.index_put(tuple(indices), values, accumulate)
 
 
 @op("aten::_unsafe_index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False)"
-    " -> Tensor")  # fmt: skip
+    " -> Tensor", traits=(Trait.FRESH, Trait.DTYPE_OF_FIRST))  # fmt: skip
 def unsafe_index_put(self: _Tensor, indices: list[_Tensor], values: _Tensor, accumulate: bool) -> _Tensor:
     """A copy with values put or added at indices that are known to be inside."""
     return torch.ops.aten._unsafe_index_put.default(  # type: ignore[no-any-return]
@@ -381,14 +411,20 @@ def upsample(input: _Tensor, size: Any, scale_factor: Any, mode: str, align_corn
     return F.upsample(input, size, scale_factor, mode, align_corners)
 
 
-@op("aten::__upsample_nearest(Tensor input, int? size=None, int? scale_factor=None) -> Tensor")
+@op(
+    "aten::__upsample_nearest(Tensor input, int? size=None, int? scale_factor=None) -> Tensor",
+    traits=(Trait.DTYPE_OF_FIRST,),
+)
 @op("aten::__upsample_nearest.size_list(Tensor input, int[]? size=None, int? scale_factor=None) -> Tensor")
 def upsample_nearest(input: _Tensor, size: Any, scale_factor: Any) -> _Tensor:
     """`torch.nn.functional.upsample_nearest`."""
     return F.upsample_nearest(input, size, scale_factor)
 
 
-@op("aten::__upsample_bilinear(Tensor input, int? size=None, int? scale_factor=None) -> Tensor")
+@op(
+    "aten::__upsample_bilinear(Tensor input, int? size=None, int? scale_factor=None) -> Tensor",
+    traits=(Trait.DTYPE_OF_FIRST,),
+)
 @op("aten::__upsample_bilinear.size_list(Tensor input, int[]? size=None, int? scale_factor=None) -> Tensor")
 @op("aten::__upsample_bilinear.scale_list(Tensor input, int? size=None, int[]? scale_factor=None) -> Tensor")
 @op("aten::__upsample_bilinear.size_list_scale_list(Tensor input, int[]? size=None, int[]? scale_factor=None)"
@@ -409,7 +445,7 @@ def pack_sequence(output: _Tensor, batch_sizes: _Tensor, sorted_indices: Any, un
 
 
 @op("aten::backward(Tensor self, Tensor? gradient=None, bool? retain_graph=None, bool create_graph=False) -> ()",
-    Effect.SIDE)  # fmt: skip
+    Effect.SIDE, traits=(Trait.SUGAR, Spelling.ARCHIVED("torch.autograd.backward")))  # fmt: skip
 def backward(self: _Tensor, gradient: _Tensor | None, retain_graph: bool | None, create_graph: bool) -> None:
     """`self.backward(gradient, retain_graph, create_graph)`."""
     self.backward(gradient, retain_graph, create_graph)  # type: ignore[no-untyped-call]
@@ -423,7 +459,8 @@ def backward_of_list(tensors: Any, grad_tensors: Any, retain_graph: bool | None,
 
 
 @op("aten::grad(Tensor[] outputs, Tensor[] inputs, Tensor?[]? grad_outputs=None, bool? retain_graph=None,"
-    " bool create_graph=False, bool allow_unused=False) -> Tensor?[]", Effect.SIDE)  # fmt: skip
+    " bool create_graph=False, bool allow_unused=False) -> Tensor?[]", Effect.SIDE,
+    traits=(Trait.SUGAR, Spelling.ARCHIVED("torch.autograd.grad")))  # fmt: skip
 def grad(
     outputs: Any, inputs: Any, grad_outputs: Any, retain_graph: bool | None, create_graph: bool, allow_unused: bool
 ) -> list[_Tensor | None]:
@@ -569,13 +606,23 @@ def seed(self: torch.Generator) -> int:
     return self.seed()
 
 
-@op("aten::warn(str message, int stacklevel=2) -> ()", Effect.SIDE)
+@op(
+    "aten::warn(str message, int stacklevel=2) -> ()",
+    Effect.SIDE,
+    traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS, Trait.SILENT, Trait.RAISES_OR_WARNS, Trait.IS_STATEMENT),
+)
 def warn(message: str, stacklevel: int) -> None:
     """`warnings.warn(message)`. The level is not used: the frames of the program are not Python's."""
     warnings.warn(message, stacklevel=2)
 
 
-@op("aten::save(t item, str filename) -> ()", Effect.SIDE)
+@op("aten::save(t item, str filename) -> ()", Effect.SIDE, traits=(Trait.REACHES_OUT,))
 def save(item: Any, filename: str) -> None:
     """`torch.save(item, filename)`."""
     torch.save(item, filename)
+
+
+# -- what is known of operators that are declared in families
+
+known("aten::__interpolate", Trait.DTYPE_OF_FIRST)
+known("aten::__upsample", Trait.DTYPE_OF_FIRST)
