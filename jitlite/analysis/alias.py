@@ -29,6 +29,7 @@ from jitlite.ir.graph import Block, Graph, Node, Use, Value
 from jitlite.ir.ops import Effect, Op
 from jitlite.ir.schema import Argument
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Trait
 from jitlite.operators.aliasing_ops import (
     has_variables,
     is_open,
@@ -43,8 +44,6 @@ Locations = int
 
 _Source = Value | None
 """A value, or None for the heap."""
-
-_CONSTRUCTS = frozenset({"prim::ListConstruct", "prim::DictConstruct"})
 
 
 class AliasDb:
@@ -374,7 +373,7 @@ class AliasDb:
                 analyze(self, node)
             else:
                 self._analyze_operator(node)
-            if node.kind not in _UNOBSERVING and observes_identity(node):
+            if not node.has(Trait.TAKES_UNSEEN) and observes_identity(node):
                 self._observed += [v for v in node.inputs if kinds_of(v.type)]
 
     def _analyze_if(self, node: Node) -> None:
@@ -518,10 +517,10 @@ class AliasDb:
         if info is not None and info.is_write and sources:  # the written object itself
             self._flow(output, sources)
             return
-        if node.kind not in _SAME_VALUE:
+        if not node.has(Trait.SAME_VALUE):
             self._make(output)
         if is_open(result.declared_type):
-            self._flow(output, (*node.inputs, None) if node.kind not in _SAME_VALUE else node.inputs)
+            self._flow(output, node.inputs if node.has(Trait.SAME_VALUE) else (*node.inputs, None))
         elif info is not None:
             self._flow(output, sources)
         elif results_may_be_inputs(resolved):
@@ -529,12 +528,6 @@ class AliasDb:
         elif has_variables(resolved):  # `xs += ys` gives the written list, unmarked
             self._flow(output, [v for v, _ in self._writes.get(node, ())])
 
-
-_SAME_VALUE = frozenset(
-    {"prim::unchecked_cast", "prim::checked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"}
-)
-
-_UNOBSERVING = frozenset({"prim::Constant", "prim::If", "prim::Loop", "prim::ListConstruct", "prim::TupleConstruct"})
 
 _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::If": AliasDb._analyze_if,

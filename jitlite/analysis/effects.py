@@ -7,10 +7,7 @@ from collections.abc import Callable
 from jitlite.ir.graph import Node, constant_of
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
-
-_MODELESS = frozenset({"prim::Print", "prim::RaiseException", "prim::Raise", "prim::RaiseFrom", "aten::warn",
-                       "prim::AddStatValue"})  # fmt: skip
-"""Side effects that leave grad mode, default dtype and the like as they are."""
+from jitlite.ir.traits import Trait
 
 
 def effect_of(node: Node) -> Effect:
@@ -31,7 +28,7 @@ def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
 
 def changes_modes(node: Node) -> bool:
     """Might equal tensor computations before and after the node differ, because it sets a mode?"""
-    return any_inside(node, lambda n: effect_of(n) is Effect.SIDE and n.kind not in _MODELESS)
+    return any_inside(node, lambda n: effect_of(n) is Effect.SIDE and not n.has(Trait.KEEPS_MODES))
 
 
 def may_raise(node: Node) -> bool:

@@ -16,6 +16,7 @@ from jitlite.ir.costs import result_size
 from jitlite.ir.graph import Node, Value, constant_of
 from jitlite.ir.int_codes import dict_display, holds_object
 from jitlite.ir.ops import Effect, fn_with_objects
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.ir.values import named_tuple_class, value_has_type
 
@@ -28,21 +29,10 @@ _LARGEST_TRIED = 16 * LARGEST_RESULT
 _LARGEST_COUNT = 10_000
 """Ints beyond this are not tried as exponents, shifts, repetitions and widths: the result could be huge."""
 
-_GROWING = frozenset({
-    "aten::pow", "aten::__lshift__", "aten::factorial", "prim::rangelist", "aten::ljust", "aten::rjust",
-    "aten::center", "aten::zfill", "aten::expandtabs", "aten::mul", "aten::exp2", "aten::ldexp",
-})  # fmt: skip
-"""Operators whose result grows with the value of an operand."""
-
-_SKIPPED = frozenset({
-    "prim::Constant", "prim::Uninitialized", "prim::unchecked_unwrap_optional", "prim::AutogradZero",
-    "prim::CreateObject", "prim::GetAttr",
-})  # fmt: skip
-
 
 def fold(node: Node) -> list[tuple[object, Type]] | None:
     """The results of the node, whose inputs are constants, with their types; None where it has to run later."""
-    if node.kind in _SKIPPED or not node.outputs or node.blocks or effect_of(node) is not Effect.PURE:
+    if node.has(Trait.NOT_FOLDED) or not node.outputs or node.blocks or effect_of(node) is not Effect.PURE:
         return None
     if any(reachable_kinds(v.type) & TENSOR and _has_tensor(v) for v in (*node.inputs, *node.outputs)):
         return None
@@ -65,7 +55,7 @@ def _has_tensor(value: Value) -> bool:
 def _could_be_huge(node: Node, args: Sequence[Any]) -> bool:
     if result_size(node.kind, args) > _LARGEST_TRIED:
         return True
-    if node.kind not in _GROWING:
+    if not node.has(Trait.GROWING):
         return False
     if node.kind == "aten::mul" and all(isinstance(a, int | float | complex) for a in args):
         return False

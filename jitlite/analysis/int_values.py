@@ -7,12 +7,7 @@ from collections.abc import Sequence
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.structure import Loop
-
-_NUMBER_RESULTS = frozenset({
-    "aten::add", "aten::sub", "aten::mul", "aten::neg", "aten::floordiv", "aten::remainder", "aten::len", "aten::dim",
-    "aten::numel", "aten::__and__", "aten::__or__", "aten::__xor__", "aten::__lshift__", "aten::__rshift__",
-    "aten::__range_length", "aten::__derive_index", "prim::abs", "aten::Int", "aten::ord", "aten::element_size",
-})  # fmt: skip
+from jitlite.ir.traits import Trait
 
 
 def is_number(value: Value) -> bool:
@@ -49,4 +44,4 @@ def _sources(value: Value) -> Sequence[Value] | None:
         if loop is None or loop.kind != "prim::Loop":
             return None
         return () if offset == 0 else Loop(loop).sources(offset - 1)
-    return () if node.kind in _NUMBER_RESULTS or (node.kind == "aten::size" and len(node.inputs) == 2) else None
+    return () if node.has(Trait.PLAIN_INT) or (node.kind == "aten::size" and len(node.inputs) == 2) else None

@@ -15,17 +15,7 @@ import torch
 from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
-
-_CONVOLUTIONS = {
-    f"aten::{name}{n}d": name == "conv_transpose" for name in ("conv", "conv_transpose") for n in (1, 2, 3)
-}
-"""Kinds, and whether they are transposed."""
-
-_GENERAL = frozenset({"aten::_convolution", "aten::convolution"})
-"""Kinds that have an argument for that."""
-
-_ABOUT_SHAPE = frozenset({"aten::dim", "aten::size", "prim::dtype", "prim::device", "aten::numel", "aten::len"})
-"""Operators whose result does not depend on the numbers in a tensor."""
+from jitlite.ir.traits import Trait
 
 
 @dataclass(frozen=True)
@@ -90,12 +80,14 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
 def layer_of(node: Node, db: AliasDb) -> Layer | None:
     """The node as a layer, None where it is none or its weight is not constant."""
     is_linear = node.kind == "aten::linear"
-    if not is_linear and node.kind not in _CONVOLUTIONS and node.kind not in _GENERAL:
+    if not is_linear and not node.has(Trait.CONVOLUTION):
         return None
     if node.op is None:
         return None
-    transposed = constant_of(node.named_input("transposed"), None) if node.kind in _GENERAL else None
-    transposed = _CONVOLUTIONS.get(node.kind, False) if transposed is None and node.kind not in _GENERAL else transposed
+    if node.has(Trait.MAY_BE_TRANSPOSED):
+        transposed = constant_of(node.named_input("transposed"), None)
+    else:
+        transposed = node.has(Trait.TRANSPOSED)
     groups = 1 if is_linear else constant_of(node.named_input("groups"), None)
     weight, bias = (constant_tensor(node.named_input(name), db) for name in ("weight", "bias"))
     if weight is None or type(groups) is not int or transposed is None:
@@ -124,7 +116,7 @@ def seen_only_by(value: Value, user: Node) -> bool:
     for use in value.uses:
         if use.user is user:
             continue
-        if use.user.kind not in _ABOUT_SHAPE or not use.user.is_before(user):
+        if not use.user.has(Trait.ABOUT_FORM) or not use.user.is_before(user):
             return False
     return user.block is value.node.block and [*user.inputs].count(value) == 1
 

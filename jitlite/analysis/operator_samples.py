@@ -26,6 +26,7 @@ from jitlite.base import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.operators.tensor_facts import UNKNOWN, Fact, Special, Symbol, TensorFact, is_listed, tensors_in
 
@@ -47,22 +48,7 @@ of one."""
 _RANKS = (2, 0, 1, 3, 4)
 """What a tensor of unknown rank is tried as."""
 
-_UNTRIED = frozenset({
-    "aten::empty", "aten::empty_strided", "aten::set_", "aten::record_stream", "aten::cuda", "aten::to_mkldnn",
-    "aten::pin_memory", "aten::linalg_pinv", "aten::lu_unpack", "aten::share_memory_", "aten::lift",
-    "aten::lift_fresh", "aten::from_file",
-})  # fmt: skip
-"""Operators that are not run for their types."""
-
 _DYNAMIC = (torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output)
-
-_VALUE_DEPENDENT = frozenset({
-    "aten::one_hot", "aten::combinations", "aten::cartesian_prod", "aten::argwhere", "aten::bincount",
-    "aten::repeat_interleave", "aten::tensor_split", "aten::nonzero_numpy", "aten::index", "aten::_unsafe_index",
-    "aten::histogramdd", "aten::to_sparse", "aten::unique_dim", "aten::embedding_bag", "aten::_pack_padded_sequence",
-    "aten::_pad_packed_sequence", "aten::segment_reduce", "aten::where",
-})  # fmt: skip
-"""Operators whose results have sizes that may depend on what is in the tensors, beside those that torch marks."""
 
 
 class Result(NamedTuple):
@@ -115,7 +101,7 @@ def may_run(op: Op) -> bool:
     overload = op.overload
     if overload is None or op.effect is not Effect.PURE or not op.name.startswith("aten::"):
         return False
-    return op.name not in _UNTRIED and not any(a.alias and a.alias.is_write for a in op.schema.arguments)
+    return not op.has(Trait.NEVER_SAMPLED) and not any(a.alias and a.alias.is_write for a in op.schema.arguments)
 
 
 def _sampled(
@@ -148,7 +134,7 @@ def _sampled(
 
 def _sizes_are_certain(op: Op, facts: Sequence[Fact]) -> bool:
     tags = op.overload.tags if op.overload is not None else ()
-    if any(tag in tags for tag in _DYNAMIC) or op.name in _VALUE_DEPENDENT:
+    if any(tag in tags for tag in _DYNAMIC) or op.has(Trait.SHAPE_DEPENDS_ON_VALUES):
         return False
     return all(_is_certain(f) for f in facts)
 

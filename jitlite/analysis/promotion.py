@@ -20,6 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect
+from jitlite.ir.traits import Trait
 from jitlite.operators import in_place
 
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
@@ -31,15 +32,6 @@ NUMBERS: dict[T.Type, int] = {
 """The highest category that a number of the type may have."""
 
 _CATEGORY_OF_CONSTANT: dict[type, int] = {bool: BOOL, int: INTEGRAL, float: FLOATING, complex: COMPLEX}
-
-_LIKE = frozenset(
-    f"aten::{name}" for name in ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like",
-                                 "clone", "contiguous", "detach")
-)  # fmt: skip
-"""Operators whose result has dtype and shape of their first argument, unless they name another dtype."""
-
-_FACTORIES = frozenset(f"aten::{name}" for name in ("zeros", "ones", "full", "empty", "rand", "randn"))
-"""Operators that make a contiguous tensor of a shape, their argument `size`."""
 
 _FAR = 40
 """How far back computations are followed."""
@@ -68,7 +60,7 @@ def _same_as(tensor: Value) -> Value | None:
     node = tensor.node
     if not node.inputs or not isinstance(node.inputs[0].type, T.TensorType) or len(node.outputs) != 1:
         return None
-    if node.kind in _LIKE:
+    if node.has(Trait.LIKE_FIRST):
         return node.inputs[0] if _argument(node, "dtype", None) is None else None
     written = node.op is not None and in_place.is_plain_write(node.op)
     keeps = node.kind.startswith("aten::") and node.kind.removeprefix("aten::") in in_place.KEEPS - in_place.BROADCASTS
@@ -117,7 +109,7 @@ def floor(tensor: Value, far: int = _FAR) -> int:
         return min(floor(block.outputs[first.offset], far - 1) for block in node.blocks)
     if node.kind == "aten::tensor":
         return _floor_of_display(node)
-    if node.kind in _FACTORIES - {"aten::full"} and _argument(node, "dtype", ...) is None:
+    if node.has(Trait.FACTORY) and node.kind != "aten::full" and _argument(node, "dtype", ...) is None:
         return FLOATING
     if _promotes(node):
         parts = (node.inputs[0], *operands(node))
@@ -171,7 +163,7 @@ def dtype_of(tensor: Value) -> torch.dtype | None:
     if isinstance(first.type, T.TensorType) and first.type.dtype is not None:
         return first.type.dtype
     node = first.node
-    if node.kind in _FACTORIES or node.kind in _LIKE or node.kind == "aten::tensor":
+    if node.has(Trait.FACTORY) or node.has(Trait.LIKE_FIRST) or node.kind == "aten::tensor":
         given = int_coded(T.SCALAR_TYPE, _argument(node, "dtype", None))
         if isinstance(given, torch.dtype):
             return given
@@ -197,7 +189,7 @@ def sizes_of(tensor: Value) -> list[int | None] | None:
         numbers = _displayed(node.inputs[0])
         is_list = isinstance(node.inputs[0].type, T.ListType)
         return None if numbers is None else [len(numbers)] if is_list else []
-    if node.kind in _FACTORIES:
+    if node.has(Trait.FACTORY):
         return _listed_sizes(node.named_input("size"))
     return None
 
@@ -276,7 +268,7 @@ def is_contiguous(tensor: Value) -> bool:
         return is_contiguous(node.inputs[0])
     if node.kind == "aten::tensor":
         return True
-    return node.kind in _FACTORIES and not any(_argument(node, n, None) for n in ("memory_format", "layout"))
+    return node.has(Trait.FACTORY) and not any(_argument(node, n, None) for n in ("memory_format", "layout"))
 
 
 def is_differentiable(tensor: Value) -> bool:

@@ -22,6 +22,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Trait
 from jitlite.operators.numbers import NUMBERS
 from jitlite.operators.tensor_facts import (
     NEVER,
@@ -41,18 +42,6 @@ from jitlite.operators.tensor_facts import (
 _ROUNDS = 12
 """A loop whose facts change longer than this is walked knowing nothing about what it carries."""
 
-_CHANGES_TENSOR = frozenset(
-    f"aten::{name}"
-    for name in (
-        "resize_", "resize_as_", "resize_as_sparse_", "_resize_output_", "squeeze_", "unsqueeze_", "t_", "transpose_",
-        "swapaxes_", "swapdims_", "set_", "set_data", "as_strided_", "rename_", "sparse_resize_",
-        "sparse_resize_and_clear_", "_sparse_resize_", "copy_sparse_to_sparse_", "squeeze_copy_", "_coalesced_",
-    )
-)  # fmt: skip
-"""Operators that write the first argument and may change more of it than its elements."""
-
-_MAKES_TENSOR = frozenset({"aten::tensor", "aten::as_tensor", "prim::NumToTensor"})
-
 _GRAD_MODES = {"no_grad": False, "inference_mode": False, "enable_grad": True, "set_grad_enabled": None}
 """Context managers of `torch.autograd.grad_mode`, and the grad mode within."""
 
@@ -60,18 +49,6 @@ _HOME_OF_GRAD_MODES = "__torch__.torch.autograd.grad_mode."
 
 _KINDS: dict[T.Type, Special] = {T.FLOAT: Special.FLOAT, T.BOOL: Special.BOOL, T.COMPLEX: Special.COMPLEX}
 """What is known about numbers of which nothing else is."""
-
-_QUIET = frozenset(
-    {"aten::warn"}
-    | {
-        f"prim::{name}"
-        for name in (
-            "Print", "RaiseException", "Raise", "RaiseFrom", "NewException", "Drop", "AddStatValue", "Guard", "BailOut",
-            "TypeCheck", "RequiresGradCheck", "profile", "profile_ivalue",
-        )
-    }
-)  # fmt: skip
-"""Side effects that write nothing, and set no mode."""
 
 
 class Propagation:
@@ -315,7 +292,7 @@ class Propagation:
     def _results(self, node: Node, op: Op, facts: Sequence[Fact]) -> Sequence[Fact]:
         if op.effect is Effect.WRITE:
             return [_written_argument(op, position, facts) for position in range(len(node.outputs))]
-        if node.kind in _MAKES_TENSOR and isinstance(facts[0], int | float | complex | tuple | Symbol | Special):
+        if node.has(Trait.TENSOR_OF_NUMBER) and isinstance(facts[0], int | float | complex | tuple | Symbol | Special):
             return [made_of_numbers(op, facts, node.inputs[0].type, self._modes)]
         if not is_inferred(op) or op.effect is Effect.SIDE:
             return [fact_of_type(o.type, self.symbols) for o in node.outputs]
@@ -334,7 +311,7 @@ def _may_write(node: Node) -> bool:
 
 def _is_harmless(node: Node) -> bool:
     """Is the node known not to write anything that facts are about?"""
-    if node.kind in _QUIET:
+    if node.has(Trait.KEEPS_FACTS):
         return True
     about = str(node.inputs[0].type) if node.inputs else ""
     if node.kind in ("prim::Enter", "prim::Exit") or (
@@ -353,7 +330,7 @@ def _may_change_tensors(node: Node) -> bool:
         return True
     marks = [(a.alias, a.element_alias) for a in op.schema.arguments]
     written = [i for i, pair in enumerate(marks) if any(m is not None and m.is_write for m in pair)]
-    return written != [0] or node.kind in _CHANGES_TENSOR
+    return written != [0] or node.has(Trait.CHANGES_FORM)
 
 
 def _written_argument(op: Op, position: int, facts: Sequence[Fact]) -> Fact:

@@ -16,6 +16,7 @@ from jitlite.analysis.operator_samples import NOTHING, Result, ranks_are_known, 
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.traits import Trait
 from jitlite.operators import shapes, shapes_nn
 from jitlite.operators.aliasing_ops import results_may_be_inputs
 from jitlite.operators.shapes import Call, Rule, Sizes, Unclear
@@ -60,7 +61,7 @@ class Modes:
 
 def is_inferred(op: Op) -> bool:
     """Is anything known about the operator? Of torch's own, it is."""
-    known = op.overload is not None or op.name in _CONVERSIONS or op.name in _LIKE_FIRST
+    known = op.overload is not None or op.has(Trait.CONVERSION) or op.has(Trait.DTYPE_OF_FIRST)
     return known or op.name in RULES or op.name == "prim::data"
 
 
@@ -72,9 +73,9 @@ def infer(op: Op, facts: Sequence[Fact], modes: Modes, symbols: Symbols) -> list
     if _keeps_elements(op) and facts and isinstance(facts[0], TensorFact):
         results: Sequence[Result | tuple[Result, ...]] = [Result(facts[0].dtype, None, None, facts[0].requires_grad)]
         requires = facts[0].requires_grad
-    elif op.name in _CONVERSIONS:
+    elif op.has(Trait.CONVERSION):
         results = [_converted(op, facts)]
-    elif op.overload is None and op.name in _LIKE_FIRST and isinstance(facts[0], TensorFact):
+    elif op.overload is None and op.has(Trait.DTYPE_OF_FIRST) and isinstance(facts[0], TensorFact):
         results = [Result(facts[0].dtype)]
     else:
         wants_grad = modes.grad is True and requires is True
@@ -163,17 +164,6 @@ def _of_views(base: Fact, modes: Modes) -> bool | None:
 
 # -- element type
 
-_LIKE_FIRST = frozenset(
-    f"aten::{name}"
-    for name in (
-        "index", "_unsafe_index", "index_put", "_unsafe_index_put", "__interpolate", "__upsample", "__upsample_nearest",
-        "__upsample_bilinear",
-    )
-)  # fmt: skip
-"""Operators that torch's dispatcher does not have, whose result has the element type of the first argument."""
-
-_CONVERSIONS = frozenset(f"aten::{name}" for name in ("to", "_to_copy", "type_as", "cpu", "cuda"))
-
 
 def _converted(op: Op, facts: Sequence[Fact]) -> Result:
     """What a conversion of the first argument gives."""
@@ -189,16 +179,10 @@ def _converted(op: Op, facts: Sequence[Fact]) -> Result:
     return Result(dtype, None, None, True if first.requires_grad is True and known and dtype is not None else None)
 
 
-_OTHER_ELEMENTS = frozenset(
-    f"aten::{name}" for name in ("view_as_real", "view_as_complex", "real", "imag", "detach", "to", "cpu", "cuda")
-)
-"""Operators that may give a view, but one of other elements, or one that does not require grad."""
-
-
 @cache
 def _keeps_elements(op: Op) -> bool:
     """Is the one result a view of the first argument, or a copy of one, that has the same elements?"""
-    if op.name in _OTHER_ELEMENTS:
+    if op.has(Trait.OTHER_ELEMENTS):
         return False
     if len(op.schema.returns) != 1 or op.schema.argument_index("dtype") is not None or op.effect is not Effect.PURE:
         return False
@@ -377,8 +361,8 @@ def device_of(op: Op, facts: Sequence[Fact], modes: Modes) -> torch.device | Non
         return first.device
     if not op.name.startswith("aten::") or op.name in _ELSEWHERE:
         return None
-    if op.name in _MOVES:
-        return torch.device(_MOVES[op.name])
+    if op.has(Trait.MOVES_DEVICE):
+        return torch.device(op.name.removeprefix("aten::"))
     if op.name in ("aten::to", "aten::type_as", "aten::_to_copy") and op.schema.argument_index("other") is not None:
         other = _argument(op, facts, "other")
         return other.device if isinstance(other, TensorFact) else None
@@ -397,7 +381,6 @@ def device_of(op: Op, facts: Sequence[Fact], modes: Modes) -> torch.device | Non
     return _common_device(op, tensors)
 
 
-_MOVES = {"aten::cpu": "cpu", "aten::cuda": "cuda"}
 _ELSEWHERE = _aten("_shape_as_tensor _pack_padded_sequence pin_memory to_mkldnn tensor as_tensor")
 """Operators whose results may be on a device of their own."""
 

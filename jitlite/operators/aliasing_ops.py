@@ -10,44 +10,11 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of
 from jitlite.ir.ops import Op
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
-
-_FRESH = frozenset(
-    f"aten::{name}"
-    for name in (
-        "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul",
-        "layer_norm", "group_norm", "batch_norm", "instance_norm", "softmax", "log_softmax", "cross_entropy_loss",
-        "nll_loss", "kl_div", "square", "multiply", "subtract", "divide", "true_divide", "negative", "absolute",
-        "greater", "less", "greater_equal", "less_equal", "not_equal", "isfinite", "var", "std", "var_mean",
-        "std_mean", "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "adaptive_avg_pool1d",
-        "adaptive_avg_pool2d", "adaptive_avg_pool3d", "concat", "concatenate", "hstack", "vstack", "dstack", "outer",
-        "inner", "ger", "argsort", "argwhere", "one_hot", "relu6", "selu", "embedding_bag", "cosine_similarity",
-        "where", "isclose", "index", "index_put", "_unsafe_index", "_unsafe_index_put", "_shape_as_tensor",
-        "__and__", "__or__", "__xor__", "max", "min", "float_power", "tensor", "cdist", "cosine_embedding_loss",
-        "l1_loss", "lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell", "scaled_dot_product_attention",
-    )
-) | {"prim::abs", "prim::NumToTensor"}  # fmt: skip
-"""Operators without a kernel of their own of which it is known that they make their results."""
 
 _VIEWS = ("unsafe_", "sparse", "native_dropout", "lift", "dequantize", "nested")
 """Parts of the names of operators with kernels whose results may share memory with their inputs, unmarked."""
-
-_IDENTITY_OBSERVERS = frozenset({
-    "aten::__is__", "aten::__isnot__", "prim::id", "aten::data_ptr", "aten::is_set_to", "aten::hash",
-    "prim::is_leaf", "aten::is_leaf", "aten::_version", "aten::output_nr", "prim::grad", "aten::retains_grad",
-})  # fmt: skip
-"""Operators that tell apart two objects of equal value."""
-
-_SAME_VALUE = frozenset(
-    {"prim::unchecked_cast", "prim::checked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"}
-)
-"""Operators that give their input."""
-
-_ELEMENT_COMPARISONS = frozenset({
-    "aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::index", "aten::count",
-    "aten::remove", "aten::__contains__",
-})  # fmt: skip
-"""Operators that compare elements of containers. An element is equal to itself: only others are compared by value."""
 
 
 @cache
@@ -58,7 +25,7 @@ def results_may_be_inputs(op: Op) -> bool:
     last of these gives, which may be the input.
     """
     schema = op.schema
-    if schema.name in _FRESH or op.is_pointwise:
+    if op.has(Trait.FRESH) or op.is_pointwise:
         return False
     if not any(_holds_tensor(a.type) for a in schema.arguments):
         return False
@@ -86,7 +53,7 @@ def has_variables(op: Op) -> bool:
 def only_makes(op: Op) -> bool:
     """Are all results new objects, and inputs neither written nor kept? So it is with most operators."""
     schema = op.schema
-    if schema.is_mutable or has_variables(op) or results_may_be_inputs(op) or schema.name in _SAME_VALUE:
+    if schema.is_mutable or has_variables(op) or results_may_be_inputs(op) or op.has(Trait.SAME_VALUE):
         return False
     if any(a.alias or a.element_alias for a in (*schema.arguments, *schema.returns)):
         return False
@@ -103,10 +70,10 @@ def observes_identity(node: Node) -> bool:
     """Does the node tell apart objects of equal value? Comparing with None does not; tensors as keys do."""
     if node.kind in ("aten::__is__", "aten::__isnot__"):
         return all(v.type is not T.NONE for v in node.inputs)
-    if node.kind in _IDENTITY_OBSERVERS:
+    if node.has(Trait.OBSERVES_IDENTITY):
         return True
     first = node.inputs[0].type if node.inputs else None
-    if node.kind in _ELEMENT_COMPARISONS and first is not None and not isinstance(first, T.TensorType):
+    if node.has(Trait.COMPARES_ELEMENTS) and first is not None and not isinstance(first, T.TensorType):
         return _holds_tensor(first)
     return isinstance(first, T.DictType) and isinstance(first.key, T.TensorType)
 

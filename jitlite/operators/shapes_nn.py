@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.ir.traits import Trait
 from jitlite.operators.shapes import Call, Dims, Rule, Sizes, Unclear, as_size, broadcast, dims_of, same
 from jitlite.operators.tensor_facts import Dim, Fact, Symbol, TensorFact, is_listed
 
@@ -239,13 +240,8 @@ def _loss(call: Call) -> Sequence[Sizes]:
     if reduction in (1, 2):
         return [()]
     tensors = [call.fact(n) for n in ("self", "target")]
-    _need(call.op.name in _ELEMENTWISE_LOSSES and all(isinstance(t, TensorFact) for t in tensors))
+    _need(call.op.has(Trait.ELEMENTWISE_LOSS) and all(isinstance(t, TensorFact) for t in tensors))
     return [broadcast(call, [dims_of(t) for t in tensors])]
-
-
-_ELEMENTWISE_LOSSES = frozenset({
-    "aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss", "aten::huber_loss", "aten::binary_cross_entropy",
-})  # fmt: skip
 
 
 def _rules(names: str, rule: Rule) -> dict[str, Rule]:
