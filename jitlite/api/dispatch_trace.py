@@ -39,6 +39,7 @@ from jitlite.frontend.tracing.trace_values import tensors
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -367,13 +368,10 @@ def _drop_unused(graph: Graph) -> None:
             not node.blocks
             and node.op is not None
             and node.op.effect is ops.Effect.PURE
-            and node.kind not in _HIDDEN_WRITES
+            and not node.has(Trait.UNMARKED_STATISTICS)
         )
         if silent and not any(output.has_uses for output in node.outputs):
             node.destroy()
-
-
-_HIDDEN_WRITES = frozenset({"aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm"})
 
 
 def _named_arguments(

@@ -34,6 +34,7 @@ from jitlite.frontend.tracing.trace_warnings import TracerWarning
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -333,13 +334,9 @@ def _record(
 def _drop_unused(graph: Graph) -> None:
     """Remove what only told Python something, such as the sum in `if x.sum() > 0`. That it could raise is no reason."""
     for node in reversed(list(graph.all_nodes())):
-        silent = node.op is not None and node.op.effect is ops.Effect.PURE and node.kind not in _UPDATES_STATISTICS
+        silent = node.op is not None and node.op.effect is ops.Effect.PURE and not node.has(Trait.TRACED_STATISTICS)
         if silent and not any(output.has_uses for output in node.outputs):
             node.destroy()
-
-
-_UPDATES_STATISTICS = frozenset({"aten::batch_norm", "aten::instance_norm"})
-"""Operators that write what their schema does not say."""
 
 
 def argument_names(function: Callable[..., Any]) -> list[str]:

@@ -17,6 +17,7 @@ from jitlite.analysis.alias import AliasDb
 from jitlite.compiler import program as compiler
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 from jitlite.passes.guarded import refine_inputs
 from jitlite.passes.pipelines import PHASES, SPECIALIZE
@@ -37,10 +38,6 @@ _LARGEST = 2_000
 
 _SECONDS = 0.25
 """How long to look for a guard that asks less."""
-
-_NONE_TESTS = frozenset({
-    "aten::__is__", "aten::__isnot__", "aten::_unwrap_optional", "prim::unchecked_unwrap_optional",
-})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +66,7 @@ def may_gain(graph: Graph) -> bool:
     optional = any(isinstance(v.type, T.OptionalType) and v.has_uses for v in graph.inputs)
     kinds = {node.kind for node in graph.all_nodes()}
     tensors = any(isinstance(T.without_none(v.type), TensorType) and v.has_uses for v in graph.inputs)
-    return bool(optional and kinds & _NONE_TESTS) or bool(tensors and kinds & FACTS.keys())
+    return bool(optional and kinds & Trait.NONE_TEST.kinds) or bool(tensors and kinds & FACTS.keys())
 
 
 def specialize(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Specialized | None:

@@ -23,6 +23,7 @@ from jitlite.analysis.locations import contained_kinds, reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, InterfaceType, Type
 from jitlite.ir.values import class_type_of
 
@@ -31,16 +32,6 @@ Cell = tuple[int, str]
 
 _CELL = "cell"
 """The attribute that marks, in a copied graph, a read with its cell."""
-
-_SAME_OBJECT = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional"})
-
-_INSIDE = _SAME_OBJECT | {
-    "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Try", "prim::TupleConstruct",
-    "prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::ListConstruct", "prim::ListUnpack",
-    "prim::DictConstruct", "aten::__getitem__", "aten::len", "aten::wait", "aten::__is__", "aten::__isnot__",
-    "prim::isinstance",
-}  # fmt: skip
-"""Uses of objects after which a graph still knows them, or at least their type."""
 
 _FLAT = (bool, int, float, complex, str, type(None), torch.Tensor)
 
@@ -171,7 +162,7 @@ class Folding:
         if node.kind == "prim::Param":
             outer = self._outer.get(value)
             return self._owners.get(value) if outer is None else self.object_of(outer)
-        if node.kind in _SAME_OBJECT:
+        if _gives_same_object(node):
             return self.object_of(node.inputs[0])
         if node.kind != "prim::GetAttr":
             return None
@@ -203,7 +194,7 @@ class Folding:
         for graph in self.graphs:
             for inner in all_graphs(graph):
                 for node in inner.all_nodes():
-                    if node.kind not in _INSIDE and "Subgraph" not in node.attributes:
+                    if not node.has(Trait.KEEPS_OBJECTS_INSIDE) and "Subgraph" not in node.attributes:
                         self._note_escapes(node.inputs[_is_interface_call(node) :])
             self._note_escapes(graph.outputs)
 
@@ -357,6 +348,11 @@ def _is_interface_call(node: Node) -> bool:
     return node.kind == "prim::CallMethod" and isinstance(node.inputs[0].type, InterfaceType)
 
 
+def _gives_same_object(node: Node) -> bool:
+    """Is the result the input, whatever its class?"""
+    return node.has(Trait.SAME_VALUE) and not node.has(Trait.CHECKS_CLASS)
+
+
 def _retype(value: Value, t: Type | None, outer: dict[Value, Value]) -> None:
     """Set the type of a value, of the same value in forked graphs, and of casts of it."""
     assert t is not None
@@ -365,7 +361,7 @@ def _retype(value: Value, t: Type | None, outer: dict[Value, Value]) -> None:
         if given is value:
             _retype(inner, t, outer)
     for use in value.uses:
-        if use.user.kind in _SAME_OBJECT:
+        if _gives_same_object(use.user):
             _retype(use.user.output, t, outer)
 
 

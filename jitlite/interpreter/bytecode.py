@@ -25,6 +25,7 @@ from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.int_codes import dict_display
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.pass_prims import autograd_any_nonzero
@@ -120,9 +121,6 @@ def _holder(node: Node, block: Block | None) -> Node:
     return node
 
 
-_NEVER_INLINED = frozenset({"prim::Param", "prim::FusionGroup", "prim::TensorExprGroup", "prim::StaticSubgraph"})
-
-
 def find_inlined(graph: Graph) -> set[Node]:
     """The nodes to emit where their value is used, so that it never leaves the stack.
 
@@ -144,7 +142,7 @@ def find_inlined(graph: Graph) -> set[Node]:
         while pending:
             value = pending.pop()
             node = value.node
-            if node is point and node.kind not in _NEVER_INLINED and value.use_count == 1 and len(node.outputs) == 1:
+            if node is point and not node.has(Trait.NEVER_NESTED) and value.use_count == 1 and len(node.outputs) == 1:
                 inlined.add(node)
                 point = visit(node, pending)
 
@@ -169,21 +167,6 @@ def _previous_computation(node: Node) -> Node | None:
 
 
 _Task = Callable[[], None]
-
-CALLED_BY_OPCODE: dict[str, str] = {
-    "prim::TupleIndex": "TUPLE_INDEX",
-    "aten::wait": "WAIT",
-    "prim::dtype": "DTYPE",
-    "prim::device": "DEVICE",
-    "aten::dim": "DIM",
-    "prim::is_cuda": "IS_CUDA",
-    "aten::__not__": "__NOT__",
-    "aten::__is__": "__IS__",
-    "aten::__isnot__": "__ISNOT__",
-    "prim::NumToTensor": "NUM_TO_TENSOR",
-    "prim::tolist": "TO_LIST",
-}
-"""Kinds that are just their inputs and an opcode."""
 
 
 class _Emitter:
@@ -307,8 +290,8 @@ class _Emitter:
         if self.flow.needs_objects(node):
             self.operator(node)
             return
-        if kind in CALLED_BY_OPCODE:
-            self.emit(node, CALLED_BY_OPCODE[kind])
+        if kind in Spelling.OPCODE.by_kind:
+            self.emit(node, Spelling.OPCODE.by_kind[kind])
             return
         special = _SPECIAL.get(kind)
         if special is not None:
@@ -346,7 +329,7 @@ class _Emitter:
         key = (schema.name, schema.overload, inputs, fn)
         if shared and key in self.operators:
             return self.operators[key]
-        spread = outputs > 1 or node.kind in _ALWAYS_SPREAD
+        spread = outputs > 1 or node.has(Trait.SPREADS) or node.kind == "prim::TupleUnpack"
         entry = Operator(schema.name, schema.overload, fn, -1 if schema.is_vararg else inputs, outputs, spread)
         self.code.operators.append(entry)
         if shared:
@@ -503,9 +486,6 @@ def _operands(node: Node) -> Sequence[Value]:
 
 _STRUCTURAL_OPERATORS: dict[str, Callable[..., Any]] = {"prim::TupleUnpack": tuple}
 """Structural kinds that TorchScript runs as operators."""
-
-_ALWAYS_SPREAD = frozenset({"prim::TupleUnpack", "prim::ConstantChunk", "prim::MMBatchSide"})
-"""Operators that give a tuple of their outputs even when they have a single one."""
 
 _SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
     "prim::If": _Emitter.if_,

@@ -14,12 +14,8 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.code_text import is_dunder
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
-
-REACHING_OUT = frozenset({
-    "aten::save", "aten::from_file", "aten::load", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote",
-})  # fmt: skip
-"""Operators that touch files or networks. Neither archives nor graph text may use them."""
 
 Test = Callable[[Any], bool]
 
@@ -103,22 +99,13 @@ _DECLARED: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """By kind of node: the names of its attributes and what their values are."""
 
-_OPEN = frozenset({"prim::PythonOp", "prim::IgnoredPythonOp"})
-"""Kinds that carry whatever their function and its tools like to note."""
-
-_GROUPS = frozenset({
-    "prim::fork", "prim::awaitable", "prim::FusionGroup", "prim::TensorExprGroup", "prim::DifferentiableGraph",
-    "prim::FunctionalGraph", "prim::CudaFusionGroup", "prim::MKLDNNGroup", "prim::StaticSubgraph",
-    "prim::TensorExprDynamicGroup", "prim::CudaFusionGuard", "prim::oneDNNFusionGroup",
-})  # fmt: skip
-
 
 def declared_attributes(kind: str) -> dict[str, str] | None:
     """The names of the attributes that a kind of node has, each with what its value is; None for an unknown kind."""
     found = _DECLARED.get(kind)
     if found is not None:
         return found
-    if kind in _GROUPS:
+    if kind in Trait.GROUP.kinds:
         return _GROUP
     overloads = ops.lookup(kind)
     if not overloads:
@@ -183,7 +170,7 @@ def owner_fault(node: Node) -> str | None:
 def undeclared(node: Node) -> str | None:
     """The name of an attribute that the kind of the node does not have, None if there is none."""
     declared = declared_attributes(node.kind)
-    if declared is None or node.kind in _GROUPS or node.kind in _OPEN:
+    if declared is None or node.has(Trait.GROUP) or node.has(Trait.PYTHON_CALL):
         return None
     return next((name for name in node.attributes if name not in declared), None)
 

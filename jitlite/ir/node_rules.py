@@ -17,6 +17,7 @@ from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault
 from jitlite.ir.structure import Loop
 from jitlite.ir.tensor_items import parse_index
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 
 
@@ -28,10 +29,10 @@ def rule_fault(node: Node) -> str | None:
         return fault
     if rule is not None:
         return rule(node)
-    if node.kind in _GROUPS:
+    if node.has(Trait.CHECKED_GROUP):
         return _group(node)
     if node.blocks:
-        return None if node.kind in _WITH_BLOCKS else f"{node.kind} has no blocks"
+        return None if node.has(Trait.EARLY_BLOCKS) else f"{node.kind} has no blocks"
     return _schema(node)
 
 
@@ -378,7 +379,7 @@ def _group(node: Node) -> str | None:
         return f"{node.kind} has a graph as attribute Subgraph"
     if len(body.inputs) != len(node.inputs):
         return f"the graph of {node.kind} takes {len(body.inputs)} values, but is given {len(node.inputs)}"
-    if node.kind in _DEFERRED:
+    if node.has(Trait.DEFERRED):
         return _deferred(node, body)
     if len(body.outputs) != len(node.outputs):
         return f"the graph of {node.kind} gives {len(body.outputs)} values for {len(node.outputs)} outputs"
@@ -386,7 +387,7 @@ def _group(node: Node) -> str | None:
 
 
 def _deferred(node: Node, body: Graph) -> str | None:
-    wrapper = _DEFERRED[node.kind]
+    wrapper = Spelling.WRAPPER.by_kind[node.kind]
     type = node.outputs[0].type if len(node.outputs) == 1 else None
     if not isinstance(type, T.FutureType | T.AwaitType) or type.kind != wrapper:
         return f"{node.kind} gives one {wrapper}"
@@ -427,23 +428,3 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::Exit": _exit,
 }
 """Rules that a schema cannot express. Other kinds are held to their schema, if they have one."""
-
-_GROUPS = frozenset(
-    f"prim::{name}"
-    for name in (
-        "fork", "awaitable", "FusionGroup", "TensorExprGroup", "DifferentiableGraph", "FunctionalGraph",
-        "CudaFusionGroup", "MKLDNNGroup", "StaticSubgraph",
-    )
-)  # fmt: skip
-"""Kinds that carry a graph as attribute `Subgraph`, which takes the node's inputs."""
-
-_DEFERRED = {"prim::fork": "Future", "prim::awaitable": "Await"}
-"""Groups that give their result later, and what they give instead."""
-
-_WITH_BLOCKS = frozenset(
-    {
-        "prim::Closure", "prim::forkClosure", "prim::awaitableClosure", "prim::ComprehensionScope", "prim::LocalCall",
-        "prim::LoopContinuation", "prim::With",
-    }
-)  # fmt: skip
-"""Kinds with blocks that exist during emission only."""

@@ -20,6 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import INT_OBJECTS, WITH_OBJECTS, holds_object, is_int_coded
 from jitlite.ir.ops import fn_with_objects
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 
 
@@ -36,23 +37,12 @@ class Likelihood(enum.IntEnum):
     """There are objects among what it may be."""
 
 
-_SOURCES = frozenset({"prim::dtype", "prim::layout", "aten::qscheme"})
-"""Operators whose schema does not tell that they give objects."""
-
-_HAND_ON = frozenset({"prim::min", "prim::max", "aten::sorted", "aten::keys", "aten::items"})
-"""Operators that give what they were given, and whose schema says int for it."""
-
 _POSITIONS = frozenset({"idx", "index", "ind", "i", "start", "end", "step", "n", "dim", "reverse", "element_kind"})
 """Parameters of operators on lists that say where."""
 
 _IDENTITY = frozenset({operator.is_, operator.is_not})
 _COMPARING = _IDENTITY | {operator.eq, operator.ne}
 """Operators that need no help with two objects."""
-
-_DISPLAYS = frozenset({
-    "prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct", "prim::TupleUnpack", "prim::ListUnpack",
-    "prim::TupleIndex", "prim::TupleSlice",
-})  # fmt: skip
 
 
 class ObjectFlow:
@@ -127,7 +117,7 @@ class ObjectFlow:
         elif node.blocks:
             inner = [v for b in node.blocks for v in (*b.inputs, *b.outputs)]
             self._see([*node.inputs, *node.outputs, *inner], Likelihood.STORED)
-        elif node.kind in _DISPLAYS:
+        elif node.has(Trait.DISPLAY):
             self._see(self._around(node))
         else:
             self._operator(node)
@@ -143,11 +133,13 @@ class ObjectFlow:
                 self._see(node.outputs, Likelihood.STORED)
             return
         schema = op.schema
-        if node.kind in _SOURCES or any(is_int_coded(r.declared_type) for r in schema.returns):
+        if node.has(Trait.GIVES_CODE) or any(is_int_coded(r.declared_type) for r in schema.returns):
             self._see(node.outputs, Likelihood.OBJECT)
         elif op.overload is not None:
             return  # torch's own operators give numbers
-        elif schema.is_mutable or node.kind in _HAND_ON or any(T.has_variables(r.type) for r in schema.returns):
+        elif (
+            schema.is_mutable or node.has(Trait.HANDS_ON_CODES) or any(T.has_variables(r.type) for r in schema.returns)
+        ):
             formals = schema.arguments
             told = [a.name for a in formals] if len(formals) == len(node.inputs) else [""] * len(node.inputs)
             of_dict = bool(formals) and isinstance(formals[0].type, T.DictType)
@@ -176,7 +168,7 @@ def is_object(value: Value) -> bool:
     node = value.node
     if node.kind == "prim::Constant":
         return isinstance(constant_of(value), INT_OBJECTS)
-    return node.kind in _SOURCES
+    return node.has(Trait.GIVES_CODE)
 
 
 def mixes_keys(keys: Sequence[Any]) -> bool:

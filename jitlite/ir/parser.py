@@ -21,9 +21,10 @@ from jitlite.base.source import CompileError, Source, SourceRange, did_you_mean
 from jitlite.ir import types as T
 from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value
-from jitlite.ir.node_attributes import REACHING_OUT, attribute_fault, declared_attributes, owner_fault, undeclared
+from jitlite.ir.node_attributes import attribute_fault, declared_attributes, owner_fault, undeclared
 from jitlite.ir.node_rules import constant_fault
 from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.ir.value_text import ValueReader
 
@@ -323,7 +324,7 @@ class _GraphParser(ValueReader):
 
     def check_attributes(self, node: Node, start: int) -> None:
         """Refuse attributes that the node's kind does not have, and values of another kind."""
-        if node.kind in REACHING_OUT:
+        if node.has(Trait.REACHES_OUT):
             self.fail_at(
                 start, len(node.kind), f"{node.kind} touches files or networks, which no graph that is read may do"
             )

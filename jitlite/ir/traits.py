@@ -65,6 +65,7 @@ class Trait(enum.Enum):
     GIVES_CODE = "gives a dtype, layout or quantization scheme, which graphs type as int"
     HANDS_ON_CODES = "gives what it was given, and its schema says int for it"
     COMPARES_CODES = "finds its ints equal or hands them on, and computes nothing with them"
+    SYMBOLIC = "is computed with sizes that are known by a symbol only"
     KEEPS_BOOLS = "may give what it is given: a bool would stay a bool"
     NONE_TEST = "has its answer from whether the input is None"
     CONNECTIVE = "a connective of truth values"

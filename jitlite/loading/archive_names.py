@@ -25,7 +25,7 @@ from jitlite.frontend.syntax import tree
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
-from jitlite.ir.node_attributes import REACHING_OUT
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
 
@@ -34,8 +34,6 @@ _HARMLESS = frozenset(
      "onednn", "profiler", "cuda", "xnnpack", "metal", "vulkan", "mkl", "mkldnn_reorder"}
 )  # fmt: skip
 """Namespaces of operators of torch's own that compute and do nothing else."""
-_REFUSED = REACHING_OUT | {"prim::PythonOp", "prim::CallPython", "prim::profile_ivalue", "prim::profile"}
-"""Operators that touch files, processes, networks or Python."""
 
 
 class Permissions:
@@ -66,7 +64,7 @@ class Permissions:
         namespace = name.partition("::")[0]
         if name in self.allow or namespace in self.allow:
             return None
-        if name in _REFUSED:
+        if name in Trait.REACHES_OUT.kinds or name in Trait.REFUSED_IN_ARCHIVES.kinds:
             return "touches what is outside of the program: files, processes, networks or Python"
         return None if namespace in _HARMLESS else "belongs to a library that is not part of torch"
 

@@ -19,6 +19,7 @@ from jitlite.archive.errors import ArchiveError, faults_of
 from jitlite.archive.tensors import STORAGE_TYPES, Storages, rebuild_quantized, rebuild_tensor
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.ir import ops
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.loading.archive_names import Permissions
@@ -307,11 +308,7 @@ def _status(name: str) -> str:
         _PERMISSIONS.check(name, _NOWHERE)
     except CompileError:
         return "needs allow"
-    return "" if ops.lookup(name) or name in _SUGAR else "unknown"
-
-
-_SUGAR = frozenset({"aten::backward", "aten::grad", "aten::list_with_default", "aten::_unwrap_optional"})
-"""Functions that are no operators by themselves."""
+    return "" if ops.lookup(name) or name in Trait.SUGAR.kinds else "unknown"
 
 
 def _bytecode_operators(reader: ArchiveReader) -> Counter[str]:

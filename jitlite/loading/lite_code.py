@@ -17,7 +17,6 @@ from typing import Any
 
 from jitlite.archive.errors import ArchiveError
 from jitlite.executor.executor import executor_of
-from jitlite.interpreter.bytecode import CALLED_BY_OPCODE
 from jitlite.interpreter.check import CodeError, check_code
 from jitlite.interpreter.code import Code, Operator, Place
 from jitlite.interpreter.code import Instruction as I
@@ -26,6 +25,7 @@ from jitlite.ir import ops
 from jitlite.ir.int_codes import INT_CODES, is_int_coded
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.traits import Spelling
 from jitlite.loading.archive_names import Permissions, may_raise
 from jitlite.loading.lite_module import call_method, get_slot, set_slot
 from jitlite.loading.lite_types import LiteTypes
@@ -247,7 +247,7 @@ class _Translation:
         if name == "prim::TupleUnpack":
             outputs = behind.n if behind.opcode == "STOREN" else 1  # where they are several, they are stored at once
             return self.use(Operator(name, "", _elements(outputs), 1, outputs, True))
-        direct = CALLED_BY_OPCODE.get(name)
+        direct = Spelling.OPCODE.of(name)
         if direct is not None and name not in _GIVE_CODES:
             return I(direct)
         if name == "prim::RaiseException":

@@ -84,9 +84,6 @@ NOT_OVERLOADS = frozenset({
 """Overloads that are not meant: the first gives numbers another meaning; divisions of the smallest int by -1 with a
 rounding mode end the process."""
 
-SILENT = frozenset({"prim::Print", "aten::warn"})
-"""Operators that are left out: an archive says nothing while it is loaded."""
-
 INSTRUCTIONS = frozenset({
     "OP", "OPN", "LOAD", "MOVE", "STORE", "STOREN", "DROP", "DROPR", "LOADC", "UN_INITIALIZED", "JF", "JMP", "LOOP",
     "RET", "CALL", "INTERFACE_CALL", "GET_ATTR", "SET_ATTR", "INIT_ATTR", "CREATE_OBJECT",

@@ -25,6 +25,7 @@ from jitlite.ir import types as T
 from jitlite.ir.costs import result_size
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Schema
+from jitlite.ir.traits import Trait
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.loading.allowance import Allowance, Exhausted
@@ -35,7 +36,6 @@ from jitlite.loading.load_operators import (
     COPYING,
     INSTRUCTIONS,
     NOT_OVERLOADS,
-    SILENT,
     SIMPLE,
     SPLITTING,
     TENSORS,
@@ -166,7 +166,7 @@ class Setter:
             return replace(operator, fn=self._method(name.removeprefix("method ")))
         if name in self.allow:
             return operator
-        if name in SILENT:
+        if name in Trait.SILENT.kinds:
             return replace(operator, fn=_nothing)
         op = next((o for o in ops.lookup(name) if o.schema.overload == operator.overload), None)
         check: Callable[..., Any] | None = PACKING.get(name)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.traits import Trait
 from jitlite.native.code import NotNative
 from jitlite.native.containers import CONTAINER_RULES, DISPLAYS, Rule
 from jitlite.native.layout import OUTSIDE, SCALARS, letter_of, literal, storage
-from jitlite.native.rules import KEEPS_BOOLS, SCALAR_RULES, Emit
+from jitlite.native.rules import SCALAR_RULES, Emit
 from jitlite.operators.prims import OVER_RANGE
 
 _LARGEST = 2000
@@ -133,7 +134,7 @@ def scalar_rule(node: Node, letters: str) -> tuple[Emit, bool] | None:
     exact = rules.get(letters + result)
     if exact is not None:
         return exact, False
-    widened = None if node.kind in KEEPS_BOOLS else rules.get(letters.replace("b", "i") + result)
+    widened = None if node.has(Trait.KEEPS_BOOLS) else rules.get(letters.replace("b", "i") + result)
     return None if widened is None else (widened, True)
 
 

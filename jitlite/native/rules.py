@@ -368,6 +368,3 @@ SCALAR_RULES: dict[str, dict[str, Emit]] = {
 SCALAR_RULES |= {
     f"aten::{name}": _real(_mathematics(name)) for name in MATHEMATICS if name not in ("fmod", "pow", "log", "log10")
 }
-
-KEEPS_BOOLS = frozenset({"prim::unchecked_cast", "prim::min", "prim::max", "aten::floor", "aten::ceil"})
-"""Operators that may give what they are given: a bool would stay a bool."""

@@ -18,6 +18,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 
 torchs_is_tracing = torch._C._is_tracing
@@ -89,14 +90,6 @@ def refuse_to_be_frozen(name: str, graph: Graph) -> None:
         raise NotSupportedError(f"torch's tracer would lose {what} in the script '{name}'", place, hint=_HINT)
 
 
-_LOST = {
-    "prim::Print": "what is printed", "prim::SetAttr": "what is assigned to attributes",
-    "prim::fork": "the forked call", "prim::Enter": "the context", "prim::Try": "the try statement",
-    "prim::CallFunction": "the call", "prim::CallMethod": "the call",
-}  # fmt: skip
-"""Kinds of nodes that the tracer does not record, and what each is."""
-
-
 class _Found(Exception):
     def __init__(self, what: str, place: SourceRange | None) -> None:
         super().__init__(what)
@@ -124,8 +117,8 @@ class _Search:
 
     def _block(self, block: Block) -> None:
         for node in block.nodes:
-            if node.kind in _LOST:
-                raise _Found(_LOST[node.kind], node.range)
+            if node.kind in Spelling.LOST.by_kind:
+                raise _Found(Spelling.LOST.by_kind[node.kind], node.range)
             if node.kind == "prim::If":
                 self._if(node)
             elif node.kind == "prim::Loop":
@@ -139,7 +132,7 @@ class _Search:
             return
         if any(_has_tensors(v.type) for v in node.outputs) or not node.outputs:
             number = next((v for v in given if _has_numbers(v.type)), None)
-            if number is not None and node.kind not in _RAISES:
+            if number is not None and not node.has(Trait.RAISES_OR_WARNS):
                 raise _Found(f"'{number.node.kind}', a number that depends on the inputs,", node.range)
         self.open.update(node.outputs)
 
@@ -179,16 +172,13 @@ class _Search:
         self.open.update(node.outputs)
 
 
-_RAISES = frozenset({"prim::RaiseException", "aten::_assert", "aten::warn"})
-
-
 def _always_raises(block: Block) -> bool:
     return any(node.kind in ("prim::RaiseException", "prim::Raise", "prim::RaiseFrom") for node in block.nodes)
 
 
 def _is_of_numbers(node: Node) -> bool:
     """Does a node do nothing that a trace would have to know of, but raise?"""
-    if node.kind in _RAISES or node.blocks or node.kind == "prim::Constant":
+    if node.has(Trait.RAISES_OR_WARNS) or node.blocks or node.kind == "prim::Constant":
         return True
     is_pure = node.op is not None and node.op.effect is Effect.PURE
     return is_pure and not any(_has_tensors(v.type) for v in node.outputs)

@@ -7,13 +7,14 @@ counterpart gives whatever dtype and shape the operands promote and broadcast to
 - for a floating or complex tensor, for those of `FLOATS`;
 - where the operands change neither dtype nor shape, for those of `PROMOTES`.
 
-`COUNTERPARTS` has the names that differ by more than the underscore.
+`Link.OUT_OF_PLACE` has the names that differ by more than the underscore.
 """
 
 from __future__ import annotations
 
 from jitlite.ir import ops
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.traits import Link
 from jitlite.ir.types import TensorType
 
 
@@ -57,8 +58,6 @@ PACKS = _names("masked_fill masked_scatter scatter scatter_add index_add index_c
 UNDIFFERENTIABLE = frozenset(("normal", "bernoulli"))
 """Operators whose counterpart cannot be differentiated although the in-place variant can."""
 
-COUNTERPARTS = {"aten::normal_": "aten::normal_functional"}
-
 ACTIVATIONS = _names(
     "celu elu hardsigmoid hardswish hardtanh leaky_relu relu relu6 rrelu selu silu gelu mish sigmoid tanh"
 )
@@ -96,7 +95,7 @@ def counterpart(op: Op) -> Op | None:
     if not schema.name.startswith("aten::") or not is_plain_write(op) or base_name(schema.name) not in _KNOWN:
         return None
     wanted = [(a.name, a.type) for a in schema.arguments]
-    for candidate in ops.lookup(COUNTERPARTS.get(schema.name, schema.name.removesuffix("_"))):
+    for candidate in ops.lookup(Link.OUT_OF_PLACE.of(schema.name) or schema.name.removesuffix("_")):
         theirs = candidate.schema
         same = [(a.name, a.type) for a in theirs.arguments] == wanted
         if same and not theirs.is_mutable and len(theirs.returns) == 1 and candidate.overload is not None:

@@ -13,6 +13,7 @@ import torch
 
 from jitlite.ir.int_codes import holds_object
 from jitlite.ir.ops import Op, fn_with_objects
+from jitlite.ir.traits import Trait
 from jitlite.operators.shapes import Unclear, dims_of
 from jitlite.operators.tensor_facts import UNKNOWN, Fact, Symbol, Symbols, TensorFact, is_listed
 
@@ -75,18 +76,15 @@ def _numel(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Fact:
     return math.prod(d for d in dims if type(d) is int) if all(type(d) is int for d in dims) else UNKNOWN
 
 
-_SYMBOLIC = {"aten::add": "add", "aten::sub": "sub", "aten::mul": "mul", "aten::floordiv": "floordiv"}
-
-
 def _arithmetic(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Fact:
     """Of numbers; the sum of two lists is a list."""
     if all(map(is_listed, facts)):
         joined = sum(facts, ()) if op.name == "aten::add" else ()
         return joined if 0 < len(joined) <= _LONGEST else _computed(op, facts)
     numbers = all(isinstance(f, Symbol) or type(f) is int for f in facts)
-    if numbers and len(facts) == 2 and op.name in _SYMBOLIC and any(isinstance(f, Symbol) for f in facts):
+    if numbers and len(facts) == 2 and op.has(Trait.SYMBOLIC) and any(isinstance(f, Symbol) for f in facts):
         try:
-            return symbols.compute(_SYMBOLIC[op.name], *facts)
+            return symbols.compute(op.name.removeprefix("aten::"), *facts)
         except ZeroDivisionError:
             return UNKNOWN
     return _computed(op, facts)

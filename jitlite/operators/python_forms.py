@@ -53,6 +53,7 @@ from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import FOR_PYTHON_INTS, Op, fn_with_objects
 from jitlite.ir.schema import Argument
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
 from jitlite.operators import containers, prims, scalars, tensors
@@ -394,8 +395,6 @@ _SPACES = {f"{name}_": vars(torch._C)[f"_{name}"] for name in ("linalg", "specia
 _UNLIKE = frozenset({"aten::is_contiguous", "aten::stft", "aten::to.dtype_layout"})
 """Operators whose binding does something else than the dispatcher's operator with the same arguments."""
 
-_INFIX_OF_TENSORS = {"aten::add": "+", "aten::sub": "-", "aten::mul": "*", "aten::div": "/"}
-
 
 def _binding(op: Op, node: Node) -> Form | None:
     """A call of the public binding of a torch operator, where it is provably the same overload."""
@@ -417,7 +416,7 @@ def _binding(op: Op, node: Node) -> Form | None:
     function = _function(base)
     if function is not None:
         written = _written(formals, values)
-        sign = _INFIX_OF_TENSORS.get(schema.name)
+        sign = Spelling.BINARY.of(schema.name) if schema.name in Trait.TENSOR_OR_NUMBER.kinds else None
         if sign and len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER:
             return _infix(sign)
         template, holder = code("{{f}}({})", joined(", ", written)), function

@@ -356,6 +356,7 @@ known("aten::__lshift__", Trait.GROWING, Trait.PLAIN_INT, Spelling.BINARY("<<"))
 known("aten::factorial", Trait.GROWING)
 known(
     "aten::mul",
+    Trait.SYMBOLIC,
     Trait.GROWING,
     Trait.PLAIN_INT,
     Trait.TENSOR_OR_NUMBER,
@@ -366,16 +367,17 @@ known(
 known("aten::__rshift__", Trait.PLAIN_INT, Spelling.BINARY(">>"))
 known(
     "aten::add",
+    Trait.SYMBOLIC,
     Trait.PLAIN_INT,
     Trait.TENSOR_OR_NUMBER,
     Trait.MKLDNN_ARITHMETIC,
     Trait.MKLDNN_IN_PLACE,
     Spelling.BINARY("+"),
 )
-known("aten::floordiv", Trait.PLAIN_INT, Spelling.BINARY("floordiv"))
+known("aten::floordiv", Trait.SYMBOLIC, Trait.PLAIN_INT, Spelling.BINARY("floordiv"))
 known("aten::neg", Trait.PLAIN_INT, Spelling.UNARY("unary minus"))
 known("aten::remainder", Trait.PLAIN_INT, Spelling.BINARY("%"))
-known("aten::sub", Trait.PLAIN_INT, Trait.TENSOR_OR_NUMBER, Spelling.BINARY("-"))
+known("aten::sub", Trait.SYMBOLIC, Trait.PLAIN_INT, Trait.TENSOR_OR_NUMBER, Spelling.BINARY("-"))
 known("prim::max", Trait.HANDS_ON_CODES, Trait.COMPARES_CODES, Trait.KEEPS_BOOLS)
 known("prim::min", Trait.HANDS_ON_CODES, Trait.COMPARES_CODES, Trait.KEEPS_BOOLS)
 known("aten::ceil", Trait.KEEPS_BOOLS)

@@ -21,13 +21,12 @@ from collections.abc import Iterator, Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, is_constant
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.ir.value_keys import value_key
 from jitlite.operators.gradient import Gradient
 from jitlite.passes.rules import gradients  # declares the rules
 from jitlite.passes.rules.formula import Alongside, Contribution, Formula, Place, Rule, Sym, arguments_of, rule_of
-
-_LISTS = frozenset({"prim::ListConstruct", "prim::ListUnpack"})
 
 _Gradients = dict[Value, "Value | list[Value | None]"]
 
@@ -168,7 +167,7 @@ class _Differentiation:
     # -- nodes
     def visit(self, node: Node) -> None:
         """Hand the gradients of a node's outputs on to its inputs."""
-        if node.kind in _LISTS:
+        if node.has(Trait.LIST):
             self.visit_list(node)
             return
         rule = rule_of(node)
@@ -302,7 +301,7 @@ def _sources(f: Graph) -> dict[Value, set[int]]:
     """For each value, the inputs whose gradients depend on its gradient."""
     found = {v: {i} for i, v in enumerate(f.inputs) if wants_gradient(v.type)}
     for node in f.nodes:
-        if node.kind in _LISTS:
+        if node.has(Trait.LIST):
             inputs, outputs = list(node.inputs), list(node.outputs)
         else:
             rule = rule_of(node)

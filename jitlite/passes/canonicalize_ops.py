@@ -17,9 +17,8 @@ from __future__ import annotations
 from jitlite.analysis import promotion
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.traits import Trait
 from jitlite.passes.registry import graph_pass
-
-_WITH_NUMBERS = frozenset({"aten::add", "aten::sub", "aten::mul", "aten::div"})
 
 
 @graph_pass
@@ -27,7 +26,7 @@ def canonicalize_ops(graph: Graph) -> bool:
     """Let operands that are numbers be numbers, and chunks be unpacked."""
     changed = False
     for node in list(graph.all_nodes()):
-        if node.kind in _WITH_NUMBERS:
+        if node.has(Trait.TENSOR_OR_NUMBER):
             changed = _take_number(node) or changed
         elif node.kind == "aten::chunk":
             changed = _unpack_chunk(node) or changed

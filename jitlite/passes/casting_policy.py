@@ -31,6 +31,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, TensorType, Type
 from jitlite.ir.unit import called_function, passed_arguments
 from jitlite.passes.example_facts import facts_of
@@ -182,10 +183,6 @@ HALF, FLOAT, EITHER = torch.float16, torch.float32, "half or float"
 Kind = torch.dtype | str | None
 """HALF, FLOAT, EITHER; None for what is neither, or not known."""
 
-_MAKERS = frozenset(f"aten::{n}" for n in ("zeros", "ones", "rand", "randn", "full", "empty", "uniform"))
-_LEFT = frozenset(f"aten::{n}" for n in ("to", "_to_copy", "type_as", "item", "size", "dim", "numel", "copy_"))
-_NORMS = frozenset({"aten::batch_norm", "aten::native_batch_norm", "aten::instance_norm"})
-
 
 @dataclass
 class _Casts:
@@ -203,7 +200,7 @@ class _Casts:
         for node in reversed(nodes):
             self._resolve(node)
         for node in nodes:
-            if node.kind in _NORMS:
+            if node.has(Trait.UNMARKED_STATISTICS):
                 self._cast_statistics(node)
             elif node in self.targets:
                 self._cast_operands(node, self.targets[node])
@@ -229,7 +226,7 @@ class _Casts:
         asked = self._asked_for(node)
         operands = self._operands(node)
         kinds = [k for k in map(self.kind, operands) if k is not None]
-        target = None if node.kind in _LEFT or node.kind in _NORMS else self._target(node, kinds)
+        target = None if node.has(Trait.NOT_CAST) or node.has(Trait.UNMARKED_STATISTICS) else self._target(node, kinds)
         if target is not None:
             self.targets[node] = target
         for output in node.outputs:
@@ -241,7 +238,7 @@ class _Casts:
                 self.kinds[output] = target
             elif kinds:
                 known = [k for k in kinds if k is not EITHER]
-                first = self.kind(operands[0]) if node.kind in _NORMS else None
+                first = self.kind(operands[0]) if node.has(Trait.UNMARKED_STATISTICS) else None
                 self.kinds[output] = first or (EITHER if not known else FLOAT if FLOAT in known else HALF)
 
     def _asked_for(self, node: Node) -> Kind:
@@ -251,7 +248,7 @@ class _Casts:
         if position is None or not is_constant(node.inputs[position]):
             return None
         dtype = _dtype_of(constant_of(node.inputs[position]))
-        may_be_either = node.kind in _MAKERS or node.kind in ("aten::to", "aten::_to_copy")
+        may_be_either = node.has(Trait.TYPED_MAKER) or node.kind in ("aten::to", "aten::_to_copy")
         if dtype is FLOAT and may_be_either and self.options.half_casts != "native":
             return EITHER
         return dtype if dtype in (HALF, FLOAT) else None

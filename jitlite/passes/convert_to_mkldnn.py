@@ -27,26 +27,8 @@ from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.layers import Layer, constant_tensor, layer_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.traits import Link, Trait
 from jitlite.passes.registry import inexact_pass
-
-_CONVOLUTIONS = frozenset({"aten::conv2d", "aten::conv3d", "aten::_convolution", "aten::convolution"})
-
-_UNARY: dict[str, str] = {
-    "aten::relu": "aten::relu", "aten::sigmoid": "aten::sigmoid", "aten::tanh": "aten::tanh",
-    "aten::hardswish": "prim::MKLDNNHardSwish", "aten::hardsigmoid": "prim::MKLDNNHardSigmoid",
-}  # fmt: skip
-"""Operators of one tensor, and what they are called on tensors in oneDNN's layout."""
-
-_ARITHMETIC = frozenset({"aten::add", "aten::mul"})
-
-_IN_PLACE = frozenset({
-    "aten::relu", "aten::sigmoid", "aten::tanh", "aten::add", "aten::mul", "prim::MKLDNNHardSwish",
-    "prim::MKLDNNHardSigmoid", "prim::MKLDNNScalarMul",
-})  # fmt: skip
-"""Operators with a variant that writes its first argument."""
-
-_COMMUTATIVE = frozenset({"aten::add", "aten::mul"})
-_ABOUT_SHAPE = frozenset({"aten::dim", "aten::size"})
 
 SMALLEST_WEIGHT = 2_304
 """Elements of a weight from which on a convolution is worth it. Measured on two cores with one thread (torch 2.13), in
@@ -85,7 +67,7 @@ def convert(graph: Graph, wanted: Callable[[_Group], bool]) -> bool:
     """Convert the groups that are wanted."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
-    if not any(node.kind in _CONVOLUTIONS for node in graph.all_nodes()):
+    if not any(node.has(Trait.MKLDNN_CONVOLUTION) for node in graph.all_nodes()):
         return False
     db = AliasDb(graph)
     writers = [node for node in graph.all_nodes() if db.writes(node)]
@@ -120,7 +102,7 @@ class _Grouping:
         return list({id(group): group for group in self._group_of.values()}.values())
 
     def _convolution(self, node: Node) -> Layer | None:
-        layer = layer_of(node, self.db) if node.kind in _CONVOLUTIONS else None
+        layer = layer_of(node, self.db) if node.has(Trait.MKLDNN_CONVOLUTION) else None
         if layer is None or not _is_suitable(layer.weight) or layer.groups or layer.spatial not in (2, 3):
             return None
         settings = [constant_of(node.named_input(name), None) for name in ("stride", "padding", "dilation")]
@@ -149,7 +131,7 @@ class _Grouping:
             return True
         memory, maker = self.db.locations(value), value.node
         later = [w for w in self.writers if w is not maker and not w.is_before(maker) and self.db.writes(w) & memory]
-        return not later or sum(use.user.kind not in _ABOUT_SHAPE for use in value.uses) == 1
+        return not later or sum(not use.user.has(Trait.ABOUT_SHAPE) for use in value.uses) == 1
 
     def _inside(self, value: Value) -> bool:
         return value in self._group_of and self._is_settled(value)
@@ -158,14 +140,14 @@ class _Grouping:
         if not node.inputs or not self._inside(node.inputs[0]) or node.op is None:
             return self._is_arithmetic(node)
         kind = _functional(node)
-        if kind in _UNARY:
+        if kind in Link.MKLDNN.by_kind:
             return len(node.inputs) == 1
         test = _POOLS.get(kind)
         return self._is_arithmetic(node) if test is None else kind == node.kind and test(node)
 
     def _is_arithmetic(self, node: Node) -> bool:
         kind = _functional(node)
-        if kind not in _ARITHMETIC or len(node.inputs) < 2 or node.op is None:
+        if kind not in Trait.MKLDNN_ARITHMETIC.kinds or len(node.inputs) < 2 or node.op is None:
             return False
         if kind == "aten::add" and (len(node.inputs) != 3 or constant_of(node.inputs[2], None) != 1):
             return False
@@ -237,7 +219,7 @@ class _Rewriting:
     def _leave(self, node: Node) -> None:
         """Let those outside of the group have the result in the usual layout."""
         inside = {member.node for member in self.members}
-        outside = [use for use in node.output.uses if use.user not in inside and use.user.kind not in _ABOUT_SHAPE]
+        outside = [use for use in node.output.uses if use.user not in inside and not use.user.has(Trait.ABOUT_SHAPE)]
         if not outside:
             return
         dense = self.graph.create("aten::to_dense", (node.output, self.none, self.none), (T.TENSOR,), None, node.range)
@@ -248,12 +230,12 @@ class _Rewriting:
     def _replace(self, node: Node) -> Node:
         kind = _functional(node)
         with self.graph.inserting_before(node):
-            if kind in _CONVOLUTIONS:
+            if kind in Trait.MKLDNN_CONVOLUTION.kinds:
                 made = self._convolution(node)
-            elif kind in _ARITHMETIC:
+            elif kind in Trait.MKLDNN_ARITHMETIC.kinds:
                 made = self._arithmetic(node, kind)
             else:
-                made = self._insert(node, _UNARY.get(kind, kind), node.inputs)
+                made = self._insert(node, Link.MKLDNN.of(kind) or kind, node.inputs)
         made.output.copy_metadata(node.output)
         node.output.replace_all_uses_with(made.output)
         node.destroy()
@@ -301,9 +283,9 @@ class _Rewriting:
 
 
 def _write_over(node: Node, members: set[Value]) -> None:
-    if node.kind not in _IN_PLACE:
+    if not node.has(Trait.MKLDNN_IN_PLACE):
         return
-    positions = (0, 1) if node.kind in _COMMUTATIVE else (0,)
+    positions = (0, 1) if node.has(Trait.MKLDNN_ARITHMETIC) else (0,)
     position = next((i for i in positions if _is_last_use(node, i, members)), None)
     if position is None:
         return

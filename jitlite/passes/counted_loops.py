@@ -29,10 +29,9 @@ from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import If, Loop
+from jitlite.ir.traits import Link
 from jitlite.passes.loop_copies import may_be_uninitialized
 from jitlite.passes.registry import graph_pass
-
-_MIRRORED = {"aten::lt": "aten::gt", "aten::le": "aten::ge", "aten::gt": "aten::lt", "aten::ge": "aten::le"}
 
 
 @graph_pass
@@ -106,21 +105,21 @@ def _comparisons(condition: Value, loop: Node) -> list[_Comparison]:
     node = condition.node
     if node.block is not loop.blocks[0] or not _is_only_condition(condition):
         return []
-    if node.kind in _MIRRORED:
+    if node.kind in Link.MIRRORED.by_kind:
         return _compared(node, loop)
     if node.kind == "aten::__and__" and all(v.type is T.BOOL for v in node.inputs):
         pairs = (node.inputs, tuple(reversed(node.inputs)))
         return [
             _Comparison(found.kind, found.value, found.bound, rest)
             for part, rest in pairs
-            if part.node.kind in _MIRRORED and part.node.block is node.block
+            if part.node.kind in Link.MIRRORED.by_kind and part.node.block is node.block
             for found in _compared(part.node, loop)
         ]
     if node.kind == "prim::If" and node.input.node.block is node.block and _is_short_cut(node):
         (computed, _), inner = node.blocks, node.input.node
         return [
             _Comparison(found.kind, found.value, found.bound, computed.outputs[0], node)
-            for found in (_compared(inner, loop) if inner.kind in _MIRRORED else ())
+            for found in (_compared(inner, loop) if inner.kind in Link.MIRRORED.by_kind else ())
         ]
     return []
 
@@ -154,7 +153,7 @@ def _compared(node: Node, loop: Node) -> list[_Comparison]:
     if may_use(loop, right):
         found.append(_Comparison(node.kind, left, right))
     if may_use(loop, left):
-        found.append(_Comparison(_MIRRORED[node.kind], right, left))
+        found.append(_Comparison(Link.MIRRORED.by_kind[node.kind], right, left))
     return found
 
 
@@ -195,12 +194,16 @@ def _start(loop: Node, position: int, comparison: _Comparison) -> tuple[Value | 
 
 def _is_same_comparison(condition: Value, number: Value, comparison: _Comparison) -> bool:
     node = condition.node
-    if node.kind not in _MIRRORED or any(v.type is not T.INT for v in node.inputs):
+    if node.kind not in Link.MIRRORED.by_kind or any(v.type is not T.INT for v in node.inputs):
         return False
     left, right = node.inputs
     if node.kind == comparison.kind:
         return _are_equal(left, number) and _are_equal(right, comparison.bound)
-    return _MIRRORED[node.kind] == comparison.kind and _are_equal(right, number) and _are_equal(left, comparison.bound)
+    return (
+        Link.MIRRORED.by_kind[node.kind] == comparison.kind
+        and _are_equal(right, number)
+        and _are_equal(left, comparison.bound)
+    )
 
 
 def _are_equal(a: Value, b: Value) -> bool:

@@ -23,6 +23,7 @@ from jitlite.base import torch_internals
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 
 
@@ -239,7 +240,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         parts = list(result) if len(node.outputs) > 1 else [result]
         for output, part in zip(node.outputs, parts, strict=True):
             self._result(output, part)
-        if name in _GIVES_CONTIGUOUS:
+        if name in Trait.GIVES_CONTIGUOUS.kinds:
             self._fresh.update(node.outputs)
 
     def _result(self, output: Value, part: Any) -> None:
@@ -400,8 +401,6 @@ _ANSWERS = frozenset({
 """Operators that say something about a tensor and are not recorded."""
 
 _COPIES = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default})
-
-_GIVES_CONTIGUOUS = frozenset({"aten::clone", "aten::mm", "aten::bmm", "aten::addmm"})
 
 _ARITHMETIC = {
     "Add": "aten::add", "Mul": "aten::mul", "IntTrueDiv": "aten::div", "FloatTrueDiv": "aten::div",

@@ -48,17 +48,12 @@ from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.structure import UNBOUNDED, Loop
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.passes.registry import graph_pass
 
 _MARK = "measured_lists"
 """Attribute of a loop over lists: which of the lengths that bound it are those of the lists, by position."""
-
-_SAME_LENGTH = frozenset({"aten::_set_item", "aten::sort", "aten::reverse", "prim::SetCell"})
-"""Operators that write a list and leave its length."""
-
-_VIEWS = frozenset({"aten::keys", "aten::values", "aten::items"})
-"""Operators that list what a loop over a dict goes through."""
 
 
 @graph_pass
@@ -84,7 +79,7 @@ def follow_growing_lists(graph: Graph) -> bool:
 def _lists(loop: Node) -> set[int]:
     """Which of the lengths that bound the loop are those of lists; what is listed of a dict is no list in Python."""
     lengths = _lengths(loop.inputs[0])
-    return {i for i in loop.attributes[_MARK] if lengths[i].node.inputs[0].node.kind not in _VIEWS}
+    return {i for i in loop.attributes[_MARK] if not lengths[i].node.inputs[0].node.has(Trait.DICT_VIEW)}
 
 
 def _lengths(max_iterations: Value) -> list[Value]:
@@ -106,7 +101,7 @@ def _inside(loop: Node) -> list[Node]:
 
 def _may_resize(node: Node) -> bool:
     op = node.op
-    if node.blocks or node.kind in _SAME_LENGTH or node.kind in ("prim::Print", "prim::RaiseException"):
+    if node.blocks or node.has(Trait.KEEPS_LENGTH) or node.kind in ("prim::Print", "prim::RaiseException"):
         return False
     if op is None or op.fn is None:
         return node.kind in ("prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "aten::wait")
@@ -268,7 +263,7 @@ class _Listing:
 def _listings(loop: Node) -> list[_Listing]:
     lengths = _lengths(loop.inputs[0])
     listed = {i: lengths[i].node.inputs[0].node for i in loop.attributes[_MARK]}
-    return [_Listing(loop, i, node) for i, node in sorted(listed.items()) if node.kind in _VIEWS]
+    return [_Listing(loop, i, node) for i, node in sorted(listed.items()) if node.has(Trait.DICT_VIEW)]
 
 
 def _measure_again(graph: Graph, max_iterations: Value, measured: set[int]) -> Value:

@@ -28,15 +28,9 @@ from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, constant_of
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Trait
 from jitlite.passes.loop_copies import may_be_uninitialized, says_it_starts, starts
 from jitlite.passes.registry import graph_pass
-
-_STAYING = frozenset({
-    "prim::Constant", "prim::Uninitialized", "prim::Drop", "prim::unchecked_cast", "prim::unchecked_unwrap_optional",
-    "aten::__range_length",
-})  # fmt: skip
-"""Kinds that never move. A cast is true where it stands, behind a test, and so is what is computed from it. The length
-of a range stays with the loop over the range."""
 
 
 @graph_pass
@@ -122,7 +116,7 @@ class _Mover:
 
     def may_move(self, node: Node, certain: bool) -> bool:
         """May the node run before the loop? `certain`: it is the first thing that is sure to be run in it."""
-        if node.kind in _STAYING or node.blocks or not node.outputs or effect_of(node) is not Effect.PURE:
+        if node.has(Trait.STAYS_IN_LOOPS) or node.blocks or not node.outputs or effect_of(node) is not Effect.PURE:
             return False
         if not all(may_use(self.loop, value) for value in node.inputs):
             return False

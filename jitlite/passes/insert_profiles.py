@@ -20,9 +20,8 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Value
+from jitlite.ir.traits import Trait
 from jitlite.passes.registry import graph_pass
-
-_UNSEEN = ("prim::Constant", "prim::profile", "prim::Uninitialized")
 
 Record = Callable[[Any], object]
 
@@ -44,7 +43,7 @@ def _profile_block(graph: Graph, block: Block, record_for: Callable[[Value], Rec
         for inner in node.blocks:
             changed = _profile_block(graph, inner, record_for) or changed
         place = node
-        for value in () if node.kind in _UNSEEN else node.outputs:
+        for value in () if node.has(Trait.NEVER_PROFILED) else node.outputs:
             if _is_seen(value):
                 place = _profile(graph, value, record_for).insert_after(place)
                 changed = True

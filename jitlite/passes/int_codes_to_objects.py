@@ -20,17 +20,10 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import BY_TYPE, INT_OBJECTS
 from jitlite.ir.ops import Op
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.ir.unit import called_function
 from jitlite.passes.registry import graph_pass
-
-_COMPARING = frozenset({
-    "aten::eq", "aten::ne", "aten::__contains__", "aten::index", "aten::count", "aten::remove", "aten::__getitem__",
-    "aten::get", "aten::_set_item", "aten::Delete", "aten::pop", "aten::setdefault", "aten::update", "aten::keys",
-    "aten::items", "aten::sorted", "aten::sort", "prim::min", "prim::max", "aten::__is__", "aten::__isnot__",
-    "aten::popitem", "aten::copy", "aten::dict",
-})  # fmt: skip
-"""Operators that find their ints equal, or hand them on, and compute nothing with them."""
 
 _POSITIONS = frozenset({"idx", "reverse"})
 """Parameters of these that are numbers, except for keys of dicts."""
@@ -281,14 +274,16 @@ def _operator(node: Node, op: Op, given: Sequence[_Shape], made: Sequence[_Shape
         plain = plain.element if isinstance(plain, T.OptionalType) else plain
         if plain in BY_TYPE and isinstance(shape, _Kind):
             shape.found().classes.add(plain)
-        elif node.kind in _COMPARING and (formal.name not in _POSITIONS or isinstance(formals[0].type, T.DictType)):
+        elif node.has(Trait.COMPARES_CODES) and (
+            formal.name not in _POSITIONS or isinstance(formals[0].type, T.DictType)
+        ):
             _match(formal.type, shape, variables, ints)
         else:
             numbers: list[_Shape] = []
             _match(formal.type, shape, variables, numbers)
             if not isinstance(plain, T.DictType):
                 _compute(numbers)
-    hands_on = node.kind in _COMPARING and node.kind not in ("aten::index", "aten::count")
+    hands_on = node.has(Trait.COMPARES_CODES) and node.kind not in ("aten::index", "aten::count")
     for returned, shape in zip(op.schema.returns, made, strict=False):
         told = returned.declared_type if returned.declared_type in BY_TYPE else _SOURCES.get(node.kind)
         if told is not None and isinstance(shape, _Kind):

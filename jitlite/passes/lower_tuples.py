@@ -19,14 +19,9 @@ from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Trait
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.registry import graph_pass
-
-_FORWARDING = frozenset({
-    "prim::If", "prim::Loop", "prim::Try", "prim::Uninitialized", "prim::TupleUnpack", "prim::TupleConstruct",
-    "prim::TupleIndex", "prim::TupleSlice", "prim::Constant",
-})  # fmt: skip
-"""Kinds that can take and give a tuple's elements in its place."""
 
 
 @graph_pass
@@ -57,7 +52,7 @@ def _is_tuple(value: Value) -> bool:
 def _check(node: Node) -> None:
     if not any(map(_is_tuple, (*node.inputs, *node.outputs))) and not node.blocks:
         return
-    if node.kind not in _FORWARDING:
+    if not node.has(Trait.FORWARDS_TUPLES):
         if any(map(_is_tuple, (*node.inputs, *node.outputs))):
             raise CompileError(f"a tuple cannot be removed: {node.kind} needs it as one value", node.range)
         return
@@ -123,12 +118,12 @@ class _Lowering:
 
     def block(self, block: Block) -> None:
         for node in list(block.nodes):
-            if node.blocks and node.kind in _FORWARDING:
+            if node.blocks and node.has(Trait.FORWARDS_TUPLES):
                 self.control(node)
             elif node.blocks:
                 for inner in node.blocks:
                     self.block(inner)
-            elif node.kind in _FORWARDING and any(map(_is_tuple, (*node.inputs, *node.outputs))):
+            elif node.has(Trait.FORWARDS_TUPLES) and any(map(_is_tuple, (*node.inputs, *node.outputs))):
                 self.node(node)
 
     def control(self, node: Node) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.traits import Trait
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.loop_copies import ends_a_loop
 from jitlite.passes.registry import graph_pass
@@ -99,9 +100,6 @@ def _without_none(node: Node) -> bool:
     return changed
 
 
-_CASTS = frozenset({"prim::unchecked_cast", "prim::unchecked_unwrap_optional"})
-
-
 def _same_value(node: Node) -> bool:
     """What is one value in both blocks, but for what its type is known to be there, is that value.
 
@@ -120,7 +118,7 @@ def _same_value(node: Node) -> bool:
 
 
 def _without_casts(value: Value) -> Value:
-    while value.node.kind in _CASTS:
+    while value.node.has(Trait.UNCHECKED):
         value = value.node.input
     return value
 

@@ -26,6 +26,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import int_coded
+from jitlite.ir.traits import Trait
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.rules.context import Context
 
@@ -200,11 +201,7 @@ def is_row_major(t: T.TensorType) -> bool:
     return True
 
 
-_DROPOUTS = ("aten::dropout", "aten::dropout_", "aten::feature_dropout", "aten::feature_dropout_",
-             "aten::alpha_dropout", "aten::alpha_dropout_", "aten::feature_alpha_dropout",
-             "aten::feature_alpha_dropout_")  # fmt: skip
-
-DROPOUTS: dict[str, _Test] = dict.fromkeys(_DROPOUTS, drops_nothing)
+DROPOUTS: dict[str, _Test] = dict.fromkeys(Trait.DROPOUT.kinds, drops_nothing)
 
 SAME_OBJECT: dict[str, _Test] = {
     **DROPOUTS,

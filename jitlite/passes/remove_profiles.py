@@ -11,9 +11,8 @@ runs, just goes.
 from __future__ import annotations
 
 from jitlite.ir.graph import Graph
+from jitlite.ir.traits import Trait
 from jitlite.passes.registry import graph_pass
-
-_KINDS = ("prim::profile", "prim::profile_ivalue")
 
 
 @graph_pass
@@ -21,7 +20,7 @@ def remove_profiles(graph: Graph) -> bool:
     """Let the users of every profile use what it sees."""
     changed = False
     for node in list(graph.all_nodes()):
-        if node.kind not in _KINDS or len(node.inputs) > 1 or len(node.outputs) != len(node.inputs):
+        if not node.has(Trait.PROFILES) or len(node.inputs) > 1 or len(node.outputs) != len(node.inputs):
             continue
         if node.inputs:
             node.output.replace_all_uses_with(node.input)

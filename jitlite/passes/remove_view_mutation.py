@@ -17,6 +17,7 @@ would let a tensor of integers take part in a backward pass.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from jitlite.analysis import promotion
@@ -25,18 +26,10 @@ from jitlite.analysis.owned_memory import Ownership, is_plain_read, is_used_afte
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, Value
 from jitlite.ir.ops import Effect
+from jitlite.ir.traits import Link, Trait
 from jitlite.operators import in_place
 from jitlite.passes.registry import graph_pass
 from jitlite.passes.remove_tensor_mutation import insert_call, insert_copied
-
-_SCATTERS = {"aten::select": "aten::select_scatter", "aten::slice": "aten::slice_scatter"}
-"""What puts a tensor back to where a view was taken from; it takes the view's further arguments after the tensor."""
-
-_VIEWS = frozenset(_SCATTERS) | frozenset({
-    "aten::t", "aten::transpose", "aten::permute", "aten::view", "aten::unsqueeze", "aten::squeeze", "aten::expand",
-    "aten::narrow", "aten::diagonal",
-})  # fmt: skip
-"""Operators whose result always is a view of their first argument."""
 
 
 @graph_pass
@@ -50,10 +43,12 @@ def remove_view_mutation(graph: Graph) -> bool:
 
 
 def _writes_slice(node: Node) -> bool:
-    return node.op is not None and in_place.is_plain_write(node.op) and _is_view(node.inputs[0].node, _SCATTERS)
+    return (
+        node.op is not None and in_place.is_plain_write(node.op) and _is_view(node.inputs[0].node, Link.SCATTER.by_kind)
+    )
 
 
-def _is_view(node: Node, kinds: frozenset[str] | dict[str, str] = _VIEWS) -> bool:
+def _is_view(node: Node, kinds: Container[str] = Trait.PLAIN_VIEW.kinds) -> bool:
     if node.kind not in kinds or node.op is None or not isinstance(node.inputs[0].type, T.TensorType):
         return False
     alias = node.op.schema.returns[0].alias
@@ -92,7 +87,7 @@ class _Remover:
     def slices(self, node: Node) -> list[Node]:
         """The selections and slices that lead to what the node writes, from the last to the first."""
         found = [node.inputs[0].node]
-        while _is_view(found[-1].inputs[0].node, _SCATTERS):
+        while _is_view(found[-1].inputs[0].node, Link.SCATTER.by_kind):
             found.append(found[-1].inputs[0].node)
         return found
 
@@ -190,7 +185,7 @@ class _Remover:
 
     def put_back(self, view: Node, part: Value) -> Value:
         inputs = (view.inputs[0], part, *view.inputs[1:])
-        made = self.graph.insert(_SCATTERS[view.kind], inputs, (T.TENSOR,), range=view.range)
+        made = self.graph.insert(Link.SCATTER.by_kind[view.kind], inputs, (T.TENSOR,), range=view.range)
         self.made.add(made)
         return made.output
 

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.traits import Trait
 from jitlite.operators.gradient import Gradient
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.lower_grad_of import lower_grad_of
@@ -153,13 +154,10 @@ class _Specialization:
         return True
 
 
-_MAY_BE_ZERO = frozenset({"prim::AutogradAdd", "prim::AutogradZero", "prim::AutogradConvolution"})
-
-
 def _gives_tensors(node: Node) -> bool:
     """Are all outputs certainly tensors, not None?"""
     op = node.op
-    if op is None or op.fn is None or node.kind in _MAY_BE_ZERO:
+    if op is None or op.fn is None or node.has(Trait.AUTOGRAD_ZERO):
         return node.kind == "prim::ListUnpack"
     if not node.kind.startswith(("aten::", "prim::Autograd")):
         return False

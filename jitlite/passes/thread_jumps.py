@@ -36,6 +36,7 @@ from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Trait
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.loop_copies import size_of
 from jitlite.passes.registry import graph_pass
@@ -48,8 +49,6 @@ DEEPEST = 60
 
 LARGEST_BETWEEN = 32
 """How many nodes there may be between two ifs."""
-
-_CONNECTIVES = frozenset({"aten::__not__", "aten::__and__", "aten::__or__"})
 
 
 @graph_pass
@@ -97,7 +96,7 @@ class _Branch:
         return self._computed(node)
 
     def _computed(self, node: Node) -> bool | None:
-        if node.kind not in _CONNECTIVES:
+        if not node.has(Trait.CONNECTIVE):
             return None
         if node.kind == "aten::__not__":
             inner = self.decided(node.input)
@@ -221,7 +220,7 @@ class _Threader:
         """Put copies of nodes to the end of a branch; what is decided there is a constant."""
         with self.graph.inserting_at_end(branch.block):
             for node in nodes:
-                known = branch.decided(node.output) if node.kind in _CONNECTIVES else None
+                known = branch.decided(node.output) if node.has(Trait.CONNECTIVE) else None
                 if known is None:
                     self.graph.clone_node(node, branch.values).insert_before(self.graph.insert_point)
                 else:

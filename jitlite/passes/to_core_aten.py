@@ -29,6 +29,7 @@ from jitlite.analysis.result_types import autocast_may_change
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.aliasing_ops import only_makes
 from jitlite.passes.decomposing import Number, Undecomposable, record
@@ -157,7 +158,7 @@ class _Lowering:
         """Replace the node, if it is not of the set; gives why it stays although it should not."""
         if node.kind in self.allow:
             return None
-        if node.kind in _CALLS:
+        if node.has(Trait.CALL) or node.has(Trait.PYTHON_CALL):
             return "it calls what is not part of the graph"
         op = node.op
         if op is None or core_aten.is_supported(op):
@@ -169,7 +170,7 @@ class _Lowering:
         if self.keeps_memory and not only_makes(op):
             return "what it gives may share memory with what it is given"
         rule = core_aten.rule_of(op.schema.qualified)
-        if self.keeps_memory and op.schema.qualified not in core_aten.EXACT:
+        if self.keeps_memory and op.schema.qualified not in Trait.CORE_EXACT.kinds:
             rule = None
             if autocast_may_change(op):
                 return "autocast may cast for it, and would not for what it is made of"
@@ -294,5 +295,3 @@ def _complete(t: TensorType) -> TensorType:
 
 _SOME_SIZE = 4
 """What a size that is not known is taken to be: what is recorded does not depend on it, or says that it does."""
-
-_CALLS = frozenset({"prim::CallFunction", "prim::CallMethod", "prim::PythonOp", "prim::IgnoredPythonOp"})

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from jitlite.codegen.python.python_writer import SPREAD, STATEMENTS, ExpressionWriter, Runner
+from jitlite.codegen.python.python_writer import ExpressionWriter, Runner
 from jitlite.codegen.range_loops import same_at_start, with_range_loops
 from jitlite.codegen.variables import identifier
 from jitlite.interpreter.code import Place
@@ -35,6 +35,7 @@ from jitlite.ir.code_text import Identifier, Text, code, cut, fixed, indented, j
 from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.structure import UNBOUNDED, Loop
+from jitlite.ir.traits import Trait
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
 from jitlite.native.policy import Trials
@@ -85,7 +86,7 @@ def _check_depth(graph: Graph) -> int:
             raise CannotTranslate("blocks are nested too deeply for Python")
         deepest = max(deepest, all_blocks)
         for node in block.nodes:
-            if node.blocks and node.kind not in STATEMENTS:
+            if node.blocks and not node.has(Trait.IS_STATEMENT):
                 raise CannotTranslate(f"{node.kind} has blocks, but does not run them")
             inner = static + (node.kind != "prim::If")
             depths += [(b, all_blocks + 1, inner) for b in node.blocks]
@@ -235,7 +236,7 @@ class FunctionWriter(ExpressionWriter):
             return
         text, _ = self.expression(node)
         names = [self.variables[v].name for v in node.outputs if v.has_uses or len(node.outputs) > 1]
-        if len(node.outputs) > 1 or node.kind in SPREAD:
+        if len(node.outputs) > 1 or node.has(Trait.SPREADS):
             self.unpack(names, text)
         elif names != [text]:
             self.write("{}", code("{} = {}", names[0], text) if names else text)
@@ -580,4 +581,4 @@ _STATEMENTS: dict[str, Callable[[FunctionWriter, Node], None]] = {
     "prim::Exit": FunctionWriter.exit,
     "aten::warn": FunctionWriter.warn,
 }
-"""How each kind of `STATEMENTS` is written."""
+"""How each kind with the trait IS_STATEMENT is written."""

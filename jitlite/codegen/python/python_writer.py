@@ -25,21 +25,10 @@ from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.structure import Try
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.ir.values import UNINITIALIZED, call_script_method
 from jitlite.operators.python_forms import ASSIGN_ELEMENTS, CannotTranslate, Form, call_form, form_of, isinstance_form
-
-STATEMENTS = frozenset({
-    "prim::If", "prim::Loop", "prim::Try", "prim::TupleUnpack", "prim::ListUnpack", "prim::RaiseException",
-    "prim::Enter", "prim::Exit", "aten::warn",
-})  # fmt: skip
-"""Kinds that are statements."""
-
-SPREAD = frozenset({"prim::ConstantChunk", "prim::MMBatchSide"})
-"""Operators that give a tuple of their outputs even when they have a single one."""
-
-_SAME = ("prim::unchecked_cast", "prim::unchecked_unwrap_optional")
-"""Kinds that give the value they are given."""
 
 _BARE_HOLE = re.compile(r"(?:(?<=[(\[])|(?<=[,:] )|(?<= = ))\{(\d+)\}(?=[)\],]|$)")
 """A hole in a template that an expression is put into without parentheses: brackets, commas or `=` are around it."""
@@ -142,12 +131,12 @@ class ExpressionWriter:
         return found
 
     def _is_expression(self, node: Node) -> bool:
-        if node.kind in STATEMENTS or node.kind in SPREAD:
+        if node.has(Trait.IS_STATEMENT) or node.has(Trait.SPREADS):
             return False
         return not self.form(node).is_statement
 
     def _is_in_order(self, node: Node) -> bool:
-        return node.kind in STATEMENTS or self.form(node).in_order
+        return node.has(Trait.IS_STATEMENT) or self.form(node).in_order
 
     # -- expressions
     def text(self, value: Value, user: Node, in_expression: bool = False) -> Text:
@@ -155,7 +144,7 @@ class ExpressionWriter:
         node = value.node
         if node.kind == "prim::Constant":
             return self.constant(constant_of(value), in_expression)
-        if node in self.nesting.nested and node.kind in _SAME:
+        if node in self.nesting.nested and node.has(Trait.UNCHECKED):
             return self.text(node.inputs[0], node, in_expression)
         if node in self.nesting.nested:
             text, is_atom = self.expression(node)
@@ -254,7 +243,9 @@ class ExpressionWriter:
         return call_form(call_script_method(str_attribute(node, "name")), len(node.inputs))
 
     def deferred(self, node: Node) -> Form:
-        link = self.link(Function(_DEFERRED[node.kind], graph=node.attributes["Subgraph"]), node.inputs)
+        link = self.link(
+            Function(Spelling.DEFERRED_FUNCTION.by_kind[node.kind], graph=node.attributes["Subgraph"]), node.inputs
+        )
         make = futures.fork if node.kind == "prim::fork" else Await
 
         def defer(*arguments: Any) -> Any:
@@ -280,8 +271,6 @@ class ExpressionWriter:
     def isinstance_(self, node: Node) -> Form:
         return isinstance_form([as_at_run_time(t, node.input.type) for t in node.attributes["types"]])
 
-
-_DEFERRED = {"prim::fork": "<forked function>", "prim::awaitable": "<awaitable function>"}
 
 _FORMS: dict[str, Callable[[ExpressionWriter, Node], Form]] = {
     "prim::CallFunction": ExpressionWriter.call_function,

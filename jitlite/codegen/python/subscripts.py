@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of
+from jitlite.ir.ops import FOR_PYTHON_INTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ def subscript(node: Node, nested: set[Node]) -> Subscript | None:
 
 def _item(node: Node) -> Item | None:
     op = node.op
-    if op is None or op.overload is None or op.schema.key not in _OVERLOADS:
+    if op is None or op.overload is None or op.schema.key not in FOR_PYTHON_INTS:
         return None
     dim = constant_of(node.inputs[1], None)
     if type(dim) is not int or not isinstance(node.inputs[0].type, T.TensorType):
@@ -71,9 +72,6 @@ def _item(node: Node) -> Item | None:
         return Item((node.inputs[2],))
     step = constant_of(node.inputs[4], None)
     return Item(tuple(node.inputs[2:5])) if type(step) is int and step > 0 else None
-
-
-_OVERLOADS = frozenset({("aten::select", "int"), ("aten::slice", "Tensor")})
 
 
 def _place(items: tuple[Item, ...], dim: int) -> int:

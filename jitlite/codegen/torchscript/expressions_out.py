@@ -20,6 +20,7 @@ from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.traits import Spelling
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.ir.value_text import quote
 
@@ -280,7 +281,6 @@ _BY_KIND: dict[str, _Write] = {
 
 # -- operators
 
-_NAMES = {"aten::backward": "torch.autograd.backward", "aten::grad": "torch.autograd.grad"}
 _FUNCTIONS = frozenset({"aten::list_with_default"})
 """What TorchScript has as functions written in TorchScript, so that they are no operators of torch."""
 
@@ -304,7 +304,7 @@ def _operator(w: Expressions, node: Node) -> Pieces:
 
 def _operator_name(kind: str) -> str:
     namespace, _, base = kind.partition("::")
-    return _NAMES.get(kind) or (f"torch.{base}" if namespace == "aten" else f"ops.{namespace}.{base}")
+    return Spelling.ARCHIVED.of(kind) or (f"torch.{base}" if namespace == "aten" else f"ops.{namespace}.{base}")
 
 
 def _known_to_torch(op: ops.Op) -> bool:

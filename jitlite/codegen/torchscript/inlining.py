@@ -8,9 +8,7 @@ inputs of the current node are taken from right to left, and as long as both agr
 from __future__ import annotations
 
 from jitlite.ir.graph import Block, Node, Value
-
-_DEFERRING = frozenset({"prim::fork", "prim::awaitable", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote"})
-"""Nodes whose inputs are used by a graph of their own, later or more than once."""
+from jitlite.ir.traits import Trait
 
 
 def inlined_nodes(block: Block) -> set[Node]:
@@ -67,4 +65,4 @@ def _can_inline(value: Value) -> bool:
         return False
     if use.user.kind == "prim::Loop" and use.offset >= 2:
         return False  # an initial value is assigned before the condition is evaluated
-    return use.user.kind not in _DEFERRING
+    return not use.user.has(Trait.DEFERS_CALL)

@@ -27,15 +27,13 @@ from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Node, Use, Value, constant_of, is_constant
 from jitlite.ir.int_codes import is_int_coded
 from jitlite.ir.ops import Effect
+from jitlite.ir.traits import Trait
 from jitlite.operators import containers, tensors
 
 _READERS = frozenset(
     {containers.list_item, containers.list_slice, len, operator.contains, tensors.tensor, sum, max, min}
 )
 """Functions that read a list and keep nothing of it."""
-
-_SPREAD = frozenset({"prim::ConstantChunk", "prim::MMBatchSide"})
-"""Operators that give a tuple of their outputs even when they have a single one."""
 
 _SUFFIX = re.compile(r"\.\d+$")
 
@@ -341,7 +339,7 @@ class Scope:
         elif op.fn is tensors.size:
             call = Call("size", call.args)
         made = self.call(call, node, name)
-        if len(node.outputs) == 1 and node.kind not in _SPREAD:
+        if len(node.outputs) == 1 and not node.has(Trait.SPREADS):
             returned = op.schema.returns[0].declared_type if op.schema.returns else T.NONE
             if op.overload is not None and is_int_coded(returned):
                 made = self.call(Call(fx_calls.decoder(returned), (made,)), node)

@@ -44,6 +44,7 @@ from jitlite.ir.code_text import (
 )
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.traits import Trait
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.python_forms import CannotTranslate, Form, assigned_attribute, attribute_of
 
@@ -192,7 +193,7 @@ class FunctionSource(FunctionWriter):
         raise NotSupportedError(f"'{base}' has no name in Python", self.place.range if self.place else None)
 
     def _is_expression(self, node: Node) -> bool:
-        if len(node.outputs) == 1 and node.output.has_name and node.kind not in _ALWAYS_NESTED:
+        if len(node.outputs) == 1 and node.output.has_name and not node.has(Trait.ALWAYS_NESTED):
             use = node.output.uses[0].user if node.output.use_count == 1 else None
             if use is None or use.kind != "prim::Return":
                 return False
@@ -546,10 +547,6 @@ def parameter_name(name: str) -> Identifier:
 def _escaped(name: str) -> Text:
     """A text within a template."""
     return doubled(literal(name))
-
-
-_ALWAYS_NESTED = frozenset({"aten::__range_length", "prim::GetAttr"})
-"""Kinds that are written within others though the program had a variable."""
 
 
 _FORMS: dict[str, Callable[[FunctionSource, Node], Form]] = {

@@ -9,6 +9,7 @@ from jitlite.codegen.variables import Variable
 from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, made_identifier
 from jitlite.ir.graph import constant_of
+from jitlite.ir.traits import Spelling
 from jitlite.ir.unit import called_function
 
 
@@ -16,14 +17,6 @@ class ModulePath(Text):
     """`self.layers[0]`: a submodule, as a constant of a graph. No program changes what it is."""
 
     __slots__ = ()
-
-
-_KIND_NAMES = {
-    "prim::ListConstruct": "items", "prim::DictConstruct": "table", "prim::TupleConstruct": "pair",
-    "aten::__getitem__": "item", "aten::select": "row", "aten::slice": "part", "aten::len": "length",
-    "aten::size": "size", "prim::If": "result", "aten::append": "items", "prim::isinstance": "is_kind",
-    "prim::unchecked_cast": "known", "aten::_unwrap_optional": "known", "prim::GetCell": "cell",
-}  # fmt: skip
 
 
 def wanted_name(variable: Variable) -> Identifier:
@@ -51,8 +44,8 @@ def wanted_name(variable: Variable) -> Identifier:
         return made_identifier("i" if value.type is T.INT else "value")
     if node.kind == "prim::Loop":
         return made_identifier("value")
-    if node.kind in _KIND_NAMES:
-        return made_identifier(_KIND_NAMES[node.kind])
+    if node.kind in Spelling.VARIABLE.by_kind:
+        return made_identifier(Spelling.VARIABLE.by_kind[node.kind])
     if node.kind == "prim::CallFunction":
         callee = called_function(node)
         return made_identifier(f"{made_identifier(callee.name)}_out" if callee is not None else "result")

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.emitter import Emitter, statement
-from jitlite.frontend.emit.expressions import BINARY
 from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
 from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.magic import BINARY_METHODS, binary_magic, call_magic, is_object
@@ -15,15 +14,9 @@ from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
+from jitlite.ir.traits import Spelling
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue
-
-IN_PLACE = {
-    "+": "aten::add_", "-": "aten::sub_", "*": "aten::mul_", "/": "aten::div_", "%": "aten::remainder_",
-    "floordiv": "aten::floor_divide_", "|": "aten::__ior__", "&": "aten::__iand__", "^": "aten::__ixor__",
-    "<<": "aten::__ilshift__", ">>": "aten::__irshift__", "pow operator": "aten::pow_",
-}  # fmt: skip
-"""Augmented assignment to tensors and lists, which changes them in place as in Python."""
 
 
 @statement(tree.Assign)
@@ -145,9 +138,9 @@ def _assign_tuple(
 # -- augmented
 def _operator(op: str, t: Type) -> str:
     """The operator for `op=` on a value of type `t`."""
-    if (T.is_subtype(t, T.TENSOR) and op in IN_PLACE) or (isinstance(t, T.ListType) and op in "+*"):
-        return IN_PLACE[op]
-    return BINARY[op]
+    if (T.is_subtype(t, T.TENSOR) and op in Spelling.AUGMENTED.kind_of) or (isinstance(t, T.ListType) and op in "+*"):
+        return Spelling.AUGMENTED.kind_of[op]
+    return Spelling.BINARY.kind_of[op]
 
 
 @statement(tree.AugAssign)

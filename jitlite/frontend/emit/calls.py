@@ -66,10 +66,6 @@ def form(name: str, least: int, most: int | None = None, keywords: Sequence[str]
     return register
 
 
-_QUANTIFIERS = {"aten::any": True, "aten::all": False}
-"""Functions that ask a generator no more than they need, and the truth of an element that settles the result."""
-
-
 @expression(tree.Apply)
 def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue | Value:
     callee = em.emit_sugared(expr.callee)
@@ -80,10 +76,10 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         return special(em, expr, callee, hint)
     if isinstance(callee, LocalFunction):
         return emit_local_call(em, expr, callee)
-    if isinstance(callee, BuiltinFunction) and callee.name in _QUANTIFIERS and len(expr.args) == 1:
+    if isinstance(callee, BuiltinFunction) and callee.name in ("aten::any", "aten::all") and len(expr.args) == 1:
         (only,) = expr.args
         if isinstance(only, tree.ListComp) and only.is_generator:
-            return emit_quantifier(em, expr.range, only, _QUANTIFIERS[callee.name])
+            return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
     args = em.emit_arguments(expr.args)
     return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
 

@@ -33,8 +33,7 @@ from jitlite.base.source import CompileError
 from jitlite.frontend.emit.loops import move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
-
-_FORKS = {"prim::forkClosure": "prim::fork", "prim::awaitableClosure": "prim::awaitable"}
+from jitlite.ir.traits import Link
 
 
 def lift_closures(graph: Graph) -> bool:
@@ -121,7 +120,7 @@ def inline_forked_closures(graph: Graph) -> bool:
     """
     changed = False
     for node in graph.all_nodes():
-        if node.kind in _FORKS:
+        if node.kind in Link.LIFTED.by_kind:
             changed = True
             inline_forked_closures(_inline_fork(node))
     return changed
@@ -138,7 +137,7 @@ def _inline_fork(fork_closure: Node) -> Graph:
         raise CompileError("a function that takes arguments cannot be forked as it stands", fork_closure.range)
 
     fork = graph.create(
-        _FORKS[fork_closure.kind], context.inputs, (fork_closure.output.type,), range=fork_closure.range
+        Link.LIFTED.by_kind[fork_closure.kind], context.inputs, (fork_closure.output.type,), range=fork_closure.range
     )
     fork.insert_after(fork_closure)
     fork.attributes["Subgraph"] = subgraph

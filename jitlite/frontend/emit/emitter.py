@@ -19,7 +19,7 @@ from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, Program
-from jitlite.frontend.emit.facts import MAY_ASSIGN, follow_effect, is_changeable, runs_methods, shown_path
+from jitlite.frontend.emit.facts import follow_effect, is_changeable, may_assign, runs_methods, shown_path
 from jitlite.frontend.emit.names import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
 from jitlite.frontend.emit.ssa import is_meaningful_name
@@ -231,7 +231,7 @@ class Emitter(Builder):
     # -- facts about attributes
     def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
         node = super().node(kind, inputs, types, range)
-        if kind in MAY_ASSIGN:
+        if may_assign(kind):
             self.effects.append(node)
         self._follow_operator(kind, (v.type for v in node.inputs))
         return node

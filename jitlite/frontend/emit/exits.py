@@ -31,10 +31,8 @@ from dataclasses import dataclass
 from jitlite.frontend.emit.loops import move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
-
-FUNCTION_SCOPES = frozenset({"prim::Closure", "prim::LocalCall"})
-"""Nodes whose block is the body of a function: a return in it leads to its end."""
 
 FINALLY = "finally"
 """Attribute of a `prim::Try` that stands for the protected part of a `finally`, and of the node that ends the
@@ -217,7 +215,7 @@ class _ExitRemover:
             return owner is not None and FINALLY in owner.attributes and block is owner.blocks[0]
         if self.kind == "prim::LoopContinuation":
             return owner is not None and owner.kind == "prim::Loop"
-        return owner is None or owner.kind in FUNCTION_SCOPES
+        return owner is None or owner.has(Trait.FUNCTION_SCOPE)
 
     def _visit_nodes(self, block: Block) -> _Visit:
         """Remove exits and what cannot be reached, and put what may not be reached under ifs.
@@ -261,7 +259,7 @@ class _ExitRemover:
             body_exit = yield node.blocks[0]
             end_exit = yield node.blocks[1]
             return self._override(node, body_exit, end_exit)
-        if node.kind in FUNCTION_SCOPES:
+        if node.has(Trait.FUNCTION_SCOPE):
             yield node.blocks[0]
         return _Exit(self.false)
 

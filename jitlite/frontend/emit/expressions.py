@@ -14,20 +14,9 @@ from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.traits import Spelling
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue
-
-BINARY = {
-    "+": "aten::add", "-": "aten::sub", "*": "aten::mul", "/": "aten::div", "%": "aten::remainder",
-    "floordiv": "aten::floordiv", "@": "aten::matmul", "pow operator": "aten::pow", "<<": "aten::__lshift__",
-    ">>": "aten::__rshift__", "&": "aten::__and__", "^": "aten::__xor__", "|": "aten::__or__", "eq": "aten::eq",
-    "ne": "aten::ne", "<": "aten::lt", "le": "aten::le", ">": "aten::gt", "ge": "aten::ge",
-    "in": "aten::__contains__",
-}  # fmt: skip
-"""Binary operators and the operators of the graph they become."""
-
-UNARY = {"unary minus": "aten::neg", "~": "aten::bitwise_not", "unary plus": "aten::positive"}
-"""Unary operators besides `not`."""
 
 
 # -- names and attributes
@@ -96,7 +85,7 @@ def emit_unary(em: Emitter, expr: tree.UnaryOp, hint: Type | None) -> Value:
     if expr.op == "~" and operand.type is T.INT:
         return em.op("aten::sub", [em.op("aten::neg", [operand], range=expr.range), em.number(1, expr.range)],
                      range=expr.range)  # fmt: skip
-    return em.op(UNARY[expr.op], [operand], range=expr.range)
+    return em.op(Spelling.UNARY.kind_of[expr.op], [operand], range=expr.range)
 
 
 _FOLDABLE = (int, float, complex)
@@ -117,7 +106,7 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
         return emit_condition(em, expr).value
     # a long `a + b + c + ...` nests to the left: walk down it in a loop, not in recursion
     spine: list[tree.BinOp] = [expr]
-    while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in BINARY:
+    while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in Spelling.BINARY.kind_of:
         spine.append(spine[-1].left)
     left = em.emit(spine[-1].left)
     for node in reversed(spine):
@@ -145,7 +134,7 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
     if not (isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType) and expr.op in ("eq", "ne")):
         left, right = em.enum_value(left, expr.left.range), em.enum_value(right, expr.right.range)
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
-    return em.op(BINARY[expr.op], operands, range=expr.range)
+    return em.op(Spelling.BINARY.kind_of[expr.op], operands, range=expr.range)
 
 
 _LISTS_COMPARE = (T.INT, T.FLOAT, T.BOOL, T.STRING)
@@ -162,7 +151,7 @@ def _compare_tuples(em: Emitter, expr: tree.BinOp, left: Value, right: Value) ->
         and elements[0] in _LISTS_COMPARE
     ):
         lists = [em.make_list(elements[0], em.unpack_tuple(side)) for side in (left, right)]
-        return em.op(BINARY[expr.op], lists, range=expr.range)
+        return em.op(Spelling.BINARY.kind_of[expr.op], lists, range=expr.range)
     lefts, rights = em.unpack_tuple(left), em.unpack_tuple(right)
     if len(lefts) != len(rights):
         return em.constant(expr.op == "ne", expr.range)

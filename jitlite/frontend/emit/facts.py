@@ -26,6 +26,7 @@ from jitlite.frontend.emit.scope import Frame, Path
 from jitlite.frontend.syntax.local_names import display_name
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
 
@@ -58,28 +59,24 @@ def shown_path(path: Path) -> tuple[str, str]:
 
 
 # -- what changes attributes
-_CALLS = frozenset({"prim::CallFunction", "prim::CallMethod"})
-_CONTEXTS = {"prim::Enter": "__enter__", "prim::Exit": "__exit__"}
-_UNKNOWN = frozenset({
-    "prim::PythonOp", "prim::fork", "prim::awaitable", "prim::forkClosure", "prim::awaitableClosure", "aten::wait",
-    "prim::awaitable_wait",
-})  # fmt: skip
-"""Nodes that run what cannot be followed from here, now or while others run."""
 
 
-MAY_ASSIGN = _CALLS | _CONTEXTS.keys() | _UNKNOWN | {"prim::SetAttr"}
-"""Kinds of nodes that may assign attributes."""
+def may_assign(kind: str) -> bool:
+    """May nodes of this kind assign attributes?"""
+    return (
+        kind == "prim::SetAttr"
+        or kind in Trait.CALL.kinds
+        or kind in Trait.RUNS_UNKNOWN.kinds
+        or kind in Spelling.CONTEXT_METHOD.by_kind
+    )
 
 
-_RUN_METHODS = frozenset({
-    "aten::sort", "aten::sorted", "aten::format", "aten::percentFormat", "aten::str", "prim::Print",
-})  # fmt: skip
 _MAY_BE_OBJECTS = (T.ANY, T.ANY_LIST, T.ANY_TUPLE, T.ANY_DICT, T.PY_OBJECT)
 
 
 def runs_methods(kind: str, types: Iterable[Type]) -> bool:
     """May an operator with inputs of these types run methods of objects, as sorting and printing do?"""
-    return kind in _RUN_METHODS and any(map(_may_hold_objects, types))
+    return kind in Trait.RUNS_METHODS.kinds and any(map(_may_hold_objects, types))
 
 
 def _may_hold_objects(t: Type) -> bool:
@@ -106,13 +103,14 @@ def _assigned(nodes: Iterable[Node], seen: set[Function]) -> frozenset[str] | No
 def _assigned_by(node: Node, seen: set[Function]) -> frozenset[str] | None:
     if node.kind == "prim::SetAttr":
         return frozenset({node.attributes["name"]})
-    if node.kind in _UNKNOWN or runs_methods(node.kind, (v.type for v in node.inputs)):
+    if node.has(Trait.RUNS_UNKNOWN) or runs_methods(node.kind, (v.type for v in node.inputs)):
         return None
-    if node.kind in _CONTEXTS:
+    context_method = Spelling.CONTEXT_METHOD.of(node.kind)
+    if context_method is not None:
         owner = node.inputs[0].type
-        method = owner.methods.get(_CONTEXTS[node.kind]) if isinstance(owner, T.ClassType) else None
+        method = owner.methods.get(context_method) if isinstance(owner, T.ClassType) else None
         return _assigned_in(method, seen) if isinstance(method, Function) else frozenset()
-    if node.kind not in _CALLS:
+    if not node.has(Trait.CALL):
         return frozenset()
     function = called_function(node)
     if function is not None:

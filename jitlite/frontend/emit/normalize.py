@@ -13,6 +13,7 @@ import itertools
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.traits import Link
 
 _WITH_IN_PLACE_FORM = {
     "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
@@ -42,8 +43,6 @@ ALIASES: dict[str, str] = {
     for suffix in suffixes
 }
 """The usual kind for each kind that is another name of it."""
-
-_BOOL_COMPARISONS = {"aten::__is__": "aten::eq", "aten::__isnot__": "aten::ne"}
 
 _warn_ids = itertools.count()
 
@@ -76,7 +75,7 @@ def _normalize_rsub(node: Node) -> bool:
 
 
 def _normalize_is_bool(node: Node) -> bool:
-    usual = _BOOL_COMPARISONS.get(node.kind)
+    usual = Link.OF_BOOLS.of(node.kind)
     if usual is None or any(value.type is not T.BOOL for value in node.inputs):
         return False
     node.change_kind(usual)

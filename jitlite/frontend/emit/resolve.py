@@ -29,6 +29,7 @@ from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name
 from jitlite.frontend.syntax.decorators import context_of_wrapper
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
 from jitlite.ir.constants import module_name, plain_tuple, type_of_constant
+from jitlite.ir.traits import Spelling
 from jitlite.ir.unit import Function
 
 # -- names -> objects --------------------------------------------------------------------------------------------------
@@ -195,9 +196,6 @@ _JIT_FORMS: dict[str, str] = {
 }  # fmt: skip
 """Functions of `torch.jit`, and of jitlite under the same names, and what each is called here."""
 
-_JIT_OPERATORS = {"_awaitable_nowait": "prim::awaitable_nowait", "_unwrap_optional": "aten::_unwrap_optional"}
-"""Functions of `torch.jit` that are operators."""
-
 _FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "jitlite")
 
 _LEGACY_TENSORS: dict[Any, torch.dtype] = {
@@ -310,8 +308,8 @@ def _jit_form(found: object, name: str) -> Meaning | None:
         return None
     if name in _JIT_FORMS:
         return Meaning(Kind.FORM, found, _JIT_FORMS[name])
-    if name in _JIT_OPERATORS:
-        return Meaning(Kind.OPERATOR, found, _JIT_OPERATORS[name])
+    if name in Spelling.PRIVATE_FUNCTION.kind_of:
+        return Meaning(Kind.OPERATOR, found, Spelling.PRIVATE_FUNCTION.kind_of[name])
     return Meaning(Kind.CONTEXT, found, name) if name == "strict_fusion" else None
 
 

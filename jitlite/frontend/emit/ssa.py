@@ -21,10 +21,11 @@ from typing import Generic, TypeVar
 
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.closures import inline_local_calls
-from jitlite.frontend.emit.exits import FINALLY, FUNCTION_SCOPES, transform_exits
+from jitlite.frontend.emit.exits import FINALLY, transform_exits
 from jitlite.frontend.emit.loops import inline_loop_conditions, move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 
 _V = TypeVar("_V")
@@ -40,8 +41,9 @@ def to_ssa(graph: Graph) -> None:
     inline_local_calls(graph)
 
 
-SCOPES = FUNCTION_SCOPES | {"prim::ComprehensionScope"}
-"""Nodes whose block sets no variables of what is around it."""
+def _is_scope(node: Node) -> bool:
+    """Does the block of the node set no variables of what is around it?"""
+    return node.has(Trait.FUNCTION_SCOPE) or node.kind == "prim::ComprehensionScope"
 
 
 def is_meaningful_name(name: str) -> bool:
@@ -113,7 +115,7 @@ class _ControlFlowVariables:
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
-            elif node.kind in SCOPES:
+            elif _is_scope(node):
                 for inner in node.blocks:
                     self.visit(inner)
         return self.types.pop()
@@ -193,7 +195,7 @@ def _stores(block: Block) -> Iterator[Node]:
     for node in block.nodes:
         if node.kind == "prim::Store" and not _only_refines(node):
             yield node
-        elif node.kind not in SCOPES:
+        elif not _is_scope(node):
             for inner in node.blocks:
                 yield from _stores(inner)
 
@@ -254,7 +256,7 @@ def _replace_exits(block: Block, loop: Node | None, false: Value) -> None:
         elif node.kind == "prim::Loop":
             _replace_exits(node.blocks[0], None, false)
             _replace_exits(node.blocks[1], node, false)
-        elif node.kind in FUNCTION_SCOPES:
+        elif node.has(Trait.FUNCTION_SCOPE):
             _replace_exits_of_function(node.blocks[0])
         elif node.kind in ("prim::BreakStmt", "prim::ContinueStmt"):
             if loop is None:

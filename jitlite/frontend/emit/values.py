@@ -22,6 +22,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import INT64_MAX
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.schema import Schema
+from jitlite.ir.traits import Spelling
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue, match_schema
 
@@ -82,21 +83,8 @@ TENSOR_CASTS: dict[str, torch.dtype] = {
 }  # fmt: skip
 """Tensor methods that are conversions to a dtype."""
 
-_AS_PRIM = "dtype device grad data shape is_cuda is_cpu is_xpu is_sparse is_sparse_csr is_mkldnn is_mps is_quantized \
-is_vulkan is_ipu is_meta is_nested requires_grad layout T H itemsize nbytes ndim name"
-_AS_ATEN = "is_leaf mT mH real imag retains_grad output_nr"
-_RENAMED = {"prim::shape": "aten::size", "prim::T": "aten::numpy_T", "prim::H": "aten::matrix_H",
-            "prim::ndim": "aten::dim"}  # fmt: skip
-TENSOR_PROPERTIES: dict[str, str] = {
-    **{name: _RENAMED.get(f"prim::{name}", f"prim::{name}") for name in _AS_PRIM.split()},
-    **{name: f"aten::{name}" for name in _AS_ATEN.split()},
-}
-"""Tensor attributes that are not methods, and the operators that read them."""
-
 _TENSOR_FORMS = frozenset({"tolist", "__getitem__", *PYTHON_METHODS})
 """Tensor methods that are not simply an operator."""
-
-DEVICE_PROPERTIES = {"type": "prim::type", "index": "prim::index"}
 
 
 class SimpleValue(SugaredValue):
@@ -151,10 +139,10 @@ class SimpleValue(SugaredValue):
         if T.is_subtype(t, T.TENSOR):
             if name in TENSOR_CASTS:
                 return TensorCast(TENSOR_CASTS[name], self.value)
-            if name in TENSOR_PROPERTIES:
-                return SimpleValue(b.op(TENSOR_PROPERTIES[name], [self.value], range=range))
-        elif t is T.DEVICE and name in DEVICE_PROPERTIES:
-            return SimpleValue(b.op(DEVICE_PROPERTIES[name], [self.value], range=range))
+            if name in Spelling.TENSOR_PROPERTY.kind_of:
+                return SimpleValue(b.op(Spelling.TENSOR_PROPERTY.kind_of[name], [self.value], range=range))
+        elif t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
+            return SimpleValue(b.op(Spelling.DEVICE_PROPERTY.kind_of[name], [self.value], range=range))
         elif isinstance(t, T.TupleType) and t.names and name in t.names:
             position = t.names.index(name)
             return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))

@@ -22,11 +22,12 @@ from jitlite.frontend.emit.builtin_names import builtin_op_name
 from jitlite.frontend.emit.definition import Program
 from jitlite.frontend.emit.names import sugared_from_python
 from jitlite.frontend.emit.resolve import Resolver
-from jitlite.frontend.emit.values import TENSOR_PROPERTIES, Args, BuiltinFunction, SimpleValue, SugaredValue, TensorCast
+from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue, TensorCast
 from jitlite.frontend.from_fx.fx_converter import Converter
 from jitlite.frontend.from_fx.fx_numbers import NUMBERS
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
+from jitlite.ir.traits import Spelling
 from jitlite.operators.overloads import NamedValue
 
 _NUMERIC = (T.INT, T.FLOAT, T.BOOL)
@@ -178,9 +179,9 @@ def _attribute(c: Converter, node: torch.fx.Node) -> bool:
         c.bind_object(node, getattr(found[0], name))
         return True
     value = c.argument(owner)
-    if value is None or not isinstance(value.type, T.TensorType) or name not in TENSOR_PROPERTIES:
+    if value is None or not isinstance(value.type, T.TensorType) or name not in Spelling.TENSOR_PROPERTY.kind_of:
         return False
-    c.made.note(node.target, "exact", f"as {TENSOR_PROPERTIES[name]}")
+    c.made.note(node.target, "exact", f"as {Spelling.TENSOR_PROPERTY.kind_of[name]}")
     c.bind_result(node, SimpleValue(value).attr(c.builder, c.here, name).as_value(c.builder, c.here))
     return True
 

@@ -27,23 +27,17 @@ from jitlite.frontend.tracing.kept_operators import composite
 from jitlite.frontend.tracing.trace_aliases import Aliases, Origin, storage_of
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, TensorArgument, TraceBackend, Traced
 from jitlite.frontend.tracing.trace_places import Places
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
 
 _aten = torch.ops.aten
-_ASKING = {
-    "aten::_local_scalar_dense": "a number", "aten::item": "a number", "aten::is_nonzero": "a condition",
-    "aten::equal": "whether it equals another",
-}  # fmt: skip
-"""Operators by which Python asks for contents."""
 _WAY_OUT = (
     "what depends on contents is kept in a scripted function: decorate the function that does this with "
     "jitlite.script, or with jitlite.script_if_tracing, and call it from here"
 )
 _COPYING = frozenset({_aten.clone.default, _aten._to_copy.default, _aten._unsafe_view.default})
 """Operators that give copies of what may not have to be copied if it has other strides."""
-_WRITES_STATISTICS = frozenset({"aten::cudnn_batch_norm", "aten::miopen_batch_norm"})
-"""Operators that write running statistics, in training, and do not say so."""
 _DATA_ERRORS = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
                 "UnsupportedOperatorException")  # fmt: skip
 """What fake tensors raise where they would need contents."""
@@ -175,8 +169,8 @@ class DispatchTracer:
         """Run an operator and record it."""
         name = op.name()
         self.locate()
-        if name in _ASKING:
-            return self._answer(op, args, kwargs, _ASKING[name])
+        if name in Spelling.ASKS_FOR.by_kind:
+            return self._answer(op, args, kwargs, Spelling.ASKS_FOR.by_kind[name])
         if op is _aten.lift_fresh.default:
             return self._lift(args[0], op(*args))
         if op.namespace == "profiler":
@@ -214,7 +208,7 @@ class DispatchTracer:
         self._follow_grad_mode()
         varies = self._varies(args) or self._varies(kwargs) or torch.Tag.nondeterministic_seeded in op.tags
         self.values.record(op, given, written, results)
-        if op.name() in _WRITES_STATISTICS and args[5]:
+        if op.name() in Trait.KERNEL_STATISTICS.kinds and args[5]:
             self._inside = [t for t in args[3:5] if t is not None]
             self._note_inside(op.name())
         if op in _COPYING:

@@ -45,6 +45,7 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function, insert_call
 from jitlite.ir.values import CLASS_TYPE
@@ -66,12 +67,6 @@ _REGISTERED = (
     "any other case, this might cause the trace to be incorrect."
 )
 
-_CONVERSIONS = {
-    "aten::item": "Python number", "aten::_local_scalar_dense": "Python number", "aten::is_nonzero": "Python boolean",
-}  # fmt: skip
-"""Operators by which Python asks for a number."""
-_PACKING = frozenset({"prim::ListConstruct", "prim::NumToTensor", "aten::Int"})
-"""Kinds of nodes that bring arguments into the form that operators take."""
 _RECORDED = frozenset({"Tensor", "List[Tensor]", "Optional[Tensor]"})
 """Types of results of operators that are recorded; what gives others says something to Python."""
 
@@ -237,9 +232,9 @@ class Tracer:
         plain_args = [plain_number(a) for a in args]
         plain_kwargs = {name: plain_number(a) for name, a in kwargs.items()}
         name, returns = overload.name(), overload._schema.returns
-        if name in _CONVERSIONS and isinstance(args[0], torch.Tensor):
+        if name in Spelling.TRACED_AS.by_kind and isinstance(args[0], torch.Tensor):
             result = self._run(overload, plain_args, plain_kwargs)
-            self.asked_for(args[0], result, _CONVERSIONS[name])
+            self.asked_for(args[0], result, Spelling.TRACED_AS.by_kind[name])
             return result
         if name == "aten::lift_fresh":
             return self._lift(self._run(overload, plain_args, {}))
@@ -347,7 +342,7 @@ class Tracer:
         """Does the value of an argument depend on the inputs?"""
         if value in self._varying:
             return True
-        return value.node.kind in _PACKING and any(self._varies(v) for v in value.node.inputs)
+        return value.node.has(Trait.PACKS_NUMBERS) and any(self._varies(v) for v in value.node.inputs)
 
     def _is_random(self, node: Node) -> bool:
         return node.op is not None and node.op.effect is ops.Effect.RANDOM

@@ -21,15 +21,12 @@ from jitlite.base import torch_internals
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.plain_members import PLAIN
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, Traced
+from jitlite.ir.traits import Trait
 
 _Base: Any = PLAIN
 _aten = torch.ops.aten
 
 Place = tuple[Any, ...]
-
-_EXCHANGES = frozenset({"aten::set_", "aten::resize_", "aten::t_", "aten::transpose_", "aten::squeeze_",
-                        "aten::unsqueeze_", "aten::as_strided_", "aten::swapaxes_", "aten::swapdims_"})  # fmt: skip
-"""Operators that write what a tensor object is, and not what is in its memory."""
 
 
 def storage_of(tensor: torch.Tensor) -> int | None:
@@ -239,7 +236,7 @@ class Aliases:
 
     def _note(self, known: Known, kind: str) -> None:
         own = [] if known.origin is None else [known.origin]
-        sharing = [] if kind in _EXCHANGES else self._origins.get(storage_of(known.tensor), [])
+        sharing = [] if kind in Trait.EXCHANGES_MEMORY.kinds else self._origins.get(storage_of(known.tensor), [])
         for origin in {id(o): o for o in [*sharing, *own]}.values():
             if not origin.writers:
                 origin.location = self._emitter.location

@@ -9,6 +9,7 @@ from functools import cached_property
 from jitlite.analysis.alias import AliasDb
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.traits import Trait
 
 Rule = Callable[[Node, "Context"], Sequence[Value] | None]
 """Gives the values that replace the outputs of a node, or None."""
@@ -44,7 +45,7 @@ class Context:
         """
         if self.db.has_writers((output, input)) or self.db.escapes(output):
             return False
-        if any(use.user.kind in _TENSOR_OBSERVERS or use.user.kind == "prim::Return" for use in output.uses):
+        if any(use.user.has(Trait.OBSERVES_HISTORY) or use.user.kind == "prim::Return" for use in output.uses):
             return False
         return not self.db.may_contain_alias((output, input), self.unsettled)
 
@@ -52,10 +53,3 @@ class Context:
         """Take note that `input` stands for `output` from now on."""
         self.unsettled += [output, input]
         return [input]
-
-
-_TENSOR_OBSERVERS = frozenset({
-    "prim::is_leaf", "aten::is_leaf", "prim::requires_grad", "aten::requires_grad", "prim::grad", "aten::_version",
-    "aten::output_nr", "aten::is_view", "aten::_is_view", "aten::_base", "aten::retains_grad", "prim::name",
-})  # fmt: skip
-"""Operators that see how a tensor came about."""

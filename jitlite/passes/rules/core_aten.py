@@ -17,35 +17,15 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.ops import Op
 from jitlite.ir.parser import parse
-
-KEPT = frozenset({
-    "aten::detach",
-    "aten::lift_fresh",
-})  # fmt: skip
-"""Operators beyond the set that stay: `detach` is the only one that cuts gradients, `lift_fresh` does nothing."""
-
-QUESTIONS = frozenset({
-    "aten::size", "aten::sym_size", "aten::dim", "aten::numel", "aten::sym_numel", "aten::stride", "aten::len",
-    "aten::is_floating_point", "aten::is_complex", "aten::item", "aten::Int", "aten::Float", "aten::Bool",
-    "aten::is_nonzero", "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit", "aten::tolist",
-    "aten::__is__", "aten::__isnot__", "aten::is_contiguous", "aten::storage_offset", "aten::requires_grad",
-    "aten::is_same_size",
-})  # fmt: skip
-"""Operators that ask a tensor for a number."""
-
-_CONTAINERS = frozenset({
-    "aten::append", "aten::__getitem__", "aten::_set_item", "aten::extend", "aten::pop", "aten::insert",
-    "aten::__contains__", "aten::keys", "aten::values", "aten::items", "aten::list", "aten::dict", "aten::clear",
-    "aten::copy", "aten::reverse", "aten::Delete", "aten::wait",
-})  # fmt: skip
+from jitlite.ir.traits import Trait
 
 
 def is_supported(op: Op) -> bool:
     """Is the operator of the set, or none of torch's on tensors?"""
-    if op.schema.name in KEPT or op.schema.name in QUESTIONS:
+    if op.has(Trait.CORE_KEPT) or op.has(Trait.CORE_QUESTION):
         return True
     if op.overload is None:
-        return not _has_tensor(op) or op.schema.name.startswith("prim::") or op.schema.name in _CONTAINERS
+        return not _has_tensor(op) or op.schema.name.startswith("prim::") or op.has(Trait.CORE_CONTAINER)
     return is_core(op.overload) or not _has_tensor(op)
 
 
@@ -110,10 +90,6 @@ graph(%self : Tensor):
   return (%result)""",
 }  # fmt: skip
 """Graphs by the operator's name, with the overload's behind a dot if it has one. They hold for any arguments."""
-
-
-EXACT = frozenset({"aten::relu6", "aten::exp2"})
-"""Operators whose graphs share no memory with their arguments and raise what the operator raises."""
 
 
 @functools.cache

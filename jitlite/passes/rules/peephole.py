@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from jitlite.analysis.int_values import is_number
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.traits import Link
 from jitlite.passes.rules.context import Context, Table
 
 # -- numbers
@@ -107,12 +108,6 @@ NUMBERS: Table = {
 
 # -- truth
 
-_OPPOSITES = {
-    "aten::eq": "aten::ne", "aten::lt": "aten::ge", "aten::gt": "aten::le",
-    "aten::__is__": "aten::__isnot__",
-}  # fmt: skip
-_OPPOSITES |= {opposite: kind for kind, opposite in _OPPOSITES.items()}
-
 _ORDERED = frozenset({T.INT, T.STRING})
 """Types of which either `a < b` or `a >= b`. Not float: NaN is neither."""
 
@@ -129,7 +124,7 @@ def _negated(node: Node, context: Context) -> Sequence[Value] | None:
     inner = node.input.node
     if inner.kind == "aten::__not__":
         return [inner.input]
-    opposite = _OPPOSITES.get(inner.kind)
+    opposite = Link.OPPOSITE.of(inner.kind)
     if opposite is None or len(inner.inputs) != 2:
         return None
     known = _COMPARED if opposite in ("aten::eq", "aten::ne") else _ORDERED
