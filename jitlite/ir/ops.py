@@ -61,8 +61,8 @@ class Op:
         return self.schema.name
 
     def has(self, trait: Trait) -> bool:
-        """Does the promise hold for the operator? It does for all overloads of a name, or for none."""
-        return self.schema.name in trait.kinds
+        """Does the promise hold for the operator: for all overloads of its name, or for this one?"""
+        return self.schema.name in trait.kinds or self.schema.qualified in trait.kinds
 
     @property
     def is_pointwise(self) -> bool:

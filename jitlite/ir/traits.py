@@ -1,6 +1,7 @@
 """What is known of operators and other kinds of nodes beside their schemas, asked for by name.
 
     node.has(Trait.SAME_VALUE)          a promise that holds for every overload of the name
+    op.has(Trait.NEVER_CHOSEN)          the same, or a promise of this overload, declared as "aten::view.dtype"
     Link.OPPOSITE.of("aten::lt")        another operator in a fixed relation to it: "aten::ge"
     Spelling.BINARY.of("aten::add")     how Python or an archive spells it: "+"
 
@@ -66,6 +67,10 @@ class Trait(enum.Enum):
     HANDS_ON_CODES = "gives what it was given, and its schema says int for it"
     COMPARES_CODES = "finds its ints equal or hands them on, and computes nothing with them"
     SYMBOLIC = "is computed with sizes that are known by a symbol only"
+    NEVER_CHOSEN = "an overload that would hide another: an int may be a dtype, two tensors an input and an output"
+    NOT_LOADED = "an overload that lite archives do not mean: it ends the process or gives numbers another meaning"
+    UNLIKE_BINDING = "its binding in Python does something else than the dispatcher's with the same arguments"
+    RENAMED_IN_SOURCE = "another name that the front end replaces and passes do not know"
     KEEPS_BOOLS = "may give what it is given: a bool would stay a bool"
     NONE_TEST = "has its answer from whether the input is None"
     CONNECTIVE = "a connective of truth values"
@@ -152,6 +157,7 @@ class Link(_Naming):
     SCATTER = "the operator that gives the whole tensor with the viewed part replaced"
     OUT_OF_PLACE = "the operator that computes what this one writes, where names differ by more than `_`"
     MKLDNN = "what computes it for a tensor of oneDNN"
+    USUAL_NAME = "the operator of which this is another name"
     LIFTED = "what it becomes once its closure is a graph of its own"
 
 
@@ -162,6 +168,7 @@ class Spelling(_Naming):
     BINARY = "the operator of Python between two operands, as the tree of the program names it"
     UNARY = "the operator of Python before one operand, as the tree of the program names it"
     AUGMENTED = "the operator of Python that is assigned with (`+=`), for a tensor"
+    CODED = "what the int stands for that it gives: a dtype or a layout"
     DEVICE_PROPERTY = "the attribute of a device that means it"
     TENSOR_PROPERTY = "the attribute of a tensor that means it"
     PRIVATE_FUNCTION = "the private function of torch.jit that means it"

@@ -33,6 +33,7 @@ from jitlite.ir import types as T
 from jitlite.ir.code_text import is_dunder
 from jitlite.ir.constants import enum_type, made_enum
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
+from jitlite.ir.traits import Spelling
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, TupleType, Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, type_of_value
@@ -99,8 +100,8 @@ DTYPES = (
 LAYOUTS: tuple[Any, ...] = (torch.strided, torch.sparse_coo, torch.sparse_csr, None, torch.sparse_csc, torch.sparse_bsr,
            torch.sparse_bsc)  # fmt: skip
 """Layouts by their numbers in programs."""
-_NUMBERED: dict[str, tuple[Any, ...]] = {"prim::dtype": DTYPES, "prim::layout": LAYOUTS}
-"""Operators that give what programs write as a number."""
+_NUMBERED: dict[str | None, tuple[Any, ...]] = {"dtype": DTYPES, "layout": LAYOUTS}
+"""What programs write as a number, by what `Spelling.CODED` says of the operator that gives it."""
 
 
 def _compare_dtypes(graph: Graph, node: Any) -> None:
@@ -108,7 +109,7 @@ def _compare_dtypes(graph: Graph, node: Any) -> None:
     if node.kind not in ("aten::eq", "aten::ne") or len(node.inputs) != 2:
         return
     for one, other in ((0, 1), (1, 0)):
-        meanings = _NUMBERED.get(node.inputs[one].node.kind, ())
+        meanings = _NUMBERED.get(Spelling.CODED.of(node.inputs[one].node.kind), ())
         value = node.inputs[other]
         number = constant_of(value) if is_constant(value) else None
         if type(number) is int and 0 <= number < len(meanings) and meanings[number] is not None:

@@ -77,13 +77,6 @@ AS_LARGE = _names(
 )  # fmt: skip
 """Operators that may not run on the meta device, and make no more than a few numbers for each that they are given."""
 
-NOT_OVERLOADS = frozenset({
-    "aten::view.dtype", "aten::div.Tensor_mode", "aten::div.Scalar_mode", "aten::div_.Tensor_mode",
-    "aten::div_.Scalar_mode",
-})  # fmt: skip
-"""Overloads that are not meant: the first gives numbers another meaning; divisions of the smallest int by -1 with a
-rounding mode end the process."""
-
 INSTRUCTIONS = frozenset({
     "OP", "OPN", "LOAD", "MOVE", "STORE", "STOREN", "DROP", "DROPR", "LOADC", "UN_INITIALIZED", "JF", "JMP", "LOOP",
     "RET", "CALL", "INTERFACE_CALL", "GET_ATTR", "SET_ATTR", "INIT_ATTR", "CREATE_OBJECT",

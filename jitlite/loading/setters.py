@@ -35,7 +35,6 @@ from jitlite.loading.load_operators import (
     CHEAP,
     COPYING,
     INSTRUCTIONS,
-    NOT_OVERLOADS,
     SIMPLE,
     SPLITTING,
     TENSORS,
@@ -281,7 +280,9 @@ def _line(error: Exception) -> str:
 
 def _is_meant(schema: Schema) -> bool:
     """Is it one of the overloads that are meant? None is that writes its result into an argument, `out=`."""
-    return schema.qualified not in NOT_OVERLOADS and not any(a.is_write and a.kwarg_only for a in schema.arguments)
+    return schema.qualified not in Trait.NOT_LOADED.kinds and not any(
+        a.is_write and a.kwarg_only for a in schema.arguments
+    )
 
 
 def _has_tensors(schema: Schema) -> bool:

@@ -2,6 +2,7 @@
 
 # Imported for what they declare: operators can be looked up as soon as anything of this package is imported.
 from jitlite.operators import (
+    aliases,
     builtin_functions,
     containers,
     dispatcher,
@@ -14,6 +15,6 @@ from jitlite.operators import (
 )
 
 __all__ = [
-    "builtin_functions", "containers", "dispatcher", "gradient_prims", "pass_prims", "prims", "scalars", "strings",
-    "tensors",
+    "aliases", "builtin_functions", "containers", "dispatcher", "gradient_prims", "pass_prims", "prims", "scalars",
+    "strings", "tensors",
 ]  # fmt: skip

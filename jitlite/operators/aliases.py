@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jitlite.ir.traits import Link, Trait, known
+
 _ALIASES = {
     "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
     "atan2": "arctan2", "atanh": "arctanh", "clamp": "clip", "trunc": "fix", "neg": "negative", "sub": "subtract",
@@ -20,13 +22,19 @@ _PLAIN_ALIASES = {
     "sigmoid": "special_expit", "logsumexp": "special_logsumexp", "mvlgamma": "special_multigammaln",
 }  # fmt: skip
 
-CANONICAL_NAMES: dict[str, str] = {
-    **{f"aten::{alias}": f"aten::{name}" for name, aliases in _PLAIN_ALIASES.items() for alias in aliases.split()},
-    **{
-        f"aten::{alias}{end}": f"aten::{name}{end}"
-        for name, aliases in _ALIASES.items()
-        for alias in aliases.split()
-        for end in ("", "_")
-    },
-}
-"""The canonical kind by kind."""
+_ONLY_IN_SOURCE = {
+    "igamma": "special_gammainc", "igammac": "special_gammaincc", "linalg_householder_product": "orgqr",
+    "log_softmax": "special_log_softmax", "mH": "adjoint", "polygamma": "special_polygamma",
+    "softmax": "special_softmax",
+}  # fmt: skip
+"""Names that the front end replaces, and the pass `normalize_ops` leaves."""
+
+for _name, _aliases in _ALIASES.items():
+    for _alias in _aliases.split():
+        known(f"aten::{_alias}", Link.USUAL_NAME(f"aten::{_name}"))
+        known(f"aten::{_alias}_", Link.USUAL_NAME(f"aten::{_name}_"))
+for _name, _aliases in _PLAIN_ALIASES.items():
+    for _alias in _aliases.split():
+        known(f"aten::{_alias}", Link.USUAL_NAME(f"aten::{_name}"))
+for _name, _alias in _ONLY_IN_SOURCE.items():
+    known(f"aten::{_alias}", Link.USUAL_NAME(f"aten::{_name}"), Trait.RENAMED_IN_SOURCE)

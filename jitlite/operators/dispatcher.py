@@ -104,7 +104,7 @@ known("aten::imag", Trait.OTHER_ELEMENTS, Spelling.TENSOR_PROPERTY("imag"))
 known("aten::inner", Trait.FRESH)
 known("aten::instance_norm", Trait.FRESH, Trait.UNMARKED_STATISTICS, Trait.TRACED_STATISTICS)
 known("aten::is_complex", Trait.TOTAL, Trait.CORE_QUESTION)
-known("aten::is_contiguous", Trait.CORE_QUESTION)
+known("aten::is_contiguous", Trait.UNLIKE_BINDING, Trait.CORE_QUESTION)
 known("aten::is_floating_point", Trait.TOTAL, Trait.CORE_QUESTION)
 known("aten::is_leaf", Trait.OBSERVES_IDENTITY, Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("is_leaf"))
 known("aten::is_nonzero", Trait.CORE_QUESTION, Spelling.TRACED_AS("Python boolean"), Spelling.ASKS_FOR("a condition"))
@@ -188,6 +188,7 @@ known("aten::square", Trait.FRESH)
 known("aten::squeeze", Trait.PLAIN_VIEW)
 known("aten::squeeze_", Trait.CHANGES_FORM, Trait.EXCHANGES_MEMORY)
 known("aten::std", Trait.FRESH)
+known("aten::stft", Trait.UNLIKE_BINDING)
 known("aten::std_mean", Trait.FRESH)
 known("aten::storage_offset", Trait.CORE_QUESTION)
 known("aten::sub_", Spelling.AUGMENTED("-"))
@@ -217,6 +218,18 @@ known("aten::vstack", Trait.FRESH)
 known("aten::where", Trait.FRESH, Trait.SHAPE_DEPENDS_ON_VALUES)
 known("aten::zeros", Trait.FACTORY, Trait.TYPED_MAKER)
 known("aten::zeros_like", Trait.LIKE_FIRST)
+
+
+# -- single overloads
+
+known("aten::div.Scalar_mode", Trait.NOT_LOADED)
+known("aten::div.Tensor_mode", Trait.NOT_LOADED)
+known("aten::div_.Scalar_mode", Trait.NOT_LOADED)
+known("aten::div_.Tensor_mode", Trait.NOT_LOADED)
+known("aten::max.unary_out", Trait.NEVER_CHOSEN)
+known("aten::min.unary_out", Trait.NEVER_CHOSEN)
+known("aten::to.dtype_layout", Trait.UNLIKE_BINDING)
+known("aten::view.dtype", Trait.NEVER_CHOSEN, Trait.NOT_LOADED)
 
 
 # -- kinds that passes make or that come with graphs of torch.jit, and operators of other versions of torch

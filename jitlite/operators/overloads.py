@@ -23,6 +23,7 @@ from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.operators.builtin_functions import EXPANSIONS, Body, Expansion
 from jitlite.operators.conversions import (
@@ -396,9 +397,6 @@ def _insert(graph: Graph, range: SourceRange | None, plan: _Plan, arguments: Seq
 
 # -- the choice --------------------------------------------------------------------------------------------------------
 
-_NEVER_CHOSEN = frozenset({("aten::view", "dtype"), ("aten::max", "unary_out"), ("aten::min", "unary_out")})
-"""Overloads that would hide another one: an int may be a dtype, two tensors an input and an output."""
-
 _Candidate = Op | Expansion
 
 
@@ -425,7 +423,7 @@ def _choose(name: str, call: _Call, range: SourceRange | None, candidates: Seque
         return remembered
     expansions = EXPANSIONS.get(name, ())
     first: list[_Candidate] = [e for e in expansions if e.exact]
-    pool: list[_Candidate] = [o for o in operators if o.schema.key not in _NEVER_CHOSEN]
+    pool: list[_Candidate] = [o for o in operators if not o.has(Trait.NEVER_CHOSEN)]
     pool += [e for e in expansions if not e.exact]
     if not first and not pool:
         raise _unknown(name, range)

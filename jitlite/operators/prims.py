@@ -117,9 +117,9 @@ _STRUCTURAL: tuple[tuple[Any, ...], ...] = (
      "A call of the nested function `name`, whose body is the block. Gone after exits are removed.",
      Trait.EARLY_BLOCKS, Trait.FUNCTION_SCOPE),
     ("prim::forkClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::fork`.",
-     Trait.RUNS_UNKNOWN, Trait.EARLY_BLOCKS, Link.LIFTED("prim::fork")),
+     Trait.RUNS_UNKNOWN, Trait.EARLY_BLOCKS),
     ("prim::awaitableClosure(Any closure) -> Any", Effect.SIDE, False, "Becomes `prim::awaitable`.",
-     Trait.RUNS_UNKNOWN, Trait.EARLY_BLOCKS, Link.LIFTED("prim::awaitable")),
+     Trait.RUNS_UNKNOWN, Trait.EARLY_BLOCKS),
     ("prim::With() -> ()", Effect.SIDE, False,
      "The body of a `with` statement and its end, as blocks. Gone after exits are removed.",
      Trait.EARLY_BLOCKS),
@@ -485,8 +485,15 @@ def add_statistic(key: str, val: int) -> None:
 known("prim::grad", Trait.OBSERVES_IDENTITY, Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("grad"))
 known("prim::name", Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("name"))
 known("prim::requires_grad", Trait.OBSERVES_HISTORY, Spelling.TENSOR_PROPERTY("requires_grad"))
-known("prim::dtype", Trait.GIVES_CODE, Trait.ABOUT_FORM, Spelling.TENSOR_PROPERTY("dtype"), Spelling.OPCODE("DTYPE"))
-known("prim::layout", Trait.GIVES_CODE, Spelling.TENSOR_PROPERTY("layout"))
+known(
+    "prim::dtype",
+    Spelling.CODED("dtype"),
+    Trait.GIVES_CODE,
+    Trait.ABOUT_FORM,
+    Spelling.TENSOR_PROPERTY("dtype"),
+    Spelling.OPCODE("DTYPE"),
+)
+known("prim::layout", Spelling.CODED("layout"), Trait.GIVES_CODE, Spelling.TENSOR_PROPERTY("layout"))
 known("prim::device", Trait.ABOUT_FORM, Spelling.TENSOR_PROPERTY("device"), Spelling.OPCODE("DEVICE"))
 known("prim::type", Spelling.DEVICE_PROPERTY("type"))
 known("prim::index", Spelling.DEVICE_PROPERTY("index"))
@@ -496,3 +503,5 @@ for _name in (
     "is_ipu", "is_meta", "is_nested", "itemsize", "nbytes",
 ):  # fmt: skip
     known(f"prim::{_name}", Spelling.TENSOR_PROPERTY(_name))
+known("prim::forkClosure", Link.LIFTED("prim::fork"))
+known("prim::awaitableClosure", Link.LIFTED("prim::awaitable"))

@@ -392,9 +392,6 @@ _IDENTITY = (operator.is_, operator.is_not)
 _SPACES = {f"{name}_": vars(torch._C)[f"_{name}"] for name in ("linalg", "special", "fft", "sparse")}
 """Where the bindings are of operators whose names begin so."""
 
-_UNLIKE = frozenset({"aten::is_contiguous", "aten::stft", "aten::to.dtype_layout"})
-"""Operators whose binding does something else than the dispatcher's operator with the same arguments."""
-
 
 def _binding(op: Op, node: Node) -> Form | None:
     """A call of the public binding of a torch operator, where it is provably the same overload."""
@@ -403,7 +400,7 @@ def _binding(op: Op, node: Node) -> Form | None:
         return call_form(tensors.index, 2)
     if op.overload is None or not schema.name.startswith("aten::") or schema.is_vararg:
         return None
-    if schema.name in _UNLIKE or schema.qualified in _UNLIKE or schema.key in FOR_PYTHON_INTS:
+    if op.has(Trait.UNLIKE_BINDING) or schema.key in FOR_PYTHON_INTS:
         return None
     formals, values = schema.arguments, node.inputs
     if len(formals) != len(values) or not all(map(_is_exact, formals, values)):

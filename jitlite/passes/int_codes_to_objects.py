@@ -20,7 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import BY_TYPE, INT_OBJECTS
 from jitlite.ir.ops import Op
-from jitlite.ir.traits import Trait
+from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.unit import called_function
 from jitlite.passes.registry import graph_pass
@@ -28,9 +28,9 @@ from jitlite.passes.registry import graph_pass
 _POSITIONS = frozenset({"idx", "reverse"})
 """Parameters of these that are numbers, except for keys of dicts."""
 
+_CODED: dict[str | None, Type] = {"dtype": T.SCALAR_TYPE, "layout": T.LAYOUT}
+"""By what `Spelling.CODED` says."""
 _CLASSES: dict[type, Type] = {type(values[0]): t for t, values in BY_TYPE.items()}
-
-_SOURCES = {"prim::dtype": T.SCALAR_TYPE, "prim::layout": T.LAYOUT}
 
 
 class _Kind:
@@ -285,7 +285,7 @@ def _operator(node: Node, op: Op, given: Sequence[_Shape], made: Sequence[_Shape
                 _compute(numbers)
     hands_on = node.has(Trait.COMPARES_CODES) and node.kind not in ("aten::index", "aten::count")
     for returned, shape in zip(op.schema.returns, made, strict=False):
-        told = returned.declared_type if returned.declared_type in BY_TYPE else _SOURCES.get(node.kind)
+        told = returned.declared_type if returned.declared_type in BY_TYPE else _CODED.get(Spelling.CODED.of(node.kind))
         if told is not None and isinstance(shape, _Kind):
             shape.found().classes.add(told)
             continue

@@ -24,6 +24,7 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.ops import lookup
 from jitlite.ir.parser import parse
 from jitlite.ir.structure import UNBOUNDED
+from jitlite.ir.traits import Link
 from jitlite.ir.verify import verify
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "frontend"
@@ -88,7 +89,7 @@ def test_golden(path, name, body, request):
 
 
 def test_every_alias_is_another_name_of_an_operator_with_the_same_arguments():
-    for alias, usual in normalize.ALIASES.items():
+    for alias, usual in Link.USUAL_NAME.by_kind.items():
         usual_shapes = [[str(a.type) for a in op.schema.arguments] for op in lookup(usual)]
         assert lookup(alias), alias
         for op in lookup(alias):

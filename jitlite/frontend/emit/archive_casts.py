@@ -16,7 +16,8 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.types import Type
 
-CHECKED, UNCHECKED = "prim::checked_cast", "prim::unchecked_cast"
+CHECKED = "prim::checked_cast"
+UNCHECKED = "prim::unchecked_cast"
 
 
 @form("archived_cast", 2, 2)

@@ -15,35 +15,6 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.traits import Link
 
-_WITH_IN_PLACE_FORM = {
-    "absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-    "arctan2": "atan2", "arctanh": "atanh", "clip": "clamp", "divide": "div", "fix": "trunc", "greater": "gt",
-    "greater_equal": "ge", "less": "lt", "less_equal": "le", "multiply": "mul", "negative": "neg",
-    "not_equal": "ne", "subtract": "sub", "swapaxes": "transpose", "swapdims": "transpose", "true_divide": "div",
-}  # fmt: skip
-"""Other names of operators; `name_` is another name of the in-place form."""
-
-_WITHOUT_IN_PLACE_FORM = {
-    "adjoint": "mH", "concat": "cat", "concatenate": "cat", "det": "linalg_det", "ger": "outer",
-    "inverse": "linalg_inv", "linalg_matmul": "matmul", "matrix_exp": "linalg_matrix_exp",
-    "matrix_power": "linalg_matrix_power", "moveaxis": "movedim", "orgqr": "linalg_householder_product",
-    "row_stack": "vstack", "special_digamma": "digamma", "special_erf": "erf", "special_erfc": "erfc",
-    "special_erfinv": "erfinv", "special_exp2": "exp2", "special_expit": "sigmoid", "special_expm1": "expm1",
-    "special_gammainc": "igamma", "special_gammaincc": "igammac", "special_gammaln": "lgamma", "special_i0": "i0",
-    "special_log1p": "log1p", "special_log_softmax": "log_softmax", "special_logit": "logit",
-    "special_logsumexp": "logsumexp", "special_multigammaln": "mvlgamma", "special_polygamma": "polygamma",
-    "special_psi": "digamma", "special_round": "round", "special_sinc": "sinc", "special_softmax": "softmax",
-    "special_xlogy": "xlogy",
-}  # fmt: skip
-
-ALIASES: dict[str, str] = {
-    f"aten::{name}{suffix}": f"aten::{usual}{suffix}"
-    for table, suffixes in ((_WITH_IN_PLACE_FORM, ("", "_")), (_WITHOUT_IN_PLACE_FORM, ("",)))
-    for name, usual in table.items()
-    for suffix in suffixes
-}
-"""The usual kind for each kind that is another name of it."""
-
 _warn_ids = itertools.count()
 
 
@@ -56,7 +27,7 @@ def normalize_ops(graph: Graph) -> bool:
 
 
 def _normalize_alias(node: Node) -> bool:
-    usual = ALIASES.get(node.kind)
+    usual = Link.USUAL_NAME.of(node.kind)
     if usual is None:
         return False
     node.change_kind(usual)
