@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from declarations import restored
 from tools.write_docs import GENERATED
 
 from jitlite.ir import ops
-from jitlite.passes import registry
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -34,12 +34,10 @@ WITH_CODE = [page for page in PAGES if page.name not in GENERATED and python_of(
 
 
 @pytest.fixture
-def declarations_restored(monkeypatch):
+def declarations_restored():
     """What a page declares as an example is gone afterwards."""
-    registry.names()  # import every pass first, or it would be registered in the copy only
-    monkeypatch.setattr(registry, "_passes", dict(registry._passes))
-    monkeypatch.setattr(ops, "_declared", {name: dict(found) for name, found in ops._declared.items()})
-    monkeypatch.setattr(ops, "_found", dict(ops._found))
+    with restored():
+        yield
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=[page.stem for page in WITH_CODE])

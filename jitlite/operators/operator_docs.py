@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from jitlite.ir.ops import Effect, Op, declared_ops
+from jitlite.ir.traits import Link, Spelling, Trait
 
 _INTRODUCTION = """\
 # Operators
@@ -35,7 +36,33 @@ def operators_markdown() -> str:
         lines += ["", f"## {namespace}"]
         for name, overloads in groupby(operators, key=lambda o: o.name):
             lines += ["", f"### {name}", *_overloads(list(overloads))]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_known()]) + "\n"
+
+
+def _known() -> list[str]:
+    """What is known of operators beside their schemas, and of which."""
+    lines = [
+        "",
+        "## Traits",
+        "",
+        "What holds for operators and kinds of nodes beside their schemas: `node.has(Trait.X)`.",
+        "",
+    ]
+    lines += [f"* `{trait.name}`: {trait.promise}. {_listed(trait.kinds)}" for trait in Trait]
+    lines += [
+        "",
+        "## Links and spellings",
+        "",
+        "Names that belong to a kind: `Link.X.of(kind)`, `Spelling.X.of(kind)`.",
+        "",
+    ]
+    lines += [f"* `{link}`: {link.meaning}. {_listed(link.by_kind)}" for group in (Link, Spelling) for link in group]
+    return lines
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    ours = sorted(kind for kind in kinds if kind.partition("::")[0] in _NAMESPACES)
+    return ", ".join(f"`{kind}`" for kind in ours)
 
 
 _NAMESPACES = ("aten", "prim")
