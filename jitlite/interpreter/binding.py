@@ -183,7 +183,7 @@ def converter(t: Type) -> Converter:
 
     The function raises `Mismatch` where the value is not of the type.
     """
-    return T.kept(t, "conversion", _make_converter)
+    return T.cached_on(t, "conversion", _make_converter)
 
 
 def _make_converter(t: Type) -> Converter:

@@ -114,21 +114,28 @@ def constant_fault(node: Node) -> str | None:
     return None if _constant_fits(value, found, type) else f"the constant is of type {found}, but its output of {type}"
 
 
+def _container_fits(value: list[object] | dict[object, object], type: Type) -> bool:
+    if isinstance(value, list):
+        return type in (T.ANY, T.ANY_LIST) or (isinstance(type, T.ListType) and _all_fit(value, type.element))
+    if not isinstance(type, T.DictType):
+        return type in (T.ANY, T.ANY_DICT)
+    return _all_fit(list(value), type.key) and _all_fit(list(value.values()), type.value)
+
+
+def _elements_fit(value: tuple[object, ...], type: T.TupleType) -> bool:
+    pairs = zip(value, type.elements, strict=False)
+    return len(value) == len(type.elements) and all(_all_fit([v], t) for v, t in pairs)
+
+
 def _constant_fits(value: object, found: Type, type: Type) -> bool:
     """Does the value fit the type? Elements count one by one: an empty list fits every list type."""
     type = T.without_none(type) if value is not None else type
     if isinstance(type, T.UnionType) and value is not None:
         return any(_constant_fits(value, found, member) for member in type.members)
-    if isinstance(value, list):
-        return type in (T.ANY, T.ANY_LIST) or (isinstance(type, T.ListType) and _all_fit(value, type.element))
-    if isinstance(value, dict):
-        fits_keys = isinstance(type, T.DictType) and _all_fit(list(value), type.key)
-        return type in (T.ANY, T.ANY_DICT) or (
-            isinstance(type, T.DictType) and fits_keys and _all_fit(list(value.values()), type.value)
-        )
+    if isinstance(value, list | dict):
+        return _container_fits(value, type)
     if isinstance(value, tuple) and isinstance(type, T.TupleType):
-        pairs = zip(value, type.elements, strict=False)
-        return len(value) == len(type.elements) and all(_all_fit([v], t) for v, t in pairs)
+        return _elements_fit(value, type)
     if isinstance(found, T.EnumType) and isinstance(type, T.EnumType):
         return found.qualified_name == type.qualified_name
     return _fits(found, type) or (type is T.FLOAT and found is T.INT)  # an int is an acceptable float at run time

@@ -20,6 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import INT_OBJECTS, WITH_OBJECTS, holds_object, is_int_coded
 from jitlite.ir.ops import fn_with_objects
+from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 
@@ -43,6 +44,14 @@ _POSITIONS = frozenset({"idx", "index", "ind", "i", "start", "end", "step", "n",
 _IDENTITY = frozenset({operator.is_, operator.is_not})
 _COMPARING = _IDENTITY | {operator.eq, operator.ne}
 """Operators that need no help with two objects."""
+
+
+def _handed_on(node: Node, schema: Schema) -> list[Value]:
+    """The operands that may be, or be in, the results: those that are not positions in a list."""
+    formals = schema.arguments
+    told = [a.name for a in formals] if len(formals) == len(node.inputs) else [""] * len(node.inputs)
+    of_dict = bool(formals) and isinstance(formals[0].type, T.DictType)
+    return [v for v, name in zip(node.inputs, told, strict=True) if of_dict or name not in _POSITIONS]
 
 
 class ObjectFlow:
@@ -140,11 +149,7 @@ class ObjectFlow:
         elif (
             schema.is_mutable or node.has(Trait.HANDS_ON_CODES) or any(T.has_variables(r.type) for r in schema.returns)
         ):
-            formals = schema.arguments
-            told = [a.name for a in formals] if len(formals) == len(node.inputs) else [""] * len(node.inputs)
-            of_dict = bool(formals) and isinstance(formals[0].type, T.DictType)
-            moved = [v for v, name in zip(node.inputs, told, strict=True) if of_dict or name not in _POSITIONS]
-            self._see([*moved, *node.outputs])
+            self._see([*_handed_on(node, schema), *node.outputs])
         elif any(not _is_number(r.type) for r in schema.returns):
             self._see(node.outputs, Likelihood.STORED)
 
@@ -156,7 +161,7 @@ def _is_number(t: Type) -> bool:
 
 def may_hold(t: Type) -> bool:
     """Can a value of the type be, or hold, an int?"""
-    return T.kept(t, "may hold an int", _may_hold)
+    return T.cached_on(t, "may hold an int", _may_hold)
 
 
 def _may_hold(t: Type) -> bool:

@@ -23,8 +23,8 @@ from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault, declared_attributes, owner_fault, undeclared
 from jitlite.ir.node_rules import constant_fault
-from jitlite.ir.schema import SIMPLE_TYPES, SchemaError
 from jitlite.ir.traits import Trait
+from jitlite.ir.type_parser import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
 from jitlite.ir.value_text import ValueReader
 

@@ -21,7 +21,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
-from jitlite.ir.schema import MOST_NESTED, TypeParser
+from jitlite.ir.type_parser import MOST_NESTED, TypeParser
 from jitlite.ir.types import Type
 
 LONGEST_TENSOR = 10
@@ -126,7 +126,7 @@ def _dict(value: dict[Any, Any], type: Type | None, nested: bool) -> str:
     return text
 
 
-def _tuple(value: tuple[Any, ...], type: Type | None, nested: bool) -> str:
+def _tuple(value: tuple[object, ...], type: Type | None, nested: bool) -> str:
     known = isinstance(type, T.TupleType) and len(type.elements) == len(value)
     types: Sequence[Type | None] = type.elements if known and isinstance(type, T.TupleType) else [None] * len(value)
     items = [value_text(v, t, nested=True) for v, t in zip(value, types, strict=True)]

@@ -44,7 +44,7 @@ def value_has_type(value: object, type: Type) -> bool:
 
 def checker(type: Type) -> Check:
     """The function that tells whether a value is of the type."""
-    return T.kept(type, "check", _make_check)
+    return T.cached_on(type, "check", _make_check)
 
 
 def _is_int(value: object) -> bool:
@@ -107,7 +107,7 @@ def _dict_check(t: T.DictType) -> Check:
 def _tuple_check(t: T.TupleType) -> Check:
     elements = [checker(e) for e in t.elements]
 
-    def check(value: Any) -> bool:
+    def check(value: object) -> bool:
         if not isinstance(value, tuple):
             return False
         parts = plain_tuple(value)
@@ -150,7 +150,7 @@ def _class_name(value: object) -> str:
 
 
 def _interface_check(t: T.InterfaceType) -> Check:
-    def check(value: Any) -> bool:
+    def check(value: object) -> bool:
         found = class_type_of(value)
         if found is None:
             return not t.is_module and all(callable(getattr(value, name, None)) for name in t.methods)
@@ -244,7 +244,7 @@ def class_type_of(value: object) -> T.ClassType | None:
     return found if isinstance(found, T.ClassType) else None
 
 
-def special_method(value: Any, name: str) -> Callable[..., Any]:
+def special_method(value: object, name: str) -> Callable[..., Any]:
     """The method `name` of an object: the compiled one where its class has been compiled, else Python's."""
     found = class_type_of(value)
     if found is not None and found.definition is not None:
@@ -258,7 +258,7 @@ _OF_CONTEXTS = ("__init__", "__enter__", "__exit__")
 """What scripts call of torch's own classes for `with`."""
 
 
-def script_method(value: Any, name: str) -> Callable[..., Any]:
+def script_method(value: object, name: str) -> Callable[..., Any]:
     """The method of an object that a script calls by its name: one that scripts know the object to have.
 
     Raises:
@@ -285,7 +285,7 @@ def _is_defined(found: T.ClassType, name: str) -> bool:
 def call_script_method(name: str) -> Callable[..., Any]:
     """The function that calls the method of this name of its first argument."""
 
-    def call(owner: Any, *arguments: Any) -> Any:
+    def call(owner: object, *arguments: object) -> Any:
         return script_method(owner, name)(*arguments)
 
     return call
@@ -302,15 +302,19 @@ _tuple_classes: dict[Type, Any] = {}
 _object_classes: dict[Type, type] = {}
 
 
+def _of_fields(cls: Callable[..., tuple[object, ...]], *fields: object) -> tuple[object, ...]:
+    return cls(fields)
+
+
 def named_tuple_class(t: T.TupleType) -> Callable[..., tuple[object, ...]]:
     """The class of a named tuple type: the program's own, else one made here, once."""
-    cls: Any = t.python_class
+    cls: Callable[..., tuple[object, ...]] | None = t.python_class
     if cls is not None and not hasattr(cls, "n_sequence_fields"):
-        return cls  # type: ignore[no-any-return]
+        return cls
     found: Callable[..., tuple[object, ...]] | None = _tuple_classes.get(t)
     if found is None and cls is not None:
         # torch.return_types.* take one sequence, not a value for each field
-        found = _tuple_classes.setdefault(t, lambda *values: cls(values))
+        found = _tuple_classes.setdefault(t, partial(_of_fields, cls))
     if found is None:
         name = (t.qualified_name or "NamedTuple").rpartition(".")[2]
         found = _tuple_classes.setdefault(t, collections.namedtuple(name, t.names or ()))
@@ -319,8 +323,9 @@ def named_tuple_class(t: T.TupleType) -> Callable[..., tuple[object, ...]]:
 
 def object_class(t: T.ClassType) -> type:
     """The Python class of a class type: the program's own, else an empty one made here, once."""
-    if t.python_class is not None:
-        return t.python_class  # type: ignore[no-any-return]
+    own: type | None = t.python_class
+    if own is not None:
+        return own
     found = _object_classes.get(t)
     if found is None:
         module, _, name = t.qualified_name.rpartition(".")

@@ -11,7 +11,8 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
-from jitlite.ir.schema import AliasInfo, Argument, Schema, parse_schema
+from jitlite.ir.schema import Argument, Schema, parse_schema
+from jitlite.ir.type_parser import AliasInfo
 from jitlite.objects.torch_types import VIEWS, TypeView, View, unwrap, view_type
 
 _CONTAINERS = (T.ListType, T.DictType, T.TupleType)

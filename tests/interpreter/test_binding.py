@@ -10,7 +10,8 @@ import torch
 
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.ir import types as T
-from jitlite.ir.schema import Argument, function_schema, parse_schema, parse_type
+from jitlite.ir.schema import Argument, function_schema, parse_schema
+from jitlite.ir.type_parser import parse_type
 
 
 def bind_one(type, value):

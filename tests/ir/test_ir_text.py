@@ -16,7 +16,7 @@ from jitlite.ir.compare import constant_key
 from jitlite.ir.constants import enum_type, qualified_name
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
-from jitlite.ir.schema import parse_type
+from jitlite.ir.type_parser import parse_type
 from jitlite.ir.value_text import float_text, quote, unquote, value_text
 
 

@@ -8,7 +8,8 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.ops import lookup
-from jitlite.ir.schema import SchemaError, parse_schema, parse_type
+from jitlite.ir.schema import parse_schema
+from jitlite.ir.type_parser import SchemaError, parse_type
 
 
 def dispatcher_schemas():

@@ -7,7 +7,7 @@ import torch
 
 from jitlite.base.source import CompileError
 from jitlite.ir.graph import Graph
-from jitlite.ir.schema import parse_type
+from jitlite.ir.type_parser import parse_type
 from jitlite.operators import overloads
 from jitlite.operators.overloads import NamedValue
 

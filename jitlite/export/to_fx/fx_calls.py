@@ -28,7 +28,8 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.ops import Effect, Op
-from jitlite.ir.schema import Argument, parse_type
+from jitlite.ir.schema import Argument
+from jitlite.ir.type_parser import parse_type
 from jitlite.ir.values import value_has_type
 from jitlite.operators import containers, scalars, tensors
 

@@ -22,7 +22,8 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.ir.ops import Op
-from jitlite.ir.schema import Argument, Schema, SchemaError
+from jitlite.ir.schema import Argument, Schema
+from jitlite.ir.type_parser import SchemaError
 
 
 def convert(c: Converter, node: torch.fx.Node) -> None:
