@@ -34,7 +34,7 @@ def fold(node: Node) -> list[tuple[object, Type]] | None:
     """The results of the node, whose inputs are constants, with their types; None where it has to run later."""
     if node.has(Trait.NOT_FOLDED) or not node.outputs or node.blocks or effect_of(node) is not Effect.PURE:
         return None
-    if any(reachable_kinds(v.type) & TENSOR and _has_tensor(v) for v in (*node.inputs, *node.outputs)):
+    if _handles_tensors(node):
         return None
     args = [constant_of(v) for v in node.inputs]
     if any("name" in v.node.attributes for v in node.inputs) or _could_be_huge(node, args):
@@ -42,8 +42,12 @@ def fold(node: Node) -> list[tuple[object, Type]] | None:
     results = _run(node, args)
     if results is None or len(results) != len(node.outputs):
         return None
-    typed = [_typed(value, output) for value, output in zip(results, node.outputs, strict=True)]
-    return [t for t in typed if t is not None] if None not in typed else None
+    typed = [t for value, output in zip(results, node.outputs, strict=True) if (t := _typed(value, output)) is not None]
+    return typed if len(typed) == len(results) else None
+
+
+def _handles_tensors(node: Node) -> bool:
+    return any(reachable_kinds(v.type) & TENSOR and _has_tensor(v) for v in (*node.inputs, *node.outputs))
 
 
 def _has_tensor(value: Value) -> bool:
@@ -83,7 +87,7 @@ def _run(node: Node, args: list[Any]) -> Sequence[Any] | None:
     return None if caught else results
 
 
-def _typed(value: Any, output: Value) -> tuple[object, Type] | None:
+def _typed(value: object, output: Value) -> tuple[object, Type] | None:
     """The value with the type its constant has, if it can be one and is of the type of `output`."""
     size = size_of(value)
     if size is None or size > LARGEST_RESULT:

@@ -92,13 +92,16 @@ def layer_of(node: Node, db: AliasDb) -> Layer | None:
     weight, bias = (constant_tensor(node.named_input(name), db) for name in ("weight", "bias"))
     if weight is None or type(groups) is not int or transposed is None:
         return None
-    if not (weight.is_floating_point() or weight.is_complex()) or weight.dim() < 2:
-        return None
-    if bias is None and constant_of(node.named_input("bias"), ...) is not None:
-        return None
-    if bias is not None and bias.dtype != weight.dtype:
+    if not _may_be_scaled(weight, bias, node.named_input("bias")):
         return None
     return Layer(node, weight, bias, None if is_linear else weight.dim() - 2, groups if transposed else 0)
+
+
+def _may_be_scaled(weight: torch.Tensor, bias: torch.Tensor | None, given: Value) -> bool:
+    """Has the weight channels of numbers, and is the bias that is given None, or a constant of the same dtype?"""
+    if not (weight.is_floating_point() or weight.is_complex()) or weight.dim() < 2:
+        return False
+    return constant_of(given, ...) is None if bias is None else bias.dtype == weight.dtype
 
 
 def constant_tensor(value: Value, db: AliasDb) -> torch.Tensor | None:
@@ -108,7 +111,8 @@ def constant_tensor(value: Value, db: AliasDb) -> torch.Tensor | None:
         return None
     if found.requires_grad or found.layout is not torch.strided or found.is_quantized or found.is_meta:
         return None
-    return found  # type: ignore[no-any-return]
+    constant: torch.Tensor = found
+    return constant
 
 
 def seen_only_by(value: Value, user: Node) -> bool:
@@ -187,23 +191,26 @@ class Affine:
         return all(bool((t == t[:1]).all()) for t in (self.scale, self.shift))
 
 
+def _fits_channels(tensor: torch.Tensor, layer: Layer) -> bool:
+    """Has the tensor an element for each channel, of a dtype that goes with the weight?"""
+    is_float_for_half = tensor.dtype is torch.float32 and _is_half(layer.weight)
+    return tensor.shape == (layer.channels,) and (tensor.dtype is layer.weight.dtype or is_float_for_half)
+
+
 def batch_norm_of(node: Node, layer: Layer, db: AliasDb) -> Affine | None:
     """What an `aten::batch_norm` of constants does to the result of `layer`, None where that is not known."""
     if constant_of(node.named_input("training"), None) is not False:
         return None
     eps = constant_of(node.named_input("eps"), None)
     names = ("running_mean", "running_var", "weight", "bias")
-    mean, variance, weight, bias = (constant_tensor(node.named_input(name), db) for name in names)
+    tensors = [constant_tensor(node.named_input(name), db) for name in names]
+    mean, variance, weight, bias = tensors
     optional = ((weight, "weight"), (bias, "bias"))
     if any(t is None and constant_of(node.named_input(name), ...) is not None for t, name in optional):
         return None
     if type(eps) is not float or mean is None or variance is None:
         return None
-    dtypes = {layer.weight.dtype} | ({torch.float32} if _is_half(layer.weight) else set())
-    for t in (mean, variance, weight, bias):
-        if t is not None and (t.shape != (layer.channels,) or t.dtype not in dtypes):
-            return None
-    if not layer.weight.is_floating_point():
+    if not layer.weight.is_floating_point() or not all(_fits_channels(t, layer) for t in tensors if t is not None):
         return None
     scale = torch.rsqrt(exact(variance) + eps)
     scale = scale if weight is None else scale * exact(weight)

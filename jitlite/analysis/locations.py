@@ -14,7 +14,7 @@ _OBJECTS = frozenset({T.GENERATOR, T.STREAM, T.STORAGE, T.ANY_CLASS})
 
 def kinds_of(t: Type) -> int:
     """The kinds of objects that a value of the type is, or (a tuple, an Optional) directly consists of."""
-    return T.kept(t, "kinds", _kinds_of)
+    return T.cached_on(t, "kinds", _kinds_of)
 
 
 def _kinds_of(t: Type) -> int:
@@ -36,7 +36,7 @@ def _kinds_of(t: Type) -> int:
 
 def contained_kinds(t: Type) -> int:
     """The kinds of objects that may be inside the objects that a value of the type is, however deep."""
-    return T.kept(t, "contained kinds", _contained_kinds)
+    return T.cached_on(t, "contained kinds", _contained_kinds)
 
 
 def _contained_kinds(t: Type) -> int:

@@ -107,9 +107,25 @@ def may_run(op: Op) -> bool:
 def _sampled(
     op: Op, facts: Sequence[Fact], grad: bool, wants_sizes: bool, may_be_exact: bool = True
 ) -> tuple[Result | tuple[Result, ...], ...] | None:
-    if not may_run(op):
+    alternatives = _alternatives(op, facts) if may_run(op) else None
+    if alternatives is None:
         return None
     exact = wants_sizes and may_be_exact and _sizes_are_certain(op, facts)
+    found: list[tuple[Result | tuple[Result, ...], ...]] = []
+    for plan in (_actual,) if exact else (_twos, _ones, _actual):
+        if found and (plan is _actual or not wants_sizes):
+            break
+        runs = [_run(op, choice, plan, grad) for choice in itertools.product(*alternatives)]
+        described = _describe_runs(runs, exact)
+        if described:
+            found.append(_agreements(described))
+    if not found:
+        return _sampled(op, facts, grad, wants_sizes, False) if exact else None
+    return _agreements(found)
+
+
+def _alternatives(op: Op, facts: Sequence[Fact]) -> list[list[Any]] | None:
+    """What each argument may be in the runs; None if that cannot be said, or they would be too many."""
     dtypes = tuple(dict.fromkeys((*_DTYPES, *(t.dtype for f in facts for t in tensors_in(f) if t.dtype is not None))))
     alternatives = []
     for argument, fact in zip(op.schema.arguments, facts, strict=True):
@@ -117,19 +133,7 @@ def _sampled(
         if choices is None:
             return None
         alternatives.append(choices)
-    if math.prod(map(len, alternatives)) > _MOST_RUNS:
-        return None
-    found: list[tuple[Result | tuple[Result, ...], ...]] = []
-    for plan in (_actual,) if exact else (_twos, _ones, _actual):
-        if found and (plan is _actual or not wants_sizes):
-            break
-        runs = [_run(op, choice, plan, grad) for choice in itertools.product(*alternatives)]
-        described = [[_describe(value, exact) for value in r] for r in runs if r is not None]
-        if described:
-            found.append(tuple(_agreement(column) for column in zip(*described, strict=True)))
-    if not found:
-        return _sampled(op, facts, grad, wants_sizes, False) if exact else None
-    return tuple(_agreement(column) for column in zip(*found, strict=True))
+    return alternatives if math.prod(map(len, alternatives)) <= _MOST_RUNS else None
 
 
 def _sizes_are_certain(op: Op, facts: Sequence[Fact]) -> bool:
@@ -173,6 +177,14 @@ class _StandIn(NamedTuple):
     dims: tuple[int | None, ...]
     requires_grad: bool
 
+    def make(self, plan: _Sizes) -> torch.Tensor:
+        sizes = plan(self.dims)
+        if sizes is None:
+            raise _TooLarge
+        make = torch.zeros if not self.dtype.is_floating_point else torch.ones
+        tensor = make(sizes, dtype=self.dtype, device="cpu")
+        return tensor.requires_grad_() if self.requires_grad else tensor
+
 
 def _choices(fact: Fact, declared: Type, pointwise: bool, dtypes: Sequence[torch.dtype]) -> list[Any] | None:
     """What an argument may be in a run; None if that cannot be said."""
@@ -182,13 +194,18 @@ def _choices(fact: Fact, declared: Type, pointwise: bool, dtypes: Sequence[torch
         return [1] if fact.is_size else [0, 1]
     if is_listed(fact):
         element = declared.element if isinstance(declared, T.ListType) else T.without_none(declared)
-        parts = [_choices(f, element, pointwise, dtypes) for f in fact]
-        if any(p is None for p in parts) or math.prod(len(p) for p in parts if p is not None) > _MOST_RUNS:
-            return None
-        return [list(p) for p in itertools.product(*(p for p in parts if p is not None))]
+        return _list_choices([_choices(f, element, pointwise, dtypes) for f in fact])
     if isinstance(fact, Special):
         return _KNOWN_KIND[fact] if fact in _KNOWN_KIND else _UNKNOWN_CHOICES.get(declared)
     return [fact]
+
+
+def _list_choices(elements: Sequence[list[Any] | None]) -> list[Any] | None:
+    """What a list may be, given what each element may be."""
+    known = [choices for choices in elements if choices is not None]
+    if len(known) < len(elements) or math.prod(map(len, known)) > _MOST_RUNS:
+        return None
+    return [list(choice) for choice in itertools.product(*known)]
 
 
 def _tensor_choices(fact: TensorFact, pointwise: bool, dtypes: Sequence[torch.dtype]) -> list[Any]:
@@ -228,7 +245,7 @@ _UNKNOWN_CHOICES: dict[Type, list[Any]] = {
 # -- runs
 
 
-def _run(op: Op, choice: Sequence[Any], plan: _Sizes, grad: bool) -> Sequence[Any] | None:
+def _run(op: Op, choice: Sequence[object], plan: _Sizes, grad: bool) -> Sequence[Any] | None:
     """The results of one run; None where it fails. Modes that watch functions of torch do not see it."""
     assert op.fn is not None
     with torch._C.DisableTorchFunction():
@@ -254,19 +271,14 @@ class _TooLarge(Exception):
     """A stand-in would take too much memory."""
 
 
-def _of_length(value: Any, size: int | None) -> Any:
+def _of_length(value: object, size: int | None) -> Any:
     """One number given for `int[N]` stands for N."""
     return value * size if isinstance(value, list) and len(value) == 1 and size else value
 
 
 def _argument(value: Any, declared: Type, plan: _Sizes, pointwise: bool) -> Any:
     if isinstance(value, _StandIn):
-        sizes = plan(value.dims)
-        if sizes is None:
-            raise _TooLarge
-        make = torch.zeros if not value.dtype.is_floating_point else torch.ones
-        tensor = make(sizes, dtype=value.dtype, device="cpu")
-        return tensor.requires_grad_() if value.requires_grad else tensor
+        return value.make(plan)
     if isinstance(value, list):
         listed = T.without_none(declared)
         element = listed.element if isinstance(listed, T.ListType) else listed
@@ -282,7 +294,7 @@ def _argument(value: Any, declared: Type, plan: _Sizes, pointwise: bool) -> Any:
     return int_coded(declared, value)
 
 
-def _describe(value: Any, read_sizes: bool) -> Result | tuple[Result, ...] | None:
+def _describe(value: object, read_sizes: bool) -> Result | tuple[Result, ...] | None:
     if isinstance(value, torch.Tensor):
         sizes = tuple(value.shape) if read_sizes else None
         return Result(value.dtype, value.dim(), sizes, value.requires_grad)
@@ -292,12 +304,23 @@ def _describe(value: Any, read_sizes: bool) -> Result | tuple[Result, ...] | Non
     return None
 
 
-def _agreement(column: Sequence[Any]) -> Result | tuple[Result, ...]:
+def _agreement(column: Sequence[object]) -> Result | tuple[Result, ...]:
     """What all runs say about one result."""
     first = column[0]
     if not all(isinstance(r, Result) for r in column):
         return first if isinstance(first, tuple) and all(r == first for r in column) else NOTHING
     return Result(*(values[0] if all(v == values[0] for v in values) else None for values in zip(*column, strict=True)))
+
+
+def _describe_runs(
+    runs: Sequence[Sequence[Any] | None], read_sizes: bool
+) -> list[list[Result | tuple[Result, ...] | None]]:
+    return [[_describe(value, read_sizes) for value in results] for results in runs if results is not None]
+
+
+def _agreements(rows: Sequence[Sequence[object]]) -> tuple[Result | tuple[Result, ...], ...]:
+    """What all runs say about each result."""
+    return tuple(_agreement(column) for column in zip(*rows, strict=True))
 
 
 def ranks_are_known(facts: Sequence[Fact]) -> bool:

@@ -15,7 +15,7 @@ from jitlite.ir.schema import Argument
 from jitlite.operators.tensor_facts import Fact, Symbols, TensorFact, fact_of_constant
 
 
-def output_sizes(kind: str, *arguments: Any, **named: Any) -> Any:
+def output_sizes(kind: str, *arguments: object, **named: object) -> Any:
     """The sizes of the result, or a tuple with those of each result.
 
     Args:
@@ -34,7 +34,7 @@ def output_sizes(kind: str, *arguments: Any, **named: Any) -> Any:
     raise ValueError(f"the sizes of the results of {kind} are not known of these arguments")
 
 
-def _facts(op: Op, arguments: Sequence[Any], named: Mapping[str, Any]) -> list[Fact] | None:
+def _facts(op: Op, arguments: Sequence[object], named: Mapping[str, object]) -> list[Fact] | None:
     """What is known about each argument of the operator; None if they do not fit."""
     formals = op.schema.arguments
     given = {**dict(zip((a.name for a in formals), arguments, strict=False)), **named}

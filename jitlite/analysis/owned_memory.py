@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitlite.analysis import promotion
-from jitlite.analysis.alias import AliasDb, Locations
+from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import changes_modes, effect_of
 from jitlite.analysis.locations import TENSOR, reachable_kinds
+from jitlite.analysis.points_to import Locations
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Use, Value

@@ -296,7 +296,7 @@ def may_start_gradients(node: Node) -> bool:
 
 def holds_tensor(value: Value) -> bool:
     """May the value be a tensor or hold one?"""
-    return T.kept(value.type, "holds tensors", _holds_tensor)
+    return T.cached_on(value.type, "holds tensors", _holds_tensor)
 
 
 def _holds_tensor(t: T.Type) -> bool:

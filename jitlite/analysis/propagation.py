@@ -12,12 +12,11 @@ list that may be written, the elements are not known. Alias analysis says what m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from jitlite.analysis import effects
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.locations import reachable_kinds
-from jitlite.analysis.result_types import Modes, infer, is_inferred, made_of_numbers
+from jitlite.analysis.result_types import ModeFacts, infer, is_inferred, made_of_numbers
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
@@ -59,12 +58,12 @@ class Propagation:
         modes: those that a run begins with, as far as they are known.
     """
 
-    def __init__(self, graph: Graph, modes: Modes) -> None:
+    def __init__(self, graph: Graph, modes: ModeFacts) -> None:
         self.graph = graph
-        self.symbols = Symbols(max((n for v in _values(graph.block) for n in _numbers_in(v.type)), default=0))
+        self.symbols = Symbols(max((n for v in values_in(graph.block) for n in numbers_in(v.type)), default=0))
         self.facts: dict[Value, Fact] = {}
         self._modes = modes
-        self._before_enter: dict[Value, Modes] = {}
+        self._before_enter: dict[Value, ModeFacts] = {}
         self._numbers: dict[Value, Symbol] = {}
         self._db: AliasDb | None = None
         self._written = self._changed = 0
@@ -143,7 +142,7 @@ class Propagation:
         self._block(body)
         end = self._modes
         changes = any(map(effects.changes_modes, body.nodes))
-        self._modes = Modes() if changes else end
+        self._modes = ModeFacts() if changes else end
         self._set(handler.inputs[0], UNKNOWN)
         self._block(handler)
         self._join(node, node.blocks)
@@ -165,7 +164,7 @@ class Propagation:
         modes = self._modes
         for number in range(_ROUNDS + 1):
             if number == _ROUNDS:
-                carried, modes = [_nothing(v.type) for v in node.outputs], Modes()
+                carried, modes = [_nothing(v.type) for v in node.outputs], ModeFacts()
             self._iteration(loop, carried, modes)
             ends = [self.fact(v) for v in loop.followings]
             widened = [self._widen(a, b, older) for a, b in zip(carried, ends, strict=True)]
@@ -178,7 +177,7 @@ class Propagation:
         for output, fact in zip(node.outputs, carried, strict=True):
             self._set(output, self._after_loop(fact, older, renamed))
 
-    def _iteration(self, loop: Loop, carried: Sequence[Fact], modes: Modes) -> None:
+    def _iteration(self, loop: Loop, carried: Sequence[Fact], modes: ModeFacts) -> None:
         self._modes = modes
         self._set(loop.index, self._numbers.setdefault(loop.index, self.symbols.fresh()))
         for parameter, fact in zip(loop.parameters, carried, strict=True):
@@ -250,17 +249,17 @@ class Propagation:
         self._before_enter[node.input] = self._modes
         short = name.removeprefix(_HOME_OF_GRAD_MODES)
         if short != name and short in _GRAD_MODES:
-            self._modes = Modes(
+            self._modes = ModeFacts(
                 _GRAD_MODES[short], self._modes.autocast, self._modes.default_dtype, self._modes.default_device
             )
         else:
-            self._modes = Modes()
+            self._modes = ModeFacts()
 
     def _exit(self, node: Node) -> None:
         self._declared(node)
         before = self._before_enter.get(node.input)
         known = str(node.input.type).startswith(_HOME_OF_GRAD_MODES)
-        self._modes = before if before is not None and known else Modes()
+        self._modes = before if before is not None and known else ModeFacts()
 
     def _declared(self, node: Node) -> None:
         """Nothing is known about the node: what the types of its outputs say may be the word of what made it."""
@@ -269,13 +268,13 @@ class Propagation:
         for block in node.blocks:
             for parameter in block.inputs:
                 self._set(parameter, _nothing(parameter.type))
-            self._modes = Modes()
+            self._modes = ModeFacts()
             self._block(block)
 
     def _operator(self, node: Node) -> None:
         op = node.op
         if effects.changes_modes(node) and not _is_harmless(node):
-            self._modes = Modes()
+            self._modes = ModeFacts()
         if op is None or node.blocks or op.schema.is_vararg or len(op.schema.returns) != len(node.outputs):
             self._declared(node)
             return
@@ -391,92 +390,18 @@ _BY_KIND: dict[str, Callable[[Propagation, Node], None]] = {
 }
 
 
-# -- writing types
-
-
-def annotate(
-    graph: Graph,
-    found: Propagation,
-    merge: Callable[[T.Type, T.Type], T.Type] | None = None,
-    spelled: dict[Symbol, int] | None = None,
-) -> bool:
-    """Put what is known into the types of the values; says whether any changed.
-
-    Args:
-        graph: whose types change.
-        found: what is known.
-        merge: gives a tensor's new type from the one so far and the one that says all that is known; the latter is
-            taken if it is not given.
-        spelled: the numbers of symbols; those of `numbering` if it is not given.
-    """
-    spelled = numbering(graph, found) if spelled is None else spelled
-    changed = False
-    for value in _values(graph.block):
-        fact = found.facts.get(value, UNKNOWN)
-        if fact is NEVER or value not in found.facts:
-            continue
-        new = fact_type(fact, value.type, spelled, merge)
-        changed = changed or new is not value.type
-        value.type = new
-    return changed
-
-
-def fact_type(fact: Fact, declared: T.Type, spelled: dict[Symbol, int], merge: Any) -> T.Type:
-    """The declared type with what a fact says."""
-    if isinstance(declared, T.TensorType):
-        known = fact if isinstance(fact, TensorFact) else PLAIN
-        sizes = numbers = None
-        if known.dims is not None:
-            sizes = [d if isinstance(d, int) else None for d in known.dims]
-            numbers = [spelled.get(d) if isinstance(d, Symbol) else None for d in known.dims]
-        new = T.TensorType.of(known.dtype, sizes, known.strides, known.device, known.requires_grad, numbers)
-        return merge(declared, new) if merge else new
-    if isinstance(declared, T.TupleType) and is_listed(fact) and len(fact) == len(declared.elements):
-        pairs = zip(fact, declared.elements, strict=True)
-        elements = tuple(fact_type(f, e, spelled, merge) for f, e in pairs)
-        return declared if elements == declared.elements else declared.with_contained(elements)
-    return declared
-
-
-def numbering(graph: Graph, found: Propagation, fewest: int = 2) -> dict[Symbol, int]:
-    """The numbers of symbols in types. One that is in fewer places has none: in one place only, it says nothing.
-
-    Symbols that the inputs' types name keep their numbers; others get the smallest free ones in order of appearance.
-    """
-    places: dict[Symbol, int] = {}
-    for value in _values(graph.block):
-        for symbol in _symbols_in(found.facts.get(value), value.type):
-            places[symbol] = places.get(symbol, 0) + 1
-    taken = {n for value in graph.inputs for n in _numbers_in(value.type)}
-    spelled = {s: s.number for s in places if s.number in taken and s not in found.symbols.definitions}
-    number = 0
-    for symbol, count in places.items():
-        if count >= fewest and symbol not in spelled:
-            number += 1
-            while number in taken:
-                number += 1
-            spelled[symbol] = number
-    return spelled
-
-
-def _symbols_in(fact: Fact, t: T.Type) -> Iterator[Symbol]:
-    if isinstance(fact, TensorFact) and isinstance(t, T.TensorType):
-        yield from (d for d in fact.dims or () if isinstance(d, Symbol))
-    elif isinstance(t, T.TupleType) and is_listed(fact):
-        for f, e in zip(fact, t.elements, strict=False):
-            yield from _symbols_in(f, e)
-
-
-def _numbers_in(t: T.Type) -> Iterator[int]:
+def numbers_in(t: T.Type) -> Iterator[int]:
+    """The numbers of symbols in a type."""
     if isinstance(t, T.TensorType):
         yield from (n for n in t.symbols or () if n)
     for part in t.contained:
-        yield from _numbers_in(part)
+        yield from numbers_in(part)
 
 
-def _values(block: Block) -> Iterator[Value]:
+def values_in(block: Block) -> Iterator[Value]:
+    """Every value of the block and of those nested in it."""
     yield from block.inputs
     for node in block.nodes:
         yield from node.outputs
         for inner in node.blocks:
-            yield from _values(inner)
+            yield from values_in(inner)

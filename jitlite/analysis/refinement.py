@@ -25,13 +25,13 @@ from jitlite.ir.ops import fn_with_objects
 
 
 @dataclass(frozen=True)
-class Length:
+class ListLength:
     """The length of a list, as what a fact is about."""
 
     of: Value
 
 
-Facts = dict[Value | Length, int | bool]
+Facts = dict[Value | ListLength, int | bool]
 """Values, which are these constants."""
 
 
@@ -160,7 +160,7 @@ class Refiner:
                 equal[value] = constant
                 listed = _measured(value)
                 if listed is not None and self._is_fixed(listed):
-                    equal[Length(listed)] = constant
+                    equal[ListLength(listed)] = constant
             elif value.type is T.BOOL and other.type is T.BOOL and type(constant) is bool:
                 same = self._truth_of(value)
                 outcome = constant is (node.kind == "aten::eq")
@@ -185,7 +185,7 @@ class Refiner:
 
     # -- using
 
-    def _known(self, about: Value | Length) -> int | bool | None:
+    def _known(self, about: Value | ListLength) -> int | bool | None:
         for facts in reversed(self._scopes):
             if about in facts:
                 return facts[about]
@@ -210,7 +210,7 @@ class Refiner:
     def _refine_length(self, node: Node) -> None:
         if node.kind != "aten::len" or not node.output.has_uses or not self.wanted(node.input):
             return
-        known = self._known(Length(node.input))
+        known = self._known(ListLength(node.input))
         if known is not None:
             with self.graph.inserting_before(node):
                 node.output.replace_all_uses_with(self.graph.insert_constant(known, None, node.range))

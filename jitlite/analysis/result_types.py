@@ -19,14 +19,14 @@ from jitlite.ir.ops import Effect, Op
 from jitlite.ir.traits import Trait
 from jitlite.operators import shapes, shapes_nn
 from jitlite.operators.aliasing_ops import results_may_be_inputs
-from jitlite.operators.shapes import Call, Rule, Sizes, Unclear
+from jitlite.operators.shape_call import Rule, ShapeCall, Sizes, Unclear
 from jitlite.operators.tensor_facts import UNKNOWN, Dim, Fact, Symbols, TensorFact, is_listed, tensors_in
 
 RULES: dict[str, Rule] = {**shapes.RULES, **shapes_nn.RULES, "prim::data": shapes.like_first}
 
 
 @dataclass(frozen=True)
-class Modes:
+class ModeFacts:
     """The modes of a thread that types depend on; None for one that is not known.
 
     Facts that were found under some modes are true of runs that start under the same modes.
@@ -38,20 +38,20 @@ class Modes:
     default_device: torch.device | None = None
 
     @staticmethod
-    def current() -> Modes:
+    def current() -> ModeFacts:
         """Those of this thread now."""
-        return Modes(
+        return ModeFacts(
             torch.is_grad_enabled(),
             torch._C._is_any_autocast_enabled(),
             torch.get_default_dtype(),
             torch.get_default_device(),
         )
 
-    def join(self, other: Modes) -> Modes:
+    def join(self, other: ModeFacts) -> ModeFacts:
         """What is known if it is one or the other."""
         if self == other:
             return self
-        return Modes(
+        return ModeFacts(
             self.grad if self.grad is other.grad else None,
             self.autocast if self.autocast is other.autocast else None,
             self.default_dtype if self.default_dtype is other.default_dtype else None,
@@ -65,7 +65,7 @@ def is_inferred(op: Op) -> bool:
     return known or op.name in RULES or op.name == "prim::data"
 
 
-def infer(op: Op, facts: Sequence[Fact], modes: Modes, symbols: Symbols) -> list[Fact]:
+def infer(op: Op, facts: Sequence[Fact], modes: ModeFacts, symbols: Symbols) -> list[Fact]:
     """What is known about each result of the operator, whose results are new tensors or views."""
     facts = [int_coded(a.declared_type, f) for a, f in zip(op.schema.arguments, facts, strict=True)]
     sizes = result_sizes(op, facts, symbols)
@@ -80,6 +80,19 @@ def infer(op: Op, facts: Sequence[Fact], modes: Modes, symbols: Symbols) -> list
     else:
         wants_grad = modes.grad is True and requires is True
         results = results_of(op, facts, wants_grad, sizes is None and not _has_rule(op))
+    return _facts_of(op, facts, results, sizes, modes, requires, symbols)
+
+
+def _facts_of(
+    op: Op,
+    facts: Sequence[Fact],
+    results: Sequence[Result | tuple[Result, ...]],
+    sizes: Sequence[Sizes | None] | None,
+    modes: ModeFacts,
+    requires: bool | None,
+    symbols: Symbols,
+) -> list[Fact]:
+    """The results with their sizes, devices and strides."""
     device = device_of(op, facts, modes)
     found: list[Fact] = []
     for position, returned in enumerate(op.schema.returns):
@@ -107,7 +120,7 @@ def result_sizes(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Sequence[Si
     if rule is None:
         return None
     try:
-        sizes = rule(Call(op, facts, symbols))
+        sizes = rule(ShapeCall(op, facts, symbols))
     except Unclear:
         return None
     return sizes if len(sizes) == len(op.schema.returns) else None
@@ -128,7 +141,7 @@ def _tensor(
     result: Result,
     dims: tuple[Dim, ...] | None,
     device: torch.device | None,
-    modes: Modes,
+    modes: ModeFacts,
     requires: bool | None,
 ) -> TensorFact:
     dtype = _dtype(op, facts, result.dtype, modes)
@@ -142,7 +155,7 @@ def _list(
     result: Result | tuple[Result, ...],
     dims: Sizes,
     device: torch.device | None,
-    modes: Modes,
+    modes: ModeFacts,
     requires: bool | None,
     symbols: Symbols,
 ) -> Fact:
@@ -158,7 +171,7 @@ def _list(
     return UNKNOWN
 
 
-def _of_views(base: Fact, modes: Modes) -> bool | None:
+def _of_views(base: Fact, modes: ModeFacts) -> bool | None:
     return base.requires_grad if isinstance(base, TensorFact) and modes.grad is True else None
 
 
@@ -189,7 +202,7 @@ def _keeps_elements(op: Op) -> bool:
     return _gives_view(op) and (op.name in RULES or op.name.endswith("_as"))
 
 
-def _dtype(op: Op, facts: Sequence[Fact], dtype: torch.dtype | None, modes: Modes) -> torch.dtype | None:
+def _dtype(op: Op, facts: Sequence[Fact], dtype: torch.dtype | None, modes: ModeFacts) -> torch.dtype | None:
     tensors = [t for f in facts for t in tensors_in(f)]
     if dtype is None:
         dtype = _dtype_without_run(op, facts, modes)
@@ -216,7 +229,7 @@ def _depends_on_default(op: Op, facts: Sequence[Fact], tensors: Sequence[TensorF
     return not any(t.dtype is not None and (t.dtype.is_floating_point or t.dtype.is_complex) for t in tensors)
 
 
-def _dtype_without_run(op: Op, facts: Sequence[Fact], modes: Modes) -> torch.dtype | None:
+def _dtype_without_run(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch.dtype | None:
     """Of operators that cannot be run for it."""
     given = _argument(op, facts, "dtype")
     if isinstance(given, torch.dtype) and op.name in _MADE_OF_DTYPE:
@@ -267,14 +280,19 @@ def autocast_may_change(op: Op) -> bool:
 # -- tensors made of numbers
 
 
-def made_of_numbers(op: Op, facts: Sequence[Fact], data_type: T.Type, modes: Modes) -> TensorFact:
-    """What `torch.tensor(data)` and the like give, of data of this type."""
+def _dims_of_lists(data: Fact, data_type: T.Type) -> tuple[tuple[Dim, ...] | None, T.Type]:
+    """The lengths of lists in lists, as far as they are known, and the type of what is in the innermost."""
     dims: tuple[Dim, ...] | None = ()
-    data = facts[0]
     while isinstance(data_type, T.ListType):
         dims = None if dims is None or not is_listed(data) else (*dims, len(data))
         data = data[0] if is_listed(data) and data else UNKNOWN
         data_type = data_type.element
+    return dims, data_type
+
+
+def made_of_numbers(op: Op, facts: Sequence[Fact], data_type: T.Type, modes: ModeFacts) -> TensorFact:
+    """What `torch.tensor(data)` and the like give, of data of this type."""
+    dims, data_type = _dims_of_lists(facts[0], data_type)
     given = _argument(op, facts, "dtype")
     default = modes.default_dtype
     by_type: dict[T.Type, torch.dtype | None] = {
@@ -293,7 +311,7 @@ def made_of_numbers(op: Op, facts: Sequence[Fact], data_type: T.Type, modes: Mod
 
 
 def _requires_grad(
-    op: Op, dtype: torch.dtype | None, result: Result, modes: Modes, requires: bool | None
+    op: Op, dtype: torch.dtype | None, result: Result, modes: ModeFacts, requires: bool | None
 ) -> bool | None:
     given = op.schema.argument_index("requires_grad")
     if given is not None:
@@ -336,10 +354,15 @@ def _strides(op: Op, facts: Sequence[Fact], dims: tuple[Dim, ...] | None) -> tup
         return plain if _argument(op, facts, "layout") is None else None
     if not op.is_pointwise or op.effect is not Effect.PURE:
         return None
+    return plain if _are_contiguous(facts) else None
+
+
+def _are_contiguous(facts: Sequence[Fact]) -> bool:
+    """Are there tensors among the arguments, and all of them known to have no gaps?"""
+    if any(f is UNKNOWN or (is_listed(f) and tensors_in(f)) for f in facts):
+        return False
     tensors = [t for f in facts for t in tensors_in(f)]
-    if any(f is UNKNOWN or (is_listed(f) and tensors_in(f)) for f in facts) or not tensors:
-        return None
-    return plain if all(map(_is_contiguous, tensors)) else None
+    return bool(tensors) and all(map(_is_contiguous, tensors))
 
 
 def _is_contiguous(fact: TensorFact) -> bool:
@@ -354,7 +377,7 @@ _MADE_CONTIGUOUS = _aten("zeros ones full eye arange")
 # -- device
 
 
-def device_of(op: Op, facts: Sequence[Fact], modes: Modes) -> torch.device | None:
+def device_of(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch.device | None:
     """The device of the results. One other than the CPU that has no index stands for any of its kind."""
     first = facts[0] if facts else None
     if op.name == "prim::data" and isinstance(first, TensorFact):
@@ -368,12 +391,22 @@ def device_of(op: Op, facts: Sequence[Fact], modes: Modes) -> torch.device | Non
         return other.device if isinstance(other, TensorFact) else None
     tensors = [t for f in facts for t in tensors_in(f)]
     if op.schema.argument_index("device") is not None:
-        given = _argument(op, facts, "device")
-        if given is not None:
-            return torch.device(given) if isinstance(given, str | torch.device) else None
-        if not tensors:
-            return modes.default_device
-        return first.device if isinstance(first, TensorFact) else None
+        return _device_asked_for(op, facts, modes)
+    return _device_of_operands(op, facts, tensors)
+
+
+def _device_asked_for(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch.device | None:
+    """The device of what an operator with an argument for it makes."""
+    given = _argument(op, facts, "device")
+    if given is not None:
+        return torch.device(given) if isinstance(given, str | torch.device) else None
+    if not any(tensors_in(f) for f in facts):
+        return modes.default_device
+    return facts[0].device if isinstance(facts[0], TensorFact) else None
+
+
+def _device_of_operands(op: Op, facts: Sequence[Fact], tensors: Sequence[TensorFact]) -> torch.device | None:
+    first = facts[0] if facts else None
     if isinstance(first, TensorFact) and _gives_view(op):
         return first.device
     if any(f is UNKNOWN for f in facts) or not tensors:

@@ -41,7 +41,7 @@ from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.peephole import peephole
 from jitlite.passes.registry import run
 from jitlite.passes.remove_noops import remove_where
-from jitlite.passes.rules.context import Context
+from jitlite.passes.rules.context import RewriteContext
 
 log = logging.getLogger("jitlite.backend")
 
@@ -328,5 +328,5 @@ def optimize(graph: Graph) -> None:
     run(graph, "dce")
 
 
-def _is_unseen(node: Node, context: Context) -> bool:
+def _is_unseen(node: Node, context: RewriteContext) -> bool:
     return context.may_be_input(node.output, node.inputs[0])

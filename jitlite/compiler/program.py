@@ -1,6 +1,6 @@
 """Python source -> cleaned graph: runs the front end's steps and the cleanup passes for every function a program needs.
 
-A `Program` compiles a function and, on the way, the Python functions it calls. It owns the `CompilationUnit` they
+A `Program` compiles a function and, on the way, the Python functions it calls. It owns the `SymbolTable` they
 live in; nothing is shared between programs.
 """
 
@@ -43,7 +43,7 @@ from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
-from jitlite.ir.unit import CompilationUnit, Function
+from jitlite.ir.unit import Function, SymbolTable
 from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
 
@@ -63,7 +63,7 @@ class Program:
     unites_branches = False
 
     def __init__(self) -> None:
-        self.unit = CompilationUnit()
+        self.unit = SymbolTable()
         self.graph_view = graph_view.get()
         self._functions: dict[tuple[Any, Any], Function] = {}
         self._definitions: dict[Function, Definition] = {}
@@ -171,7 +171,7 @@ class Program:
         self.unit.functions.pop(function.qualified_name, None)
         self._definitions.pop(function, None)
 
-    def restore(self, before: CompilationUnit) -> None:
+    def restore(self, before: SymbolTable) -> None:
         """Take out the types, and functions from texts, that a former state of the unit did not have."""
         for function in [f for f in self.unit if f.qualified_name not in before and f.python_function is None]:
             self.forget(function)
@@ -329,7 +329,7 @@ def _described_source(function: FunctionType) -> tuple[str, str | None, int] | N
     return source.text, source.filename, source.first_line
 
 
-def _classes_in(unit: CompilationUnit) -> Iterator[ClassType]:
+def _classes_in(unit: SymbolTable) -> Iterator[ClassType]:
     """The classes whose objects compiled functions have."""
     graphs = [function.graph for function in unit if function.is_compiled]
     values = [v for g in graphs for v in (*g.inputs, *(o for node in g.all_nodes() for o in node.outputs))]

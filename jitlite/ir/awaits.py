@@ -13,7 +13,7 @@ class Await:
     Attributes of the result can be read from this object as if it were the result.
     """
 
-    def __init__(self, fn: Callable[..., Any], *args: Any) -> None:
+    def __init__(self, fn: Callable[..., Any], *args: object) -> None:
         self._fn: Callable[..., Any] | None = fn
         self._args = args
         self._lock = threading.RLock()
@@ -22,7 +22,7 @@ class Await:
         self._error: Exception | None = None
 
     @classmethod
-    def ready(cls, value: Any) -> Await:
+    def ready(cls, value: object) -> Await:
         """A result that is there already."""
         made = cls(_nothing, value)
         made._fn, made._value, made._computed = None, value, True

@@ -44,7 +44,7 @@ def canonical_text(graph: Graph, *, keep_names: bool = False) -> str:
     return graph_text(renumbered(graph, keep_names=keep_names), ranges=False)
 
 
-def constant_key(value: Any) -> Hashable:
+def constant_key(value: object) -> Hashable:
     """Equal for constants that no program can tell apart: `1`, `1.0` and `True` differ, `0.0` and `-0.0`, too.
 
     Tensors and other objects with an identity of their own compare by content, graphs by their canonical text.

@@ -70,7 +70,7 @@ def _dict_type(value: dict[object, object]) -> Type | None:
     return None if key is None or element is None else T.DictType.of(key, element)
 
 
-def plain_tuple(value: tuple[Any, ...]) -> tuple[Any, ...]:
+def plain_tuple(value: tuple[object, ...]) -> tuple[Any, ...]:
     """The elements of a tuple, whatever its class makes of `len`, iteration and indices."""
     return value if type(value) is tuple else tuple.__getitem__(value, slice(None))
 
@@ -114,7 +114,7 @@ def enum_type(cls: type[enum.Enum]) -> Type | None:
     return None if value_type is None else T.EnumType.of(qualified_name(cls), cls, value_type)
 
 
-def made_enum(name: str, members: Sequence[tuple[str, Any]], module: str) -> type[enum.Enum]:
+def made_enum(name: str, members: Sequence[tuple[str, object]], module: str) -> type[enum.Enum]:
     """The Enum that a text declares. Members of one value are one member, as in Python.
 
     Raises:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from jitlite.ir.formatting import check_percent, fill_fields, pieces_of
 
 
-def result_size(operator: str, arguments: Sequence[Any]) -> int:
+def result_size(operator: str, arguments: Sequence[object]) -> int:
     """About how many bytes the result of a call has, where that can be far more than its arguments have; else 0.
 
     Args:
@@ -23,7 +22,7 @@ def result_size(operator: str, arguments: Sequence[Any]) -> int:
         return 0
 
 
-def _product(a: Any, b: Any, *rest: Any) -> int:
+def _product(a: object, b: object, *rest: object) -> int:
     """Of a text or list and a number."""
     for one, other in ((a, b), (b, a)):
         if isinstance(one, str | list) and isinstance(other, int):
@@ -31,13 +30,13 @@ def _product(a: Any, b: Any, *rest: Any) -> int:
     return 0
 
 
-def _power(a: Any, b: Any, *rest: Any) -> int:
+def _power(a: object, b: object, *rest: object) -> int:
     """Of ints, which takes far longer than it is long."""
     bits: int = a.bit_length() * b if isinstance(a, int) and isinstance(b, int) else 0
     return bits // 8 * max(bits // 2**20, 1)
 
 
-def _width(text: Any, width: int, *rest: Any) -> int:
+def _width(text: object, width: int, *rest: object) -> int:
     return 4 * width
 
 
@@ -46,17 +45,17 @@ def _replaced(text: str, old: str, new: str, most: int = -1) -> int:
     return 4 * (min(count, most) if most >= 0 else count) * len(new)
 
 
-def _formatted(text: str, *values: Any) -> int:
+def _formatted(text: str, *values: object) -> int:
     """Each field may show the longest value."""
     fields = sum(piece[1] is not None for piece in pieces_of(text))
     return 4 * (fields * _longest(values) + fill_fields(text, values, 0, False)[1])
 
 
-def _percent(text: str, *values: Any) -> int:
+def _percent(text: str, *values: object) -> int:
     return 4 * (text.count("%") * _longest(values) + check_percent(text, list(values)))
 
 
-def _longest(values: Sequence[Any]) -> int:
+def _longest(values: Sequence[object]) -> int:
     return max((len(v) for v in values if isinstance(v, str | list | tuple | dict)), default=0)
 
 

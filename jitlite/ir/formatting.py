@@ -15,7 +15,7 @@ MOST_PADDING = 1 << 20
 """Characters that all widths and precisions of one call may ask for together."""
 
 
-def format_by_position(text: str, *args: Any) -> str:
+def format_by_position(text: str, *args: object) -> str:
     """`text.format(*args)`, of which a field gives the position of a value or none.
 
     Raises:
@@ -37,7 +37,7 @@ def pieces_of(text: str) -> list[tuple[str, str | None, str | None, str | None]]
     return found
 
 
-def fill_fields(text: str, args: tuple[Any, ...], position: int, is_nested: bool) -> tuple[int, int, str]:
+def fill_fields(text: str, args: tuple[object, ...], position: int, is_nested: bool) -> tuple[int, int, str]:
     """Check the fields of a format string, or, nested, of a specification in one.
 
     Returns:
@@ -61,7 +61,7 @@ def fill_fields(text: str, args: tuple[Any, ...], position: int, is_nested: bool
     return position, padding, "".join(parts)
 
 
-def converted(value: Any, conversion: str | None) -> Any:
+def converted(value: object, conversion: str | None) -> Any:
     """A value as the letter behind `!` asks for it."""
     if conversion == "r":
         return repr(value)
@@ -83,7 +83,7 @@ def add_padding(padding: int, numbers: list[str]) -> int:
     return padding
 
 
-def format_with_percent(text: str, *args: Any) -> str:
+def format_with_percent(text: str, *args: object) -> str:
     """`text % args`, with a bound on padding. A single argument stands for itself, so a tuple gives the values.
 
     Raises:

@@ -702,7 +702,7 @@ def _walk(block: Block) -> Iterator[Node]:
             node = node._next if node.block is block else following
 
 
-def constant_of(value: Value, default: Any = _UNSET) -> Any:
+def constant_of(value: Value, default: object = _UNSET) -> Any:
     """The Python value of a constant.
 
     Raises:

@@ -87,7 +87,7 @@ def int_coded(declared_type: T.Type, value: object) -> object:
     return values[value]
 
 
-def number_of(value: Any) -> Any:
+def number_of(value: object) -> Any:
     """The number of such an object, or a list with all such objects as numbers; other values as they are."""
     if isinstance(value, INT_OBJECTS):
         return INT_CODES[value]
@@ -96,7 +96,7 @@ def number_of(value: Any) -> Any:
     return value
 
 
-def holds_object(value: Any) -> bool:
+def holds_object(value: object) -> bool:
     """Is the value such an object, or a list, tuple or dict that has one in it?"""
     if isinstance(value, INT_OBJECTS):
         return True
@@ -112,14 +112,14 @@ PLAIN = frozenset({int, bool, float, complex, str, type(None), torch.Tensor, tor
 # -- what operators mean where an operand may be such an object
 
 
-def same_number(a: Any, b: Any) -> bool:
+def same_number(a: object, b: object) -> bool:
     """Is one of them an object and the other its number?"""
     if isinstance(a, INT_OBJECTS):
         return not isinstance(b, INT_OBJECTS) and INT_CODES[a] == b
     return isinstance(b, INT_OBJECTS) and INT_CODES[b] == a
 
 
-def equal(a: Any, b: Any) -> bool:
+def equal(a: object, b: object) -> bool:
     """`a == b`, also for lists."""
     if a == b:
         return True
@@ -128,22 +128,22 @@ def equal(a: Any, b: Any) -> bool:
     return a.__class__ is not b.__class__ and same_number(a, b)
 
 
-def unequal(a: Any, b: Any) -> bool:
+def unequal(a: object, b: object) -> bool:
     """`a != b`, also for lists."""
     return not equal(a, b)
 
 
-def identical(a: Any, b: Any) -> bool:
+def identical(a: object, b: object) -> bool:
     """`a is b`"""
     return a is b or same_number(a, b)
 
 
-def not_identical(a: Any, b: Any) -> bool:
+def not_identical(a: object, b: object) -> bool:
     """`a is not b`"""
     return not identical(a, b)
 
 
-def _spellings(value: Any) -> tuple[Any, ...]:
+def _spellings(value: object) -> tuple[Any, ...]:
     """What else the value is equal to."""
     if isinstance(value, INT_OBJECTS):
         return (INT_CODES[value],)
@@ -162,7 +162,7 @@ def contains(container: Any, item: Any) -> bool:
     return item in container or any(other in container for other in _spellings(item))
 
 
-def index(values: list[Any], item: Any) -> int:
+def index(values: list[Any], item: object) -> int:
     """`values.index(item)`"""
     for position, value in enumerate(values):
         if equal(value, item):
@@ -170,12 +170,12 @@ def index(values: list[Any], item: Any) -> int:
     return values.index(item)  # raises
 
 
-def count(values: list[Any], item: Any) -> int:
+def count(values: list[Any], item: object) -> int:
     """`values.count(item)`"""
     return sum(equal(value, item) for value in values)
 
 
-def remove(values: list[Any], item: Any) -> None:
+def remove(values: list[Any], item: object) -> None:
     """`values.remove(item)`"""
     at = next((position for position, value in enumerate(values) if equal(value, item)), None)
     if at is None:
@@ -188,7 +188,7 @@ def _by_number(function: Callable[..., Any]) -> Callable[..., Any]:
     """`min`, `max` or the like, of one list or of several values, which are compared by their numbers."""
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         return function(*args, key=number_of)
 
     return call
@@ -198,13 +198,13 @@ def with_key_in(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of a dict, a key and more, given the key as it stands in the dict."""
 
     @functools.wraps(function)
-    def call(mapping: Any, key: Any, *more: Any) -> Any:
+    def call(mapping: object, key: object, *more: object) -> Any:
         return function(mapping, key_in(mapping, key), *more)
 
     return call
 
 
-def new_dict(pairs: Iterable[tuple[Any, Any]] = ()) -> dict[Any, Any]:
+def new_dict(pairs: Iterable[tuple[object, object]] = ()) -> dict[Any, Any]:
     """A dict of the pairs; of those with equal keys, the first key and the last value."""
     made: dict[Any, Any] = {}
     update(made, pairs)
@@ -217,7 +217,7 @@ def update(mapping: dict[Any, Any], added: Any) -> None:
         mapping[key_in(mapping, key)] = value
 
 
-def dict_display(*keys_and_values: Any) -> dict[Any, Any]:
+def dict_display(*keys_and_values: object) -> dict[Any, Any]:
     """A dict of keys and values, which alternate."""
     return new_dict(zip(keys_and_values[::2], keys_and_values[1::2], strict=True))
 
@@ -248,7 +248,7 @@ Operators on containers add theirs."""
 def on_numbers(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[..., Any]:
     """The function, given the numbers of such objects at these positions."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         converted = list(args)
         for position in positions:
             if position < len(converted):

@@ -20,43 +20,43 @@ from jitlite.ir.types import Type
 Test = Callable[[Any], bool]
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> bool:
     return type(value) is int
 
 
-def _is_flag(value: Any) -> bool:
+def _is_flag(value: object) -> bool:
     return type(value) is bool or (type(value) is int and value in (0, 1))
 
 
-def _is_str(value: Any) -> bool:
+def _is_str(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _is_type(value: Any) -> bool:
+def _is_type(value: object) -> bool:
     return isinstance(value, Type)
 
 
-def _is_type_list(value: Any) -> bool:
+def _is_type_list(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_type, value))
 
 
-def _is_graph(value: Any) -> bool:
+def _is_graph(value: object) -> bool:
     return isinstance(value, Graph)
 
 
-def _is_int_list(value: Any) -> bool:
+def _is_int_list(value: object) -> bool:
     return isinstance(value, list) and all(map(_is_int, value))
 
 
-def _is_plain_tuple(value: Any) -> bool:
+def _is_plain_tuple(value: object) -> bool:
     return isinstance(value, tuple)
 
 
-def _is_callable(value: Any) -> bool:
+def _is_callable(value: object) -> bool:
     return callable(value)
 
 
-def _is_anything(value: Any) -> bool:
+def _is_anything(value: object) -> bool:
     return True
 
 

@@ -82,7 +82,7 @@ def index_text(entries: Sequence[Entry]) -> str:
     return ", ".join(entry.filled(itertools.repeat(fixed("_"))) for entry in entries)
 
 
-def index_of(text: str, operands: Sequence[Any]) -> Any:
+def index_of(text: str, operands: Sequence[object]) -> Any:
     """The index itself."""
     left = iter(operands)
     parts: list[Any] = []
@@ -97,7 +97,7 @@ def index_of(text: str, operands: Sequence[Any]) -> Any:
 
 
 @op("prim::TensorItem(Tensor(a) self, ...) -> Tensor(b|a)")
-def tensor_item(self: _Tensor, *operands: Any, index: str) -> _Tensor:
+def tensor_item(self: _Tensor, *operands: object, index: str) -> _Tensor:
     """`self[index]`: a view, or a copy of the elements where a tensor with dimensions is part of the index."""
     return self[index_of(index, operands)]
 

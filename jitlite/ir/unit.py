@@ -126,7 +126,7 @@ class Function:
             finally:
                 self._in_progress = False
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> Any:
         """Run the function with one value for each parameter, apart from whatever is running."""
         return _runner[0](self, arguments)
 
@@ -142,7 +142,7 @@ def run_functions_with(run: Callable[[Function, Sequence[Any]], Any]) -> None:
 _runner: list[Callable[[Function, Sequence[Any]], Any]] = []
 
 
-class CompilationUnit:
+class SymbolTable:
     """Functions and named types by qualified name."""
 
     def __init__(self) -> None:
@@ -159,9 +159,9 @@ class CompilationUnit:
             raise ValueError(f"the unit has a function {function.qualified_name} already")
         return function
 
-    def copy(self) -> CompilationUnit:
+    def copy(self) -> SymbolTable:
         """Another unit with the same functions and types."""
-        made = CompilationUnit()
+        made = SymbolTable()
         made.functions.update(self.functions)
         made.types.update(self.types)
         return made

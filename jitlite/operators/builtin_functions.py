@@ -110,7 +110,9 @@ def bool_as_scalar(a: bool) -> bool:
 @op("aten::floordiv.bool_Tensor(bool a, Tensor b) -> Tensor")
 def number_floordiv_tensor(a: complex, b: torch.Tensor) -> torch.Tensor:
     """Divide a number by a tensor, rounded down."""
-    return torch.floor_divide(a, b)  # type: ignore[arg-type]
+    divide: Any = torch.floor_divide  # its annotation wants a tensor first
+    result: torch.Tensor = divide(a, b)
+    return result
 
 
 @op("aten::_assert(bool condition, str message) -> ()", Effect.SIDE, traits=(Trait.RAISES_OR_WARNS,))

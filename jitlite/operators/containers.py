@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ _Dict = dict[Any, Any]
 def _method(name: str) -> Callable[..., Any]:
     """A call of the object's own method: an OrderedDict breaks under dict's."""
 
-    def call(self: Any, *args: Any) -> Any:
+    def call(self: object, *args: object) -> Any:
         return getattr(self, name)(*args)
 
     return call
@@ -130,7 +130,7 @@ def _sort_key(values: _List) -> Any:
     if not values or class_type_of(values[0]) is None:
         return None
 
-    def compare(left: Any, right: Any) -> int:
+    def compare(left: object, right: object) -> int:
         if special_method(left, "__lt__")(right):
             return -1
         return 1 if special_method(right, "__lt__")(left) else 0
@@ -151,11 +151,16 @@ def range_list(n: int) -> list[int]:
     return list(range(n))
 
 
+def broadcast(*shapes: Sequence[int]) -> list[int]:
+    """The shape that tensors of these shapes broadcast to, else a RuntimeError."""
+    return list(torch.broadcast_shapes(*map(tuple, shapes)))  # type: ignore[no-untyped-call]
+
+
 @op("aten::broadcast_shapes(int[] a, int[] b) -> int[]")
 @op("aten::_infer_size(int[] a, int[] b) -> int[]")
 def broadcast_shapes(a: list[int], b: list[int]) -> list[int]:
     """The shape that tensors of two shapes broadcast to, else a RuntimeError."""
-    return list(torch.broadcast_shapes(tuple(a), tuple(b)))  # type: ignore[no-untyped-call]
+    return broadcast(a, b)
 
 
 @op("aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?", total=True)
@@ -289,7 +294,7 @@ def new_dict(inputs: Any = ()) -> _Dict:
 
 
 @op_family("aten::_set_item.{}(Dict({}, t)(a!) l, {}(b -> *) idx, t(c -> *) v) -> ()", KEYS, total=True)
-def dict_set_item(l: _Dict, idx: Any, v: Any) -> None:  # noqa: E741
+def dict_set_item(l: _Dict, idx: object, v: object) -> None:  # noqa: E741
     """`l[idx] = v`."""
     l[idx] = v
 

@@ -120,7 +120,8 @@ def autograd_stack(grads: list[_Tensor | None], size: list[int], dim: int) -> _T
 def autograd_silu(grad: _Tensor, self: _Tensor) -> _Tensor:
     """The gradient of `silu(self)`."""
     if not torch.is_grad_enabled():
-        return torch.ops.aten.silu_backward(grad, self)  # type: ignore[no-any-return]
+        result: _Tensor = torch.ops.aten.silu_backward(grad, self)
+        return result
     sigmoid = self.sigmoid()
     return grad * sigmoid * (1 + self * (1 - sigmoid))
 
@@ -129,7 +130,8 @@ def autograd_silu(grad: _Tensor, self: _Tensor) -> _Tensor:
 def autograd_mish(grad: _Tensor, self: _Tensor) -> _Tensor:
     """The gradient of `mish(self)`."""
     if not torch.is_grad_enabled():
-        return torch.ops.aten.mish_backward(grad, self)  # type: ignore[no-any-return]
+        result: _Tensor = torch.ops.aten.mish_backward(grad, self)
+        return result
     inner = torch.nn.functional.softplus(self).tanh()
     return grad * (inner + self * self.sigmoid() * (1 - inner * inner))
 

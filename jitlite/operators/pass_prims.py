@@ -20,6 +20,7 @@ from jitlite.ir.ops import Effect, op, op_family
 from jitlite.ir.traits import Trait, known
 from jitlite.ir.types import Type
 from jitlite.ir.values import value_has_type
+from jitlite.operators.containers import broadcast
 
 _Tensor = torch.Tensor
 
@@ -40,24 +41,24 @@ def autograd_add(a: _Tensor | None, b: _Tensor | None) -> _Tensor | None:
     return a + b
 
 
-def _gradients(args: tuple[Any, ...]) -> list[Any]:
+def _gradients(args: tuple[object, ...]) -> list[Any]:
     return [g for a in args for g in (a if isinstance(a, list) else [a])]
 
 
 @op("prim::AutogradAnyNonZero(...) -> bool", total=True)
-def autograd_any_nonzero(*args: Any) -> bool:
+def autograd_any_nonzero(*args: object) -> bool:
     """Is any of the gradients not None?"""
     return any(g is not None for g in _gradients(args))
 
 
 @op("prim::AutogradAllNonZero(...) -> bool", total=True)
-def autograd_all_nonzero(*args: Any) -> bool:
+def autograd_all_nonzero(*args: object) -> bool:
     """Is none of the gradients None?"""
     return all(g is not None for g in _gradients(args))
 
 
 @op("prim::AutogradAllZero(...) -> bool", total=True)
-def autograd_all_zero(*args: Any) -> bool:
+def autograd_all_zero(*args: object) -> bool:
     """Are all gradients None?"""
     return all(g is None for g in _gradients(args))
 
@@ -66,7 +67,7 @@ def autograd_all_zero(*args: Any) -> bool:
 
 
 @op("prim::IfThenElse(bool cond, Any(a) x, Any(b) y) -> Any(b|a)", total=True)
-def if_then_else(cond: bool, x: Any, y: Any) -> Any:
+def if_then_else(cond: bool, x: object, y: object) -> Any:
     """`x if cond else y`, both of which are there."""
     return x if cond else y
 
@@ -111,7 +112,7 @@ def chunk_sizes(size: list[int], *, chunks: int, dim: int) -> tuple[list[int], l
 @op("prim::BroadcastSizes(...) -> int[]")
 def broadcast_sizes(*sizes: list[int]) -> list[int]:
     """The shape that all these shapes broadcast to."""
-    return list(torch.broadcast_shapes(*(tuple(s) for s in sizes)))  # type: ignore[no-untyped-call]
+    return broadcast(*sizes)
 
 
 @op("prim::ReductionSizes(int[] size, int[] red_axes, bool keepdim=False) -> int[]")
@@ -199,7 +200,7 @@ def as_stored(self: _Tensor, result: _Tensor) -> _Tensor:
 def _on_mkldnn(fn: Callable[..., _Tensor]) -> Callable[..., _Tensor]:
     """`fn`, whose first argument may be in oneDNN's layout; then so is the result."""
 
-    def call(self: _Tensor, *args: Any, **attributes: Any) -> _Tensor:
+    def call(self: _Tensor, *args: object, **attributes: object) -> _Tensor:
         if not self.is_mkldnn:
             return fn(self, *args, **attributes)
         return fn(self.to_dense(), *args, **attributes).to_mkldnn()
@@ -210,7 +211,7 @@ def _on_mkldnn(fn: Callable[..., _Tensor]) -> Callable[..., _Tensor]:
 def _writing(fn: Callable[..., _Tensor]) -> Callable[..., _Tensor]:
     """`fn` with the result written over its first argument."""
 
-    def call(self: _Tensor, *args: Any, **attributes: Any) -> _Tensor:
+    def call(self: _Tensor, *args: object, **attributes: object) -> _Tensor:
         return self.copy_(fn(self, *args, **attributes))
 
     return call
@@ -277,7 +278,7 @@ def convolution(
 @op("prim::BroadcastMKLDNNTensors(...) -> ...")
 def broadcast_mkldnn(x: _Tensor, y: _Tensor) -> tuple[_Tensor, _Tensor]:
     """Both tensors in the shape that they broadcast to; one that has it already is given as it is."""
-    shape = torch.broadcast_shapes(tuple(x.shape), tuple(y.shape))  # type: ignore[no-untyped-call]
+    shape = tuple(broadcast(x.shape, y.shape))
     return _expanded(x, shape), _expanded(y, shape)
 
 
@@ -307,13 +308,15 @@ def local_value(self: Any) -> Any:
 @op("aten::is_owner(RRef(t) self) -> bool", Effect.STATE)
 def is_owner(self: Any) -> bool:
     """`self.is_owner()`."""
-    return self.is_owner()  # type: ignore[no-any-return]
+    found: bool = self.is_owner()
+    return found
 
 
 @op("aten::confirmed_by_owner(RRef(t) self) -> bool", Effect.STATE)
 def confirmed_by_owner(self: Any) -> bool:
     """`self.confirmed_by_owner()`."""
-    return self.confirmed_by_owner()  # type: ignore[no-any-return]
+    found: bool = self.confirmed_by_owner()
+    return found
 
 
 @op("aten::owner(RRef(t) self) -> __torch__.torch.classes.dist_rpc.WorkerInfo", Effect.STATE)
@@ -325,13 +328,14 @@ def owner(self: Any) -> Any:
 @op("aten::owner_name(RRef(t) self) -> str", Effect.STATE)
 def owner_name(self: Any) -> str:
     """`self.owner_name()`."""
-    return self.owner_name()  # type: ignore[no-any-return]
+    found: str = self.owner_name()
+    return found
 
 
 def _distributed(module: str, function: str) -> Callable[..., Any]:
     """A function of `torch.distributed`, which not every build of torch has."""
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         found = getattr(sys.modules.get(f"torch.distributed.{module}"), function, None)
         if found is None:
             raise Error(f"this torch has no torch.distributed.{module}.{function}")
@@ -361,7 +365,7 @@ op(
 
 
 def _unsupported(name: str, machinery: str) -> Callable[..., NoReturn]:
-    def refuse(*args: Any) -> NoReturn:
+    def refuse(*args: object) -> NoReturn:
         raise Error(f"{name} belongs to {machinery} and has no meaning of its own: compile the program again to run it")
 
     return refuse

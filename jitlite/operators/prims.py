@@ -241,7 +241,8 @@ for _sign, _fn in (("==", operator.eq), ("!=", operator.ne)):
 @op("prim::EnumName(AnyEnumType enum) -> str", total=True)
 def enum_name(enum: Any) -> str:
     """`enum.name`."""
-    return enum.name  # type: ignore[no-any-return]
+    name: str = enum.name
+    return name
 
 
 @op("prim::EnumValue.float(AnyEnumType enum) -> float", total=True)
@@ -465,7 +466,7 @@ def is_tracing() -> bool:
 
 
 @op("aten::has_torch_function(...) -> bool", total=True)
-def has_torch_function(*args: Any) -> bool:
+def has_torch_function(*args: object) -> bool:
     """False: `__torch_function__` is not called by compiled programs."""
     return False
 

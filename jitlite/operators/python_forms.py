@@ -21,7 +21,7 @@ from __future__ import annotations
 import builtins
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -52,7 +52,7 @@ from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import FOR_PYTHON_INTS, Op, fn_with_objects
-from jitlite.ir.schema import Argument
+from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
@@ -136,7 +136,7 @@ def _with_objects(op: Op, node: Node) -> Form:
     return call_form(fn_with_objects(op), len(node.inputs))
 
 
-def call_form(function: Any, count: int) -> Form:
+def call_form(function: object, count: int) -> Form:
     """A call with so many operands."""
     return Form(code("{{f}}({})", holes(range(count))), function)
 
@@ -187,7 +187,7 @@ def _reader(table: str) -> Callable[[Any, str], Any]:
     parametrization does; then the ordinary way leads to it. An attribute of the object itself goes first, as always.
     """
 
-    def read(module: Any, name: str) -> Any:
+    def read(module: object, name: str) -> Any:
         own = module.__dict__
         if name in own:
             return own[name]
@@ -398,36 +398,53 @@ def _binding(op: Op, node: Node) -> Form | None:
     schema = op.schema
     if schema.key == ("aten::index", "Tensor"):
         return call_form(tensors.index, 2)
-    if op.overload is None or not schema.name.startswith("aten::") or schema.is_vararg:
+    if op.overload is None or not schema.name.startswith("aten::"):
         return None
     if op.has(Trait.UNLIKE_BINDING) or schema.key in FOR_PYTHON_INTS:
         return None
     formals, values = schema.arguments, node.inputs
-    if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
+    if not _binds_the_same(schema, values):
         return None
-    if any(a.is_write and a.kwarg_only for a in formals) or schema.is_varret:
-        return None  # where several results are put has names that the binding does not know
-    if len(schema.returns) > 1 and any(isinstance(r.type, T.ListType) for r in schema.returns):
-        return None  # the binding gives a tuple for the list
     base = schema.name.removeprefix("aten::")
     function = _function(base)
+    written = _written(formals, values)
     if function is not None:
-        written = _written(formals, values)
         sign = Spelling.BINARY.of(schema.name) if schema.name in Trait.TENSOR_OR_NUMBER.kinds else None
-        if sign and len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER:
+        if sign and _is_infix(written, values):
             return _infix(sign)
-        template, holder = code("{{f}}({})", joined(", ", written)), function
+        template = code("{{f}}({})", joined(", ", written))
     elif formals and formals[0].name == "self" and _is_method(base):
-        template, holder = code("{{0}}.{}({})", identifier(base), joined(", ", _written(formals, values)[1:])), None
+        template = code("{{0}}.{}({})", identifier(base), joined(", ", written[1:]))
     else:
         return None
     returned = schema.returns[0].type if len(schema.returns) == 1 else None
-    coded = tuple(
+    constants = _coded_constants(formals, values)
+    return Form(template, function, gives_sequence=isinstance(returned, T.ListType), constants=constants)
+
+
+def _is_infix(written: Sequence[Text], values: Sequence[Value]) -> bool:
+    """Are these two arguments by position, the first of which makes Python's operator that of tensors?"""
+    return len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER
+
+
+def _binds_the_same(schema: Schema, values: Sequence[Value]) -> bool:
+    """Does the binding take arguments of these types for this overload, and give the same results?"""
+    formals = schema.arguments
+    if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
+        return False
+    if any(a.is_write and a.kwarg_only for a in formals) or schema.is_vararg or schema.is_varret:
+        return False  # where several results are put has names that the binding does not know
+    # the binding gives a tuple for a list among several results
+    return len(schema.returns) == 1 or not any(isinstance(r.type, T.ListType) for r in schema.returns)
+
+
+def _coded_constants(formals: Sequence[Argument], values: Sequence[Value]) -> tuple[tuple[int, object], ...]:
+    """The constant operands, by position, that are ints in the graph and torch's objects at run time."""
+    return tuple(
         (i, int_coded(a.declared_type, constant_of(v)))
         for i, (a, v) in enumerate(zip(formals, values, strict=True))
         if is_int_coded(a.declared_type) and is_constant(v)
     )
-    return Form(template, holder, gives_sequence=isinstance(returned, T.ListType), constants=coded)
 
 
 def function_of(op: Op, node: Node) -> Any:
@@ -445,7 +462,7 @@ def function_of(op: Op, node: Node) -> Any:
 
 
 @cache
-def _shared(function: Any, *about: Any) -> Any:
+def _shared(function: object, *about: object) -> Any:
     return _maker(*about)(function)
 
 
@@ -475,11 +492,7 @@ def _dispatched(op: Op, node: Node) -> Form | None:
     if any(is_int_coded(r.declared_type) for r in schema.returns):
         return None
     written = [named_hole(a.name, i) if a.kwarg_only else hole(i) for i, a in enumerate(formals)]
-    constants = tuple(
-        (i, int_coded(a.declared_type, constant_of(v)))
-        for i, (a, v) in enumerate(zip(formals, values, strict=True))
-        if coded[i]
-    )
+    constants = _coded_constants(formals, values)
     return Form(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
 
 

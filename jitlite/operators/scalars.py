@@ -30,7 +30,7 @@ def _by_kind(name: str) -> Callable[..., Any]:
     def call(*operands: _Number) -> _Number:
         return (complex_ if any(isinstance(a, complex) for a in operands) else real)(*operands)
 
-    call.for_reals = real  # type: ignore[attr-defined]  # for those who know that no operand is complex
+    vars(call)["for_reals"] = real  # for those who know that no operand is complex
     return call
 
 

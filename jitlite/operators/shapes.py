@@ -5,160 +5,28 @@ ints and symbols, None where nothing is known, or a list of such tuples for a li
 it cannot say anything. What it says is true of every call that succeeds; of one that raises, nothing need be true.
 
 This file has views, joins and splits, reductions, gathers and builders of tensors; `shapes_nn.py` has products,
-convolutions, pools and losses.
+convolutions, pools and losses. `shape_call.py` has what rules are given.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from jitlite.ir.ops import Op
-from jitlite.operators.tensor_facts import Dim, Fact, Symbol, Symbols, TensorFact, is_listed
-
-Dims = tuple[Dim, ...]
-Sizes = Dims | list[Dims] | None
-"""Of one result."""
+from jitlite.operators.shape_call import Dims, Rule, ShapeCall, Sizes, Unclear, as_size, broadcast, dims_of, same
+from jitlite.operators.tensor_facts import Dim, Fact, Symbol, TensorFact, is_listed
 
 _LONGEST_LIST = 64
 """Of longer lists of tensors, the elements are not told apart."""
 
 
-class Unclear(Exception):
-    """The rule cannot say what the sizes are."""
-
-
-class Call:
-    """An operator with what is known about its arguments."""
-
-    __slots__ = ("_facts", "op", "symbols")
-
-    def __init__(self, op: Op, facts: Sequence[Fact], symbols: Symbols) -> None:
-        self.op = op
-        self.symbols = symbols
-        self._facts = dict(zip((a.name for a in op.schema.arguments), facts, strict=True))
-
-    def has(self, name: str) -> bool:
-        """Has the operator an argument of this name?"""
-        return name in self._facts
-
-    def fact(self, name: str) -> Fact:
-        try:
-            return self._facts[name]
-        except KeyError:
-            raise Unclear from None
-
-    @property
-    def first(self) -> Fact:
-        """The first argument."""
-        return next(iter(self._facts.values()))
-
-    def dims(self, name: str | None = None) -> Dims:
-        """The dimensions of a tensor, of the first argument if no name is given."""
-        return dims_of(self.first if name is None else self.fact(name))
-
-    def number(self, name: str) -> int:
-        """An int that is known."""
-        value = self.fact(name)
-        if type(value) is not int:
-            raise Unclear
-        return value
-
-    def flag(self, name: str) -> bool:
-        value = self.fact(name)
-        if type(value) is not bool:
-            raise Unclear
-        return value
-
-    def items(self, name: str) -> tuple[Fact, ...]:
-        """A list whose elements are told apart."""
-        value = self.fact(name)
-        if not is_listed(value):
-            raise Unclear
-        return value  # type: ignore[no-any-return]
-
-    def compute(self, how: str, a: Dim, b: Dim) -> Dim:
-        try:
-            return self.symbols.compute(how, a, b)
-        except ZeroDivisionError:
-            raise Unclear from None
-
-    def product(self, dims: Sequence[Dim]) -> Dim:
-        result: Dim = math.prod(d for d in dims if isinstance(d, int))
-        if result == 0:
-            return 0
-        for dim in sorted((d for d in dims if isinstance(d, Symbol)), key=lambda s: s.number):
-            result = self.compute("mul", result, dim)
-        return result
-
-    def wrap(self, dim: int, rank: int) -> int:
-        """A dimension counted from the front."""
-        bound = max(rank, 1)
-        if not -bound <= dim < bound:
-            raise Unclear
-        return dim % bound
-
-
-Rule = Callable[[Call], Sequence[Sizes]]
-
-
-def dims_of(fact: Fact) -> Dims:
-    if not isinstance(fact, TensorFact) or fact.dims is None:
-        raise Unclear
-    return fact.dims
-
-
-def as_size(value: Fact, symbols: Symbols) -> Dim:
-    """A number given as a size: one that may be negative stands for another one."""
-    if isinstance(value, Symbol):
-        return value if value.is_size else symbols.fresh()
-    if type(value) is not int:
-        return symbols.fresh()
-    if value < 0:
-        raise Unclear
-    return value
-
-
-def broadcast(call: Call, shapes: Sequence[Dims]) -> Dims:
-    """The sizes that tensors of these sizes are expanded to."""
-    rank = max(map(len, shapes), default=0)
-    result = []
-    for position in range(rank):
-        size: Dim = 1
-        for dims in shapes:
-            index = position - rank + len(dims)
-            if index >= 0:
-                size = _broadcast_one(call, size, dims[index])
-        result.append(size)
-    return tuple(result)
-
-
-def _broadcast_one(call: Call, a: Dim, b: Dim) -> Dim:
-    if isinstance(a, int) and isinstance(b, int):
-        if a != b and 1 not in (a, b):
-            raise Unclear
-        return b if a == 1 else a
-    if isinstance(a, int):
-        return b if a == 1 else a
-    if isinstance(b, int):
-        return a if b == 1 else b
-    return call.compute("broadcast", *sorted((a, b)))
-
-
-def same(a: Dim, b: Dim) -> Dim:
-    """The size of two dimensions that must be equal."""
-    if isinstance(a, int) and isinstance(b, int) and a != b:
-        raise Unclear
-    return a if isinstance(a, int) or (isinstance(b, Symbol) and a.number <= b.number) else b
-
-
 # -- operators element by element
 
 
-def pointwise(call: Call) -> Sequence[Sizes]:
+def pointwise(call: ShapeCall) -> Sequence[Sizes]:
     """Every result has the sizes that the tensors given are expanded to."""
     shapes = []
     for argument in call.op.schema.arguments:
@@ -170,7 +38,7 @@ def pointwise(call: Call) -> Sequence[Sizes]:
     return [broadcast(call, shapes)] * len(call.op.schema.returns)
 
 
-def like_first(call: Call) -> Sequence[Sizes]:
+def like_first(call: ShapeCall) -> Sequence[Sizes]:
     return [call.dims()] * len(call.op.schema.returns)
 
 
@@ -181,22 +49,23 @@ def like(name: str) -> Rule:
 # -- views
 
 
-def _view(call: Call) -> Sequence[Sizes]:
+def _view(call: ShapeCall) -> Sequence[Sizes]:
     own = call.fact("self")
     wanted = call.items("size" if call.has("size") else "shape")
     sizes: list[Dim | None] = [None if s == -1 and type(s) is int else as_size(s, call.symbols) for s in wanted]
     if sizes.count(None) > 1:
         raise Unclear
-    if None in sizes:
-        known = [s for s in sizes if s is not None]
-        may_be_rest = any(isinstance(s, Symbol) and not s.is_size for s in wanted)
-        dims = own.dims if isinstance(own, TensorFact) and not may_be_rest else None
-        rest = call.symbols.fresh() if dims is None else _rest(call, dims, known)
-        sizes[sizes.index(None)] = rest
-    return [tuple(s for s in sizes if s is not None)]
+    known = [s for s in sizes if s is not None]
+    if None not in sizes:
+        return [tuple(known)]
+    may_be_rest = any(isinstance(s, Symbol) and not s.is_size for s in wanted)
+    dims = own.dims if isinstance(own, TensorFact) and not may_be_rest else None
+    rest = call.symbols.fresh() if dims is None else _rest(call, dims, known)
+    at = sizes.index(None)
+    return [(*known[:at], rest, *known[at:])]
 
 
-def _rest(call: Call, dims: Dims, known: list[Dim]) -> Dim:
+def _rest(call: ShapeCall, dims: Dims, known: list[Dim]) -> Dim:
     """What is left of the product of `dims` without that of `known`."""
     left = list(dims)
     divisors = []
@@ -208,7 +77,7 @@ def _rest(call: Call, dims: Dims, known: list[Dim]) -> Dim:
     return call.compute("floordiv", call.product(left), call.product(divisors))
 
 
-def _expand(call: Call) -> Sequence[Sizes]:
+def _expand(call: ShapeCall) -> Sequence[Sizes]:
     dims, wanted = call.dims(), call.items("size")
     added = len(wanted) - len(dims)
     if added < 0:
@@ -225,7 +94,7 @@ def _expand(call: Call) -> Sequence[Sizes]:
     return [tuple(sizes)]
 
 
-def _permute(call: Call) -> Sequence[Sizes]:
+def _permute(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     order = [d for d in call.items("dims") if type(d) is int]
     if len(order) != len(dims):
@@ -233,7 +102,7 @@ def _permute(call: Call) -> Sequence[Sizes]:
     return [tuple(dims[call.wrap(d, len(dims))] for d in order)]
 
 
-def _transpose(call: Call) -> Sequence[Sizes]:
+def _transpose(call: ShapeCall) -> Sequence[Sizes]:
     dims = list(call.dims())
     names = ("dim0", "dim1") if call.has("dim0") else ("axis0", "axis1")
     a, b = (call.wrap(call.number(name), len(dims)) for name in names)
@@ -242,36 +111,36 @@ def _transpose(call: Call) -> Sequence[Sizes]:
     return [tuple(dims)]
 
 
-def _reversed(call: Call) -> Sequence[Sizes]:
+def _reversed(call: ShapeCall) -> Sequence[Sizes]:
     return [call.dims()[::-1]]
 
 
-def _last_two_swapped(call: Call) -> Sequence[Sizes]:
+def _last_two_swapped(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     return [dims if len(dims) < 2 else (*dims[:-2], dims[-1], dims[-2])]
 
 
-def _squeeze(call: Call) -> Sequence[Sizes]:
+def _squeeze(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
-    chosen = range(len(dims))
+    chosen: Sequence[int] = range(len(dims))
     if call.has("dim"):
         given = call.fact("dim")
         numbers = given if is_listed(given) else (given,)
         if not all(type(n) is int for n in numbers):
             raise Unclear
-        chosen = [call.wrap(n, len(dims)) for n in numbers]  # type: ignore[assignment]
+        chosen = [call.wrap(n, len(dims)) for n in numbers]
     if any(isinstance(dims[d], Symbol) for d in chosen if dims):
         raise Unclear
     return [tuple(d for i, d in enumerate(dims) if i not in chosen or d != 1)]
 
 
-def _unsqueeze(call: Call) -> Sequence[Sizes]:
+def _unsqueeze(call: ShapeCall) -> Sequence[Sizes]:
     dims = list(call.dims())
     dims.insert(call.wrap(call.number("dim"), len(dims) + 1), 1)
     return [tuple(dims)]
 
 
-def _flatten(call: Call) -> Sequence[Sizes]:
+def _flatten(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     start, end = (call.wrap(call.number(n), len(dims)) for n in ("start_dim", "end_dim"))
     if start > end:
@@ -279,7 +148,7 @@ def _flatten(call: Call) -> Sequence[Sizes]:
     return [(*dims[:start], call.product(dims[start : end + 1]), *dims[end + 1 :])]
 
 
-def _unflatten(call: Call) -> Sequence[Sizes]:
+def _unflatten(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     dim = call.wrap(call.number("dim"), len(dims))
     sizes = call.items("sizes")
@@ -287,7 +156,7 @@ def _unflatten(call: Call) -> Sequence[Sizes]:
     return [(*dims[:dim], *parts, *dims[dim + 1 :])]
 
 
-def _select(call: Call) -> Sequence[Sizes]:
+def _select(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     dim = call.wrap(call.number("dim"), len(dims))
     return [dims[:dim] + dims[dim + 1 :]]
@@ -297,32 +166,33 @@ def replaced(dims: Dims, dim: int, size: Dim) -> Dims:
     return (*dims[:dim], size, *dims[dim + 1 :])
 
 
-def _slice(call: Call) -> Sequence[Sizes]:
+def _slice(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     dim = call.wrap(call.number("dim"), len(dims))
     if not dims:
         raise Unclear
-    start: Any
-    end: Any
-    step: Any
-    start, end, step = (call.fact(n) for n in ("start", "end", "step"))
+    bounds = [call.fact(n) for n in ("start", "end", "step")]
     size = dims[dim]
-    is_start = start is None or (type(start) is int and start == 0)
-    is_end = end is None or (type(end) is int and end >= 2**62)
-    if is_start and is_end and type(step) is int and step == 1:
+    if _is_whole(*bounds):
         return [dims]
-    whole = [v for v in (start, end, step) if v is not None and type(v) is not int]
-    if isinstance(size, int) and not whole:
-        return [replaced(dims, dim, len(range(size)[slice(start, end, step)]))]
+    if isinstance(size, int) and all(b is None or type(b) is int for b in bounds):
+        return [replaced(dims, dim, len(range(size)[slice(*bounds)]))]
     return [replaced(dims, dim, call.symbols.fresh())]
 
 
-def _narrow(call: Call) -> Sequence[Sizes]:
+def _is_whole(start: Fact, end: Fact, step: Fact) -> bool:
+    """Does a slice with these bounds take all there is?"""
+    is_start = start is None or (type(start) is int and start == 0)
+    is_end = end is None or (type(end) is int and end >= 2**62)
+    return is_start and is_end and type(step) is int and step == 1
+
+
+def _narrow(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     return [replaced(dims, call.wrap(call.number("dim"), len(dims)), as_size(call.fact("length"), call.symbols))]
 
 
-def _repeat(call: Call) -> Sequence[Sizes]:
+def _repeat(call: ShapeCall) -> Sequence[Sizes]:
     dims, repeats = call.dims(), call.items("repeats")
     if len(repeats) < len(dims):
         raise Unclear
@@ -333,7 +203,7 @@ def _repeat(call: Call) -> Sequence[Sizes]:
 # -- joins and splits
 
 
-def _common_tensors(call: Call) -> list[Dims]:
+def _common_tensors(call: ShapeCall) -> list[Dims]:
     shapes = [dims_of(f) for f in call.items("tensors")]
     if not shapes or len({len(s) for s in shapes}) > 1:
         raise Unclear
@@ -347,7 +217,7 @@ def _merged(shapes: Sequence[Dims]) -> list[Dim]:
     return merged
 
 
-def _cat(call: Call) -> Sequence[Sizes]:
+def _cat(call: ShapeCall) -> Sequence[Sizes]:
     shapes = [dims_of(f) for f in call.items("tensors")]
     rank = max(map(len, shapes), default=0)
     if rank > 1:
@@ -362,14 +232,14 @@ def _cat(call: Call) -> Sequence[Sizes]:
     return [replaced(tuple(rest), dim, total)]
 
 
-def _stack(call: Call) -> Sequence[Sizes]:
+def _stack(call: ShapeCall) -> Sequence[Sizes]:
     shapes = _common_tensors(call)
     merged = _merged(shapes)
     merged.insert(call.wrap(call.number("dim"), len(merged) + 1), len(shapes))
     return [tuple(merged)]
 
 
-def _pieces(call: Call, sizes: Sequence[Dim]) -> Sequence[Sizes]:
+def _pieces(call: ShapeCall, sizes: Sequence[Dim]) -> Sequence[Sizes]:
     dims = call.dims()
     if len(sizes) > _LONGEST_LIST:
         raise Unclear
@@ -377,7 +247,7 @@ def _pieces(call: Call, sizes: Sequence[Dim]) -> Sequence[Sizes]:
     return [[replaced(dims, dim, size) for size in sizes]]
 
 
-def _size_to_cut(call: Call) -> int:
+def _size_to_cut(call: ShapeCall) -> int:
     dims = call.dims()
     if not dims:
         raise Unclear
@@ -387,7 +257,7 @@ def _size_to_cut(call: Call) -> int:
     return size
 
 
-def _split(call: Call) -> Sequence[Sizes]:
+def _split(call: ShapeCall) -> Sequence[Sizes]:
     name = "split_size" if call.has("split_size") else "split_sizes"
     given = call.fact(name)
     if is_listed(given):
@@ -401,7 +271,7 @@ def _cut(total: int, size: int) -> list[int]:
     return [min(size, total - start) for start in range(0, total, size)] or [0]
 
 
-def _chunk(call: Call) -> Sequence[Sizes]:
+def _chunk(call: ShapeCall) -> Sequence[Sizes]:
     total, count = _size_to_cut(call), call.number("chunks")
     if count <= 0:
         raise Unclear
@@ -409,7 +279,7 @@ def _chunk(call: Call) -> Sequence[Sizes]:
     return _pieces(call, _cut(total, size) if size else [0] * count)
 
 
-def _unbind(call: Call) -> Sequence[Sizes]:
+def _unbind(call: ShapeCall) -> Sequence[Sizes]:
     dims, size = call.dims(), _size_to_cut(call)
     dim = call.wrap(call.number("dim"), len(dims))
     if size > _LONGEST_LIST:
@@ -420,7 +290,7 @@ def _unbind(call: Call) -> Sequence[Sizes]:
 # -- reductions
 
 
-def _reduce(call: Call) -> Sequence[Sizes]:
+def _reduce(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     chosen = _reduced_dims(call, len(dims))
     keep = call.flag("keepdim") if call.has("keepdim") else False
@@ -428,7 +298,7 @@ def _reduce(call: Call) -> Sequence[Sizes]:
     return [sizes] * len(call.op.schema.returns)
 
 
-def _reduced_dims(call: Call, rank: int) -> Sequence[int]:
+def _reduced_dims(call: ShapeCall, rank: int) -> Sequence[int]:
     name = next((n for n in ("dim", "axis", "dims") if call.has(n)), None)
     given = None if name is None else call.fact(name)
     if given is None or given == ():
@@ -439,7 +309,7 @@ def _reduced_dims(call: Call, rank: int) -> Sequence[int]:
     return [call.wrap(n, rank) for n in numbers]
 
 
-def _top(call: Call) -> Sequence[Sizes]:
+def _top(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
     dim = call.wrap(call.number("dim"), len(dims))
     return [replaced(dims, dim, as_size(call.fact("k"), call.symbols)) if dims else ()] * 2
@@ -448,19 +318,19 @@ def _top(call: Call) -> Sequence[Sizes]:
 # -- gathers
 
 
-def _index_select(call: Call) -> Sequence[Sizes]:
+def _index_select(call: ShapeCall) -> Sequence[Sizes]:
     dims, index = call.dims(), call.dims("index")
     if not dims:
         return [()]
     return [replaced(dims, call.wrap(call.number("dim"), len(dims)), index[0] if index else 1)]
 
 
-def _embedding(call: Call) -> Sequence[Sizes]:
+def _embedding(call: ShapeCall) -> Sequence[Sizes]:
     weight = call.dims("weight")
     return [(*call.dims("indices"), *weight[1:])]
 
 
-def _index(call: Call) -> Sequence[Sizes]:
+def _index(call: ShapeCall) -> Sequence[Sizes]:
     dims, indices = call.dims(), call.items("indices")
     if len(indices) > len(dims):
         raise Unclear
@@ -478,27 +348,27 @@ def _index(call: Call) -> Sequence[Sizes]:
     return [(*rest[:at], *found, *rest[at:])]
 
 
-def _nonzero(call: Call) -> Sequence[Sizes]:
+def _nonzero(call: ShapeCall) -> Sequence[Sizes]:
     return [(call.symbols.fresh(), len(call.dims()))]
 
 
-def _some(call: Call) -> Sequence[Sizes]:
+def _some(call: ShapeCall) -> Sequence[Sizes]:
     return [(call.symbols.fresh(),)]
 
 
 # -- builders of tensors
 
 
-def _sized(call: Call) -> Sequence[Sizes]:
+def _sized(call: ShapeCall) -> Sequence[Sizes]:
     return [tuple(as_size(s, call.symbols) for s in call.items("size"))]
 
 
-def _eye(call: Call) -> Sequence[Sizes]:
+def _eye(call: ShapeCall) -> Sequence[Sizes]:
     rows = as_size(call.fact("n"), call.symbols)
     return [(rows, as_size(call.fact("m"), call.symbols) if call.has("m") else rows)]
 
 
-def _arange(call: Call) -> Sequence[Sizes]:
+def _arange(call: ShapeCall) -> Sequence[Sizes]:
     start: Any
     end: Any
     step: Any
@@ -510,11 +380,16 @@ def _arange(call: Call) -> Sequence[Sizes]:
         return [(some,)]
     if all(type(b) is int for b in (start, end, step)):
         return [(max(0, -((start - end) // step)),)]
-    dtype = call.fact("dtype") if call.has("dtype") else None
-    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
-        return [(some,)]  # ints are counted after the bounds have been rounded
+    if not _counts_floats(call):
+        return [(some,)]
     size = math.ceil((end - start) / step)
     return [(size if size >= 0 else some,)]
+
+
+def _counts_floats(call: ShapeCall) -> bool:
+    """Is what `arange` makes of floats? Ints are counted after the bounds have been rounded."""
+    dtype = call.fact("dtype") if call.has("dtype") else None
+    return dtype is None or (isinstance(dtype, torch.dtype) and dtype.is_floating_point)
 
 
 def _steps(name: str) -> Rule:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.ir.traits import Trait
-from jitlite.operators.shapes import Call, Dims, Rule, Sizes, Unclear, as_size, broadcast, dims_of, same
+from jitlite.operators.shape_call import Dims, Rule, ShapeCall, Sizes, Unclear, as_size, broadcast, dims_of, same
 from jitlite.operators.tensor_facts import Dim, Fact, Symbol, TensorFact, is_listed
 
 # -- products
 
 
-def _mm(call: Call) -> Sequence[Sizes]:
+def _mm(call: ShapeCall) -> Sequence[Sizes]:
     a, b = call.dims("self"), call.dims("mat2")
     _need(len(a) == len(b) == 2)
     same(a[1], b[0])
     return [(a[0], b[1])]
 
 
-def _bmm(call: Call) -> Sequence[Sizes]:
+def _bmm(call: ShapeCall) -> Sequence[Sizes]:
     a, b = call.dims("self"), call.dims("mat2")
     _need(len(a) == len(b) == 3)
     same(a[2], b[1])
@@ -30,11 +30,11 @@ def _need(condition: bool) -> None:
         raise Unclear
 
 
-def _matmul(call: Call) -> Sequence[Sizes]:
+def _matmul(call: ShapeCall) -> Sequence[Sizes]:
     return [_product(call, call.dims("self"), call.dims("other"))]
 
 
-def _product(call: Call, a: Dims, b: Dims) -> Dims:
+def _product(call: ShapeCall, a: Dims, b: Dims) -> Dims:
     _need(bool(a) and bool(b))
     same(a[-1], b[-2] if len(b) > 1 else b[0])
     if len(a) == 1 and len(b) == 1:
@@ -46,42 +46,42 @@ def _product(call: Call, a: Dims, b: Dims) -> Dims:
     return (*broadcast(call, [a[:-2], b[:-2]]), a[-2], b[-1])
 
 
-def _linear(call: Call) -> Sequence[Sizes]:
+def _linear(call: ShapeCall) -> Sequence[Sizes]:
     inputs, weight = call.dims("input"), call.dims("weight")
     _need(bool(inputs) and len(weight) in (1, 2))
     same(inputs[-1], weight[-1])
     return [(*inputs[:-1], weight[0]) if len(weight) == 2 else inputs[:-1]]
 
 
-def _addmm(call: Call) -> Sequence[Sizes]:
+def _addmm(call: ShapeCall) -> Sequence[Sizes]:
     a, b = call.dims("mat1"), call.dims("mat2")
     _need(len(a) == len(b) == 2)
     same(a[1], b[0])
     return [(a[0], b[1])]
 
 
-def _baddbmm(call: Call) -> Sequence[Sizes]:
+def _baddbmm(call: ShapeCall) -> Sequence[Sizes]:
     a, b = call.dims("batch1"), call.dims("batch2")
     _need(len(a) == len(b) == 3)
     same(a[2], b[1])
     return [(same(a[0], b[0]), a[1], b[2])]
 
 
-def _mv(call: Call) -> Sequence[Sizes]:
+def _mv(call: ShapeCall) -> Sequence[Sizes]:
     return [call.dims("self")[:1]]
 
 
-def _dot(call: Call) -> Sequence[Sizes]:
+def _dot(call: ShapeCall) -> Sequence[Sizes]:
     return [()]
 
 
-def _outer(call: Call) -> Sequence[Sizes]:
+def _outer(call: ShapeCall) -> Sequence[Sizes]:
     a, b = call.dims("self"), call.dims("vec2")
     _need(len(a) == len(b) == 1)
     return [(a[0], b[0])]
 
 
-def _attention(call: Call) -> Sequence[Sizes]:
+def _attention(call: ShapeCall) -> Sequence[Sizes]:
     query, key, value = (call.dims(n) for n in ("query", "key", "value"))
     _need(len(query) == len(key) == len(value) > 2)
     batch = broadcast(call, [query[:-3], key[:-3], value[:-3]])
@@ -104,7 +104,7 @@ def _per_dimension(value: Fact, count: int) -> list[int]:
     return numbers
 
 
-def _window(call: Call, size: Dim, kernel: Dim, stride: int, padding: int, dilation: int) -> Dim:
+def _window(call: ShapeCall, size: Dim, kernel: Dim, stride: int, padding: int, dilation: int) -> Dim:
     """How many windows there are: floor((size + 2 padding - dilation (kernel - 1) - 1) / stride) + 1"""
     reach = call.compute("add", call.compute("mul", call.compute("sub", kernel, 1), dilation), 1)
     if isinstance(reach, int):
@@ -116,7 +116,7 @@ def _window(call: Call, size: Dim, kernel: Dim, stride: int, padding: int, dilat
     return _as_dim(call, call.compute("add", call.compute("floordiv", free, stride), 1))
 
 
-def _as_dim(call: Call, dim: Dim) -> Dim:
+def _as_dim(call: ShapeCall, dim: Dim) -> Dim:
     """A computed number that is known to be a size: the call fails where it is negative."""
     return dim._replace(is_size=True) if isinstance(dim, Symbol) else dim
 
@@ -127,7 +127,7 @@ def _batched(inputs: Dims, spatial: int) -> Dims:
     return inputs[: -spatial - 1]
 
 
-def _conv(call: Call) -> Sequence[Sizes]:
+def _conv(call: ShapeCall) -> Sequence[Sizes]:
     inputs, weight = call.dims("input"), call.dims("weight")
     spatial = len(weight) - 2
     _need(spatial in (1, 2, 3))
@@ -142,7 +142,7 @@ def _conv(call: Call) -> Sequence[Sizes]:
     return [(*batch, weight[0], *sizes)]
 
 
-def _conv_transpose(call: Call) -> Sequence[Sizes]:
+def _conv_transpose(call: ShapeCall) -> Sequence[Sizes]:
     inputs, weight = call.dims("input"), call.dims("weight")
     spatial = len(weight) - 2
     _need(spatial in (1, 2, 3))
@@ -159,11 +159,11 @@ def _conv_transpose(call: Call) -> Sequence[Sizes]:
     return [(*batch, call.compute("mul", weight[1], call.number("groups")), *sizes)]
 
 
-def _convolution(call: Call) -> Sequence[Sizes]:
+def _convolution(call: ShapeCall) -> Sequence[Sizes]:
     return _conv_transpose(call) if call.flag("transposed") else _conv(call)
 
 
-def _convolution_backward(call: Call) -> Sequence[Sizes]:
+def _convolution_backward(call: ShapeCall) -> Sequence[Sizes]:
     bias = call.fact("bias_sizes")
     sizes = tuple(as_size(s, call.symbols) for s in bias) if is_listed(bias) else (call.dims("weight")[0],)
     return [call.dims("input"), call.dims("weight"), sizes]
@@ -173,7 +173,7 @@ def _convolution_backward(call: Call) -> Sequence[Sizes]:
 
 
 def _pool(spatial: int) -> Rule:
-    def rule(call: Call) -> Sequence[Sizes]:
+    def rule(call: ShapeCall) -> Sequence[Sizes]:
         inputs = call.dims()
         before = _batched(inputs, spatial)
         kernel = _per_dimension(call.fact("kernel_size"), spatial)
@@ -190,7 +190,7 @@ def _pool(spatial: int) -> Rule:
 
 
 def _adaptive(spatial: int) -> Rule:
-    def rule(call: Call) -> Sequence[Sizes]:
+    def rule(call: ShapeCall) -> Sequence[Sizes]:
         inputs = call.dims()
         before = _batched(inputs, spatial)
         given = call.fact("output_size")
@@ -204,7 +204,7 @@ def _adaptive(spatial: int) -> Rule:
     return rule
 
 
-def _pad(call: Call) -> Sequence[Sizes]:
+def _pad(call: ShapeCall) -> Sequence[Sizes]:
     dims = list(call.dims())
     name = "pad" if call.has("pad") else "padding"
     given = call.fact(name)
@@ -222,7 +222,7 @@ def _pad(call: Call) -> Sequence[Sizes]:
     return [tuple(dims)]
 
 
-def _resized(call: Call) -> Sequence[Sizes]:
+def _resized(call: ShapeCall) -> Sequence[Sizes]:
     """Images of another size."""
     dims, size = call.dims(), call.fact("size")
     wanted = [size] if type(size) is int else list(size) if is_listed(size) else [None]
@@ -235,7 +235,7 @@ def _resized(call: Call) -> Sequence[Sizes]:
 # -- losses
 
 
-def _loss(call: Call) -> Sequence[Sizes]:
+def _loss(call: ShapeCall) -> Sequence[Sizes]:
     reduction = call.number("reduction")
     if reduction in (1, 2):
         return [()]

@@ -149,7 +149,7 @@ def fact_of_constant(value: object) -> Fact:
     """What is known about a given value."""
     if isinstance(value, torch.Tensor):
         t = T.TensorType.from_tensor(value)
-        return TensorFact(t.dtype, t.sizes, t.strides, t.device, t.requires_grad)  # type: ignore[arg-type]
+        return TensorFact(t.dtype, tuple(value.shape), t.strides, t.device, t.requires_grad)
     if isinstance(value, list | tuple):
         return tuple(fact_of_constant(v) for v in value)
     known = value is None or isinstance(value, int | float | complex | str | torch.dtype | torch.device)
@@ -206,9 +206,14 @@ def join(a: Fact, b: Fact, symbols: Symbols) -> Fact:
         return _join_tensors(a, b, symbols)
     if is_listed(a) and is_listed(b):
         return tuple(join(x, y, symbols) for x, y in zip(a, b, strict=True)) if len(a) == len(b) else UNKNOWN
+    return a if _are_equal(a, b) else UNKNOWN
+
+
+def _are_equal(a: Fact, b: Fact) -> bool:
+    """Are two facts, not both of them lists or tensors, the same?"""
     if isinstance(a, Symbol) or isinstance(b, Symbol) or a is UNKNOWN or b is UNKNOWN:
-        return a if a == b else UNKNOWN
-    return a if not is_listed(a) and value_key(a) == value_key(b) else UNKNOWN
+        return bool(a == b)
+    return not is_listed(a) and value_key(a) == value_key(b)
 
 
 def _join_tensors(a: TensorFact, b: TensorFact, symbols: Symbols) -> TensorFact:

@@ -181,13 +181,13 @@ def is_non_overlapping_and_dense(self: _Tensor) -> bool:
     return all(strides[d] == packed[d] for d in wide)
 
 
-_FASTEST_FIRST = {torch.channels_last: [1, 3, 2, 0], torch.channels_last_3d: [1, 4, 3, 2, 0]}
+_FASTEST_FIRST: dict[object, list[int]] = {torch.channels_last: [1, 3, 2, 0], torch.channels_last_3d: [1, 4, 3, 2, 0]}
 
 
 @op("aten::is_strides_like_format(Tensor self, MemoryFormat memory_format) -> bool")
-def is_strides_like_format(self: _Tensor, memory_format: Any) -> bool:
+def is_strides_like_format(self: _Tensor, memory_format: object) -> bool:
     """Do the strides grow in the order of channels_last or channels_last_3d? False for other formats."""
-    order = _FASTEST_FIRST.get(int_coded(T.MEMORY_FORMAT, memory_format))  # type: ignore[call-overload]
+    order = _FASTEST_FIRST.get(int_coded(T.MEMORY_FORMAT, memory_format))
     if order is None or self.dim() != len(order):
         return False
     sizes, strides, least = self.shape, self.stride(), 0
@@ -242,7 +242,7 @@ def to_cuda(self: _Tensor) -> _Tensor:
 @op("aten::dequantize.tensor(Tensor qtensor) -> Tensor")
 @op("aten::dequantize.list(Tensor[] qtensors) -> Tensor[]")
 @op("aten::dequantize.any(Any tensors) -> Any")
-def dequantize(tensors: Any) -> Any:
+def dequantize(tensors: object) -> Any:
     """The tensor, or each tensor of a list or tuple, in floating point. Other values are given back."""
     if isinstance(tensors, torch.Tensor):
         return tensors.dequantize()
@@ -317,7 +317,8 @@ def index(self: _Tensor, indices: list[_Tensor]) -> _Tensor:
         only = indices[0]
         if only is not None and only.dim():  # takes half as long; a single number would select, and give a view
             return self[only]
-    return torch.ops.aten.index.Tensor(self, indices)  # type: ignore[no-any-return]
+    result: _Tensor = torch.ops.aten.index.Tensor(self, indices)
+    return result
 
 
 @op(
@@ -326,7 +327,8 @@ def index(self: _Tensor, indices: list[_Tensor]) -> _Tensor:
 )
 def unsafe_index(self: _Tensor, indices: list[_Tensor]) -> _Tensor:
     """`self[indices]`, for positions that are known to be inside."""
-    return torch.ops.aten._unsafe_index.Tensor(self, indices)  # type: ignore[no-any-return]
+    result: _Tensor = torch.ops.aten._unsafe_index.Tensor(self, indices)
+    return result
 
 
 @op(
@@ -342,9 +344,8 @@ def index_put(self: _Tensor, indices: list[_Tensor], values: _Tensor, accumulate
     " -> Tensor", traits=(Trait.FRESH, Trait.DTYPE_OF_FIRST))  # fmt: skip
 def unsafe_index_put(self: _Tensor, indices: list[_Tensor], values: _Tensor, accumulate: bool) -> _Tensor:
     """A copy with values put or added at indices that are known to be inside."""
-    return torch.ops.aten._unsafe_index_put.default(  # type: ignore[no-any-return]
-        self, indices, values, accumulate
-    )
+    result: _Tensor = torch.ops.aten._unsafe_index_put.default(self, indices, values, accumulate)
+    return result
 
 
 @op("aten::index_put_.hacked_twin(Tensor(a!) self, Tensor[] indices, Tensor values, bool accumulate=False)"
@@ -358,16 +359,15 @@ def index_put_(self: _Tensor, indices: list[_Tensor], values: _Tensor, accumulat
     " bool unsafe=False) -> Tensor(a!)")  # fmt: skip
 def index_put_impl_(self: _Tensor, indices: list[_Tensor], values: _Tensor, accumulate: bool, unsafe: bool) -> _Tensor:
     """`index_put_`; `unsafe` leaves out the check that the indices are inside."""
-    return torch.ops.aten._index_put_impl_.default(  # type: ignore[no-any-return]
-        self, indices, values, accumulate, unsafe
-    )
+    result: _Tensor = torch.ops.aten._index_put_impl_.default(self, indices, values, accumulate, unsafe)
+    return result
 
 
 # -- torch's Python functions
 
 
 @op("aten::einsum.sublist(Tensor a, ...) -> Tensor")
-def einsum(a: _Tensor, *args: Any) -> _Tensor:
+def einsum(a: _Tensor, *args: object) -> _Tensor:
     """`torch.einsum(a, [0, 1], b, [1, 2], [0, 2])`: operands each followed by the numbers of their dimensions."""
     return torch.einsum(a, *args)
 
@@ -429,14 +429,14 @@ def upsample_nearest(input: _Tensor, size: Any, scale_factor: Any) -> _Tensor:
 @op("aten::__upsample_bilinear.scale_list(Tensor input, int? size=None, int[]? scale_factor=None) -> Tensor")
 @op("aten::__upsample_bilinear.size_list_scale_list(Tensor input, int[]? size=None, int[]? scale_factor=None)"
     " -> Tensor")  # fmt: skip
-def upsample_bilinear(input: _Tensor, size: Any, scale_factor: Any) -> _Tensor:
+def upsample_bilinear(input: _Tensor, size: object, scale_factor: object) -> _Tensor:
     """`torch.nn.functional.upsample_bilinear`."""
     return F.upsample_bilinear(input, size, scale_factor)
 
 
 @op("aten::_pack_sequence(Tensor output, Tensor batch_sizes, Tensor? sorted_indices, Tensor? unsorted_indices)"
     " -> (Tensor, Tensor, Tensor?, Tensor?)", total=True)  # fmt: skip
-def pack_sequence(output: _Tensor, batch_sizes: _Tensor, sorted_indices: Any, unsorted_indices: Any) -> Any:
+def pack_sequence(output: _Tensor, batch_sizes: _Tensor, sorted_indices: object, unsorted_indices: object) -> Any:
     """The four fields of a PackedSequence as they are."""
     return output, batch_sizes, sorted_indices, unsorted_indices
 
@@ -482,7 +482,12 @@ _GRAD_OPTIONS = "bool? retain_graph=None, bool create_graph=False, bool allow_un
 @op(f"aten::grad.outputs(Tensor[] outputs, Tensor inputs, Tensor?[]? grad_outputs=None, {_GRAD_OPTIONS}) -> Tensor?[]",
     Effect.SIDE)  # fmt: skip
 def grad_of_tensor(
-    outputs: Any, inputs: Any, grad_outputs: Any, retain_graph: bool | None, create_graph: bool, allow_unused: bool
+    outputs: object,
+    inputs: object,
+    grad_outputs: object,
+    retain_graph: bool | None,
+    create_graph: bool,
+    allow_unused: bool,
 ) -> list[_Tensor | None]:
     """`torch.autograd.grad(...)` with a single tensor for a list, which torch.jit does not take; as a list."""
     return grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused)

@@ -6,7 +6,7 @@
       return (%b)                                                        %dy = aten::mul(%da, %x)
                                                                          return ((%dx, %dy))
 
-The nodes are visited last to first. The formula of each, from `rules/gradients.py`, goes into a `prim::GradOf` block,
+The nodes are visited last to first. The formula of each, from `rules/gradients*.py`, goes into a `prim::GradOf` block,
 which need not be run where its gradients are zero; contributions to one value are summed with `prim::AutogradAdd`.
 What formulas use of `f` becomes an input of `df` (see `ir/gradient.py`). Where a kept value has a gradient of its own,
 that is an input too: so `df` can be differentiated by autograd, and gives right gradients of gradients.
@@ -25,8 +25,18 @@ from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.ir.value_keys import value_key
 from jitlite.operators.gradient import Gradient
-from jitlite.passes.rules import gradients  # declares the rules
-from jitlite.passes.rules.formula import Alongside, Contribution, Formula, Place, Rule, Sym, arguments_of, rule_of
+from jitlite.passes.rules import gradients
+from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
+from jitlite.passes.rules.formula import (
+    Alongside,
+    Contribution,
+    Formula,
+    FormulaPlace,
+    Rule,
+    Sym,
+    arguments_of,
+    rule_of,
+)
 
 _Gradients = dict[Value, "Value | list[Value | None]"]
 
@@ -88,7 +98,7 @@ def _lower(f: Graph) -> None:
         if rule is None or rule.lower is None:
             continue
         with f.inserting_before(node):
-            place = Place(f)
+            place = FormulaPlace(f)
             results = rule.lower(Formula(node, place, place, (), frozenset()))
         for output, result in zip(node.outputs, results, strict=True):
             result.value.type = output.type
@@ -96,7 +106,7 @@ def _lower(f: Graph) -> None:
         node.destroy()
 
 
-class _Backward(Place):
+class _Backward(FormulaPlace):
     """The graph of gradients: captures what it uses of the graph it is for."""
 
     def __init__(self) -> None:

@@ -184,6 +184,12 @@ Kind = torch.dtype | str | None
 """HALF, FLOAT, EITHER; None for what is neither, or not known."""
 
 
+def _promoted(kinds: Sequence[Kind]) -> Kind:
+    """What operands of these kinds are promoted to; operands that may be either follow the others."""
+    known = [k for k in kinds if k is not EITHER]
+    return EITHER if not known else FLOAT if FLOAT in known else HALF
+
+
 @dataclass
 class _Casts:
     graph: Graph
@@ -229,17 +235,17 @@ class _Casts:
         target = None if node.has(Trait.NOT_CAST) or node.has(Trait.UNMARKED_STATISTICS) else self._target(node, kinds)
         if target is not None:
             self.targets[node] = target
-        for output in node.outputs:
-            if self._declared(output) is None and not (target is not None and output.type is T.TENSOR):
-                continue
-            if asked is not None:
-                self.kinds[output] = asked
-            elif target is not None:
-                self.kinds[output] = target
-            elif kinds:
-                known = [k for k in kinds if k is not EITHER]
-                first = self.kind(operands[0]) if node.has(Trait.UNMARKED_STATISTICS) else None
-                self.kinds[output] = first or (EITHER if not known else FLOAT if FLOAT in known else HALF)
+        given = asked or target or self._followed(node, operands, kinds)
+        for output in node.outputs if given is not None else ():
+            if self._declared(output) is not None or (target is not None and output.type is T.TENSOR):
+                self.kinds[output] = given
+
+    def _followed(self, node: Node, operands: Sequence[Value], kinds: Sequence[Kind]) -> Kind:
+        """What results are by what the operands are; normalizations follow the first."""
+        if not kinds:
+            return None
+        first = self.kind(operands[0]) if node.has(Trait.UNMARKED_STATISTICS) else None
+        return first or _promoted(kinds)
 
     def _asked_for(self, node: Node) -> Kind:
         """What a node gives by its argument `dtype`."""
@@ -254,17 +260,22 @@ class _Casts:
         return dtype if dtype in (HALF, FLOAT) else None
 
     def _target(self, node: Node, kinds: Sequence[Kind]) -> torch.dtype | None:
-        policy = self.options.policy
-        rule = policy.rule_for(node) if policy is not None and policy.is_on(node) else None
+        """What the operands of a node are cast to; None where they stay."""
         is_mixed = HALF in kinds and FLOAT in kinds
         assert node.op is not None
         if node.op.schema.is_mutable:
             written = self.kind(node.inputs[0])
             return written if isinstance(written, torch.dtype) and self._is_asked(is_mixed) else None
+        policy = self.options.policy
+        rule = policy.rule_for(node) if policy is not None and policy.is_on(node) else None
         if rule in ("fp16", "fp32"):
             return (HALF if rule == "fp16" else FLOAT) if kinds else None
         if is_mixed and rule in ("promote", "demote"):
             return FLOAT if rule == "promote" else HALF
+        return self._target_without_rule(kinds, is_mixed)
+
+    def _target_without_rule(self, kinds: Sequence[Kind], is_mixed: bool) -> torch.dtype | None:
+        """The target by the option `half_casts` alone."""
         if self.options.half_casts == "native":
             return None
         if is_mixed:

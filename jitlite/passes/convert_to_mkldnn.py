@@ -18,7 +18,7 @@ tensor it reads is written later by somebody outside of the group, or if oneDNN 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -242,8 +242,8 @@ class _Rewriting:
         self._made.add(made.output)
         return made
 
-    def _insert(self, node: Node, kind: str, inputs: object) -> Node:
-        return self.graph.insert(kind, inputs, (T.TENSOR,), None, node.range)  # type: ignore[arg-type]
+    def _insert(self, node: Node, kind: str, inputs: Iterable[Value]) -> Node:
+        return self.graph.insert(kind, inputs, (T.TENSOR,), None, node.range)
 
     def _convolution(self, node: Node) -> Node:
         given = self._inward(node.inputs[0])

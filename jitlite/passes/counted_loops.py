@@ -74,7 +74,7 @@ class _Counter:
 
 
 @dataclass(frozen=True)
-class _Comparison:
+class _LoopBound:
     """`value < bound` or the like, and what else a condition asks for."""
 
     kind: str
@@ -100,7 +100,7 @@ def _find(loop: Node) -> _Counter | None:
     return None
 
 
-def _comparisons(condition: Value, loop: Node) -> list[_Comparison]:
+def _comparisons(condition: Value, loop: Node) -> list[_LoopBound]:
     """The comparisons with a value from outside of the loop that have to hold for the condition to."""
     node = condition.node
     if node.block is not loop.blocks[0] or not _is_only_condition(condition):
@@ -108,20 +108,18 @@ def _comparisons(condition: Value, loop: Node) -> list[_Comparison]:
     if node.kind in Link.MIRRORED.by_kind:
         return _compared(node, loop)
     if node.kind == "aten::__and__" and all(v.type is T.BOOL for v in node.inputs):
-        pairs = (node.inputs, tuple(reversed(node.inputs)))
-        return [
-            _Comparison(found.kind, found.value, found.bound, rest)
-            for part, rest in pairs
-            if part.node.kind in Link.MIRRORED.by_kind and part.node.block is node.block
-            for found in _compared(part.node, loop)
-        ]
+        left, right = node.inputs
+        return [*_compared_beside(left, right, loop), *_compared_beside(right, left, loop)]
     if node.kind == "prim::If" and node.input.node.block is node.block and _is_short_cut(node):
-        (computed, _), inner = node.blocks, node.input.node
-        return [
-            _Comparison(found.kind, found.value, found.bound, computed.outputs[0], node)
-            for found in (_compared(inner, loop) if inner.kind in Link.MIRRORED.by_kind else ())
-        ]
+        return _compared_beside(node.input, node.blocks[0].outputs[0], loop, node)
     return []
+
+
+def _compared_beside(part: Value, rest: Value, loop: Node, branch: Node | None = None) -> list[_LoopBound]:
+    """The comparisons that one side of an `and` makes, whose other side is `rest`."""
+    if part.node.kind not in Link.MIRRORED.by_kind or part.node.block is not loop.blocks[0]:
+        return []
+    return [_LoopBound(b.kind, b.value, b.bound, rest, branch) for b in _compared(part.node, loop)]
 
 
 def _is_short_cut(node: Node) -> bool:
@@ -145,15 +143,15 @@ def _may_run_once_more(node: Node) -> bool:
     return not any(reachable_kinds(v.type) for v in (*node.inputs, *node.outputs))
 
 
-def _compared(node: Node, loop: Node) -> list[_Comparison]:
+def _compared(node: Node, loop: Node) -> list[_LoopBound]:
     left, right = node.inputs
     if left.type is not T.INT or right.type is not T.INT:
         return []
     found = []
     if may_use(loop, right):
-        found.append(_Comparison(node.kind, left, right))
+        found.append(_LoopBound(node.kind, left, right))
     if may_use(loop, left):
-        found.append(_Comparison(Link.MIRRORED.by_kind[node.kind], right, left))
+        found.append(_LoopBound(Link.MIRRORED.by_kind[node.kind], right, left))
     return found
 
 
@@ -171,7 +169,7 @@ def _step(following: Value, parameter: Value) -> int | None:
     return amount if node.kind == "aten::add" else -amount
 
 
-def _start(loop: Node, position: int, comparison: _Comparison) -> tuple[Value | None] | None:
+def _start(loop: Node, position: int, comparison: _LoopBound) -> tuple[Value | None] | None:
     """The rest of the start condition, where that compares the first number like the others; None where not."""
     number, condition = loop.inputs[position + 2], loop.inputs[1]
     if _is_same_comparison(condition, number, comparison):
@@ -192,7 +190,7 @@ def _start(loop: Node, position: int, comparison: _Comparison) -> tuple[Value | 
     return (condition,) if holds_only_then else None
 
 
-def _is_same_comparison(condition: Value, number: Value, comparison: _Comparison) -> bool:
+def _is_same_comparison(condition: Value, number: Value, comparison: _LoopBound) -> bool:
     node = condition.node
     if node.kind not in Link.MIRRORED.by_kind or any(v.type is not T.INT for v in node.inputs):
         return False

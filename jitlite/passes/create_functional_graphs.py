@@ -80,18 +80,8 @@ def _may_join(node: Node, group: list[Node], db: AliasDb) -> bool:
 
 def _make(nodes: list[Node]) -> Node:
     """Put nodes, in order, into a group where the last one is."""
-    body, inputs = Graph(), list[Value]()
-    values: dict[Value, Value] = {}
-    for node in nodes:
-        for value in _read(node):
-            if value in values or any(value.node.is_inside(block) for n in nodes for block in n.blocks):
-                continue
-            if is_constant(value):
-                body.block.append(body.clone_node(value.node, values))
-            elif value.node not in nodes:
-                values[value] = body.add_input().copy_metadata(value)
-                inputs.append(value)
-        body.block.append(body.clone_node(node, values))
+    body = Graph()
+    inputs, values = _copy_into(body, nodes)
     chosen = set(nodes)
     outputs = [v for node in nodes for v in node.outputs if any(_outer(u.user, node) not in chosen for u in v.uses)]
     for value in outputs:
@@ -105,6 +95,27 @@ def _make(nodes: list[Node]) -> Node:
     for node in reversed(nodes):
         node.destroy()
     return group
+
+
+def _copy_into(body: Graph, nodes: list[Node]) -> tuple[list[Value], dict[Value, Value]]:
+    """Copy the nodes, and the constants they read, into the graph of a group.
+
+    Returns:
+        The values that become inputs of the group, and what each value outside is inside.
+    """
+    inputs = list[Value]()
+    values: dict[Value, Value] = {}
+    for node in nodes:
+        for value in _read(node):
+            if value in values or any(value.node.is_inside(block) for n in nodes for block in n.blocks):
+                continue
+            if is_constant(value):
+                body.block.append(body.clone_node(value.node, values))
+            elif value.node not in nodes:
+                values[value] = body.add_input().copy_metadata(value)
+                inputs.append(value)
+        body.block.append(body.clone_node(node, values))
+    return inputs, values
 
 
 def _read(node: Node) -> list[Value]:

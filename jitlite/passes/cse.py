@@ -31,10 +31,10 @@ _Seen = list[dict[object, Node]]
 @graph_pass
 def eliminate_common_subexpressions(graph: Graph) -> bool:
     """Let every pure node that repeats an earlier one borrow its outputs."""
-    return _Eliminator(graph).run()
+    return _SubexpressionEliminator(graph).run()
 
 
-class _Eliminator:
+class _SubexpressionEliminator:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.db = AliasDb(graph)

@@ -55,7 +55,7 @@ class Recording:
 
 def record(
     overload: Any,
-    args: Sequence[Any],
+    args: Sequence[object],
     table: Mapping[Any, Callable[..., Any]],
     wanted: Callable[[Any], bool],
 ) -> Recording:
@@ -67,7 +67,7 @@ def record(
     Raises:
         Undecomposable: it cannot be recorded; the text says why.
     """
-    sizes = _Sizes()
+    sizes = _AssumedSizes()
     graph = Graph()
     fake_mode = torch_internals.FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
     recorder = _Recorder(graph, sizes, table, wanted)
@@ -99,7 +99,7 @@ def _without_mkldnn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-class _Sizes(torch_internals.ShapeEnv):  # type: ignore[misc]
+class _AssumedSizes(torch_internals.ShapeEnv):  # type: ignore[misc]
     """Writes down what is asked about sizes, except by operators that compute the size of their result."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Sizes(torch_internals.ShapeEnv):  # type: ignore[misc]
         self.names: dict[Any, Any] = {}
         """What to show in place of symbols."""
 
-    def evaluate_expr(self, orig_expr: Any, *args: Any, **kwargs: Any) -> Any:
+    def evaluate_expr(self, orig_expr: object, *args: object, **kwargs: object) -> Any:
         found = super().evaluate_expr(orig_expr, *args, **kwargs)
         if not self.is_computing and isinstance(orig_expr, sympy.Basic) and orig_expr.free_symbols:
             is_answer = isinstance(found, bool | sympy.logic.boolalg.BooleanAtom)
@@ -122,7 +122,7 @@ class _Sizes(torch_internals.ShapeEnv):  # type: ignore[misc]
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(
-        self, graph: Graph, sizes: _Sizes, table: Mapping[Any, Callable[..., Any]], wanted: Callable[[Any], bool]
+        self, graph: Graph, sizes: _AssumedSizes, table: Mapping[Any, Callable[..., Any]], wanted: Callable[[Any], bool]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._graph = graph
@@ -139,7 +139,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The operators that are being decomposed: what one is made of may call it again."""
 
     # -- arguments
-    def stand_in(self, argument: Any, fake_mode: Any, name: str) -> Any:
+    def stand_in(self, argument: object, fake_mode: Any, name: str) -> Any:
         """What the operator is run with; an input of the graph where it is a tensor or a number."""
         if isinstance(argument, list):
             return [self.stand_in(a, fake_mode, f"{name}[{i}]") for i, a in enumerate(argument)]
@@ -261,16 +261,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         packed = self._graph.insert_constant(torch.contiguous_format, T.INT)
         return self._graph.insert("aten::clone", [value, packed], [_type_of(tensor)]).output
 
-    def _write(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> Any:
+    def _write(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: object) -> Any:
         """A write to a tensor of the recording's own, as the operator that makes a new one."""
         name, _, overload = func.name().partition(".")
         target: Any = args[0] if args else None
-        storage = target.untyped_storage()._cdata if isinstance(target, torch.Tensor) else None
-        is_own = isinstance(target, torch.Tensor) and id(target) not in self._given and id(target) in self._values
-        users = {id(t) for t in self._kept if t.untyped_storage()._cdata == storage}
         space = getattr(torch.ops.aten, name.removeprefix("aten::").removesuffix("_"), None)
         functional = getattr(space, overload or "default", None)
-        if not is_own or users != {id(target)} or not name.endswith("_"):
+        if not name.endswith("_") or not self._is_own(target):
             raise Undecomposable(f"it is made of {func.name()}, which writes")
         if name == "aten::copy_":  # `aten::copy` has no derivative
             with self:
@@ -288,8 +285,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._insert(functional, args, kwargs, target)
         return result
 
+    def _is_own(self, target: object) -> bool:
+        """Is it a tensor that the recording made, and the only one in its memory?"""
+        if not isinstance(target, torch.Tensor) or id(target) in self._given or id(target) not in self._values:
+            return False
+        storage = target.untyped_storage()._cdata
+        return {id(t) for t in self._kept if t.untyped_storage()._cdata == storage} == {id(target)}
+
     # -- values
-    def _argument(self, argument: Any, wanted: Type = T.TENSOR) -> Value:
+    def _argument(self, argument: object, wanted: Type = T.TENSOR) -> Value:
         if isinstance(argument, Value):
             return argument
         if isinstance(argument, torch.Tensor):
@@ -298,21 +302,26 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._number(argument.node.expr)
         if isinstance(argument, torch.SymBool):
             raise Undecomposable("what it does depends on sizes")
-        if isinstance(argument, list | tuple) and any(isinstance(a, torch.Tensor | torch.SymInt) for a in argument):
-            element = T.without_none(wanted)
-            inner = element.element if isinstance(element, T.ListType) else T.TENSOR
-            parts = [self._argument(a, T.without_none(inner)) for a in argument]
-            t: Type = T.INT if all(v.type is T.INT for v in parts) else T.TENSOR
-            if any(a is None for a in argument):
-                t = T.OptionalType.of(T.TENSOR)
-            return self._graph.insert("prim::ListConstruct", parts, [T.ListType.of(t)]).output
+        if isinstance(argument, list | tuple):
+            return self._listed(argument, T.without_none(wanted))
         if wanted is T.TENSOR and isinstance(argument, bool | int | float | complex):
             with torch_internals.no_dispatch():
                 number = torch.tensor(argument)
             return self._graph.insert_constant(number)  # without dimensions, it does not promote others
-        if isinstance(argument, list | tuple) and not argument:
-            return self._graph.insert_constant([], T.without_none(wanted))
-        return self._graph.insert_constant(list(argument) if isinstance(argument, tuple) else argument)
+        return self._graph.insert_constant(argument)
+
+    def _listed(self, arguments: Sequence[object], wanted: Type) -> Value:
+        """The arguments as a list: a constant where they are numbers that are known."""
+        if not arguments:
+            return self._graph.insert_constant([], wanted)
+        if not any(isinstance(a, torch.Tensor | torch.SymInt) for a in arguments):
+            return self._graph.insert_constant(list(arguments))
+        inner = wanted.element if isinstance(wanted, T.ListType) else T.TENSOR
+        parts = [self._argument(a, T.without_none(inner)) for a in arguments]
+        t: Type = T.INT if all(v.type is T.INT for v in parts) else T.TENSOR
+        if any(a is None for a in arguments):
+            t = T.OptionalType.of(T.TENSOR)
+        return self._graph.insert("prim::ListConstruct", parts, [T.ListType.of(t)]).output
 
     def _tensor(self, tensor: torch.Tensor) -> Value:
         found = self._values.get(id(tensor))
@@ -369,7 +378,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             result = self._graph.insert("aten::mul", [result, base], [base.type]).output
         return result
 
-    def finish(self, result: Any) -> None:
+    def finish(self, result: object) -> None:
         """Make the results the outputs of the graph."""
         for part in result if isinstance(result, tuple) else [result]:
             if isinstance(part, list):

@@ -36,7 +36,7 @@ def facts_of(graph: Graph, examples: Sequence[Any] | None, module: torch.nn.Modu
     return {ours: theirs.type for ours, theirs in values.items()}
 
 
-def _attribute(node: Node, owner: Value, module: Any) -> Any:
+def _attribute(node: Node, owner: Value, module: object) -> Any:
     """What a `prim::GetAttr` on the module or its submodules gives; None for any other node."""
     if node.kind != "prim::GetAttr":
         return None

@@ -61,19 +61,25 @@ def follow_growing_lists(graph: Graph) -> bool:
     """Let loops over lists that may change their length test it in every round; over dicts, compare it."""
     marked = [n for n in graph.all_nodes() if n.kind == "prim::Loop" and _MARK in n.attributes]
     measured = {loop: _lists(loop) for loop in marked}
-    lists = [n for n in marked if measured[n] and any(map(_may_resize, _inside(n)))]
-    dicts = [listing for n in marked for listing in _listings(n) if listing.may_be_written()]
-    if lists or dicts:
-        aliases = AliasDb(graph)
-        lists = [n for n in lists if _resizes(aliases, n, measured[n])]
-        for listing in [found for found in dicts if found.is_written(aliases)]:
-            listing.compare_every_round(graph, measured[listing.loop])
-            listing.read_in_turn(graph)
-        for loop in lists:
-            _test_every_round(graph, loop, measured[loop])
+    _follow(graph, measured)
     for loop in marked:
         del loop.attributes[_MARK]
     return bool(marked)
+
+
+def _follow(graph: Graph, measured: dict[Node, set[int]]) -> None:
+    """Rewrite the loops whose lists or dicts may change their length. Most have none, so aliases are asked for last."""
+    lists = [n for n in measured if measured[n] and any(map(_may_resize, _inside(n)))]
+    dicts = [listing for n in measured for listing in _listings(n) if listing.may_be_written()]
+    if not lists and not dicts:
+        return
+    aliases = AliasDb(graph)
+    lists = [n for n in lists if _resizes(aliases, n, measured[n])]
+    for listing in [found for found in dicts if found.is_written(aliases)]:
+        listing.compare_every_round(graph, measured[listing.loop])
+        listing.read_in_turn(graph)
+    for loop in lists:
+        _test_every_round(graph, loop, measured[loop])
 
 
 def _lists(loop: Node) -> set[int]:

@@ -70,24 +70,30 @@ def guarded(declared: Sequence[Value], specialized: Graph, refined: Sequence[Typ
 def _condition(graph: Graph, inputs: Sequence[Value], refined: Sequence[Type]) -> tuple[list[Value], Value | None]:
     """The arguments for the specialized graph, and whether they are what it was made for."""
     arguments = list(inputs)
-    conditions: list[Value] = []
-    tensors = [i for i, t in enumerate(refined) if isinstance(t, T.TensorType) and t is not inputs[i].type]
-    for i, t in enumerate(refined):
-        if i in tensors or t is inputs[i].type:
-            continue
-        none = graph.insert_constant(None)
-        kind = "aten::__is__" if t is T.NONE else "aten::__isnot__"
-        conditions.append(graph.insert(kind, (inputs[i], none), (T.BOOL,)).output)
+    changed = [i for i, t in enumerate(refined) if t is not inputs[i].type]
+    tensors = [i for i in changed if isinstance(refined[i], T.TensorType)]
+    others = [i for i in changed if i not in tensors]
+    conditions = [_none_test(graph, inputs[i], refined[i]) for i in others]
     if tensors:
         types = [refined[i] for i in tensors]
         check = graph.insert("prim::TypeCheck", [inputs[i] for i in tensors], (*types, T.BOOL), {"types": types})
         for i, value in zip(tensors, check.outputs, strict=False):
             arguments[i] = value
         conditions.append(check.outputs[-1])
-    for i, t in enumerate(refined):
-        if i not in tensors and t is not inputs[i].type and t is not T.NONE:
-            arguments[i] = graph.insert("prim::unchecked_unwrap_optional", (inputs[i],), (t,)).output
+    for i in others:
+        if refined[i] is not T.NONE:
+            arguments[i] = graph.insert("prim::unchecked_unwrap_optional", (inputs[i],), (refined[i],)).output
+    return arguments, _all_of(graph, conditions)
+
+
+def _all_of(graph: Graph, conditions: Sequence[Value]) -> Value | None:
     total = None
     for condition in conditions:
         total = condition if total is None else graph.insert("aten::__and__", (total, condition), (T.BOOL,)).output
-    return arguments, total
+    return total
+
+
+def _none_test(graph: Graph, value: Value, refined: Type) -> Value:
+    """Is the value None, or is it not, as the refined type says?"""
+    kind = "aten::__is__" if refined is T.NONE else "aten::__isnot__"
+    return graph.insert(kind, (value, graph.insert_constant(None)), (T.BOOL,)).output

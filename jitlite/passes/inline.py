@@ -24,7 +24,7 @@ LARGEST = 20_000
 """Nodes that a graph may have by inlining. Large networks have up to 10,000; each takes passes about a millisecond."""
 
 
-class _Sizes:
+class _InlinedSizes:
     """How many nodes functions have when all calls in them are inlined; more than `LARGEST` is not told apart."""
 
     def __init__(self, recursive: dict[Function, bool]) -> None:
@@ -54,7 +54,7 @@ def inline_calls(graph: Graph) -> bool:
     calls = [node for node in graph.all_nodes() if _callee(node, recursive) is not None]
     if not calls:
         return False
-    sizes = _Sizes(recursive)
+    sizes = _InlinedSizes(recursive)
     room = LARGEST - sum(1 for _ in graph.all_nodes())
     changed = False
     for call in calls:

@@ -33,15 +33,15 @@ _CODED: dict[str | None, Type] = {"dtype": T.SCALAR_TYPE, "layout": T.LAYOUT}
 _CLASSES: dict[type, Type] = {type(values[0]): t for t, values in BY_TYPE.items()}
 
 
-class _Kind:
+class _IntKind:
     """A set of ints; kinds that turn out to be one lead to each other by `same_as`."""
 
     def __init__(self, *classes: Type) -> None:
-        self.same_as: _Kind | None = None
+        self.same_as: _IntKind | None = None
         self.classes = set(classes)
         self.has_numbers = False
 
-    def found(self) -> _Kind:
+    def found(self) -> _IntKind:
         kind = self
         while kind.same_as is not None:
             kind = kind.same_as
@@ -56,7 +56,7 @@ def _shape(t: Type) -> _Shape:
     if isinstance(t, T.OptionalType):
         return _shape(t.element)
     if t in (T.INT, T.SCALAR_TYPE, T.LAYOUT, T.MEMORY_FORMAT):
-        return _Kind()
+        return _IntKind()
     if isinstance(t, T.ListType | T.DictType | T.TupleType):
         return [_shape(part) for part in t.contained]
     return None
@@ -69,7 +69,7 @@ def _unite(shapes: Iterable[_Shape]) -> None:
         if isinstance(first, list) and isinstance(other, list):
             for a, b in zip(first, other, strict=False):
                 _unite([a, b])
-        elif isinstance(first, _Kind) and isinstance(other, _Kind):
+        elif isinstance(first, _IntKind) and isinstance(other, _IntKind):
             a, b = first.found(), other.found()
             if a is not b:
                 b.same_as = a
@@ -112,11 +112,11 @@ class Kinds:
                     changed = True
         return changed
 
-    def object_of_parameter(self, value: Value, default: Any) -> Any:
+    def object_of_parameter(self, value: Value, default: object) -> Any:
         """The default of the parameter that `value` is, with objects for the numbers that mean some."""
         return _converted(default, self._of(value))
 
-    def object_of_attribute(self, owner: Type, name: str, value: Any) -> Any:
+    def object_of_attribute(self, owner: Type, name: str, value: object) -> Any:
         """What an attribute holds, with objects for the numbers that mean some."""
         return _converted(value, self._attributes.get((owner, name)))
 
@@ -176,9 +176,9 @@ class Kinds:
         return shapes
 
 
-def _learn(value: Any, shape: _Shape) -> None:
+def _learn(value: object, shape: _Shape) -> None:
     """A constant that is an object tells what its kind is."""
-    if isinstance(shape, _Kind):
+    if isinstance(shape, _IntKind):
         known = _CLASSES.get(type(value)) if isinstance(value, INT_OBJECTS) else None
         if known is not None:
             shape.classes.add(known)
@@ -193,9 +193,9 @@ def _parts(value: Any, shape: list[_Shape]) -> list[tuple[Any, _Shape]]:
     return list(zip(value, shape * len(value) if isinstance(value, list) else shape, strict=False))
 
 
-def _converted(value: Any, shape: _Shape) -> Any:
+def _converted(value: object, shape: _Shape) -> Any:
     """The constant with objects for the numbers that mean some; the constant itself if there are none."""
-    if isinstance(shape, _Kind) and type(value) is int:
+    if isinstance(shape, _IntKind) and type(value) is int:
         kind = shape.found()
         objects = BY_TYPE[next(iter(kind.classes))] if len(kind.classes) == 1 and not kind.has_numbers else ()
         found = objects[value] if 0 <= value < len(objects) else None
@@ -214,7 +214,7 @@ def _converted(value: Any, shape: _Shape) -> Any:
 def _compute(shapes: Iterable[_Shape]) -> None:
     """Say that these are numbers."""
     for shape in shapes:
-        if isinstance(shape, _Kind):
+        if isinstance(shape, _IntKind):
             shape.found().has_numbers = True
         elif isinstance(shape, list):
             _compute(shape)
@@ -272,7 +272,7 @@ def _operator(node: Node, op: Op, given: Sequence[_Shape], made: Sequence[_Shape
     for formal, shape in zip(formals, given, strict=True):
         plain = formal.declared_type
         plain = plain.element if isinstance(plain, T.OptionalType) else plain
-        if plain in BY_TYPE and isinstance(shape, _Kind):
+        if plain in BY_TYPE and isinstance(shape, _IntKind):
             shape.found().classes.add(plain)
         elif node.has(Trait.COMPARES_CODES) and (
             formal.name not in _POSITIONS or isinstance(formals[0].type, T.DictType)
@@ -283,10 +283,19 @@ def _operator(node: Node, op: Op, given: Sequence[_Shape], made: Sequence[_Shape
             _match(formal.type, shape, variables, numbers)
             if not isinstance(plain, T.DictType):
                 _compute(numbers)
+    ints += _results(node, op, made, variables)
+    _unite(ints)
+    for shapes in variables.values():
+        _unite(shapes)
+
+
+def _results(node: Node, op: Op, made: Sequence[_Shape], variables: dict[str, list[_Shape]]) -> list[_Shape]:
+    """Say what the results are; those of them that are one kind with the operands are returned."""
+    ints: list[_Shape] = []
     hands_on = node.has(Trait.COMPARES_CODES) and node.kind not in ("aten::index", "aten::count")
     for returned, shape in zip(op.schema.returns, made, strict=False):
         told = returned.declared_type if returned.declared_type in BY_TYPE else _CODED.get(Spelling.CODED.of(node.kind))
-        if told is not None and isinstance(shape, _Kind):
+        if told is not None and isinstance(shape, _IntKind):
             shape.found().classes.add(told)
             continue
         results: list[_Shape] = []
@@ -295,9 +304,7 @@ def _operator(node: Node, op: Op, given: Sequence[_Shape], made: Sequence[_Shape
             ints += results
         else:
             _compute(results)
-    _unite(ints)
-    for shapes in variables.values():
-        _unite(shapes)
+    return ints
 
 
 def _match(formal: Type, shape: _Shape, variables: dict[str, list[_Shape]], ints: list[_Shape]) -> None:
@@ -306,7 +313,7 @@ def _match(formal: Type, shape: _Shape, variables: dict[str, list[_Shape]], ints
         _match(formal.element, shape, variables, ints)
     elif isinstance(formal, T.VarType):
         variables.setdefault(str(formal), []).append(shape)
-    elif isinstance(shape, _Kind) and formal is T.INT:
+    elif isinstance(shape, _IntKind) and formal is T.INT:
         ints.append(shape)
     elif isinstance(shape, list):
         for part, inner in zip(formal.contained, shape, strict=False):

@@ -28,7 +28,7 @@ _KEYS = frozenset({T.INT, T.STRING, T.BOOL})
 
 
 @dataclass(frozen=True)
-class _Place:
+class _ReadPlace:
     """What is read: something (an element, the length, an attribute) of a container."""
 
     what: str
@@ -36,7 +36,7 @@ class _Place:
     key: Hashable = None
 
 
-_Known = dict[_Place, Value]
+_Known = dict[_ReadPlace, Value]
 
 
 @graph_pass
@@ -45,12 +45,12 @@ def eliminate_loads(graph: Graph) -> bool:
     containers = {place.container for node in graph.all_nodes() if (place := _read(node)) is not None}
     if not containers:
         return False
-    eliminator = _Eliminator(AliasDb(graph), containers)
+    eliminator = _LoadEliminator(AliasDb(graph), containers)
     eliminator.block(graph.block, {})
     return eliminator.changed
 
 
-class _Eliminator:
+class _LoadEliminator:
     def __init__(self, db: AliasDb, containers: Iterable[Value]) -> None:
         self.db = db
         self.read_somewhere = 0
@@ -85,7 +85,7 @@ class _Eliminator:
         for inner in node.blocks:
             self.block(inner, dict(unwritten) if node.kind in ("prim::Loop", "prim::Try") else {})
 
-    def read(self, node: Node, place: _Place, known: _Known) -> None:
+    def read(self, node: Node, place: _ReadPlace, known: _Known) -> None:
         found = known.get(place)
         if found is not None and found.type is node.output.type:
             node.output.replace_all_uses_with(found)
@@ -105,21 +105,21 @@ class _Eliminator:
                 del known[place]
 
 
-def _read(node: Node) -> _Place | None:
+def _read(node: Node) -> _ReadPlace | None:
     """What the node reads, if it does nothing else."""
     if node.kind == "prim::GetAttr":
-        return _Place(f".{node.attributes['name']}", node.input)
+        return _ReadPlace(f".{node.attributes['name']}", node.input)
     container = node.inputs[0] if node.inputs else None
     if container is None or not isinstance(container.type, T.ListType | T.DictType):
         return None
     if node.kind == "aten::len":
-        return _Place("length", container)
+        return _ReadPlace("length", container)
     if node.kind == "aten::__contains__" and isinstance(container.type, T.DictType):
         return _keyed("has", container, node.inputs[1])
     return _keyed("item", container, node.inputs[1]) if node.kind == "aten::__getitem__" else None
 
 
-def _stored(node: Node) -> tuple[_Place, Value] | None:
+def _stored(node: Node) -> tuple[_ReadPlace, Value] | None:
     """Where the node puts which value."""
     if node.kind != "aten::_set_item" or not isinstance(node.inputs[0].type, T.ListType | T.DictType):
         return None
@@ -128,7 +128,7 @@ def _stored(node: Node) -> tuple[_Place, Value] | None:
     return None if place is None else (place, value)
 
 
-def _keyed(what: str, container: Value, key: Value) -> _Place | None:
+def _keyed(what: str, container: Value, key: Value) -> _ReadPlace | None:
     if key.type not in _KEYS:
         return None
-    return _Place(what, container, value_key(constant_of(key)) if is_constant(key) else key)
+    return _ReadPlace(what, container, value_key(constant_of(key)) if is_constant(key) else key)

@@ -33,7 +33,7 @@ def lower_tuples(graph: Graph) -> bool:
     """
     for node in graph.all_nodes():
         _check(node)
-    lowering = _Lowering(graph)
+    lowering = _TupleLowering(graph)
     lowering.parameters(graph.block)
     lowering.block(graph.block)
     lowering.returns(graph.block)
@@ -75,7 +75,7 @@ def _shape(t: T.Type) -> object:
     return tuple(_shape(e) for e in t.elements) if isinstance(t, T.TupleType) else None
 
 
-class _Lowering:
+class _TupleLowering:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.elements: dict[Value, list[Value]] = {}

@@ -27,7 +27,7 @@ from jitlite.ir.traits import Trait
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.loop_copies import ends_a_loop
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.rules.context import Context, Table
+from jitlite.passes.rules.context import RewriteContext, Table
 from jitlite.passes.rules.peephole import CONTAINERS, NUMBERS, TRUTH, TYPES
 from jitlite.passes.rules.peephole_tensors import BY_TYPE, FACTS, SAME, VIEWS
 
@@ -53,14 +53,14 @@ def peephole(graph: Graph, *, disable_shape_peepholes: bool = False) -> bool:
     """Apply the rules until none applies; without those that read tensor types if so asked."""
     rules = _WITHOUT_SHAPES if disable_shape_peepholes else _ALL
     changed = False
-    while _block(graph.block, Context(graph), rules):
+    while _block(graph.block, RewriteContext(graph), rules):
         changed = True
     if changed:
         eliminate_dead_code(graph)
     return changed
 
 
-def _block(block: Block, context: Context, rules: Table) -> bool:
+def _block(block: Block, context: RewriteContext, rules: Table) -> bool:
     changed = False
     for node in block.nodes:
         for inner in node.blocks:
@@ -76,7 +76,7 @@ def _block(block: Block, context: Context, rules: Table) -> bool:
     return changed
 
 
-def _apply_rules(node: Node, context: Context, rules: Table) -> bool:
+def _apply_rules(node: Node, context: RewriteContext, rules: Table) -> bool:
     for rule in rules.get(node.kind, ()):
         values = rule(node, context)
         if values is not None:
@@ -123,7 +123,7 @@ def _without_casts(value: Value) -> Value:
     return value
 
 
-def _none_outputs(node: Node, context: Context) -> bool:
+def _none_outputs(node: Node, context: RewriteContext) -> bool:
     """What can only be None is None, whatever made it."""
     changed = False
     for output in node.outputs if node.kind != "prim::Constant" else ():
@@ -133,7 +133,7 @@ def _none_outputs(node: Node, context: Context) -> bool:
     return changed
 
 
-def _condition_again(node: Node, context: Context) -> bool:
+def _condition_again(node: Node, context: RewriteContext) -> bool:
     """`True if c else False` is c, `False if c else True` is not c.
 
     What ends a loop in one branch stays: a loop is left faster from the branch than by a condition.
@@ -153,5 +153,5 @@ def _condition_again(node: Node, context: Context) -> bool:
     return changed
 
 
-def _negation(value: Value, context: Context) -> Value:
+def _negation(value: Value, context: RewriteContext) -> Value:
     return context.graph.insert("aten::__not__", (value,), (T.BOOL,)).output

@@ -9,8 +9,9 @@ true here.
 
 from __future__ import annotations
 
-from jitlite.analysis.propagation import Propagation, annotate
-from jitlite.analysis.result_types import Modes
+from jitlite.analysis.annotation import annotate
+from jitlite.analysis.propagation import Propagation
+from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import Type
@@ -20,12 +21,12 @@ from jitlite.passes.registry import graph_pass
 @graph_pass
 def propagate_dtype(graph: Graph) -> bool:
     """Say in the type of every tensor what its dtype is, as far as that is the same in every run."""
-    return propagate(graph, Modes())
+    return propagate(graph, ModeFacts())
 
 
-def propagate(graph: Graph, modes: Modes | None = None) -> bool:
+def propagate(graph: Graph, modes: ModeFacts | None = None) -> bool:
     """The same for runs that begin under these modes; those of the current thread if not given."""
-    return annotate(graph, Propagation(graph, modes or Modes.current()), _merge)
+    return annotate(graph, Propagation(graph, modes or ModeFacts.current()), _merge)
 
 
 def _merge(old: Type, new: Type) -> Type:

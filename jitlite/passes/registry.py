@@ -152,13 +152,8 @@ class PassHook:
         """Run one pass with everything that is asked for."""
         if self.does_nothing:
             return function(graph)
-        if self.bisect_limit is not None:
-            number = next(_executions if self.numbers is None else self.numbers)
-            runs = number <= self.bisect_limit
-            if self.numbers is None:
-                print(f"BISECT: {'running' if runs else 'NOT running'} pass ({number}) {name}", file=sys.stderr)
-            if not runs:
-                return False
+        if not self._is_within_limit(name):
+            return False
         original = graph.copy() if self.differential else None
         text = graph.to_text(ranges=False) if self.print_changed else ""
         count, kinds = _count(graph), _kinds(graph) if self.count_kinds else Counter()
@@ -176,6 +171,16 @@ class PassHook:
         if original is not None and self.differential is not None and changed:
             self.differential(name, original, graph)
         return changed
+
+    def _is_within_limit(self, name: str) -> bool:
+        """May the next pass run, by the bisect limit?"""
+        if self.bisect_limit is None:
+            return True
+        number = next(_executions if self.numbers is None else self.numbers)
+        runs = number <= self.bisect_limit
+        if self.numbers is None:
+            print(f"BISECT: {'running' if runs else 'NOT running'} pass ({number}) {name}", file=sys.stderr)
+        return runs
 
 
 def _count(graph: Graph) -> int:

@@ -28,9 +28,9 @@ from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.traits import Trait
 from jitlite.passes.registry import graph_pass
-from jitlite.passes.rules.context import Context
+from jitlite.passes.rules.context import RewriteContext
 
-_Test = Callable[[Node, Context], bool]
+_Test = Callable[[Node, RewriteContext], bool]
 
 
 @graph_pass
@@ -42,12 +42,12 @@ def remove_noops(graph: Graph) -> bool:
 def remove_where(graph: Graph, tests: dict[str, _Test]) -> bool:
     """Remove the nodes whose test says that they give back their first input."""
     changed = False
-    while _remove_in(graph.block, tests, Context(graph)):
+    while _remove_in(graph.block, tests, RewriteContext(graph)):
         changed = True
     return changed
 
 
-def _remove_in(block: Block, tests: dict[str, _Test], context: Context) -> bool:
+def _remove_in(block: Block, tests: dict[str, _Test], context: RewriteContext) -> bool:
     changed = False
     for node in block.nodes:
         for inner in node.blocks:
@@ -65,7 +65,7 @@ def _remove_in(block: Block, tests: dict[str, _Test], context: Context) -> bool:
 # -- the very tensor
 
 
-def drops_nothing(node: Node, context: Context) -> bool:
+def drops_nothing(node: Node, context: RewriteContext) -> bool:
     """Is it dropout that is off?"""
     probability, training = (constant_of(v, None) for v in node.inputs[1:3])
     if type(probability) not in (int, float) or not 0 <= probability <= 1:
@@ -73,7 +73,7 @@ def drops_nothing(node: Node, context: Context) -> bool:
     return training is False or (training is not None and probability == 0)
 
 
-def _converts_nothing(node: Node, context: Context) -> bool:
+def _converts_nothing(node: Node, context: RewriteContext) -> bool:
     """`x.to(...)`, to what x is"""
     resolved, tensor = node.op, node.inputs[0]
     assert resolved is not None
@@ -87,7 +87,7 @@ def _converts_nothing(node: Node, context: Context) -> bool:
 class _Known:
     """What is certain about a tensor."""
 
-    def __init__(self, tensor: Value, context: Context) -> None:
+    def __init__(self, tensor: Value, context: RewriteContext) -> None:
         self.tensor = tensor
         t = tensor.type
         believed = isinstance(t, T.TensorType) and not context.db.has_writers(tensor)
@@ -172,12 +172,12 @@ _ARGUMENTS: dict[str, Callable[[_Known, Value], bool]] = {
 """For each argument of `to`, whether it asks for nothing new."""
 
 
-def _is_of_type(node: Node, context: Context) -> bool:
+def _is_of_type(node: Node, context: RewriteContext) -> bool:
     """`x.type_as(y)`"""
     return not context.db.has_writers(node.inputs) and _Known(node.inputs[0], context).is_like(node.inputs[1])
 
 
-def _is_contiguous(node: Node, context: Context) -> bool:
+def _is_contiguous(node: Node, context: RewriteContext) -> bool:
     """`x.contiguous()`"""
     tensor, wanted = node.inputs[0], int_coded(T.MEMORY_FORMAT, constant_of(node.inputs[1], None))
     maker = tensor.node
@@ -214,17 +214,17 @@ SAME_OBJECT: dict[str, _Test] = {
 # -- a new tensor of the same value
 
 
-def _is_free(node: Node, context: Context) -> bool:
+def _is_free(node: Node, context: RewriteContext) -> bool:
     return context.may_be_input(node.output, node.inputs[0])
 
 
-def _needs_no_gradient(node: Node, context: Context) -> bool:
+def _needs_no_gradient(node: Node, context: RewriteContext) -> bool:
     """`x.detach()`"""
     t = node.inputs[0].type
     return isinstance(t, T.TensorType) and t.requires_grad is False and _is_free(node, context)
 
 
-def _copies_a_dense_one(node: Node, context: Context) -> bool:
+def _copies_a_dense_one(node: Node, context: RewriteContext) -> bool:
     """`x.clone()`, whose strides are those of x"""
     t, wanted = node.inputs[0].type, node.inputs[1]
     if not isinstance(t, T.TensorType) or not is_row_major(t) or wanted.type is not T.NONE:

@@ -46,12 +46,12 @@ def replace_writes(graph: Graph, chosen: Callable[[Node], bool], checked: bool =
     candidates = [n for n in graph.all_nodes() if n.op is not None and in_place.is_plain_write(n.op) and chosen(n)]
     if not candidates:
         return False
-    remover = _Remover(graph, Ownership(graph), checked)
+    remover = _TensorMutationRemover(graph, Ownership(graph), checked)
     return bool([node for node in candidates if remover.replace(node)])
 
 
 @dataclass
-class _Remover:
+class _TensorMutationRemover:
     graph: Graph
     owners: Ownership
     checked: bool

@@ -38,7 +38,7 @@ def remove_view_mutation(graph: Graph) -> bool:
     candidates = [n for n in graph.all_nodes() if _writes_slice(n)]
     if not candidates:
         return False
-    remover = _Remover(graph, Ownership(graph))
+    remover = _ViewMutationRemover(graph, Ownership(graph))
     return bool([node for node in candidates if remover.replace(node)])
 
 
@@ -56,7 +56,7 @@ def _is_view(node: Node, kinds: Container[str] = Trait.PLAIN_VIEW.kinds) -> bool
 
 
 @dataclass
-class _Remover:
+class _ViewMutationRemover:
     graph: Graph
     owners: Ownership
     made: set[Node] = field(default_factory=set)
@@ -130,9 +130,7 @@ class _Remover:
             maker = value.node
             if maker is node or node.is_before(maker) or any(node.is_inside(block) for block in maker.blocks):
                 continue
-            if place_in(node.block, maker) is None or any(self.is_kept(use, tensor, node) for use in value.uses):
-                return None
-            if value in node.inputs[1:] or self.is_needed_by_backward(maker, tensor):
+            if not self.may_be_renewed(value, tensor, node):
                 return None
             if is_used_after(value, node) or (value is node.inputs[0] and node.output.has_uses):
                 path = self.path(value, tensor)
@@ -140,6 +138,13 @@ class _Remover:
                     return None
                 needed.update(path)
         return sorted(needed, key=lambda n: sum(1 for other in needed if other.is_before(n)))
+
+    def may_be_renewed(self, value: Value, tensor: Value, node: Node) -> bool:
+        """Does nobody keep a value that shares the tensor's memory, so that it may be computed anew after the write?"""
+        maker = value.node
+        if place_in(node.block, maker) is None or any(self.is_kept(use, tensor, node) for use in value.uses):
+            return False
+        return value not in node.inputs[1:] and not self.is_needed_by_backward(maker, tensor)
 
     def is_needed_by_backward(self, maker: Node, tensor: Value) -> bool:
         if _is_view(maker) or maker.kind in ("prim::If", "prim::Param"):

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.analysis.propagation import Propagation, annotate
-from jitlite.analysis.result_types import Modes
+from jitlite.analysis.annotation import annotate
+from jitlite.analysis.propagation import Propagation
+from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import Type
 from jitlite.passes.registry import graph_pass
@@ -28,10 +29,10 @@ from jitlite.passes.registry import graph_pass
 @graph_pass
 def propagate_shapes(graph: Graph) -> bool:
     """Give every value the most precise type that is true in every run."""
-    return annotate(graph, Propagation(graph, Modes()))
+    return annotate(graph, Propagation(graph, ModeFacts()))
 
 
-def propagate(graph: Graph, input_types: Sequence[Type | None] | None = None, modes: Modes | None = None) -> bool:
+def propagate(graph: Graph, input_types: Sequence[Type | None] | None = None, modes: ModeFacts | None = None) -> bool:
     """Give every value the most precise type, for runs that begin under these modes with arguments of these types.
 
     Args:
@@ -45,4 +46,4 @@ def propagate(graph: Graph, input_types: Sequence[Type | None] | None = None, mo
     for value, given in zip(graph.inputs, input_types or (), strict=input_types is not None):
         if given is not None:
             value.type = given
-    return annotate(graph, Propagation(graph, modes or Modes.current()))
+    return annotate(graph, Propagation(graph, modes or ModeFacts.current()))

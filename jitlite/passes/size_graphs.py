@@ -20,8 +20,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jitlite.analysis.propagation import Propagation, annotate, numbering
-from jitlite.analysis.result_types import Modes
+from jitlite.analysis.annotation import annotate, numbering
+from jitlite.analysis.propagation import Propagation
+from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.operators.tensor_facts import Dim, Symbol, Symbols, TensorFact
@@ -45,7 +46,7 @@ def build_size_graph(graph: Graph) -> SizeGraph:
     What it says is true of runs under the modes of now. The rank of an input must be in its type for anything to be
     known of what is made of it.
     """
-    found = Propagation(graph, Modes.current())
+    found = Propagation(graph, ModeFacts.current())
     spelled = numbering(graph, found, fewest=1)
     annotate(graph, found, spelled=spelled)
     builder = _Builder(graph, found)

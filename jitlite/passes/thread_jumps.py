@@ -146,10 +146,7 @@ class _Threader:
         passed = _not_needed([node for node in between if node not in fixed], second)
         moved = [node for node in between if node not in passed and node not in fixed]
         outcomes = [branch.decided(second.input) for branch in branches]
-        cost = sum(map(_size, moved))
-        if None in outcomes or outcomes[0] is outcomes[1]:  # both branches may run the block that one is known to run
-            cost += size_of(second.blocks[0 if True in outcomes else 1])
-        if not self.affords(cost):
+        if not self.affords(sum(map(_size, moved)) + _shared_size(second, outcomes)):
             return False
         for node in fixed:
             node.move_before(branches[0].node)
@@ -159,15 +156,19 @@ class _Threader:
             place = node
         for branch, outcome in zip(branches, outcomes, strict=True):
             self.copy(moved, branch)
-            if outcome is None:
-                self.copy([second], branch)
-                continue
-            chosen = second.blocks[0 if outcome else 1]
-            self.copy(chosen.nodes, branch)
-            for output, value in zip(second.outputs, chosen.outputs, strict=True):
-                branch.values[output] = branch.values.get(value, value)
+            self.copy_outcome(second, outcome, branch)
         _replace([*moved, second], branches)
         return True
+
+    def copy_outcome(self, second: Node, outcome: bool | None, branch: _Branch) -> None:
+        """Put what an if does in a branch to its end: one of its blocks where it is known which."""
+        if outcome is None:
+            self.copy([second], branch)
+            return
+        chosen = second.blocks[0 if outcome else 1]
+        self.copy(chosen.nodes, branch)
+        for output, value in zip(second.outputs, chosen.outputs, strict=True):
+            branch.values[output] = branch.values.get(value, value)
 
     # -- an if that decides whether a loop goes on
 
@@ -225,6 +226,13 @@ class _Threader:
                     self.graph.clone_node(node, branch.values).insert_before(self.graph.insert_point)
                 else:
                     branch.values[node.output] = self.graph.insert_constant(known, None, node.range)
+
+
+def _shared_size(second: Node, outcomes: Sequence[bool | None]) -> int:
+    """How much of an if is copied: both branches may run the block that one is known to run."""
+    if None not in outcomes and outcomes[0] is not outcomes[1]:
+        return 0
+    return size_of(second.blocks[0 if True in outcomes else 1])
 
 
 def _fixed(nodes: Iterable[Node], place: Node) -> list[Node]:

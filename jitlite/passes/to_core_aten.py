@@ -32,7 +32,7 @@ from jitlite.ir.ops import Effect
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.aliasing_ops import only_makes
-from jitlite.passes.decomposing import Number, Undecomposable, record
+from jitlite.passes.decomposing import Number, Recording, Undecomposable, record
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import inexact_pass, run
 from jitlite.passes.rules import core_aten
@@ -89,7 +89,7 @@ class CoreAtenReport:
 @inexact_pass
 def to_core_aten(graph: Graph) -> bool:
     """Decompose what types say enough about."""
-    return _Lowering(graph, {}, may_assume=False, keeps_memory=True).run().changed
+    return _CoreAtenLowering(graph, {}, may_assume=False, keeps_memory=True).run().changed
 
 
 def _makes_its_results(graph: Graph) -> bool:
@@ -125,7 +125,7 @@ def lower_to_core_aten(
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as the .graph of a script, got {type(graph).__name__}")
     changed = run(graph, _BEFORE)
-    report = _Lowering(graph, facts_of(graph, example_inputs, module), may_assume, frozenset(allow)).run()
+    report = _CoreAtenLowering(graph, facts_of(graph, example_inputs, module), may_assume, frozenset(allow)).run()
     report.changed = report.changed or changed
     if report.unsupported and strict:
         raise CanonicalizationError(report.unsupported)
@@ -133,7 +133,7 @@ def lower_to_core_aten(
 
 
 @dataclass
-class _Lowering:
+class _CoreAtenLowering:
     graph: Graph
     facts: dict[Value, Type]
     may_assume: bool
@@ -198,21 +198,29 @@ class _Lowering:
         inputs: list[Value] = []
         args = [self._argument(v, inputs) for v in node.inputs]
         recording = record(node.op.overload, args, core_aten.table(), core_aten.is_core)
-        left = sorted({n.kind for n in recording.graph.nodes if n.op is not None and not core_aten.is_supported(n.op)})
-        if left:
-            is_own = left == [node.kind]
-            return "there is no decomposition for it" if is_own else f"it is made of {', '.join(left)}"
-        if len(recording.graph.outputs) != len(node.outputs):
-            return "what it is made of gives another number of results"
-        if recording.assumptions and not self.may_assume:
-            return "what it is made of depends on sizes"
-        if self.keeps_memory and not _makes_its_results(recording.graph):
-            return "what it is made of may share memory with what it is given"
+        reason = self._why_not(node, recording)
+        if reason is not None:
+            return reason
         place = "" if node.range is None else f"{node.range.location()}: "
         self.report.assumptions += [f"{place}{node.kind}: {text}" for text in recording.assumptions]
         for output, t in zip(node.outputs, recording.results, strict=False):
             self.facts[output] = t
         self._put_in(node, recording.graph, inputs)
+        return None
+
+    def _why_not(self, node: Node, recording: Recording) -> str | None:
+        """Why what was recorded of a node may not replace it; None where it may."""
+        made_of = recording.graph
+        left = sorted({n.kind for n in made_of.nodes if n.op is not None and not core_aten.is_supported(n.op)})
+        if left:
+            is_own = left == [node.kind]
+            return "there is no decomposition for it" if is_own else f"it is made of {', '.join(left)}"
+        if len(made_of.outputs) != len(node.outputs):
+            return "what it is made of gives another number of results"
+        if recording.assumptions and not self.may_assume:
+            return "what it is made of depends on sizes"
+        if self.keeps_memory and not _makes_its_results(made_of):
+            return "what it is made of may share memory with what it is given"
         return None
 
     def _learn(self, node: Node) -> None:

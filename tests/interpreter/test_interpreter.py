@@ -17,7 +17,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.parser import parse
 from jitlite.ir.schema import Argument, function_schema
-from jitlite.ir.unit import CompilationUnit, Function, insert_call
+from jitlite.ir.unit import Function, SymbolTable, insert_call
 from jitlite.ir.values import CLASS_TYPE, type_of_value, value_has_type
 
 
@@ -268,7 +268,7 @@ def test_code_for_decides_what_a_call_runs():
 
 
 def test_compilation_unit():
-    unit = CompilationUnit()
+    unit = SymbolTable()
     function = unit.add(Function("f", qualified_name="__torch__.f"))
     assert unit.find("__torch__.f") is unit.find("f") is function
     assert unit.unique_name("__torch__.f") == "__torch__.___torch_mangle_0.f"

@@ -12,7 +12,8 @@ from jitlite.base.source import CompileError
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value, constant_of
-from jitlite.ir.schema import parse_schema, parse_type
+from jitlite.ir.schema import parse_schema
+from jitlite.ir.type_parser import parse_type
 from jitlite.operators.conversions import conversion, try_convert_to_type
 from jitlite.operators.overloads import NamedValue, emit_builtin_call, match_op, match_schema, match_schemas
 

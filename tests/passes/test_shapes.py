@@ -7,20 +7,18 @@ import random
 
 import pytest
 import torch
+from computed_sizes import hold_computed_sizes
 from fact_law import Untrue, check_run
 from operator_calls import calls
 from strategies import THEMES, compile_source, random_program
 
 import jitlite
 from jitlite.analysis import propagation, result_types
-from jitlite.analysis.result_types import Modes
-from jitlite.interpreter import bytecode, vm
+from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
-from jitlite.ir.verify import verify
 from jitlite.operators import shapes as shape_rules
 from jitlite.operators.tensor_facts import join
 from jitlite.passes.shapes import propagate
-from jitlite.passes.size_graphs import build_size_graph
 
 PROGRAMS = 60
 
@@ -56,27 +54,12 @@ def hold(graph, arguments, chance, modes=None):
     partial = [None if t is None else weakened(t, chance, names) for t in complete]
     compared = 0
     for given in (complete, partial):
-        for used in (modes, Modes()):
+        for used in (modes, ModeFacts()):
             copy = graph.copy()
             propagate(copy, given, used)
             compared += check_run(copy, arguments)
             assert not propagate(copy, None, used), f"a second time, something else is found:\n{copy}"
     return compared + hold_computed_sizes(graph, arguments)
-
-
-def hold_computed_sizes(graph, arguments):
-    """Check that the sizes computed of those of the arguments are the sizes there are, of ranks that are known."""
-    copy = graph.copy()
-    for value, argument in zip(copy.inputs, arguments, strict=True):
-        if isinstance(argument, torch.Tensor):
-            value.type = T.TensorType.of(None, [None] * argument.dim())
-    made = build_size_graph(copy)
-    verify(made.graph)
-    given = [arguments[i] for i in made.parameters]
-    sizes = [list(a.shape) if isinstance(a, torch.Tensor) else a for a in given]
-    computed = vm.run(bytecode.lower(made.graph), sizes) if made.symbols else ()
-    numbers = computed if len(made.symbols) != 1 else (computed,)
-    return check_run(copy, arguments, dict(zip(made.symbols.values(), numbers, strict=True)))
 
 
 # -- single operators
@@ -86,7 +69,7 @@ def hold_computed_sizes(graph, arguments):
 def test_operators(expression, source, kinds):
     graph = jitlite.script(compile_source(source)["f"]).inlined_graph
     chance = random.Random(expression)
-    modes = [None, Modes(grad=False, autocast=False, default_dtype=torch.get_default_dtype())]
+    modes = [None, ModeFacts(grad=False, autocast=False, default_dtype=torch.get_default_dtype())]
     for arguments in kinds:
         for used in modes:
             with torch.no_grad() if used else contextlib.nullcontext():

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
+from computed_sizes import hold_computed_sizes
 from fact_law import Untrue
-from test_shapes import hold_computed_sizes
 
 import jitlite
 from jitlite.analysis.output_sizes import output_sizes

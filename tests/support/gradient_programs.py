@@ -16,7 +16,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Value
 from jitlite.ir.verify import verify
-from jitlite.passes.rules.formula import Place, Sym, call
+from jitlite.passes.rules.formula import FormulaPlace, Sym, call, calls
 
 _UNARY = ("abs atan ceil cos cosh erf exp expm1 gelu hardshrink hardtanh leaky_relu neg relu sigmoid silu sin sinh"
           " softplus square tan tanh trunc clone contiguous t hardswish").split()  # fmt: skip
@@ -29,7 +29,7 @@ class _Maker:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.graph = Graph()
-        self.place = Place(self.graph)
+        self.place = FormulaPlace(self.graph)
         self.generator = torch.Generator().manual_seed(seed)
         self.values: list[tuple[Value, torch.Tensor]] = []
         """Values that can be used, with what they are for the arguments."""
@@ -57,8 +57,7 @@ class _Maker:
         before = list(self.graph.insert_point.block.nodes) if self.graph.insert_point.block else []
         try:
             symbols = [Sym(self.place, a[0]) if isinstance(a, tuple) else a for a in arguments]
-            made = call(self.place, f"aten::{kind}", *symbols)
-            node = (made[0] if isinstance(made, tuple) else made).value.node
+            node = calls(self.place, f"aten::{kind}", *symbols)[0].value.node
             shown = {a[0]: a[1] for a in arguments if isinstance(a, tuple)}
             with torch.no_grad():
                 result = node.op.fn(*[shown[v] if v in shown else v.node.attributes.get("value") for v in node.inputs])

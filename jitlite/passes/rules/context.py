@@ -11,7 +11,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.traits import Trait
 
-Rule = Callable[[Node, "Context"], Sequence[Value] | None]
+Rule = Callable[[Node, "RewriteContext"], Sequence[Value] | None]
 """Gives the values that replace the outputs of a node, or None."""
 
 Table = dict[str, tuple[Rule, ...]]
@@ -19,7 +19,7 @@ Table = dict[str, tuple[Rule, ...]]
 
 
 @dataclass
-class Context:
+class RewriteContext:
     """What rules may ask and make."""
 
     graph: Graph

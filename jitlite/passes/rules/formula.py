@@ -25,7 +25,7 @@ MISSING: Any = object()
 """What is no constant."""
 
 
-class Place:
+class FormulaPlace:
     """Where formulas put nodes: before the insertion point of a graph."""
 
     def __init__(self, graph: Graph) -> None:
@@ -54,7 +54,7 @@ class Place:
         return self.local(argument.value) if isinstance(argument, Sym) else self.constant(argument)
 
 
-class Alongside(Place):
+class Alongside(FormulaPlace):
     """Puts nodes as early as what they take is there, and none twice. For what is computed along with a graph."""
 
     def __init__(self, graph: Graph) -> None:
@@ -81,51 +81,64 @@ class Sym:
 
     __slots__ = ("place", "value")
 
-    def __init__(self, place: Place, value: Value) -> None:
+    def __init__(self, place: FormulaPlace, value: Value) -> None:
         self.place = place
         self.value = value
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., Sym]:
         if name.startswith("__"):
             raise AttributeError(name)
         return partial(call, self.place, f"aten::{name}", self)
 
-    def prim(self, name: str, *arguments: object) -> Any:
+    def prim(self, name: str, *arguments: object) -> Sym:
         """`prim::NAME` of this and the other arguments."""
         return call(self.place, f"prim::{name}", self, *arguments)
 
+    def all_of(self, kind: str, *arguments: object) -> tuple[Sym, ...]:
+        """The results of an operator that has several, of this and the other arguments."""
+        return calls(self.place, kind, self, *arguments)
+
     def __neg__(self) -> Sym:
-        return self.neg()  # type: ignore[no-any-return]
+        return self.neg()
 
     def __add__(self, other: object) -> Sym:
-        return self.add(other)  # type: ignore[no-any-return]
+        return self.add(other)
 
     def __sub__(self, other: object) -> Sym:
-        return self.sub(other)  # type: ignore[no-any-return]
+        return self.sub(other)
 
     def __rsub__(self, other: object) -> Sym:
-        return self.rsub(other)  # type: ignore[no-any-return]
+        return self.rsub(other)
 
     def __mul__(self, other: object) -> Sym:
-        return self.mul(other)  # type: ignore[no-any-return]
+        return self.mul(other)
 
     def __rmul__(self, other: object) -> Sym:
-        return self.mul(other)  # type: ignore[no-any-return]
+        return self.mul(other)
 
     def __truediv__(self, other: object) -> Sym:
-        return self.div(other)  # type: ignore[no-any-return]
+        return self.div(other)
 
 
-def call(place: Place, kind: str, *arguments: object, **keywords: object) -> Any:
-    """Insert a call of an operator; gives its result as a `Sym`, a tuple of them for several results."""
-    results = tuple(Sym(place, output) for output in place.insert(kind, arguments, keywords).outputs)
-    return results[0] if len(results) == 1 else results
+def call(place: FormulaPlace, kind: str, *arguments: object, **keywords: object) -> Sym:
+    """Insert a call of an operator that has one result."""
+    return Sym(place, place.insert(kind, arguments, keywords).output)
 
 
-def list_of(place: Place, elements: Sequence[object], element: Type) -> Sym:
+def calls(place: FormulaPlace, kind: str, *arguments: object) -> tuple[Sym, ...]:
+    """Insert a call of an operator; gives all its results."""
+    return tuple(Sym(place, output) for output in place.insert(kind, arguments, {}).outputs)
+
+
+def list_of(place: FormulaPlace, elements: Sequence[object], element: Type) -> Sym:
     """Insert a list display."""
     values = [place.value(e) for e in elements]
     return Sym(place, place.graph.insert("prim::ListConstruct", values, (T.ListType.of(element),)).output)
+
+
+def scaled(x: Sym, f: Formula, factor: str) -> Sym:
+    """`x` times an argument that is a number, usually 1."""
+    return x if f.constant(factor) == 1 else x * getattr(f, factor)
 
 
 Contribution = Callable[["Formula"], "Sym | list[Sym | None] | None"]
@@ -171,7 +184,9 @@ class Formula:
         before: where values are computed along with the graph itself, to be captured.
     """
 
-    def __init__(self, node: Node, place: Place, before: Place, grads: Sequence[Sym | None], wanted: frozenset[str]):
+    def __init__(
+        self, node: Node, place: FormulaPlace, before: FormulaPlace, grads: Sequence[Sym | None], wanted: frozenset[str]
+    ):
         self.node = node
         self.place = place
         self.arguments = dict(arguments_of(node))
@@ -242,7 +257,7 @@ class Formula:
         size: object = list(sizes[0] or ())
         if None in sizes:
             size = call(self.before, "aten::_size_if_not_equal", self.size(of), self.size(result or self.result))
-        return call(grad.place, "aten::_grad_sum_to_size", grad, size)  # type: ignore[no-any-return]
+        return call(grad.place, "aten::_grad_sum_to_size", grad, size)
 
     def cast(self, grad: Sym, of: Sym, result: Sym | None = None) -> Sym:
         """The gradient with the dtype and device of `of`, which may have been promoted to those of the result."""
@@ -251,7 +266,7 @@ class Formula:
         if given.dtype is not None and given.dtype is made.dtype and given.device == made.device is not None:
             return grad
         options = call(self.before, "prim::AutogradOptions", of, result or self.result)
-        return grad.prim("AutogradTo", options)  # type: ignore[no-any-return]
+        return grad.prim("AutogradTo", options)
 
     def fit(self, grad: Sym, of: Sym) -> Sym:
         """The gradient of a pointwise operator for `of`: summed and cast."""

@@ -1,17 +1,17 @@
-"""The gradient of every operator that is differentiated symbolically.
+"""The gradients of the operators that are differentiated symbolically.
 
 How to read: `f` is a `Formula`: `f.grad` the gradient of the result, `f.result` the result, `f.self` and so on the
 arguments. The formulas are those of autograd, so that they keep the same values alive: whether a tensor may be written
 before the backward pass must not depend on who differentiates.
 
 Tables by subject: pointwise with one tensor, pointwise with several (whose gradients are summed and cast to fit),
-reductions, views, lists, products, layers. Operators without gradients come last.
+reductions, views, lists. Operators without gradients come last. `gradients_nn.py` has products and layers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -30,6 +30,7 @@ from jitlite.passes.rules.formula import (
     constants,
     declare,
     list_of,
+    scaled,
     unpacked,
 )
 
@@ -39,17 +40,12 @@ Unary = Callable[[Formula], Sym]
 # -- pointwise, one tensor
 
 
-def _scaled(x: Sym, f: Formula, factor: str) -> Sym:
-    """`x` times an argument that is a number, usually 1."""
-    return x if f.constant(factor) == 1 else x * getattr(f, factor)
-
-
 def _same(f: Formula) -> Sym:
     return f.grad
 
 
 def _zeros(f: Formula) -> Sym:
-    return f.grad.zeros_like()  # type: ignore[no-any-return]
+    return f.grad.zeros_like()
 
 
 def _rounded(f: Formula) -> Sym:
@@ -59,13 +55,13 @@ def _rounded(f: Formula) -> Sym:
 
 def _clamp(f: Formula) -> Sym:
     bounds = [
-        getattr(f.self, comparison)(getattr(f, bound))
+        call(f.place, f"aten::{comparison}", f.self, getattr(f, bound))
         for bound, comparison in (("min", "ge"), ("max", "le"))
         if not f.is_none(bound)
     ]
     if not bounds:
         return f.grad
-    return (bounds[0] if len(bounds) == 1 else bounds[0].logical_and(bounds[1])).where(f.grad, 0)  # type: ignore[no-any-return]
+    return (bounds[0] if len(bounds) == 1 else bounds[0].logical_and(bounds[1])).where(f.grad, 0)
 
 
 def _known_none(*names: str) -> Callable[[Node], bool]:
@@ -118,7 +114,7 @@ UNARY: dict[str, Unary] = {
     **dict.fromkeys(("frac", "clone", "contiguous"), _same),
     # with numbers
     **dict.fromkeys(("add.Scalar", "sub.Scalar", "fmod.Scalar", "remainder.Scalar"), _same),
-    "rsub.Scalar": lambda f: _scaled(-f.grad, f, "alpha"),
+    "rsub.Scalar": lambda f: scaled(-f.grad, f, "alpha"),
     "mul.Scalar": lambda f: f.grad * f.other,
     "div.Scalar": lambda f: f.grad / f.other,
     "pow.Tensor_Scalar": lambda f: f.grad.prim("AutogradPow", f.self, f.exponent),
@@ -160,7 +156,7 @@ def _larger(beaten: str) -> Unary:
 
     def formula(f: Formula) -> Sym:
         shared = f.self.eq(f.other).where(f.grad / 2, f.grad)
-        return shared.masked_fill(getattr(f.self, beaten)(f.other), 0)  # type: ignore[no-any-return]
+        return shared.masked_fill(getattr(f.self, beaten)(f.other), 0)
 
     return formula
 
@@ -169,18 +165,18 @@ def _below(f: Formula) -> Sym:
     below = f.self.lt(f.min)
     if not f.is_none("max"):
         below = below.logical_and(f.min.lt(f.max))
-    return below.where(f.grad, 0)  # type: ignore[no-any-return]
+    return below.where(f.grad, 0)
 
 
 def _above(f: Formula) -> Sym:
     above = f.self.gt(f.max)
     if not f.is_none("min"):
         above = above.logical_or(f.max.lt(f.min))
-    return above.where(f.grad, 0)  # type: ignore[no-any-return]
+    return above.where(f.grad, 0)
 
 
-_pointwise("add.Tensor", self=_same, other=lambda f: _scaled(f.grad, f, "alpha"))
-_pointwise("sub.Tensor", self=_same, other=lambda f: _scaled(-f.grad, f, "alpha"))
+_pointwise("add.Tensor", self=_same, other=lambda f: scaled(f.grad, f, "alpha"))
+_pointwise("sub.Tensor", self=_same, other=lambda f: scaled(-f.grad, f, "alpha"))
 _pointwise("mul.Tensor", self=lambda f: f.grad * f.other, other=lambda f: f.grad * f.self)
 _pointwise("div.Tensor", self=lambda f: f.grad / f.other, other=_divisor)
 _pointwise("div.Tensor_mode", self=_rounded, other=_divisor, when=_known_none("rounding_mode"))
@@ -192,8 +188,8 @@ _pointwise(
 _pointwise(
     "addcmul",
     self=_same,
-    tensor1=lambda f: f.grad * _scaled(f.tensor2, f, "value"),
-    tensor2=lambda f: f.grad * _scaled(f.tensor1, f, "value"),
+    tensor1=lambda f: f.grad * scaled(f.tensor2, f, "value"),
+    tensor2=lambda f: f.grad * scaled(f.tensor1, f, "value"),
 )
 _pointwise(
     "lerp.Scalar",
@@ -257,7 +253,7 @@ def _reduced(kind: str, dim: bool) -> Contribution:
 def _variance(kind: str, dim: bool, correction: Callable[[Formula], object]) -> Contribution:
     def formula(f: Formula) -> Sym:
         where = (f.dim if dim else None, correction(f), f.keepdim if dim else False)
-        return f.grad.prim(kind, f.self, *((f.result,) if kind == "AutogradStd" else ()), *where)  # type: ignore[no-any-return]
+        return f.grad.prim(kind, f.self, *((f.result,) if kind == "AutogradStd" else ()), *where)
 
     return formula
 
@@ -374,7 +370,7 @@ def _grads(f: Formula) -> Sym:
 
 def _rejoined(f: Formula, dim: object, parts: Sequence[Value]) -> Sym:
     sizes = _sizes(f, [Sym(f.place, part) for part in parts])
-    return call(f.place, "prim::AutogradCat", _grads(f), sizes, dim)  # type: ignore[no-any-return]
+    return call(f.place, "prim::AutogradCat", _grads(f), sizes, dim)
 
 
 def _joined(f: Formula) -> Sym:
@@ -382,7 +378,7 @@ def _joined(f: Formula) -> Sym:
 
 
 def _restacked(f: Formula) -> Sym:
-    return call(f.place, "prim::AutogradStack", _grads(f), f.size(f.self), f.dim)  # type: ignore[no-any-return]
+    return call(f.place, "prim::AutogradStack", _grads(f), f.size(f.self), f.dim)
 
 
 declare("cat", Rule({"tensors": _uncat}, when=is_display))
@@ -397,144 +393,11 @@ declare("prim::ConstantChunk", Rule({
 
 def _index(f: Formula) -> Sym:
     listed = list_of(f.place, f.elements("indices"), f.element_type("indices"))
-    return f.grad.new_zeros(f.size(f.self)).index_put(listed, f.grad, True)  # type: ignore[no-any-return]
+    return f.grad.new_zeros(f.size(f.self)).index_put(listed, f.grad, True)
 
 
 for _name in ("index.Tensor", "index.Tensor_hacked_twin"):
     declare(_name, Rule({"self": _index}, when=is_display))
-
-
-# -- products
-
-
-def _bias(f: Formula) -> Sym:
-    return f.summed(f.grad, f.bias)
-
-
-declare("mm", Rule({"self": lambda f: f.grad.mm(f.mat2.t()), "mat2": lambda f: f.self.t().mm(f.grad)}))
-declare("bmm", Rule({
-    "self": lambda f: f.grad.bmm(f.mat2.transpose(1, 2)),
-    "mat2": lambda f: f.self.transpose(1, 2).bmm(f.grad),
-}))  # fmt: skip
-declare("mv", Rule({"self": lambda f: f.grad.ger(f.vec), "vec": lambda f: f.self.t().mv(f.grad)}))
-declare("dot", Rule({"self": lambda f: f.grad * f.tensor, "tensor": lambda f: f.grad * f.self}))
-declare("addmm", Rule({
-    "self": lambda f: f.summed(_scaled(f.grad, f, "beta"), f.self),
-    "mat1": lambda f: _scaled(f.grad.mm(f.mat2.t()), f, "alpha"),
-    "mat2": lambda f: _scaled(f.mat1.t().mm(f.grad), f, "alpha"),
-}))  # fmt: skip
-declare("matmul", Rule({
-    "self": lambda f: f.grad.prim("AutogradMatmulSelf", f.other, f.size(f.self)),
-    "other": lambda f: f.grad.prim("AutogradMatmulOther", f.self, f.size(f.other)),
-}))  # fmt: skip
-declare("linear", Rule({
-    "input": lambda f: f.grad.prim("AutogradLinearInput", f.weight),
-    "weight": lambda f: f.grad.prim("AutogradLinearWeight", f.input, f.size(f.weight)),
-    "bias": _bias,
-}))  # fmt: skip
-
-
-# -- layers
-
-
-def _masked(names: Sequence[str], backward: Callable[[Formula, list[bool]], Sequence[Sym]]) -> Rule:
-    """A rule of an operator that computes several gradients at once, told which."""
-
-    def joint(f: Formula) -> Mapping[str, Sym | None]:
-        mask = [name in f.wanted for name in names]
-        return dict(zip(names, backward(f, mask), strict=True))
-
-    return Rule(dict.fromkeys(names), joint)
-
-
-def _convolution(f: Formula, mask: list[bool], *tail: object) -> Sequence[Sym]:
-    bias_size = None if f.is_none("bias") else f.size(f.bias)
-    geometry = (f.stride, f.padding, f.dilation, *tail, f.groups)
-    return f.grad.prim("AutogradConvolution", f.input, f.weight, bias_size, *geometry, mask)  # type: ignore[no-any-return]
-
-
-_CONVOLVED = ("input", "weight", "bias")
-for _dims in (1, 2, 3):
-    declare(f"conv{_dims}d", _masked(_CONVOLVED, lambda f, mask: _convolution(f, mask, False, [0])))
-declare("convolution", _masked(_CONVOLVED, lambda f, mask: _convolution(f, mask, f.transposed, f.output_padding)))
-declare("_slow_conv2d_forward", _masked(("self", "weight", "bias"), lambda f, mask: f.grad._slow_conv2d_backward(
-    f.self, f.weight, f.kernel_size, f.stride, f.padding, mask)))  # fmt: skip
-declare("native_layer_norm", _masked(("input", "weight", "bias"), lambda f, mask: f.grad.native_layer_norm_backward(
-    f.input, f.normalized_shape, f.output(1), f.output(2), f.weight, f.bias, mask)))  # fmt: skip
-declare("native_batch_norm", _masked(("input", "weight", "bias"), lambda f, mask: f.grad.native_batch_norm_backward(
-    f.input, f.weight, f.running_mean, f.running_var, f.output(1), f.output(2), f.training, f.eps, mask)))  # fmt: skip
-
-
-def _first(results: tuple[Sym, ...]) -> list[Sym]:
-    return [results[0]]
-
-
-declare("layer_norm", Rule(dict.fromkeys(("input", "weight", "bias")), lower=lambda f: _first(call(
-    f.before, "aten::native_layer_norm", f.input, f.normalized_shape, f.weight, f.bias, f.eps))))  # fmt: skip
-declare("batch_norm", Rule(dict.fromkeys(("input", "weight", "bias")), lower=lambda f: _first(call(
-    f.before, "aten::native_batch_norm", f.input, f.weight, f.bias, f.running_mean, f.running_var, f.training,
-    f.momentum, f.eps))))  # fmt: skip
-
-
-def _drops(node: Node) -> bool:
-    """Does a dropout certainly drop something? With a probability of 0, it gives its argument, with 1 zeros."""
-    found = dict(arguments_of(node))
-    f = {name: found[name].node.attributes.get("value", MISSING) for name in ("p", "train")}
-    return f["train"] is True and isinstance(f["p"], float) and 0 < f["p"] < 1
-
-
-def _dropped(f: Formula) -> list[Sym]:
-    kept = 1 - f.constant("p")
-    noise = call(f.before, "aten::div", call(f.before, "aten::bernoulli", f.input, kept), kept)
-    return [call(f.before, "aten::mul", f.input, noise)]
-
-
-declare("dropout", Rule({"input": None}, when=_drops, lower=_dropped))
-declare("embedding", Rule({
-    "weight": lambda f: f.grad.embedding_backward(
-        f.indices, f.size_at(f.weight, 0), f.padding_idx, f.scale_grad_by_freq, False),
-}, when=lambda node: node.named_input("sparse").node.attributes.get("value", MISSING) is False))  # fmt: skip
-declare("nll_loss_forward", Rule({
-    "self": lambda f: f.grad.nll_loss_backward(
-        f.self, f.target, f.weight, f.reduction, f.ignore_index, f.output(1)),
-}))  # fmt: skip
-declare("nll_loss", Rule({"self": None}, lower=lambda f: _first(call(
-    f.before, "aten::nll_loss_forward", f.self, f.target, f.weight, f.reduction, f.ignore_index))))  # fmt: skip
-
-
-# -- pooling
-
-
-def _pooled_to_one(f: Formula) -> bool:
-    return set(f.constant("output_size")) == {1}
-
-
-def _adaptive(dims: int) -> Contribution:
-    """An average over all of the last dimensions keeps no tensor alive."""
-
-    def formula(f: Formula) -> Sym:
-        if _pooled_to_one(f):
-            return f.grad.prim("AutogradMean", f.size(f.self), [-d - 1 for d in range(dims)], True)  # type: ignore[no-any-return]
-        if dims == 1:
-            return f.grad.unsqueeze(-2)._adaptive_avg_pool2d_backward(f.self.unsqueeze(-2)).squeeze(-2)  # type: ignore[no-any-return]
-        return getattr(f.grad, f"_adaptive_avg_pool{dims}d_backward")(f.self)  # type: ignore[no-any-return]
-
-    return formula
-
-
-for _dims in (1, 2, 3):
-    declare(f"adaptive_avg_pool{_dims}d", Rule({"self": _adaptive(_dims)}, when=constants("output_size")))
-declare("avg_pool2d", Rule({
-    "self": lambda f: f.grad.avg_pool2d_backward(
-        f.self, f.kernel_size, f.stride, f.padding, f.ceil_mode, f.count_include_pad, f.divisor_override),
-}))  # fmt: skip
-declare("max_pool2d_with_indices", Rule({
-    "self": lambda f: f.grad.max_pool2d_with_indices_backward(
-        f.self, f.kernel_size, f.stride, f.padding, f.dilation, f.ceil_mode, f.output(1)),
-}))  # fmt: skip
-declare("max_pool2d", Rule({"self": None}, lower=lambda f: _first(call(
-    f.before, "aten::max_pool2d_with_indices", f.self, f.kernel_size, f.stride, f.padding, f.dilation,
-    f.ceil_mode))))  # fmt: skip
 
 
 # -- sums of gradients, and operators whose results have no gradients

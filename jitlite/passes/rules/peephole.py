@@ -1,6 +1,6 @@
 """The peephole rules: what a node's outputs can be replaced by, seeing only the node and what its inputs are made of.
 
-A rule takes a node and a `Context` and gives the values that replace the outputs, or None. New nodes go before
+A rule takes a node and a `RewriteContext` and gives the values that replace the outputs, or None. New nodes go before
 the node. Tables by subject: numbers, truth, types and None, lists and dicts; those about tensors are in
 `peephole_tensors.py`.
 
@@ -16,7 +16,7 @@ from jitlite.analysis.int_values import is_number
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.traits import Link
-from jitlite.passes.rules.context import Context, Table
+from jitlite.passes.rules.context import RewriteContext, Table
 
 # -- numbers
 
@@ -33,7 +33,7 @@ def _operands(node: Node) -> tuple[Value, int] | None:
     return None
 
 
-def _times_one(node: Node, context: Context) -> Sequence[Value] | None:
+def _times_one(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`n * 1`, `n // 1`, `n * 0`, `n % 1`"""
     found = _operands(node)
     if found is None or not is_number(found[0]):
@@ -43,14 +43,14 @@ def _times_one(node: Node, context: Context) -> Sequence[Value] | None:
     return [found[0]] if found[1] == 1 else None
 
 
-def _minus_itself(node: Node, context: Context) -> Sequence[Value] | None:
+def _minus_itself(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`n - n`"""
     if len(node.inputs) != 2 or node.inputs[0] is not node.inputs[1]:
         return None
     return [context.constant(0)] if is_number(node.inputs[0]) else None
 
 
-def _plus_constant(node: Node, context: Context) -> Sequence[Value] | None:
+def _plus_constant(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`n + 0`, `n - 0`, `(n + a) - b`"""
     found = _operands(node)
     if found is None or not is_number(found[0]):
@@ -70,7 +70,7 @@ def _plus_constant(node: Node, context: Context) -> Sequence[Value] | None:
     return context.node(kind, (start, context.constant(step)), T.INT, node)
 
 
-def _to_int(node: Node, context: Context) -> Sequence[Value] | None:
+def _to_int(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`int(n)`, `ceil(n)`"""
     return [node.input] if len(node.inputs) == 1 and is_number(node.input) else None
 
@@ -79,7 +79,7 @@ _REFLEXIVE = frozenset({T.INT, T.BOOL, T.STRING, T.NONE, T.DEVICE})
 """Types whose every value equals itself. Not float: NaN does not."""
 
 
-def _with_itself(node: Node, context: Context) -> Sequence[Value] | None:
+def _with_itself(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`n == n`, `n <= n` and their opposites"""
     if len(node.inputs) != 2 or node.inputs[0] is not node.inputs[1]:
         return None
@@ -115,11 +115,11 @@ _COMPARED = _ORDERED | {T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER, T.DEVICE}
 """Types of which `a != b` is `not a == b`."""
 
 
-def _not(value: Value, node: Node, context: Context) -> Sequence[Value]:
+def _not(value: Value, node: Node, context: RewriteContext) -> Sequence[Value]:
     return context.node("aten::__not__", (value,), T.BOOL, node)
 
 
-def _negated(node: Node, context: Context) -> Sequence[Value] | None:
+def _negated(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`not not c`, `not a == b`"""
     inner = node.input.node
     if inner.kind == "aten::__not__":
@@ -133,7 +133,7 @@ def _negated(node: Node, context: Context) -> Sequence[Value] | None:
     return context.node(opposite, inner.inputs, T.BOOL, node)
 
 
-def _with_truth(node: Node, context: Context) -> Sequence[Value] | None:
+def _with_truth(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`c and True`, `c or False`, `c == True` and the like, without the short cut"""
     if len(node.inputs) != 2 or any(v.type is not T.BOOL for v in node.inputs):
         return None
@@ -147,14 +147,14 @@ def _with_truth(node: Node, context: Context) -> Sequence[Value] | None:
     return None
 
 
-def _with_known(node: Node, value: Value, known: bool, other: Value, context: Context) -> Sequence[Value]:
+def _with_known(node: Node, value: Value, known: bool, other: Value, context: RewriteContext) -> Sequence[Value]:
     if node.kind in ("aten::__and__", "aten::__or__"):
         return [value] if known is (node.kind == "aten::__and__") else [other]
     same = known is (node.kind == "aten::eq")  # `^` is `!=`
     return [value] if same else _not(value, node, context)
 
 
-def _truth(node: Node, context: Context) -> Sequence[Value] | None:
+def _truth(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`bool(c)`"""
     return [node.input] if node.input.type is T.BOOL else None
 
@@ -169,7 +169,7 @@ TRUTH: Table = {
 # -- types and None
 
 
-def _compared_with_none(node: Node, context: Context) -> Sequence[Value] | None:
+def _compared_with_none(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`x is None` where the type of x decides"""
     for value, other in (node.inputs, tuple(reversed(node.inputs))):
         if value.type is T.NONE and (other.type is T.NONE or not T.may_be_none(other.type)):
@@ -178,12 +178,12 @@ def _compared_with_none(node: Node, context: Context) -> Sequence[Value] | None:
     return None
 
 
-def _unwrapped(node: Node, context: Context) -> Sequence[Value] | None:
+def _unwrapped(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`unwrap_optional(x)` where x cannot be None"""
     return None if T.may_be_none(node.input.type) else [node.input]
 
 
-def _cast_up(node: Node, context: Context) -> Sequence[Value] | None:
+def _cast_up(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """a cast to the same or a wider type"""
     source, target = T.unshaped(node.input.type), T.unshaped(node.output.type)
     return [node.input] if T.is_subtype(source, target) else None
@@ -201,14 +201,14 @@ TYPES: Table = {
 # -- lists and dicts that nobody writes
 
 
-def _elements(container: Value, kind: str, context: Context) -> Sequence[Value] | None:
+def _elements(container: Value, kind: str, context: RewriteContext) -> Sequence[Value] | None:
     """What was put into a list or dict made by a node of `kind`, if it still is in there."""
     if container.node.kind != kind or context.db.is_written(container):
         return None
     return container.node.inputs
 
 
-def _length(node: Node, context: Context) -> Sequence[Value] | None:
+def _length(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`len([a, b])`, `len({k: v})`"""
     elements = _elements(node.input, "prim::ListConstruct", context)
     if elements is not None:
@@ -217,7 +217,7 @@ def _length(node: Node, context: Context) -> Sequence[Value] | None:
     return None if entries is None else [context.constant(len(entries))]
 
 
-def _item(node: Node, context: Context) -> Sequence[Value] | None:
+def _item(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`[a, b][1]`, `{k: v}[k]`"""
     container, key = node.inputs
     if not is_constant(key):
@@ -236,7 +236,7 @@ def _item(node: Node, context: Context) -> Sequence[Value] | None:
 _KEYS = frozenset({T.INT, T.STRING, T.BOOL, T.FLOAT})
 
 
-def _entries(container: Value, context: Context) -> dict[object, Value] | None:
+def _entries(container: Value, context: RewriteContext) -> dict[object, Value] | None:
     """Values by key of a dict display whose keys are distinct constants that equal themselves."""
     if not isinstance(container.type, T.DictType) or container.type.key not in _KEYS:
         return None
@@ -248,17 +248,17 @@ def _entries(container: Value, context: Context) -> dict[object, Value] | None:
     return entries if len(entries) == len(keys) and all(key == key for key in keys) else None
 
 
-def _unpacked(node: Node, context: Context) -> Sequence[Value] | None:
+def _unpacked(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`a, b = [x, y]`"""
     elements = _elements(node.input, "prim::ListConstruct", context)
     return elements if elements is not None and len(elements) == len(node.outputs) else None
 
 
-def _list_of(elements: Sequence[Value], node: Node, context: Context) -> Sequence[Value]:
+def _list_of(elements: Sequence[Value], node: Node, context: RewriteContext) -> Sequence[Value]:
     return context.node("prim::ListConstruct", elements, node.output.type, node)
 
 
-def _sliced(node: Node, context: Context) -> Sequence[Value] | None:
+def _sliced(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`[a, b, c][1:]`"""
     items, *ends = node.inputs
     if not isinstance(node.output.type, T.ListType) or not all(map(is_constant, ends)):
@@ -270,7 +270,7 @@ def _sliced(node: Node, context: Context) -> Sequence[Value] | None:
     return _list_of(elements[slice(*bounds)], node, context)
 
 
-def _joined(node: Node, context: Context) -> Sequence[Value] | None:
+def _joined(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`[a] + [b]`"""
     if len(node.inputs) != 2 or not isinstance(node.output.type, T.ListType):
         return None
@@ -278,7 +278,7 @@ def _joined(node: Node, context: Context) -> Sequence[Value] | None:
     return None if left is None or right is None else _list_of([*left, *right], node, context)
 
 
-def _copied(node: Node, context: Context) -> Sequence[Value] | None:
+def _copied(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`list([a, b])`, `[a, b].copy()`"""
     if not isinstance(node.output.type, T.ListType) or len(node.inputs) != 1:
         return None
@@ -289,7 +289,7 @@ def _copied(node: Node, context: Context) -> Sequence[Value] | None:
 _LARGEST_REPETITION = 64
 
 
-def _repeated(node: Node, context: Context) -> Sequence[Value] | None:
+def _repeated(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`[a, b] * 2`"""
     if len(node.inputs) != 2 or not isinstance(node.output.type, T.ListType):
         return None
@@ -300,7 +300,7 @@ def _repeated(node: Node, context: Context) -> Sequence[Value] | None:
     return _list_of([*elements] * times, node, context)
 
 
-def _of_shape(node: Node, context: Context) -> Sequence[Value] | None:
+def _of_shape(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`len(x.shape)`, `x.shape[1]`"""
     shape = node.inputs[0]
     maker = shape.node

@@ -16,12 +16,12 @@ import torch
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.value_keys import value_key
-from jitlite.passes.rules.context import Context, Rule, Table
+from jitlite.passes.rules.context import RewriteContext, Rule, Table
 
 # -- facts about tensors that their types tell
 
 
-def _tensor_type(node: Node, context: Context) -> T.TensorType | None:
+def _tensor_type(node: Node, context: RewriteContext) -> T.TensorType | None:
     """The type of the tensor the node asks about, unless the tensor may be resized or the like."""
     t = node.inputs[0].type if node.inputs else None
     if not isinstance(t, T.TensorType) or t is T.TENSOR or context.db.has_writers(node.inputs[0]):
@@ -30,7 +30,7 @@ def _tensor_type(node: Node, context: Context) -> T.TensorType | None:
 
 
 def _fact(read: Callable[[T.TensorType], Any]) -> Rule:
-    def rule(node: Node, context: Context) -> Sequence[Value] | None:
+    def rule(node: Node, context: RewriteContext) -> Sequence[Value] | None:
         t = _tensor_type(node, context)
         fact = None if t is None else read(t)
         return None if fact is None else [context.constant(fact)]
@@ -38,7 +38,7 @@ def _fact(read: Callable[[T.TensorType], Any]) -> Rule:
     return rule
 
 
-def _known_size(node: Node, context: Context) -> Sequence[Value] | None:
+def _known_size(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`x.size(d)`, `x.size()`"""
     t = _tensor_type(node, context)
     if t is None or t.sizes is None:
@@ -55,7 +55,7 @@ def _known_size(node: Node, context: Context) -> Sequence[Value] | None:
     return [context.constant(t.sizes[dim])]
 
 
-def _first_size(node: Node, context: Context) -> Sequence[Value] | None:
+def _first_size(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`len(x)`"""
     t = _tensor_type(node, context)
     return None if t is None or not t.sizes or t.sizes[0] is None else [context.constant(t.sizes[0])]
@@ -86,7 +86,7 @@ FACTS: Table = {
 }
 
 
-def _same_type(node: Node, context: Context) -> Sequence[Value] | None:
+def _same_type(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`x.type_as(y)` of the same dtype on the same device: x itself"""
     tensor, other = node.inputs
     t, wanted = tensor.type, other.type
@@ -100,7 +100,7 @@ def _same_type(node: Node, context: Context) -> Sequence[Value] | None:
 # -- numbers in tensors and back
 
 
-def _number_again(node: Node, context: Context) -> Sequence[Value] | None:
+def _number_again(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`int(NumToTensor(n))`: the number, or its conversion"""
     inner = node.input.node if len(node.inputs) == 1 else None
     if inner is None or inner.kind != "prim::NumToTensor":
@@ -115,7 +115,7 @@ def _number_again(node: Node, context: Context) -> Sequence[Value] | None:
     return None
 
 
-def _summed_to_nothing(node: Node, context: Context) -> Sequence[Value] | None:
+def _summed_to_nothing(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`_grad_sum_to_size(x, None)`: x itself"""
     return [node.inputs[0]] if node.inputs[1].type is T.NONE else None
 
@@ -129,7 +129,7 @@ SAME: Table = {
 # -- tensors that are others again
 
 
-def _transposed_twice(node: Node, context: Context) -> Sequence[Value] | None:
+def _transposed_twice(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`x.t().t()`"""
     inner = node.input.node
     if inner.kind != "aten::t" or not context.may_be_input(node.output, inner.input):
@@ -137,7 +137,7 @@ def _transposed_twice(node: Node, context: Context) -> Sequence[Value] | None:
     return context.now_input(node.output, inner.input)
 
 
-def _unchanged(node: Node, context: Context) -> Sequence[Value] | None:
+def _unchanged(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`x * 1`, `x / 1`, `x - 0`; `x + 0` of ints only, for it turns -0.0 into 0.0"""
     if len(node.inputs) < 2 or not isinstance(node.inputs[0].type, T.TensorType):
         return None
@@ -145,12 +145,7 @@ def _unchanged(node: Node, context: Context) -> Sequence[Value] | None:
     scalars = [constant_of(v, None) for v in node.inputs[1:]]
     if t.dtype is None or any(type(s) not in (int, float) for s in scalars) or not _is_dense(t):
         return None
-    floating = t.dtype.is_floating_point
-    if t.dtype in (torch.bool, torch.float16, torch.bfloat16) or t.dtype.is_complex:
-        return None
-    if not floating and (node.kind == "aten::div" or any(type(s) is float for s in scalars)):
-        return None  # it would be promoted to float
-    if floating and node.kind == "aten::add":
+    if not _keeps_dtype(node.kind, t.dtype, scalars):
         return None
     neutral = [1] if node.kind in ("aten::mul", "aten::div") else [0, 1]
     if scalars != neutral or value_key(scalars[0]) == value_key(-0.0):
@@ -158,7 +153,16 @@ def _unchanged(node: Node, context: Context) -> Sequence[Value] | None:
     return context.now_input(node.output, tensor) if context.may_be_input(node.output, tensor) else None
 
 
-def _expanded(node: Node, context: Context) -> Sequence[Value] | None:
+def _keeps_dtype(kind: str, dtype: torch.dtype, scalars: Sequence[object]) -> bool:
+    """Does the operator with neutral scalars give each element of this dtype back, as the same dtype?"""
+    if dtype in (torch.bool, torch.float16, torch.bfloat16) or dtype.is_complex:
+        return False
+    if dtype.is_floating_point:
+        return kind != "aten::add"
+    return kind != "aten::div" and not any(type(s) is float for s in scalars)  # it would be promoted to float
+
+
+def _expanded(node: Node, context: RewriteContext) -> Sequence[Value] | None:
     """`x.expand(sizes)` to the sizes it has"""
     t, sizes = node.inputs[0].type, node.inputs[1]
     if not isinstance(t, T.TensorType) or t.sizes is None:

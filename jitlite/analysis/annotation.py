@@ -1,0 +1,86 @@
+"""What is known about the values of a graph, written into their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jitlite.analysis.propagation import Propagation, numbers_in, values_in
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph
+from jitlite.operators.tensor_facts import NEVER, PLAIN, UNKNOWN, Fact, Symbol, TensorFact, is_listed
+
+Merge = Callable[[T.Type, T.Type], T.Type]
+"""Gives a tensor's new type from the one so far and the one that says all that is known."""
+
+
+def annotate(
+    graph: Graph,
+    found: Propagation,
+    merge: Merge | None = None,
+    spelled: dict[Symbol, int] | None = None,
+) -> bool:
+    """Put what is known into the types of the values; says whether any changed.
+
+    Args:
+        graph: whose types change.
+        found: what is known.
+        merge: gives a tensor's new type from the one so far and the one that says all that is known; the latter is
+            taken if it is not given.
+        spelled: the numbers of symbols; those of `numbering` if it is not given.
+    """
+    spelled = numbering(graph, found) if spelled is None else spelled
+    changed = False
+    for value in values_in(graph.block):
+        fact = found.facts.get(value, UNKNOWN)
+        if fact is NEVER or value not in found.facts:
+            continue
+        new = fact_type(fact, value.type, spelled, merge)
+        changed = changed or new is not value.type
+        value.type = new
+    return changed
+
+
+def fact_type(fact: Fact, declared: T.Type, spelled: dict[Symbol, int], merge: Merge | None) -> T.Type:
+    """The declared type with what a fact says."""
+    if isinstance(declared, T.TensorType):
+        known = fact if isinstance(fact, TensorFact) else PLAIN
+        sizes = numbers = None
+        if known.dims is not None:
+            sizes = [d if isinstance(d, int) else None for d in known.dims]
+            numbers = [spelled.get(d) if isinstance(d, Symbol) else None for d in known.dims]
+        new = T.TensorType.of(known.dtype, sizes, known.strides, known.device, known.requires_grad, numbers)
+        return merge(declared, new) if merge else new
+    if isinstance(declared, T.TupleType) and is_listed(fact) and len(fact) == len(declared.elements):
+        pairs = zip(fact, declared.elements, strict=True)
+        elements = tuple(fact_type(f, e, spelled, merge) for f, e in pairs)
+        return declared if elements == declared.elements else declared.with_contained(elements)
+    return declared
+
+
+def numbering(graph: Graph, found: Propagation, fewest: int = 2) -> dict[Symbol, int]:
+    """The numbers of symbols in types. One that is in fewer places has none: in one place only, it says nothing.
+
+    Symbols that the inputs' types name keep their numbers; others get the smallest free ones in order of appearance.
+    """
+    places: dict[Symbol, int] = {}
+    for value in values_in(graph.block):
+        for symbol in _symbols_in(found.facts.get(value), value.type):
+            places[symbol] = places.get(symbol, 0) + 1
+    taken = {n for value in graph.inputs for n in numbers_in(value.type)}
+    spelled = {s: s.number for s in places if s.number in taken and s not in found.symbols.definitions}
+    number = 0
+    for symbol, count in places.items():
+        if count >= fewest and symbol not in spelled:
+            number += 1
+            while number in taken:
+                number += 1
+            spelled[symbol] = number
+    return spelled
+
+
+def _symbols_in(fact: Fact, t: T.Type) -> Iterator[Symbol]:
+    if isinstance(fact, TensorFact) and isinstance(t, T.TensorType):
+        yield from (d for d in fact.dims or () if isinstance(d, Symbol))
+    elif isinstance(t, T.TupleType) and is_listed(fact):
+        for f, e in zip(fact, t.elements, strict=False):
+            yield from _symbols_in(f, e)
