@@ -8,14 +8,14 @@ real or fake tensors, with their gradients if that is wanted, and what the graph
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from jitlite.api.dispatch_inputs import ExampleArguments, State, by_tensor, named_arguments, state_of
 from jitlite.api.trace_checks import check_trace_of
 from jitlite.api.traced_module import (
     TracedFunction,
@@ -34,7 +34,7 @@ from jitlite.frontend.tracing.kept_operators import catching
 from jitlite.frontend.tracing.trace_aliases import storage_of
 from jitlite.frontend.tracing.trace_backend import Signature, TensorArgument, TraceBackend
 from jitlite.frontend.tracing.trace_mode import recording
-from jitlite.frontend.tracing.trace_places import Places, outermost
+from jitlite.frontend.tracing.trace_places import UserFrames, outermost
 from jitlite.frontend.tracing.trace_values import tensors
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph
@@ -44,9 +44,6 @@ from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.passes.registry import run as run_passes
-
-State = dict[int, tuple[str, str, torch.Tensor]]
-"""Tensors of a module by identity: their kind, their name, and the module's own tensor."""
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,9 @@ class _Session:
         self.backend.signature = self.signature
         fake_mode, sizes = self._fake_mode()
         with ExitStack() as stack:
-            state = stack.enter_context(_state_of(self.module, fake_mode))
+            state = stack.enter_context(state_of(self.module, fake_mode))
             tracer = DispatchTracer(
-                self.backend, state, keep=self.options.keep, places=Places(self.options.exclude),
+                self.backend, state, keep=self.options.keep, places=UserFrames(self.options.exclude),
                 functional=self.options.functional, sizes=sizes, with_gradients=bool(self.options.backward),
             )  # fmt: skip
             args, kwargs = self._arguments(tracer, fake_mode, sizes)
@@ -128,8 +125,8 @@ class _Session:
             return sizes.mode, sizes
         return known or torch_internals.FakeTensorMode(allow_non_fake_inputs=True), None
 
-    def _arguments(self, tracer: DispatchTracer, fake_mode: Any, sizes: Any) -> tuple[list[Any], dict[str, Any]]:
-        prepare = _Arguments(fake_mode, sizes, bool(self.options.backward))
+    def _arguments(self, tracer: DispatchTracer, fake_mode: object, sizes: object) -> tuple[list[Any], dict[str, Any]]:
+        prepare = ExampleArguments(fake_mode, sizes, bool(self.options.backward))
         args = [prepare(example, name) for name, example in self.args]
         kwargs = {name: prepare(example, name) for name, example in self.kwargs.items()}
         given = [*zip((n for n, _ in self.args), args, strict=True), *kwargs.items()]
@@ -145,7 +142,9 @@ class _Session:
         if sizes is not None:
             sizes.bind(argument)
 
-    def _call(self, tracer: DispatchTracer, fake_mode: Any, sizes: Any, args: Any, kwargs: Any, state: State) -> Any:
+    def _call(
+        self, tracer: DispatchTracer, fake_mode: Any, sizes: object, args: object, kwargs: object, state: State
+    ) -> Any:
         with ExitStack() as stack:
             if fake_mode is not None:
                 stack.enter_context(fake_mode)
@@ -160,7 +159,7 @@ class _Session:
             wanted = self._wanted(state)
             return result, _gradients(result, seeds, list(wanted.values()))
 
-    def _followed_call(self, sizes: Any, args: Any, kwargs: Any) -> Any:
+    def _followed_call(self, sizes: object, args: Any, kwargs: Any) -> Any:
         try:
             return _traced_call(self.function, args, kwargs)
         except RuntimeError as error:
@@ -171,7 +170,7 @@ class _Session:
                 hint="trace without dynamic_shapes, or name the dimensions that differ: dynamic_shapes={'x': [0]}",
             ) from error
 
-    def _seeds(self, tracer: DispatchTracer, sizes: Any, result: Any) -> list[torch.Tensor] | None:
+    def _seeds(self, tracer: DispatchTracer, sizes: object, result: object) -> list[torch.Tensor] | None:
         """The gradients of the results, as further arguments; None for one scalar."""
         found = _differentiable(result)
         if not found:
@@ -194,24 +193,19 @@ class _Session:
         """What gradients are wanted of, by name."""
         given = self.signature.arguments[: len(self.signature.arguments) - self._seed_count]
         found = {a.name: a.example for a in given}
-        by_id = {name: tensor for tensor, (_, name, _) in _by_tensor(self.module, state)}
+        by_id = {name: tensor for tensor, (_, name, _) in by_tensor(self.module, state)}
         found |= {name: t for name, t in by_id.items() if name not in found}
         if self.options.backward is True:
             found = {name: t for name, t in found.items() if t.requires_grad}
         else:
-            chosen: Any = self.options.backward
-            names = [chosen] if isinstance(chosen, str) else list(chosen)
-            missing = [n for n in names if n not in found or not found[n].requires_grad]
-            if missing:
-                raise ValueError(f"backward: {missing[0]} is no argument or parameter that requires grad")
-            found = {name: found[name] for name in names}
+            found = _chosen(found, self.options.backward)
         self.signature.gradient_names = list(found)
         return found
 
     def _names(self, state: State) -> dict[int, str]:
         return {id(a.example): a.name for a in self.signature.arguments} | {id(t): n for _, n, t in state.values()}
 
-    def _finalize(self, tracer: DispatchTracer, sizes: Any, result: Any) -> Any:
+    def _finalize(self, tracer: DispatchTracer, sizes: Any, result: object) -> Any:
         backend = self.backend
         if not isinstance(backend, GraphBackend):
             if sizes is not None:
@@ -235,108 +229,34 @@ class _Session:
         return graph
 
 
-class _Arguments:
-    """Makes of examples what the function is called with: each tensor once, fake if that is wanted."""
-
-    def __init__(self, fake_mode: Any, sizes: Any, with_gradients: bool) -> None:
-        self._fake_mode = fake_mode
-        self._sizes = sizes
-        self._with_gradients = with_gradients
-        self._seen: set[int] = set()
-        self._kept: list[torch.Tensor] = []
-
-    def __call__(self, example: Any, place: str) -> Any:
-        if isinstance(example, torch.Tensor):
-            return self._tensor(example, place)
-        if isinstance(example, dict):
-            return type(example)((k, self(v, f"{place}[{k!r}]")) for k, v in example.items())
-        if isinstance(example, list):
-            return [self(v, f"{place}[{i}]") for i, v in enumerate(example)]
-        if isinstance(example, tuple) and not isinstance(example, torch.Size):
-            names = getattr(type(example), "_fields", None)
-            parts = [
-                self(v, f"{place}[{i}]" if names is None else f"{place}.{names[i]}") for i, v in enumerate(example)
-            ]
-            return type(example)(*parts) if names is not None else tuple(parts)
-        return example
-
-    def _tensor(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
-        if self._sizes is not None:
-            tensor = self._sizes.fake(place, tensor)
-        elif self._fake_mode is not None and not hasattr(tensor, "fake_mode"):
-            tensor = self._fake_mode.from_tensor(tensor)
-        if id(tensor) in self._seen:  # another object for the same memory
-            detached = tensor.detach().requires_grad_(tensor.requires_grad)
-            tensor = detached if self._with_gradients else tensor.view_as(tensor)
-        self._seen.add(id(tensor))
-        self._kept.append(tensor)
-        return tensor
-
-
 _NOT_FOLLOWED = ("symbolic sizes", "INTERNAL ASSERT", "expected to contain only concrete integers")
 """What torch says where it cannot go on with symbolic sizes."""
 
 
-def _traced_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _traced_call(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
     return function(*args, **kwargs)
 
 
 outermost(_traced_call.__code__)
 
 
-# -- state
-
-
-def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, str, str]]:
-    """Where the tensors of a module and its submodules are: the dict and the key, their kind and their name."""
-    for prefix, inner in module.named_modules():
-        holders = (("parameter", inner._parameters), ("buffer", inner._buffers), ("attribute", vars(inner)))
-        for kind, holder in holders:
-            for key, value in holder.items():
-                if isinstance(value, torch.Tensor):
-                    yield holder, key, kind, f"{prefix}.{key}".lstrip(".")
-
-
-@contextmanager
-def _state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
-    """The tensors of a module; within the `with`, it has fake ones if there is a mode for these."""
-    state: State = {}
-    exchanged: list[tuple[dict[str, Any], str, Any]] = []
-    fakes: dict[int, torch.Tensor] = {}
-    for holder, key, kind, name in [] if module is None else list(_named_tensors(module)):
-        tensor = holder[key]
-        if fake_mode is not None:
-            fake = fakes.get(id(tensor))
-            if fake is None:
-                fake = fakes[id(tensor)] = fake_mode.from_tensor(tensor, static_shapes=True)
-            exchanged.append((holder, key, tensor))
-            holder[key] = fake
-        state.setdefault(id(holder[key]), (kind, name, tensor))
-    try:
-        yield state
-    finally:
-        for holder, key, tensor in exchanged:
-            holder[key] = tensor
-
-
-def _by_tensor(module: torch.nn.Module | None, state: State) -> Iterator[tuple[torch.Tensor, Any]]:
-    """The tensors that the module has now, each once, with what is known of them."""
-    seen: set[int] = set()
-    for holder, key, _, _ in [] if module is None else _named_tensors(module):
-        tensor = holder[key]
-        if id(tensor) in state and id(tensor) not in seen:
-            seen.add(id(tensor))
-            yield tensor, state[id(tensor)]
-
-
 # -- gradients
 
 
-def _differentiable(result: Any) -> list[torch.Tensor]:
+def _chosen(found: Mapping[str, torch.Tensor], names: Any) -> dict[str, torch.Tensor]:
+    """The tensors that `backward` names: one of them, or several."""
+    wanted = [names] if isinstance(names, str) else list(names)
+    missing = [n for n in wanted if n not in found or not found[n].requires_grad]
+    if missing:
+        raise ValueError(f"backward: {missing[0]} is no argument or parameter that requires grad")
+    return {name: found[name] for name in wanted}
+
+
+def _differentiable(result: object) -> list[torch.Tensor]:
     return [t for t in {id(t): t for t in tensors(result)}.values() if t.requires_grad]
 
 
-def _gradients(result: Any, seeds: list[torch.Tensor] | None, wanted: list[torch.Tensor]) -> tuple[Any, ...]:
+def _gradients(result: object, seeds: list[torch.Tensor] | None, wanted: list[torch.Tensor]) -> tuple[Any, ...]:
     outputs = _differentiable(result)
     return torch.autograd.grad(outputs, wanted, seeds, allow_unused=True) if wanted else ()
 
@@ -374,25 +294,6 @@ def _drop_unused(graph: Graph) -> None:
             node.destroy()
 
 
-def _named_arguments(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
-    """Positional arguments with the names of their parameters, and those by keyword.
-
-    Raises:
-        TypeError: where the function takes no such arguments.
-    """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        return [(f"argument_{i}", a) for i, a in enumerate(args)], dict(kwargs)
-    signature.bind(*args, **kwargs)
-    plain = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), "argument")
-    names = [*plain[: len(args)], *(f"{rest}_{i}" for i in range(len(args) - len(plain)))]
-    return list(zip(names, args, strict=True)), dict(kwargs)
-
-
 def _schema(name: str, graph: Graph, names: Sequence[str], owner: ClassType | None) -> Any:
     first = [] if owner is None else [Argument("self", owner)]
     values = graph.inputs[len(first) :]
@@ -401,7 +302,7 @@ def _schema(name: str, graph: Graph, names: Sequence[str], owner: ClassType | No
 
 
 def trace_function(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], options: DispatcherOptions
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], options: DispatcherOptions
 ) -> Any:
     """The traced function, or what the back end of the options makes of it.
 
@@ -409,7 +310,7 @@ def trace_function(
         CompileError: where something cannot be traced; it names the user's line.
         TypeError: where the function takes no such arguments.
     """
-    given, keywords = _named_arguments(function, args, kwargs)
+    given, keywords = named_arguments(function, args, kwargs)
     backend = options.backend or GraphBackend(with_gradients=bool(options.backward), functional=options.functional)
     session = _Session(function, given, keywords, options, backend)
     made = session.run()
@@ -443,7 +344,7 @@ def trace_methods(
     _, modules = paths(module)
     for name, (args, kwargs) in inputs.items():
         method = getattr(module, name)
-        given, keywords = _named_arguments(method, args, kwargs)
+        given, keywords = named_arguments(method, args, kwargs)
         backend = options.backend or GraphBackend(
             owner,
             modules,
@@ -499,18 +400,21 @@ def trace_dispatched(
             return trace_methods(owner, {name: (positional, keywords)}, chosen)
         return trace_function(func, positional, keywords, chosen)
 
+    def compared(made: Any) -> Any:
+        return made._jitlite_method(name) if isinstance(owner, torch.nn.Module) else made
+
     made = traced(kwargs or args)
-    is_comparable = chosen.backend is None and not chosen.backward and not (args and kwargs)
-    if check[0] and is_comparable and not any(hasattr(t, "fake_mode") for t in tensors([args, kwargs])):
-        compared = made._jitlite_method(name) if isinstance(owner, torch.nn.Module) else made
+    if check[0] and _is_comparable(chosen, args, kwargs):
         python = owner if name == "forward" and isinstance(owner, torch.nn.Module) else func
-
-        def again(copies: Any) -> Any:
-            other = traced(copies)
-            return other._jitlite_method(name) if isinstance(owner, torch.nn.Module) else other
-
-        check_trace_of(python, compared, kwargs or args, again, check[1])
+        check_trace_of(python, compared(made), kwargs or args, lambda copies: compared(traced(copies)), check[1])
     return made
+
+
+def _is_comparable(options: DispatcherOptions, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bool:
+    """Can the trace be called with copies of its inputs, to give what the function gives?"""
+    if options.backend is not None or options.backward or (args and kwargs):
+        return False
+    return not any(hasattr(t, "fake_mode") for t in tensors([args, kwargs]))
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:

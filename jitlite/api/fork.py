@@ -13,7 +13,7 @@ from jitlite.objects.function import OverloadedMethod, ScriptFunction
 from jitlite.objects.module import ScriptModule
 
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def fork(func: Callable[..., object], *args: object, **kwargs: object) -> Any:
     """A future of `func(*args, **kwargs)`: what is compiled runs in another thread, what is Python runs at once.
 
     Whatever the call raises is raised by `wait`.
@@ -29,7 +29,7 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return futures.at_once(call)
 
 
-def wait(future: Any) -> Any:
+def wait(future: object) -> Any:
     """The result of a future.
 
     Raises:
@@ -38,7 +38,7 @@ def wait(future: Any) -> Any:
     return futures.wait(future)
 
 
-def _awaitable(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Await:
+def _awaitable(func: Callable[..., object], *args: object, **kwargs: object) -> Await:
     """The result of `func(*args, **kwargs)`, which is called when somebody waits for it, and once."""
     return Await(partial(func, **kwargs) if kwargs else func, *args)
 
@@ -52,6 +52,6 @@ def _awaitable_wait(awaited: Any) -> Any:
     return awaited.wait()
 
 
-def _awaitable_nowait(value: Any) -> Await:
+def _awaitable_nowait(value: object) -> Await:
     """A result that is there already."""
     return Await.ready(value)

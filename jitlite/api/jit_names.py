@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 
@@ -64,7 +63,7 @@ def fuser(name: str) -> Iterator[None]:
 
 
 class _HasClassType(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return not isinstance(instance, type | torch.nn.Module) and class_type_of(instance) is not None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from jitlite.compiler import program as compiler
@@ -13,7 +11,7 @@ from jitlite.ir.values import class_type_of
 from jitlite.objects.function import ScriptFunction
 
 
-def export_opnames(m: Any) -> list[str]:
+def export_opnames(m: object) -> list[str]:
     """The operators that a script module or function uses, with the names of overloads, in order of the alphabet.
 
     Methods of all submodules count, since a call by way of an interface may reach any of them.
@@ -29,7 +27,7 @@ def export_opnames(m: Any) -> list[str]:
     return sorted(found)
 
 
-def _graphs(m: Any) -> list[Graph]:
+def _graphs(m: object) -> list[Graph]:
     if isinstance(m, ScriptFunction):
         return [m.__jitlite_function__.graph]
     if not isinstance(m, torch.nn.Module) or class_type_of(m) is None:

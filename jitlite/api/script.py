@@ -31,11 +31,11 @@ from jitlite.objects.torch_types import unwrap
 
 
 def script(
-    obj: Any,
+    obj: object,
     optimize: object = None,
     _frames_up: int = 0,
-    _rcb: Callable[[str], Any] | None = None,
-    example_inputs: Any = None,
+    _rcb: Callable[[str], object] | None = None,
+    example_inputs: object = None,
 ) -> Any:
     """Compile a function, a module with all that it calls, or a class.
 
@@ -67,8 +67,11 @@ def script(
     if is_torch_script_function(obj):
         source = source_of_script(obj)
         return from_torch_script(obj) if source is None else script(source, _rcb=_rcb)
-    obj = prepared(obj)
-    names = _rcb or compiler.CallerNames(_frames_up + 1)
+    return _compiled(prepared(obj), _rcb or compiler.CallerNames(_frames_up + 1))
+
+
+def _compiled(obj: object, names: Callable[[str], object]) -> Any:
+    """What `script` makes of an object of Python's."""
     if isinstance(obj, torch.nn.Module):
         return script_module(obj, names)
     if inspect.isclass(obj):
@@ -122,7 +125,7 @@ class CompilationUnit:
             self.define(lang, _frames_up=_frames_up + 1, filename=filename)
 
     def define(
-        self, lang: str, rcb: Callable[[str], Any] | None = None, _frames_up: int = 0, filename: str | None = None
+        self, lang: str, rcb: Callable[[str], object] | None = None, _frames_up: int = 0, filename: str | None = None
     ) -> None:
         """Add the functions and classes of a text. One of a name that is there already takes its place.
 
@@ -144,7 +147,7 @@ class CompilationUnit:
         self._functions.update((name, ScriptFunction(self._program, f)) for name, f in added.functions.items())
         self._classes.update(added.classes)
 
-    def create_function(self, qualified_name: str, graph: Any, shouldMangle: bool = False) -> ScriptFunction:
+    def create_function(self, qualified_name: str, graph: object, shouldMangle: bool = False) -> ScriptFunction:
         """Add a function that runs a copy of a graph; gives it.
 
         Args:
@@ -239,8 +242,9 @@ _overload = _jit_internal._overload
 _overload_method = _jit_internal._overload_method
 overload, overload_method = _overload, _overload_method
 BroadcastingList1 = _jit_internal.BroadcastingList1
-BroadcastingList2 = _jit_internal.BroadcastingList2  # type: ignore[attr-defined]
-BroadcastingList3 = _jit_internal.BroadcastingList3  # type: ignore[attr-defined]
+_internal: Any = _jit_internal
+BroadcastingList2 = _internal.BroadcastingList2
+BroadcastingList3 = _internal.BroadcastingList3
 Final = typing.Final
 Future = torch.futures.Future
 
@@ -261,26 +265,27 @@ def interface(obj: type) -> type:
     return compiler.declare_interface(obj)
 
 
-def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
+def script_if_tracing(fn: Callable[..., object]) -> Callable[..., Any]:
     """The function itself, which a trace records as a call of a script."""
 
     @functools.wraps(fn)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: object, **kwargs: object) -> Any:
         if not is_tracing():
             return fn(*args, **kwargs)
         return script(fn)(*args, **kwargs)
 
-    wrapper.__original_fn = fn  # type: ignore[attr-defined]
-    wrapper.__script_if_tracing_wrapper = True  # type: ignore[attr-defined]
+    marked: Any = wrapper
+    marked.__original_fn = fn
+    marked.__script_if_tracing_wrapper = True
     return wrapper
 
 
-def annotate(the_type: Any, the_value: Any) -> Any:
+def annotate(the_type: object, the_value: object) -> Any:
     """The value; in a script, of the given type."""
     return the_value
 
 
-def _unwrap_optional(x: Any) -> Any:
+def _unwrap_optional(x: object) -> Any:
     """The value, of which it is known that it is not None.
 
     Raises:
@@ -345,7 +350,7 @@ def is_tracing() -> bool:
     return bool(torch._C._is_tracing())
 
 
-def _isinstance(obj: Any, target_type: Any) -> bool:
+def _isinstance(obj: object, target_type: object) -> bool:
     """isinstance for container types such as `List[int]`; in scripts it also refines."""
     return bool(_jit_internal._isinstance(obj, target_type))
 

@@ -32,7 +32,7 @@ from jitlite.base.source import did_you_mean
 from jitlite.codegen.python.python_tier import translate
 from jitlite.executor.executor import executor_of, runner_for
 from jitlite.frontend.from_fx.fx import convert
-from jitlite.frontend.from_fx.fx_converter import Conversion, Lookup, Lowerings
+from jitlite.frontend.from_fx.fx_converter import ConvertedGraph, Lookup, Lowerings
 from jitlite.frontend.from_fx.fx_values import name_of
 from jitlite.interpreter.python_code import PythonCode
 from jitlite.ir.compiling import compiling
@@ -79,26 +79,29 @@ class Options:
             ValueError: where there is no such option, or it cannot be that.
             TypeError: where an option is of another type.
         """
-        names = [f.name for f in fields(Options)]
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"options={given!r}: expected a dict")
+        names = [f.name for f in fields(Options)]
         for name in given or {}:
             if name not in names:
                 hint = did_you_mean(str(name), names) or f"there are {', '.join(names)}"
                 raise ValueError(f"the backend 'jitlite' has no option {name!r}; {hint}")
         made = Options(**{name: value for name, value in (given or {}).items() if value is not None})
-        if made.partitioner not in _PARTITIONERS:
-            raise ValueError(f"partitioner={made.partitioner!r}: expected one of {', '.join(_PARTITIONERS)}")
-        if isinstance(made.decompositions, str) and made.decompositions != "core_aten":
-            raise ValueError(f"decompositions={made.decompositions!r}: expected a table, or 'core_aten'")
-        if not isinstance(made.optimize, bool):
-            raise TypeError(f"optimize={made.optimize!r}: expected True or False")
-        if made.report is not None and not callable(made.report):
-            raise TypeError(f"report={made.report!r}: expected a function of a Report")
-        if not isinstance(made.decompositions, str | None):
-            _check_table("decompositions", made.decompositions, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
-        _check_table("lowerings", made.lowerings, (Callable,))  # type: ignore[arg-type]
+        made._check()
         return made
+
+    def _check(self) -> None:
+        if self.partitioner not in _PARTITIONERS:
+            raise ValueError(f"partitioner={self.partitioner!r}: expected one of {', '.join(_PARTITIONERS)}")
+        if isinstance(self.decompositions, str) and self.decompositions != "core_aten":
+            raise ValueError(f"decompositions={self.decompositions!r}: expected a table, or 'core_aten'")
+        if not isinstance(self.optimize, bool):
+            raise TypeError(f"optimize={self.optimize!r}: expected True or False")
+        if self.report is not None and not callable(self.report):
+            raise TypeError(f"report={self.report!r}: expected a function of a Report")
+        if not isinstance(self.decompositions, str | None):
+            _check_table("decompositions", self.decompositions, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
+        _check_table("lowerings", self.lowerings, (Callable,))  # type: ignore[arg-type]
 
 
 def _check_table(name: str, table: object, keys: tuple[type, ...]) -> None:
@@ -175,10 +178,10 @@ def last_report() -> list[Report]:
 
 def backend(
     gm: torch.fx.GraphModule,
-    example_inputs: Sequence[Any],
+    example_inputs: Sequence[object],
     *,
     mode: str | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
 ) -> Callable[..., Any]:
     """What `torch.compile` calls to compile a graph of Dynamo's.
 
@@ -210,7 +213,7 @@ def backend(
     return compiled
 
 
-def _default_partition(*args: Any, **kwargs: Any) -> Any:
+def _default_partition(*args: object, **kwargs: object) -> Any:
     """What the forward pass keeps for the backward pass: all that the latter asks for.
 
     Before 2.10, torch's own way to divide so stops at an operator with several results that are all kept.
@@ -238,9 +241,9 @@ def _counting(chosen: Options, decomposed: Counter[str]) -> dict[Any, Callable[.
     return table
 
 
-def _counted(overload: Any, function: Callable[..., Any], decomposed: Counter[str]) -> Callable[..., Any]:
+def _counted(overload: object, function: Callable[..., object], decomposed: Counter[str]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def decompose(*args: Any, **kwargs: Any) -> Any:
+    def decompose(*args: object, **kwargs: object) -> Any:
         result = function(*args, **kwargs)
         if result is not NotImplemented:
             decomposed[name_of(overload)] += 1
@@ -263,7 +266,7 @@ def compile_graph(
 
 
 def _compile(
-    chosen: Options, decomposed: Counter[str], kind: str, gm: torch.fx.GraphModule, example_inputs: Sequence[Any]
+    chosen: Options, decomposed: Counter[str], kind: str, gm: torch.fx.GraphModule, example_inputs: Sequence[object]
 ) -> Callable[[list[Any]], Any]:
     start = time.perf_counter()
     given = chosen.decompositions
@@ -282,7 +285,9 @@ def _compile(
     return boxed
 
 
-def _report(made: Conversion, kind: str, decomposed: Counter[str], seconds: float, code: PythonCode | None) -> Report:
+def _report(
+    made: ConvertedGraph, kind: str, decomposed: Counter[str], seconds: float, code: PythonCode | None
+) -> Report:
     lookups = list(made.lookups.values())
     lookups += [Lookup(name, "decomposition", "before this graph was made", n) for name, n in decomposed.items()]
     decomposed.clear()

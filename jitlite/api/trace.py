@@ -51,20 +51,20 @@ Inputs = Sequence[Any] | Mapping[str, Any]
 
 def trace(
     func: Any,
-    example_inputs: Any = None,
+    example_inputs: object = None,
     optimize: object = None,
     check_trace: bool = True,
-    check_inputs: Sequence[Any] | None = None,
+    check_inputs: Sequence[object] | None = None,
     check_tolerance: float = 1e-5,
     strict: bool = True,
     _force_outplace: bool = False,
     _module_class: object = None,
     _compilation_unit: object = None,
-    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    example_kwarg_inputs: Mapping[str, object] | None = None,
     _store_inputs: object = True,
     check_shapes: bool = False,
     level: str = "python",
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Record what a function or module does with example inputs: a function or module that does it with any inputs.
 
@@ -101,8 +101,7 @@ def trace(
     """
     if not switches.current().enabled:
         return func
-    if is_torch_script_module(func):
-        func = converted(func)
+    func = converted(func) if is_torch_script_module(func) else func
     if isinstance(func, ScriptModule):
         warnings.warn(
             "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
@@ -114,40 +113,60 @@ def trace(
         return trace_dispatched(func, example_inputs, example_kwarg_inputs, check, options)
     by_keyword = example_kwarg_inputs is not None
     if example_inputs is None:
-        if not isinstance(example_kwarg_inputs, Mapping):
-            raise RuntimeError(
-                "without example_inputs, example_kwarg_inputs should be a dict: there must be an example"
-            )
-        example_inputs = dict(example_kwarg_inputs)
-    owner = getattr(func, "__self__", None)
-    module = owner if isinstance(owner, torch.nn.Module) and func.__name__ == "forward" else func
-    if isinstance(module, torch.nn.Module):
+        example_inputs = _by_keyword(example_kwarg_inputs)
+    module = _module_of(func)
+    if module is not None:
         checks = None if check_inputs is None else [{"forward": inputs} for inputs in check_inputs]
         return trace_module(
             module, {"forward": example_inputs}, None, check_trace, checks, check_tolerance, strict, _force_outplace,
             _module_class, _compilation_unit, by_keyword, _store_inputs, check_shapes=check_shapes,
         )  # fmt: skip
-    if isinstance(owner, torch.nn.Module):
-        raise AttributeError("trace doesn't support compiling individual module's functions.\nPlease use trace_module")
-    inputs = example_inputs if by_keyword else _as_tuple(example_inputs)
+    as_inputs = _unchanged if by_keyword else _as_tuple
+    inputs = as_inputs(example_inputs)
+    compared = [inputs] if check_inputs is None else [as_inputs(i) for i in check_inputs]
     made = _trace_function(func, inputs, strict, _force_outplace)
 
     def again(copies: Inputs) -> TracedFunction:
         return _trace_function(func, copies, strict, _force_outplace)
 
     if check_trace:
-        for arguments in (
-            [inputs] if check_inputs is None else [i if by_keyword else _as_tuple(i) for i in check_inputs]
-        ):
+        for arguments in compared:
             check_trace_of(func, made, arguments, again, check_tolerance)
     if check_shapes:
         check_shapes_of(func, made, inputs, again, check_tolerance)
     return made
 
 
+def _module_of(func: Any) -> torch.nn.Module | None:
+    """The module whose `forward` is to be traced; None for a function.
+
+    Raises:
+        AttributeError: for another method of a module.
+    """
+    if isinstance(func, torch.nn.Module):
+        return func
+    owner = getattr(func, "__self__", None)
+    if not isinstance(owner, torch.nn.Module):
+        return None
+    if func.__name__ != "forward":
+        raise AttributeError("trace doesn't support compiling individual module's functions.\nPlease use trace_module")
+    return owner
+
+
+def _by_keyword(given: object) -> dict[str, Any]:
+    """The example inputs where there are none by position."""
+    if not isinstance(given, Mapping):
+        raise RuntimeError("without example_inputs, example_kwarg_inputs should be a dict: there must be an example")
+    return dict(given)
+
+
+def _unchanged(inputs: object) -> Any:
+    return inputs
+
+
 def trace_module(
     mod: torch.nn.Module,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
     optimize: object = None,
     check_trace: bool = True,
     check_inputs: Sequence[Mapping[str, Any]] | None = None,
@@ -186,6 +205,7 @@ def trace_module(
         return trace_methods(mod, given, DispatcherOptions(**options))
     made = _trace_methods(mod, inputs, strict, _force_outplace, example_inputs_is_kwarg)
     by_keyword = example_inputs_is_kwarg
+    as_inputs = _unchanged if by_keyword else _as_tuple
     if _store_inputs:
         store_inputs(made, inputs, by_keyword=by_keyword)
     for name in inputs:
@@ -194,22 +214,22 @@ def trace_module(
         method = made._jitlite_method(name)
         if check_trace:
             for other in [inputs] if check_inputs is None else check_inputs:
-                arguments = other[name] if by_keyword else _as_tuple(other[name])
-                check_trace_of(function, method, arguments, again, check_tolerance)
+                check_trace_of(function, method, as_inputs(other[name]), again, check_tolerance)
         if check_shapes:
-            arguments = inputs[name] if by_keyword else _as_tuple(inputs[name])
-            check_shapes_of(function, method, arguments, again, check_tolerance)
+            check_shapes_of(function, method, as_inputs(inputs[name]), again, check_tolerance)
     return made
 
 
-def _again(module: torch.nn.Module, name: str, strict: bool, out_of_place: bool, by_keyword: bool, copies: Any) -> Any:
+def _again(
+    module: torch.nn.Module, name: str, strict: bool, out_of_place: bool, by_keyword: bool, copies: object
+) -> Any:
     """Another trace of one method."""
     return _trace_methods(module, {name: copies}, strict, out_of_place, by_keyword)._jitlite_method(name)
 
 
 def trace_graph(
     f: Any,
-    args: Any = (),
+    args: object = (),
     kwargs: Mapping[str, Any] | None = None,
     strict: bool = True,
     _force_outplace: bool = False,
@@ -241,7 +261,7 @@ def trace_graph(
 # -- making them
 
 
-def _is_dispatched(level: str, options: Mapping[str, Any]) -> bool:
+def _is_dispatched(level: str, options: Mapping[str, object]) -> bool:
     if level not in ("python", "dispatcher"):
         raise ValueError(f"level is 'python' or 'dispatcher', not {level!r}")
     if options and level == "python":
@@ -253,7 +273,7 @@ def _as_tuple(inputs: Any) -> tuple[Any, ...]:
     return (inputs,) if isinstance(inputs, torch.Tensor | dict) else tuple(inputs)
 
 
-def _trace_function(func: Callable[..., Any], inputs: Inputs, strict: bool, out_of_place: bool) -> TracedFunction:
+def _trace_function(func: Callable[..., object], inputs: Inputs, strict: bool, out_of_place: bool) -> TracedFunction:
     tracer = Tracer(strict=strict, out_of_place=out_of_place)
     name = getattr(func, "__name__", type(func).__name__).replace("<lambda>", "lambda")
     parameters = [] if isinstance(func, ScriptFunction) else argument_names(func)
@@ -262,7 +282,7 @@ def _trace_function(func: Callable[..., Any], inputs: Inputs, strict: bool, out_
 
 
 def _trace_methods(
-    module: torch.nn.Module, inputs: Mapping[str, Any], strict: bool, out_of_place: bool, by_keyword: bool
+    module: torch.nn.Module, inputs: Mapping[str, object], strict: bool, out_of_place: bool, by_keyword: bool
 ) -> Any:
     with with_converted_submodules(module):
         return _trace_methods_of(module, inputs, strict, out_of_place, by_keyword)
@@ -293,7 +313,7 @@ def _trace_methods_of(
     return made
 
 
-def _check_keywords(given: Mapping[str, Any], names: Sequence[str]) -> None:
+def _check_keywords(given: Mapping[str, object], names: Sequence[str]) -> None:
     for name in given:
         if name not in names:
             raise NameError(
@@ -303,7 +323,7 @@ def _check_keywords(given: Mapping[str, Any], names: Sequence[str]) -> None:
 
 def _record(
     tracer: Tracer,
-    func: Callable[..., Any],
+    func: Callable[..., object],
     name: str,
     parameters: Sequence[str],
     inputs: Inputs,
@@ -339,7 +359,7 @@ def _drop_unused(graph: Graph) -> None:
             node.destroy()
 
 
-def argument_names(function: Callable[..., Any]) -> list[str]:
+def argument_names(function: Callable[..., object]) -> list[str]:
     """The names of a function's ordinary parameters."""
     try:
         found = inspect.signature(function).parameters.values()

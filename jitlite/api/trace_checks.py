@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jitlite.api.trace_findings import Finding, first_difference, frozen_by_shapes, inlined
+from jitlite.api.trace_findings import TraceFinding, first_difference, frozen_by_shapes, inlined
 from jitlite.frontend.tracing.trace_warnings import TracerWarning
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph, Node, constant_of
@@ -28,7 +28,7 @@ class TracingCheckError(Exception):
         graph_diff_error: str | None,
         tensor_compare_error: str | None,
         extra_msg: str | None = None,
-        findings: Sequence[Finding] = (),
+        findings: Sequence[TraceFinding] = (),
     ) -> None:
         self.findings = tuple(findings)
         lines = ["Tracing failed sanity checks!"]
@@ -46,7 +46,7 @@ class TracingCheckError(Exception):
 
 
 def check_shapes_of(
-    function: Callable[..., Any], traced: Any, inputs: Any, again: Callable[[Any], Any], tolerance: float
+    function: Callable[..., object], traced: object, inputs: object, again: Callable[[Any], object], tolerance: float
 ) -> None:
     """Try inputs of other sizes: does the trace do what the function does?
 
@@ -54,13 +54,13 @@ def check_shapes_of(
         TracingCheckError: it does not; `findings` says what was frozen, and where.
     """
 
-    def run(called: Callable[..., Any], given: Any) -> list[torch.Tensor]:
+    def run(called: Callable[..., object], given: object) -> list[torch.Tensor]:
         arguments = copied(given)
         with torch.random.fork_rng(devices=[]):
             result = called(**arguments) if isinstance(arguments, Mapping) else called(*arguments)
         return list(_tensors(result))
 
-    def trace_again(given: Any) -> Any:
+    def trace_again(given: object) -> Any:
         with torch.random.fork_rng(devices=[]):
             return again(given)
 
@@ -116,7 +116,7 @@ def check_trace_of(
     difference.raise_if_any()
 
 
-def copied(inputs: Any) -> Any:
+def copied(inputs: object) -> Any:
     """Inputs with tensors of their own."""
     if isinstance(inputs, torch.Tensor):
         memory_format = None if inputs.is_mkldnn else torch.preserve_format
@@ -132,7 +132,7 @@ def copied(inputs: Any) -> Any:
     return inputs
 
 
-def _run(function: Callable[..., Any], inputs: Any, what: str, difference: _Difference) -> list[torch.Tensor]:
+def _run(function: Callable[..., object], inputs: object, what: str, difference: _Difference) -> list[torch.Tensor]:
     arguments = copied(inputs)
     try:
         result = function(**arguments) if isinstance(arguments, Mapping) else function(*arguments)
@@ -143,7 +143,7 @@ def _run(function: Callable[..., Any], inputs: Any, what: str, difference: _Diff
     return list(_tensors(result))
 
 
-def _tensors(result: Any) -> Iterator[torch.Tensor]:
+def _tensors(result: object) -> Iterator[torch.Tensor]:
     if isinstance(result, torch.Tensor):
         yield result
     elif isinstance(result, list | tuple):
@@ -154,7 +154,7 @@ def _tensors(result: Any) -> Iterator[torch.Tensor]:
 
 
 def _compare(
-    traced: Any, found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor], what: str, tolerance: float
+    traced: object, found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor], what: str, tolerance: float
 ) -> bool:
     all_equal = True
     for i, (ours, theirs) in enumerate(zip(found, wanted, strict=False)):
@@ -220,7 +220,7 @@ def _graph_of(traced: Any) -> Graph:
 class _Difference:
     """What two traces of one function differ in."""
 
-    def __init__(self, first: Any, second: Any) -> None:
+    def __init__(self, first: object, second: object) -> None:
         self._graphs = [inlined(_graph_of(traced)) for traced in (first, second)]
 
     def of_graphs(self) -> str | None:
@@ -231,7 +231,7 @@ class _Difference:
         lines = difflib.ndiff(first.splitlines(), second.splitlines())
         return "\n".join(["Graph diff:", *(f"\t{line}" for line in lines), *self._first_place()])
 
-    def first(self) -> Finding | None:
+    def first(self) -> TraceFinding | None:
         """The first node in which they differ, None where there is none."""
         return first_difference(self._graphs[0], self._graphs[1])
 

@@ -15,7 +15,7 @@ from jitlite.passes.registry import run as run_passes
 
 
 @dataclass(frozen=True)
-class Finding:
+class TraceFinding:
     """Something that is as the example had it, and is not for other inputs.
 
     Attributes:
@@ -58,7 +58,7 @@ def _drop_identities(graph: Graph) -> None:
             node.destroy()
 
 
-def first_difference(first: Graph, second: Graph, inputs: str = "") -> Finding | None:
+def first_difference(first: Graph, second: Graph, inputs: str = "") -> TraceFinding | None:
     """The first node in which two graphs, made by `inlined`, differ; None where there is none."""
     for one, other in itertools.zip_longest(first.all_nodes(), second.all_nodes()):
         if one is None or other is None:
@@ -77,7 +77,7 @@ def _place(node: Node | None) -> str:
     return "" if node is None or node.range is None else node.range.location()
 
 
-def _branch(one: Node | None, other: Node | None, inputs: str) -> Finding:
+def _branch(one: Node | None, other: Node | None, inputs: str) -> TraceFinding:
     kinds = [n.kind if n is not None else "nothing" for n in (one, other)]
     text = f"the trace calls {kinds[0]}, and another one {kinds[1]}"
     if kinds[0] == kinds[1]:
@@ -85,7 +85,7 @@ def _branch(one: Node | None, other: Node | None, inputs: str) -> Finding:
     elsewhere = _place(other)
     if elsewhere and elsewhere != _place(one):
         text += f" at {elsewhere}"
-    return Finding("branch", kinds[0], _place(one) or elsewhere, text, inputs)
+    return TraceFinding("branch", kinds[0], _place(one) or elsewhere, text, inputs)
 
 
 def _same_constant(one: Node, other: Node) -> bool:
@@ -105,11 +105,11 @@ def _same_tensors(one: torch.Tensor, other: torch.Tensor) -> bool:
     return True
 
 
-def _constant(one: Node, other: Node, inputs: str) -> Finding:
+def _constant(one: Node, other: Node, inputs: str) -> TraceFinding:
     user = _user(one)
     before, after = (_shown(constant_of(n.output, None)) for n in (one, other))
     text = f"{user.kind if user is not None else 'the result'} has {before} baked in, and it is {after}"
-    return Finding("constant", "" if user is None else user.kind, _place(one) or _place(user), text, inputs)
+    return TraceFinding("constant", "" if user is None else user.kind, _place(one) or _place(user), text, inputs)
 
 
 def _user(node: Node) -> Node | None:
@@ -129,7 +129,7 @@ def _shown(value: object) -> str:
 # -- inputs of other sizes
 
 
-def varied(inputs: Any) -> Iterator[tuple[str, Any]]:
+def varied(inputs: object) -> Iterator[tuple[str, Any]]:
     """The inputs with other sizes, and what is other in words.
 
     Dimensions of one size are taken to belong together and are varied together, by having what they hold twice; then
@@ -145,7 +145,7 @@ def varied(inputs: Any) -> Iterator[tuple[str, Any]]:
             yield f"{name}.size({d}) {2 * size} instead of {size}", _doubled(inputs, {(name, d)}, "")
 
 
-def _tensors(inputs: Any, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(inputs: object, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     if isinstance(inputs, torch.Tensor):
         yield name, inputs
     elif isinstance(inputs, Mapping):
@@ -160,7 +160,7 @@ def _inner(name: str, key: object) -> str:
     return f"{name}[{key!r}]" if name else f"input {key}" if isinstance(key, int) else str(key)
 
 
-def _doubled(inputs: Any, dims: set[tuple[str, int]], name: str) -> Any:
+def _doubled(inputs: object, dims: set[tuple[str, int]], name: str) -> Any:
     if isinstance(inputs, torch.Tensor):
         made = inputs.detach()
         for d in range(inputs.dim()):
@@ -178,11 +178,11 @@ def _doubled(inputs: Any, dims: set[tuple[str, int]], name: str) -> Any:
 def frozen_by_shapes(
     function: Callable[..., Any],
     traced: Any,
-    inputs: Any,
+    inputs: object,
     again: Callable[[Any], Any],
     run: Callable[[Callable[..., Any], Any], Sequence[torch.Tensor]],
     same: Callable[[torch.Tensor, torch.Tensor], bool],
-) -> list[Finding]:
+) -> list[TraceFinding]:
     """What does not hold for inputs of other sizes, as far as the function takes them.
 
     Args:
@@ -190,7 +190,7 @@ def frozen_by_shapes(
         run: calls a function with copies of inputs and gives its tensors.
         same: are two results the same?
     """
-    found: dict[tuple[str, str, str], Finding] = {}
+    found: dict[tuple[str, str, str], TraceFinding] = {}
     own = inlined(traced.__jitlite_function__.graph)
     for words, others in varied(inputs):
         try:
@@ -213,12 +213,12 @@ def _wrong_results(
     words: str,
     run: Callable[[Callable[..., Any], Any], Sequence[torch.Tensor]],
     same: Callable[[torch.Tensor, torch.Tensor], bool],
-) -> Finding | None:
+) -> TraceFinding | None:
     try:
         results = run(traced, others)
     except Exception as error:
-        return Finding("error", "", "", f"the trace raises {type(error).__name__}: {error}", words)
+        return TraceFinding("error", "", "", f"the trace raises {type(error).__name__}: {error}", words)
     for i, (ours, theirs) in enumerate(zip(results, expected, strict=False)):
         if not same(ours, theirs):
-            return Finding("result", "", "", f"result {i + 1} of the trace is not the function's", words)
+            return TraceFinding("result", "", "", f"result {i + 1} of the trace is not the function's", words)
     return None

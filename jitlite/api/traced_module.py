@@ -23,7 +23,8 @@ from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS, bound_class
 from jitlite.objects.function import ScriptFunction
-from jitlite.objects.module import ScriptModule, put_first
+from jitlite.objects.module import ScriptModule
+from jitlite.objects.module_attributes import shadow_inherited_methods
 from jitlite.objects.own_names import attribute_that_gives_way
 
 Path = tuple[str, ...]
@@ -71,10 +72,10 @@ class TracedModule(FrozenModule):
             raise RuntimeError("Trace submodules cannot be called.")
         return super()._jitlite_method(name)
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise pickle.PicklingError("a traced module cannot be pickled: pickle the module that was traced")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         raise RuntimeError("Trace submodules cannot be called.")
 
 
@@ -188,12 +189,17 @@ def add_exported(module: torch.nn.Module, types: dict[int, ClassType]) -> None:
                 program.ready(definition.method(name))
     found = {program.module_types.type_of(m): types[id(m)] for m in module.modules() if marked and id(m) in types}
     for scripted, owner in found.items():
-        for name, t in scripted.attributes.items():
-            owner.attributes.setdefault(name, retyped(t, found))
-        for method in [m for m in scripted.methods.values() if m.is_compiled and m.name not in owner.methods]:
-            graph = method.graph.copy()
-            retype_graph(graph, found)
-            frozen_function(method, graph, owner, found)
+        _take_over(scripted, owner, found)
+
+
+def _take_over(scripted: ClassType, owner: ClassType, found: dict[ClassType, ClassType]) -> None:
+    """Give a type the attributes and compiled methods of another, with the types of `found` in place of their keys."""
+    for name, t in scripted.attributes.items():
+        owner.attributes.setdefault(name, retyped(t, found))
+    for method in [m for m in scripted.methods.values() if m.is_compiled and m.name not in owner.methods]:
+        graph = method.graph.copy()
+        retype_graph(graph, found)
+        frozen_function(method, graph, owner, found)
 
 
 def _exported(module: torch.nn.Module) -> list[str]:
@@ -243,6 +249,16 @@ def traced_copy(module: torch.nn.Module, types: dict[int, ClassType], made: dict
     cls = TopLevelTracedModule if top else TracedModule
     result = made[id(module)] = cls.__new__(cls)
     known = types[id(module)]
+    vars(result).update(_state_of_copy(module, known))
+    for name, submodule in module._modules.items():
+        if submodule is not None:
+            result._modules[name] = traced_copy(submodule, types, made, top=False)
+    vars(result)[CLASS_TYPE] = known
+    return result
+
+
+def _state_of_copy(module: torch.nn.Module, known: ClassType) -> dict[str, Any]:
+    """What the object of a traced module has of the module's; its containers are copies."""
     state = {name: value for name, value in vars(module).items() if _is_kept(name, known)}
     for name, value in state.items():
         if "hooks" in name and isinstance(value, dict):
@@ -251,12 +267,7 @@ def traced_copy(module: torch.nn.Module, types: dict[int, ClassType], made: dict
             state[name] = copy.copy(value)
     for kind in ("_parameters", "_buffers", "_modules"):
         state[kind] = {n: value for n, value in state[kind].items() if value is not None or n in known.attributes}
-    vars(result).update(state)
-    for name, submodule in module._modules.items():
-        if submodule is not None:
-            result._modules[name] = traced_copy(submodule, types, made, top=False)
-    vars(result)[CLASS_TYPE] = known
-    return result
+    return state
 
 
 def _is_kept(name: str, known: ClassType) -> bool:
@@ -273,4 +284,4 @@ def finish_module(module: TracedModule) -> None:
         if isinstance(inner, TracedModule):
             known: ClassType = vars(inner)[CLASS_TYPE]
             known.definition.entry_points = list(known.methods)
-            put_first(inner, known.methods)
+            shadow_inherited_methods(inner, known.methods)

@@ -37,7 +37,7 @@ from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.resolve import FunctionResolver
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import carry_source, plain_function, source_of
-from jitlite.frontend.syntax.tree import depth_of_tree
+from jitlite.frontend.syntax.tree_base import depth_of_tree
 from jitlite.ir.compiling import compiling as compiling
 from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.constants import qualified_name

@@ -19,7 +19,8 @@ from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.loading.loaded_module import as_archive
 from jitlite.objects.function import ScriptMethod
-from jitlite.objects.module import RecursiveScriptModule, plain_state, put_first
+from jitlite.objects.module import RecursiveScriptModule, plain_state
+from jitlite.objects.module_attributes import shadow_inherited_methods
 from jitlite.passes.registry import run as run_passes
 
 
@@ -107,7 +108,7 @@ def frozen_copy(module: RecursiveScriptModule, made: ClassType, left: set[str]) 
 
 def _settle(module: FrozenModule, made: ClassType) -> None:
     vars(module)[CLASS_TYPE] = made
-    put_first(module, made.methods)
+    shadow_inherited_methods(module, made.methods)
 
 
 # -- graphs with other types

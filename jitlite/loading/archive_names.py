@@ -20,7 +20,7 @@ from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.resolve import Resolver
-from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantSugar, SimpleValue, SpecialForm, SugaredValue
+from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -232,8 +232,8 @@ class ArchiveResolver(Resolver):
 _FORMS: dict[str, SugaredValue] = {
     **{name: SpecialForm(name) for name in ("fork", "awaitable", "annotate", "uninitialized")},
     "unchecked_cast": SpecialForm("archived_cast"),
-    "inf": ConstantSugar(math.inf), "nan": ConstantSugar(math.nan),
-    "infj": ConstantSugar(complex(0, math.inf)), "nanj": ConstantSugar(complex(0, math.nan)),
+    "inf": ConstantValue(math.inf), "nan": ConstantValue(math.nan),
+    "infj": ConstantValue(complex(0, math.inf)), "nanj": ConstantValue(complex(0, math.nan)),
 }  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.loading.attribute_names import MODULE_METHODS
 from jitlite.loading.unset import is_unset, unset_error
 from jitlite.objects.function import ScriptMethod
-from jitlite.objects.module import RecursiveScriptModule, plain_state, put_first
+from jitlite.objects.module import RecursiveScriptModule, plain_state
+from jitlite.objects.module_attributes import shadow_inherited_methods
 
 
 class LoadedMethod(ScriptMethod):
@@ -110,4 +111,4 @@ readers: list[Callable[[bytes, Sequence[torch.Tensor]], Any]] = []
 def settle(module: LoadedModule, type: ClassType) -> None:
     """Give a module its class type."""
     vars(module)[CLASS_TYPE] = type
-    put_first(module, [name for name in type.methods if name not in MODULE_METHODS])
+    shadow_inherited_methods(module, [name for name in type.methods if name not in MODULE_METHODS])

@@ -13,7 +13,7 @@ from jitlite.archive.errors import ArchiveError, faults_of
 from jitlite.base.source import CompileError, Source, SourceRange, Surroundings
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import function_in_text, refuse_decorators
-from jitlite.frontend.syntax.python_expressions import Builder
+from jitlite.frontend.syntax.python_expressions import TreeBuilder
 from jitlite.frontend.syntax.python_source import Parsed, parse_statements
 from jitlite.ir.graph import Graph
 from jitlite.loading.unpickling import Unpickler
@@ -57,7 +57,7 @@ class CodeFile:
 
     def expression(self, node: ast.expr) -> tree.Expr:
         """The tree of an expression."""
-        return Builder(self.parsed.positions, is_text=True).expression(node)
+        return TreeBuilder(self.parsed.positions, is_text=True).expression(node)
 
     def function(self, node: ast.FunctionDef, *, is_method: bool) -> tree.Def:
         """The tree of a function.

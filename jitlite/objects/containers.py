@@ -18,7 +18,7 @@ E = TypeVar("E")
 K = TypeVar("K")
 
 
-def _checked(t: Type, value: Any, what: str) -> Any:
+def _checked(t: Type, value: object, what: str) -> Any:
     try:
         return bind_value(t, value, what)
     except RuntimeError as error:
@@ -41,7 +41,7 @@ class ScriptList(list[E]):
         """The list's type, None where it has never had an element."""
         return None if self._element is None else T.ListType.of(self._element)
 
-    def _fitting(self, elements: Iterable[Any]) -> list[Any]:
+    def _fitting(self, elements: Iterable[object]) -> list[Any]:
         new = list(elements)
         if self._element is None and new:
             found = type_of_value(new)
@@ -94,7 +94,7 @@ class ScriptDict(dict[K, E]):
     A key or value of another type raises TypeError; `in` raises KeyError for such a key, as torch.jit's dict does.
     """
 
-    def __init__(self, entries: Any = ()) -> None:
+    def __init__(self, entries: object = ()) -> None:
         self._types: tuple[Type, Type] | None = None
         super().__init__()
         self.update(entries)
@@ -104,7 +104,7 @@ class ScriptDict(dict[K, E]):
         """The dict's type, None where it has never had an entry."""
         return None if self._types is None else T.DictType.of(*self._types)
 
-    def _key(self, key: Any) -> Any:
+    def _key(self, key: object) -> Any:
         return key if self._types is None else _checked(self._types[0], key, "a key of the dict")
 
     def __setitem__(self, key: K, value: E) -> None:
@@ -127,7 +127,7 @@ class ScriptDict(dict[K, E]):
         self[key] = default
         return self[key]
 
-    def __ior__(self, entries: Any) -> ScriptDict[K, E]:  # type: ignore[override,misc]
+    def __ior__(self, entries: object) -> ScriptDict[K, E]:  # type: ignore[override,misc]
         self.update(entries)
         return self
 

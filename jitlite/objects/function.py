@@ -26,9 +26,9 @@ from jitlite.executor.plans import ExecutorState
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.export.to_python.python_out import PythonProgram, to_python
-from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.tracing.trace_mode import current_tracer, is_any_tracing
+from jitlite.frontend.tracing.trace_mode import active_tracers, current_tracer
 from jitlite.frontend.tracing.traced_numbers import plain
 from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
@@ -72,7 +72,7 @@ class ScriptFunction:
         schema: the signature.
     """
 
-    def __init__(self, program: Program, function: Function) -> None:
+    def __init__(self, program: FunctionCompiler, function: Function) -> None:
         self._program = program
         self._entry: Callable[..., Any] | None = None
         self._traceable: Graph | None = None
@@ -84,8 +84,10 @@ class ScriptFunction:
         else:
             self.__name__ = function.name
 
-    def _shown(self, graph: Graph) -> Any:
-        views = [v for v in (self._program.graph_view, *reversed(views_for_all)) if v is not None]
+    def _shown(self, graph: Graph) -> Graph:
+        views: list[Callable[[Graph], Graph]] = [
+            v for v in (self._program.graph_view, *reversed(views_for_all)) if v is not None
+        ]
         return views[0](graph) if views else graph
 
     @property
@@ -114,13 +116,13 @@ class ScriptFunction:
 
     @property
     def graph(self) -> Graph:
-        return self._shown(self.__jitlite_function__.graph)  # type: ignore[no-any-return]
+        return self._shown(self.__jitlite_function__.graph)
 
     @property
     def inlined_graph(self) -> Graph:
         copy = self.__jitlite_function__.graph.copy()
         inline_and_simplify(copy)
-        return self._shown(copy)  # type: ignore[no-any-return]
+        return self._shown(copy)
 
     @property
     def executor(self) -> Executor:
@@ -129,13 +131,13 @@ class ScriptFunction:
 
     @property
     def optimized_graph(self) -> Graph:
-        return self._shown(self.executor.optimized_graph)  # type: ignore[no-any-return]
+        return self._shown(self.executor.optimized_graph)
 
-    def graph_for(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph_for(self, *args: object, **kwargs: object) -> Graph:
         """The graph that a call with these arguments runs."""
-        return self._shown(self.executor.graph_for(self._bind(args, kwargs)))  # type: ignore[no-any-return]
+        return self._shown(self.executor.graph_for(self._bind(args, kwargs)))
 
-    def graph_with_shapes(self, *args: Any, **kwargs: Any) -> Graph:
+    def graph_with_shapes(self, *args: object, **kwargs: object) -> Graph:
         """The inlined graph, whose tensors have the dtypes and sizes that they have in a call with these arguments, as
         far as they follow from them."""
         copy = self.__jitlite_function__.graph.copy()
@@ -144,9 +146,9 @@ class ScriptFunction:
         for value, found in facts_of(copy, bound if module is None else bound[1:], module).items():
             if isinstance(found, TensorType) and isinstance(value.type, TensorType):
                 value.type = found
-        return self._shown(copy)  # type: ignore[no-any-return]
+        return self._shown(copy)
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, *args: object, **kwargs: object) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
         return explain(self.executor, self._bind(args, kwargs))
 
@@ -247,8 +249,8 @@ class ScriptFunction:
         """The data flow of the graph as a `networkx.MultiDiGraph`."""
         return to_networkx(self.__jitlite_function__.graph)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_any_tracing:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        if active_tracers:
             tracer = current_tracer()
             if tracer is not None:
                 return self._record_call(tracer, args, kwargs)
@@ -276,7 +278,7 @@ class ScriptFunction:
             refuse_to_be_frozen(self.name, graph)
             self._traceable = graph
 
-    def _record_call(self, tracer: Listener, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _record_call(self, tracer: Listener, args: Sequence[object], kwargs: dict[str, Any]) -> Any:
         """Call the function within a trace, as one node."""
         bound = self._bind([plain(a) for a in args], {name: plain(a) for name, a in kwargs.items()})
         formals = self._signature.arguments
@@ -296,14 +298,14 @@ class ScriptFunction:
     def _make_entry(self) -> Callable[..., Any]:
         return make_entry(self._signature, self.executor, self._bind)
 
-    def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    def _bind(self, args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
         look_for_proxies(args, kwargs)
         return bind_arguments(self._signature, args, kwargs)
 
-    def _run(self, bound: Sequence[Any]) -> Any:
+    def _run(self, bound: Sequence[object]) -> Any:
         return self.executor.run(bound)
 
-    def run(self, *args: Any, step_limit: int | None = None, **kwargs: Any) -> Any:
+    def run(self, *args: object, step_limit: int | None = None, **kwargs: object) -> Any:
         """Call the function with at most `step_limit` instructions.
 
         Raises:
@@ -350,13 +352,13 @@ def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
     return ScriptFunction(compiler.Program(), Function(name, schema=schema, graph=graph))
 
 
-def compile_carried(function: Any, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:
+def compile_carried(function: object, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:
     """Compile a Python function that came with the sources of what it calls."""
     compiler.carry_sources(carried)
     return compile_function(function)
 
 
-def reduce_function(scripted: ScriptFunction, function: Any) -> Any:
+def reduce_function(scripted: ScriptFunction, function: object) -> Any:
     """How a compiled function is pickled: by its name, if that leads to it, else as the Python function.
 
     Raises:
@@ -380,7 +382,7 @@ def reduce_function(scripted: ScriptFunction, function: Any) -> Any:
 class ScriptMethod(ScriptFunction):
     """A compiled method of one object, which is its first argument."""
 
-    def __init__(self, program: Program, function: Function, owner: Any) -> None:
+    def __init__(self, program: FunctionCompiler, function: Function, owner: object) -> None:
         super().__init__(program, function)
         self.owner = owner
 
@@ -405,7 +407,7 @@ class ScriptMethod(ScriptFunction):
     def _module(self) -> Any:
         return self.owner
 
-    def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    def _bind(self, args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
         look_for_proxies(args, kwargs)
         return bind_arguments(self._signature, (self.owner, *args), kwargs)
 
@@ -415,7 +417,7 @@ class ScriptMethod(ScriptFunction):
     def _make_entry(self) -> Callable[..., Any]:
         return make_entry(self._signature, self.executor, self._bind, self.owner)
 
-    def _fits(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    def _fits(self, args: Sequence[object], kwargs: dict[str, Any]) -> bool:
         """Are the arguments of the types of the parameters, without conversion?"""
         formals = self._signature.arguments[1:]
         given = [*zip(formals, args, strict=False), *((f, kwargs[f.name]) for f in formals if f.name in kwargs)]
@@ -436,7 +438,7 @@ class OverloadedMethod:
         self.__name__ = name
         self.candidates = list(candidates)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         reasons = []
         exact = [c for c in self.candidates if c._fits(args, kwargs)]
         for candidate in (*exact, *self.candidates):

@@ -34,7 +34,7 @@ class ModuleType:
 class ModuleHandle:
     """What scripts see of a module, and nothing else: the attributes of its class type and its compiled methods."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: object) -> None:
         vars(self)["module"] = module
 
     @property
@@ -59,14 +59,14 @@ class ModuleHandle:
         value = getattr(vars(self)["module"], name)
         return ModuleHandle(value) if isinstance(value, torch.nn.Module) else value
 
-    def setattr(self, name: str, value: Any) -> None:
+    def setattr(self, name: str, value: object) -> None:
         """Assign to the attribute."""
         setattr(vars(self)["module"], name, value)
 
     def __getattr__(self, name: str) -> Any:
         return self._get_method(name) if self._has_method(name) else self.getattr(name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         self.setattr(name, value)
 
     def _has_method(self, name: str) -> bool:
@@ -91,10 +91,10 @@ class ModuleHandle:
         """The name of the class."""
         return self._class.qualified_name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         return vars(self)["module"](*args, **kwargs)
 
 
-def unwrapped(handle: Any) -> Any:
+def unwrapped(handle: object) -> Any:
     """The module of a handle, or the module itself."""
     return vars(handle)["module"] if isinstance(handle, ModuleHandle) else handle

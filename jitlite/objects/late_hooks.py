@@ -25,7 +25,7 @@ class LateHooks(torch.nn.Module):
 def _warning(name: str) -> Any:
     inherited = getattr(torch.nn.Module, name)
 
-    def register(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+    def register(self: torch.nn.Module, *args: object, **kwargs: object) -> Any:
         if INNER in vars(self):
             warnings.warn(
                 f"{name} on a submodule of a script module: the script was compiled without this hook and calls the "

@@ -11,19 +11,15 @@ import copy
 import inspect
 import os
 import types
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import _jit_internal
 from torch.fx import GraphModule
 
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.archive.tensor_identity import (
-    SharedResults,
-    collect_weights,
     deep_copy,
-    exchange_buffers,
     share_memory,
     sharing_memory,
     tensors_in,
@@ -34,28 +30,27 @@ from jitlite.compiler.program import Program
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.export.to_python.python_out import PythonProgram, to_python
-from jitlite.frontend.classes.attribute_types import ATTRIBUTE_TYPES, is_attribute_object
-from jitlite.frontend.classes.module_types import PLUMBING, same_module_type
-from jitlite.frontend.classes.modules import CONTAINERS, ModuleDefinition
-from jitlite.frontend.emit.resolve import Mark, function_mark
+from jitlite.frontend.classes.attribute_types import is_attribute_object
+from jitlite.frontend.classes.module_types import NN_MODULE_INTERNALS
 from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
-from jitlite.objects.function import OverloadedMethod, ScriptMethod
+from jitlite.objects.function import ScriptMethod
 from jitlite.objects.handle import ModuleHandle, unwrapped
-from jitlite.objects.late_hooks import INNER, LateHooks
+from jitlite.objects.late_hooks import INNER
+from jitlite.objects.module_attributes import (
+    METHODS,
+    NOTHING,
+    ScriptModuleAttributes,
+    definition_of,
+    shadow_inherited_methods,
+    type_of,
+)
 from jitlite.objects.own_names import attribute_that_gives_way, gives_way
 from jitlite.objects.text import define_methods
 
-_METHODS = "__jitlite_methods__"
-"""The attribute that keeps the method objects of one module."""
 _SOURCES = "__jitlite_defined__"
 """The attribute that keeps the texts given to `define`."""
-_OF_FORWARD = (
-    "code", "archive_code", "code_with_constants", "generated_code", "graph", "inlined_graph", "optimized_graph",
-    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "get_debug_state",
-)  # fmt: skip
-"""Attributes of a script module that are those of its forward."""
 
 
 class ScriptMeta(type):
@@ -67,18 +62,14 @@ class ScriptMeta(type):
             if type(member).__name__ == "ScriptMethodStub":  # what torch.jit.script_method leaves
                 setattr(cls, member_name, ScriptMethodMark(member.original_method))
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> Any:
         made = super().__call__(*args, **kwargs)
         if isinstance(made, ScriptModule) and CLASS_TYPE not in vars(made):
             made._jitlite_compile()
         return made
 
 
-class ConstantAttributeError(AttributeError, RuntimeError):
-    """An assignment to a constant of a script module. torch.jit raises the one or the other."""
-
-
-class ScriptModule(LateHooks, metaclass=ScriptMeta):
+class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
     """A module with compiled methods.
 
     Subclass it and mark methods with `script_method`, or give their text to `define`; or let `script` make one of an
@@ -118,173 +109,27 @@ class ScriptModule(LateHooks, metaclass=ScriptMeta):
             vars(self).setdefault(_SOURCES, []).append((src, names))
 
     def _jitlite_define(self, src: str, names: dict[str, object]) -> None:
-        definition = _definition(self)
+        definition = definition_of(self)
         define_methods(definition, src, names)
         vars(self).setdefault(_SOURCES, []).append((src, {}))
-        vars(self).pop(_METHODS, None)
-        put_first(self, definition.type.methods)
-
-    # -- attributes
-    def _jitlite_method(self, name: str) -> Any:
-        """The compiled method `name` of this module, None where it has none."""
-        known = vars(self).setdefault(_METHODS, {})
-        if name not in known:
-            definition = _definition(self)
-            if not definition.may_python_call(name):
-                return None
-            if name in definition.overloads:
-                names = definition.overloads[name]
-                known[name] = OverloadedMethod(name, [self._jitlite_bound(definition, n) for n in names])
-            elif name in definition.type.methods or name in definition.entry_points:
-                known[name] = self._jitlite_bound(definition, name)
-            else:
-                return None
-        return known[name]
-
-    def _jitlite_bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
-        method = definition.method(name)
-        assert method is not None
-        return ScriptMethod(definition.program, method, self)
-
-    def __getattr__(self, name: str) -> Any:
-        found = _own_tensor_or_module(self, name)
-        if found is not _NOTHING:
-            return found
-        if CLASS_TYPE in vars(self):
-            found = self._jitlite_attribute(name)
-            if found is not _NOTHING:
-                return found
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{self._jitlite_why_not(name)}")
-
-    def _jitlite_attribute(self, name: str) -> Any:
-        method = self._jitlite_method(name)
-        if method is not None:
-            return method
-        definition = _definition(self)
-        if name in definition.type.constants:
-            return definition.type.constants[name]
-        accessors = definition.property_accessors(name)
-        if accessors is not None:
-            return self._jitlite_bound(definition, accessors[0])()
-        member = inspect.getattr_static(definition.type.python_class, name, None)
-        if isinstance(member, property):
-            left_to_python = function_mark(member.fget) is not Mark.DEFAULT or name in definition.ignored
-            return member.__get__(self) if left_to_python else _NOTHING
-        if inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member)):
-            return types.MethodType(member, self)
-        if isinstance(member, staticmethod | classmethod):
-            return member.__get__(None, definition.type.python_class)
-        if name in _OF_FORWARD and self._jitlite_method("forward") is not None:
-            return getattr(self._jitlite_method("forward"), name)
-        return _NOTHING
-
-    def _jitlite_keeps(self, name: str) -> bool:
-        """Is it a method of the Python class that this module has without compiling it?"""
-        member = inspect.getattr_static(_definition(self).type.python_class, name, None)
-        return inspect.isfunction(member) and (_stays_python(member) or _is_of_container(name, member))
-
-    def _jitlite_why_not(self, name: str) -> str:
-        cls: Any = _definition(self).type.python_class if CLASS_TYPE in vars(self) else None
-        member = inspect.getattr_static(cls, name, None) if cls else None
-        if inspect.isfunction(member):
-            return (
-                f": the method of {cls.__name__} was not compiled, as nothing reaches it; mark it with jitlite.export"
-            )
-        return ""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        found = vars(self).get(CLASS_TYPE)
-        if found is None and is_attribute_object(value):  # the rest of `__init__` is to see the value
-            vars(self).setdefault(ATTRIBUTE_TYPES, {})[name] = value.type
-            value = value.value
-        if found is not None:
-            value = self._jitlite_checked(found, name, value)
-            accessors = found.definition.property_accessors(name) if name not in found.attributes else None
-            if accessors is not None and accessors[1] is not None:
-                self._jitlite_bound(found.definition, accessors[1])(value)
-                return
-        super().__setattr__(name, value)
-        if found is not None and isinstance(value, torch.Tensor):
-            collect_weights(self, name)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        apply: Any = super()._apply
-        if isinstance(fn, SharedResults):  # of the module that this one is in
-            return apply(fn, recurse)
-        exchange_buffers(self, lambda shared: apply(shared, recurse), fn)
-        return self
-
-    def __delattr__(self, name: str) -> None:
-        found = vars(self).get(CLASS_TYPE)
-        if found is not None and (name in found.attributes or name in found.methods):
-            raise RuntimeError(f"cannot delete methods or parameters of a script module: '{name}'")
-        super().__delattr__(name)
-
-    def register_parameter(self, name: str, param: torch.nn.Parameter | None) -> None:
-        self._jitlite_check_place("parameter", name, self._parameters)
-        super().register_parameter(name, param)
-
-    def register_buffer(self, name: str, tensor: torch.Tensor | None, persistent: bool = True) -> None:
-        self._jitlite_check_place("buffer", name, self._buffers)
-        super().register_buffer(name, tensor, persistent)
-
-    def add_module(self, name: str, module: torch.nn.Module | None) -> None:
-        self._jitlite_check_place("submodule", name, self._modules)
-        super().add_module(name, module)
-
-    def _jitlite_check_place(self, kind: str, name: str, known: Container[str]) -> None:
-        """See that what is registered was there when the module was compiled, as scripts would not see it otherwise.
-
-        Raises:
-            RuntimeError: where it was not.
-        """
-        if CLASS_TYPE in vars(self) and name not in known:
-            raise RuntimeError(f"Can't add a new {kind} after ScriptModule construction. Tried to add '{name}'")
-
-    def _jitlite_checked(self, found: ClassType, name: str, value: Any) -> Any:
-        """The value in the form of the attribute's type.
-
-        Raises:
-            AttributeError: the attribute is a constant.
-            RuntimeError: the value is not of the attribute's type.
-        """
-        if name in found.constants:
-            raise ConstantAttributeError(f"Cannot mutate TorchScript constant value: '{name}'. Value: '{value}'")
-        wanted = found.attributes.get(name)
-        if isinstance(value, torch.nn.Module):
-            self._jitlite_check_place("submodule", name, {*found.attributes, *self._modules})
-        if wanted is None:
-            return value
-        if isinstance(value, torch.nn.Module) and not isinstance(value, ScriptModule):
-            raise RuntimeError(
-                "Cannot re-assign modules in a ScriptModule with non-scripted module, tried to replace existing "
-                f"module '{name}': modules that are not compiled are not supported on ScriptModules: {value}"
-            )
-        if isinstance(value, ScriptModule) and isinstance(wanted, ClassType):
-            if not same_module_type(_type(value), wanted):
-                raise RuntimeError(
-                    f"Expected a value of type {_shown_type(wanted)} for field '{name}', but found "
-                    f"{_shown_type(_type(value))}. Only a module of the same kind can take its place, or, where the "
-                    "class annotates the field with an interface, one that has the methods of the interface"
-                )
-            _retype(value, wanted)
-        return bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
+        vars(self).pop(METHODS, None)
+        shadow_inherited_methods(self, definition.type.methods)
 
     # -- copies
     def __copy__(self) -> Any:
         own = self._jitlite_own_copy("__copy__")
-        if own is not _NOTHING:
+        if own is not NOTHING:
             return own
         made = type(self).__new__(type(self))
         vars(made).update(plain_state(self))
-        _settle(made, _type(self))
+        _settle(made, type_of(self))
         for kind in ("_parameters", "_buffers", "_modules"):
             vars(made)[kind] = copy.copy(vars(self)[kind])
         return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         own = self._jitlite_own_copy("__deepcopy__", memo)
-        if own is not _NOTHING:
+        if own is not NOTHING:
             return own
         made = type(self).__new__(type(self))
         memo[id(self)] = made
@@ -292,15 +137,15 @@ class ScriptModule(LateHooks, metaclass=ScriptMeta):
         vars(made).update(vars(_with_state(python_class, deep_copy(self, memo, lambda: copy.deepcopy(state, memo)))))
         if _SOURCES in vars(self):
             vars(made)[_SOURCES] = list(vars(self)[_SOURCES])
-        _settle(made, _type(self))
+        _settle(made, type_of(self))
         return made
 
-    def _jitlite_own_copy(self, name: str, *arguments: Any) -> Any:
-        """What the Python class's own way to copy makes, compiled like this one; `_NOTHING` where it has no way."""
-        python_class: Any = _definition(self).type.python_class
+    def _jitlite_own_copy(self, name: str, *arguments: object) -> Any:
+        """What the Python class's own way to copy makes, compiled like this one; `NOTHING` where it has no way."""
+        python_class: Any = definition_of(self).type.python_class
         own = getattr(python_class, name, None)
         if own is None or own is getattr(ScriptModule, name) or isinstance(self, python_class):
-            return _NOTHING
+            return NOTHING
         eager = object.__new__(python_class)
         vars(eager).update(plain_state(self))
         copied = own(eager, *arguments)
@@ -310,13 +155,13 @@ class ScriptModule(LateHooks, metaclass=ScriptMeta):
             return copied
         made = type(self).__new__(type(self))
         vars(made).update(vars(copied))
-        _settle(made, _type(self))
+        _settle(made, type_of(self))
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         """The eager module with this one's state; it is compiled anew where it is loaded."""
         python_class, state, sources = _portable(self)
-        definition = _definition(self)
+        definition = definition_of(self)
         shared = sharing_memory(tensors_in(self))
         methods = list(definition.type.methods)
         return rebuild, (definition.program, python_class, type(self), state, sources, methods, shared)
@@ -365,19 +210,19 @@ class ScriptModule(LateHooks, metaclass=ScriptMeta):
     @attribute_that_gives_way
     def original_name(self) -> str:
         """The name of the Python class of the module."""
-        cls = _definition(self).type.python_class if CLASS_TYPE in vars(self) else type(self)
+        cls = definition_of(self).type.python_class if CLASS_TYPE in vars(self) else type(self)
         return str(cls.__name__)
 
 
 class _ForwardMethod:
     """`forward` of a script module: the compiled one, else the one left to Python."""
 
-    def __get__(self, owner: Any, cls: Any = None) -> Any:
+    def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self
         found = owner._jitlite_method("forward")
         if found is None:
-            python_class = _definition(owner).type.python_class
+            python_class = definition_of(owner).type.python_class
             member = getattr(python_class, "forward", torch.nn.Module.forward)
             found = types.MethodType(member, owner)
         return found
@@ -392,21 +237,21 @@ class RecursiveScriptModule(ScriptModule):
         return "RecursiveScriptModule"
 
     @gives_way
-    def _reconstruct(self, cpp_module: Any) -> None:
+    def _reconstruct(self, cpp_module: object) -> None:
         """Become another script module: its state, shared, and its methods. Takes it, or what its `_c` gives."""
         other = unwrapped(cpp_module)
         vars(self).clear()
         vars(self).update(plain_state(other))
-        _settle(self, _type(other))
+        _settle(self, type_of(other))
 
     def extra_repr(self) -> str:
         return f"original_name={self.original_name}"
 
     # -- special methods are looked up in the class, so each is here, for modules that have it
-    def _jitlite_special(self, name: str, *args: Any) -> Any:
+    def _jitlite_special(self, name: str, *args: object) -> Any:
         method = self._jitlite_method(name)
         if method is None:
-            python_class = _definition(self).type.python_class
+            python_class = definition_of(self).type.python_class
             member = getattr(python_class, name, None)
             if member is None:
                 raise NotImplementedError(f"'{python_class.__name__}' has no {name}")
@@ -417,7 +262,7 @@ class RecursiveScriptModule(ScriptModule):
         found: Iterator[Any] = self._jitlite_special("__iter__")
         return found
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         if isinstance(index, slice) and self._jitlite_method("__getitem__") is None:
             return list(self._modules.values())[index]
         return self._jitlite_special("__getitem__", index)
@@ -425,18 +270,18 @@ class RecursiveScriptModule(ScriptModule):
     def __len__(self) -> int:
         return int(self._jitlite_special("__len__"))
 
-    def __contains__(self, key: Any) -> bool:
+    def __contains__(self, key: object) -> bool:
         return bool(self._jitlite_special("__contains__", key))
 
     def __bool__(self) -> bool:
         # a module without __bool__ and __len__ is true
-        definition = _definition(self)
+        definition = definition_of(self)
         if "__bool__" in definition.type.methods:
             return bool(self._jitlite_special("__bool__"))
         return True
 
     def __dir__(self) -> list[str]:
-        definition = _definition(self)
+        definition = definition_of(self)
         return sorted(
             {
                 *object.__dir__(self),
@@ -450,45 +295,11 @@ class RecursiveScriptModule(ScriptModule):
         )
 
 
-class _Nothing:
-    pass
-
-
-_NOTHING = _Nothing()
-
-
-def _own_tensor_or_module(module: torch.nn.Module, name: str) -> Any:
-    for kind in ("_parameters", "_buffers", "_modules"):
-        found = vars(module).get(kind)
-        if found is not None and name in found:
-            return found[name]
-    return _NOTHING
-
-
-def _stays_python(member: Any) -> bool:
-    """Is it a method that is available without being compiled?"""
-    if function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
-        return True
-    kept: Any = _jit_internal.FunctionModifiers.COPY_TO_SCRIPT_WRAPPER
-    return getattr(member, "_torchscript_modifier", None) is kept
-
-
-def _is_of_container(name: str, member: Any) -> bool:
-    """Is it a method that one of torch's containers has, such as what it calls by itself?"""
-    return any(vars(cls).get(name) is member for cls, _ in CONTAINERS)
-
-
-def _definition(module: ScriptModule) -> ModuleDefinition:
-    found = vars(module)[CLASS_TYPE].definition
-    assert isinstance(found, ModuleDefinition)
-    return found
-
-
 # -- making them
 
 
 def script_module(
-    module: torch.nn.Module, names: Callable[[str], Any] | None = None, *, share_types: bool = True
+    module: torch.nn.Module, names: Callable[[str], object] | None = None, *, share_types: bool = True
 ) -> ScriptModule:
     """Compile a module: its `forward`, exported methods and hooks, and what they reach.
 
@@ -511,7 +322,7 @@ def script_module(
     return made
 
 
-def prepared(obj: Any) -> Any:
+def prepared(obj: object) -> Any:
     """The object that an object's `__prepare_scriptable__` wants to be scripted in its place, for submodules too."""
     if hasattr(obj, "__prepare_scriptable__") and not inspect.isclass(obj):
         obj = obj.__prepare_scriptable__()
@@ -533,7 +344,7 @@ def script_recursively(module: torch.nn.Module, program: Program, made: dict[int
     found = program.compile_module(module)
     result = made[id(module)] = RecursiveScriptModule.__new__(RecursiveScriptModule)
     vars(result).update(vars(module))
-    for kind in PLUMBING:  # registering a hook on one must not register it on the other
+    for kind in NN_MODULE_INTERNALS:  # registering a hook on one must not register it on the other
         if isinstance(vars(module).get(kind), dict | set):
             vars(result)[kind] = copy.copy(vars(module)[kind])
     for name, submodule in module._modules.items():
@@ -559,40 +370,14 @@ def _settle(module: ScriptModule, found: ClassType) -> None:
             value = value.value if is_attribute_object(value) else value
             state[name] = bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
     state[CLASS_TYPE] = found
-    put_first(module, [*found.definition.entry_points, *(["forward"] if "forward" in found.methods else [])])
-
-
-def put_first(module: ScriptModule, names: Iterable[str]) -> None:
-    """Let an object find its compiled methods where it would find nn.Module's own, such as `forward`, first."""
-    for name in names:
-        inherited = getattr(torch.nn.Module, name, None)
-        if inherited is not None and getattr(type(module), name, None) is inherited:
-            vars(module)[name] = module._jitlite_method(name)
-
-
-def _retype(module: ScriptModule, wanted: ClassType) -> None:
-    """Let a module, compiled by itself, use the methods that were compiled for another one of the same kind."""
-    vars(module)[CLASS_TYPE] = wanted
-    vars(module).pop(_METHODS, None)
-    for name, submodule in module._modules.items():
-        inner = wanted.attributes.get(name)
-        if isinstance(submodule, ScriptModule) and isinstance(inner, ClassType):
-            _retype(submodule, inner)
-
-
-def _shown_type(found: ClassType) -> str:
-    cls = found.python_class
-    return f"'{found.annotation} (of the Python class {cls.__module__}.{cls.__qualname__})'"
-
-
-def _type(module: ScriptModule) -> ClassType:
-    found: ClassType = vars(module)[CLASS_TYPE]
-    return found
+    shadow_inherited_methods(
+        module, [*found.definition.entry_points, *(["forward"] if "forward" in found.methods else [])]
+    )
 
 
 def _portable(module: ScriptModule) -> tuple[type, Any, list[str]]:
     """What a copy is made of: the Python class, the state as that class's `__getstate__` gives it, defined texts."""
-    python_class: Any = _definition(module).type.python_class
+    python_class: Any = definition_of(module).type.python_class
     state = plain_state(module)
     sources = [text for text, _ in state.pop(_SOURCES, ())]
     if getattr(python_class, "__getstate__", None) is not getattr(object, "__getstate__", None):
@@ -602,7 +387,7 @@ def _portable(module: ScriptModule) -> tuple[type, Any, list[str]]:
     return python_class, state, sources
 
 
-def _with_state(python_class: type, state: Any) -> Any:
+def _with_state(python_class: type, state: object) -> Any:
     """An object of the Python class with the state, as unpickling makes one."""
     made: Any = object.__new__(python_class)
     made.__setstate__(state)
@@ -610,7 +395,7 @@ def _with_state(python_class: type, state: Any) -> Any:
 
 
 def rebuild(
-    program: Program, python_class: type, script_class: type, state: Any, sources: list[str], methods: list[str],
+    program: Program, python_class: type, script_class: type, state: object, sources: list[str], methods: list[str],
     shared: Sequence[Sequence[torch.Tensor]] = (),
 ) -> Any:  # fmt: skip
     """The script module of a pickled one. Its methods are compiled when they are called.
@@ -633,16 +418,14 @@ def rebuild(
         for text in sources:
             result._jitlite_define(text, names)
         for name in methods:
-            _definition(result).method(name)
+            definition_of(result).method(name)
     return result
 
 
 def plain_state(module: ScriptModule) -> dict[str, Any]:
     """The attributes of the object that were not made by compiling it."""
     state = vars(module)
-    return {
-        k: v for k, v in state.items() if k not in (_METHODS, CLASS_TYPE, INNER) and not isinstance(v, ScriptMethod)
-    }
+    return {k: v for k, v in state.items() if k not in (METHODS, CLASS_TYPE, INNER) and not isinstance(v, ScriptMethod)}
 
 
 class ScriptMethodMark:
@@ -653,7 +436,7 @@ class ScriptMethodMark:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
-    def __get__(self, owner: Any, cls: Any = None) -> Any:
+    def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self
         if CLASS_TYPE not in vars(owner):
@@ -661,6 +444,6 @@ class ScriptMethodMark:
         return owner._jitlite_method(self.__name__)
 
 
-def script_method(fn: Callable[..., Any]) -> Any:
+def script_method(fn: Callable[..., object]) -> Any:
     """Mark a method of a `ScriptModule` to be compiled."""
     return ScriptMethodMark(fn) if options.current().enabled else fn

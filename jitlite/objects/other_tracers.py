@@ -38,7 +38,7 @@ class GivenToFx(Exception):
         self.proxy = proxy
 
 
-def look_for_proxies(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def look_for_proxies(args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     """Notice torch.fx.
 
     Raises:
@@ -49,7 +49,7 @@ def look_for_proxies(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
             raise GivenToFx(argument)
 
 
-def record_in_fx(function: Any, owner: Any, name: str, proxy: torch.fx.Proxy, args: Any, kwargs: Any) -> Any:
+def record_in_fx(function: Any, owner: object, name: str, proxy: torch.fx.Proxy, args: Any, kwargs: Any) -> Any:
     """Record the call as one node: of a function, or of a module that is a part of what is being traced."""
     tracer: Any = proxy.tracer
     if not isinstance(owner, torch.nn.Module):
@@ -90,7 +90,7 @@ def refuse_to_be_frozen(name: str, graph: Graph) -> None:
         raise NotSupportedError(f"torch's tracer would lose {what} in the script '{name}'", place, hint=_HINT)
 
 
-class _Found(Exception):
+class _InputDependence(Exception):
     def __init__(self, what: str, place: SourceRange | None) -> None:
         super().__init__(what)
         self.what, self.place = what, place
@@ -110,15 +110,15 @@ class _Search:
             self._block(self.graph.block)
             for value in self.graph.outputs:
                 if value in self.open and _has_numbers(value.type):
-                    raise _Found("the result that is no tensor", value.node.range)
-        except _Found as found:
+                    raise _InputDependence("the result that is no tensor", value.node.range)
+        except _InputDependence as found:
             return found.what, found.place
         return None
 
     def _block(self, block: Block) -> None:
         for node in block.nodes:
             if node.kind in Spelling.LOST.by_kind:
-                raise _Found(Spelling.LOST.by_kind[node.kind], node.range)
+                raise _InputDependence(Spelling.LOST.by_kind[node.kind], node.range)
             if node.kind == "prim::If":
                 self._if(node)
             elif node.kind == "prim::Loop":
@@ -133,7 +133,7 @@ class _Search:
         if any(_has_tensors(v.type) for v in node.outputs) or not node.outputs:
             number = next((v for v in given if _has_numbers(v.type)), None)
             if number is not None and not node.has(Trait.RAISES_OR_WARNS):
-                raise _Found(f"'{number.node.kind}', a number that depends on the inputs,", node.range)
+                raise _InputDependence(f"'{number.node.kind}', a number that depends on the inputs,", node.range)
         self.open.update(node.outputs)
 
     def _if(self, node: Node) -> None:
@@ -168,7 +168,7 @@ class _Search:
     def _only_numbers(self, node: Node, what: str) -> None:
         """Go on behind a decision about numbers: it matters where they are used. It may raise, and do nothing else."""
         if any(_has_tensors(v.type) for v in node.outputs) or not all(map(_is_of_numbers, _nested(node))):
-            raise _Found(what, node.range)
+            raise _InputDependence(what, node.range)
         self.open.update(node.outputs)
 
 

@@ -38,7 +38,7 @@ class _GivesWay:
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, owner: Any, cls: Any = None) -> Any:
+    def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self if self.called else self.function
         state = vars(owner)

@@ -174,7 +174,7 @@ def literal_value(expr: tree.Expr) -> object:
 # -- classes of a text as Python sees them
 
 
-class _Method(ScriptFunction):
+class _TextMethod(ScriptFunction):
     """A compiled method as an attribute of its class."""
 
     def __init__(self, program: Program, function: Function, cls: type) -> None:
@@ -183,10 +183,10 @@ class _Method(ScriptFunction):
         schema = function.schema
         self._others = function_schema(schema.name, schema.arguments[1:], [r.type for r in schema.returns])
 
-    def __get__(self, owner: Any, cls: Any = None) -> Any:
+    def __get__(self, owner: object, cls: object = None) -> Any:
         return self if owner is None else MethodType(self, owner)
 
-    def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    def _bind(self, args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
         if not args or not isinstance(args[0], self._owner):
             raise TypeError(f"the first argument of {self.name}() has to be an object of {self._owner.__name__}")
         return [args[0], *bind_arguments(self._others, args[1:], kwargs)]
@@ -215,6 +215,6 @@ def let_python_call(cls: type, program: Program, *, is_trusted: bool = True) -> 
         return
     for name, function in made.methods.items():
         if is_trusted or name in SPECIAL_METHODS or not name.startswith("__"):
-            setattr(cls, name, _Method(program, function, cls))
+            setattr(cls, name, _TextMethod(program, function, cls))
     if "__eq__" in made.methods and "__hash__" not in made.methods:
         cls.__hash__ = None  # type: ignore[assignment]  # as a class statement does

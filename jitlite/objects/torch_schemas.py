@@ -94,11 +94,11 @@ class SchemaView(View):
     def overload_name(self) -> str:
         return self.inner.overload
 
-    def is_backward_compatible_with(self, old: Any) -> bool:
+    def is_backward_compatible_with(self, old: object) -> bool:
         """Do calls written for the old schema mean the same with this one?"""
         return _is_backward_compatible(self.inner, unwrap(old))
 
-    def check_forward_compatible_with(self, old: Any) -> tuple[bool, str]:
+    def check_forward_compatible_with(self, old: object) -> tuple[bool, str]:
         """Do calls written for this schema mean the same with the old one? If not, why not."""
         reason = _why_not_forward(self.inner, unwrap(old))
         return reason is None, reason or ""

@@ -14,7 +14,7 @@ from torch import nn
 
 import jitlite
 from jitlite import Attribute, ScriptModule, script_method
-from jitlite.objects.module import _OF_FORWARD
+from jitlite.objects.module_attributes import _OF_FORWARD
 
 
 class Chain(ScriptModule):

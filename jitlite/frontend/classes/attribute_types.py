@@ -6,7 +6,6 @@ import enum
 import functools
 import inspect
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 
@@ -33,7 +32,7 @@ def is_attribute_object(value: object) -> bool:
     return type(value).__name__ == "Attribute" and hasattr(value, "value") and hasattr(value, "type")
 
 
-def infer_type(value: Any) -> Type:
+def infer_type(value: object) -> Type:
     """The type that a value has by itself.
 
     Raises:
@@ -58,7 +57,7 @@ def infer_type(value: Any) -> Type:
     return _object_type(value)
 
 
-def _object_type(value: Any) -> Type:
+def _object_type(value: object) -> Type:
     own = class_type_of(value)
     if own is not None:
         return own
@@ -83,7 +82,7 @@ def _object_type(value: Any) -> Type:
     return found
 
 
-def _common(values: Iterable[Any], what: str) -> Type:
+def _common(values: Iterable[object], what: str) -> Type:
     try:
         types = list(dict.fromkeys(infer_type(v) for v in values))
     except NoType as error:
@@ -102,7 +101,7 @@ def _key_type(key: Type) -> Type:
     return key
 
 
-def _tuple_type(value: tuple[Any, ...]) -> Type:
+def _tuple_type(value: tuple[object, ...]) -> Type:
     elements = [infer_type(v) for v in plain_tuple(value)]
     names = getattr(type(value), "_fields", None)
     if names is None:
@@ -124,7 +123,7 @@ def annotated_type(annotation: object, resolver: Resolver) -> Type:
         raise NoType(error.message) from None
 
 
-def as_held(annotated: Type, value: Any) -> Type:
+def as_held(annotated: Type, value: object) -> Type:
     """The annotated type, with the class of the object itself where a base class of it is annotated.
 
     Methods are bound by the type, so an object under the type of its base class would have the methods of the base.
@@ -139,12 +138,18 @@ def as_held(annotated: Type, value: Any) -> Type:
         return T.DictType.of(annotated.key, _held_in(annotated.value, value.values()))
     if isinstance(annotated, T.TupleType) and isinstance(value, tuple) and annotated.names is None:
         return T.TupleType.of(as_held(t, v) for t, v in zip(annotated.elements, plain_tuple(value), strict=False))
-    base = annotated.python_class if isinstance(annotated, T.ClassType) and not annotated.is_module else None
+    if isinstance(annotated, T.ClassType) and not annotated.is_module:
+        return _class_as_held(annotated, value)
+    return annotated
+
+
+def _class_as_held(annotated: T.ClassType, value: object) -> Type:
+    base = annotated.python_class
     inherits = base is not None and isinstance(value, base) and type(value) is not base
-    return _object_type(value) if inherits and annotated.definition is not None else annotated  # type: ignore[attr-defined]
+    return _object_type(value) if inherits and annotated.definition is not None else annotated
 
 
-def _held_in(element: Type, values: Iterable[Any]) -> Type:
+def _held_in(element: Type, values: Iterable[object]) -> Type:
     """The type of elements annotated as `element`: that of a subclass only where all are of it."""
     found = {as_held(element, v) for v in values}
     return found.pop() if len(found) == 1 else element

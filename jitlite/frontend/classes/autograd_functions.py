@@ -14,8 +14,8 @@ from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.annotations import type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
+from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.names import sugared_from_python
 from jitlite.frontend.emit.resolve import FunctionResolver
 from jitlite.frontend.emit.values import Args, SugaredValue
 from jitlite.frontend.syntax.python_source import parse_statements, source_of
@@ -87,7 +87,7 @@ class _Apply:
         self.__qualname__ = f"{cls.__qualname__}.apply"
         self.__module__ = cls.__module__
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: object) -> Any:
         apply: Any = self.cls.apply
         return apply(*args)
 
@@ -114,7 +114,7 @@ def _type(annotation: object, otherwise: Type, resolver: FunctionResolver) -> Ty
         return otherwise
 
 
-def _returned(forward: Callable[..., Any]) -> Type:
+def _returned(forward: Callable[..., object]) -> Type:
     """What a function without annotation gives: a tensor, or a tuple of as many as its returns have parts."""
     try:
         body = parse_statements(source_of(forward)).body  # type: ignore[arg-type]

@@ -20,10 +20,10 @@ from jitlite.frontend.classes.dataclass_methods import dataclass_method
 from jitlite.frontend.emit.annotations import register_class_types, type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
-from jitlite.frontend.emit.definition import Definition, Program
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
+from jitlite.frontend.emit.denotations import Scope, register_kind, sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.functions import declared_schema
-from jitlite.frontend.emit.names import Scope, register_kind, sugared_from_python
 from jitlite.frontend.emit.objects import InterfaceDefinition, ObjectDefinition
 from jitlite.frontend.emit.resolve import (
     FunctionResolver,
@@ -35,7 +35,7 @@ from jitlite.frontend.emit.resolve import (
     original_function,
     plain_constant,
 )
-from jitlite.frontend.emit.values import Args, ConstantSugar, SimpleValue, SugaredValue
+from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.ir import types as T
 from jitlite.ir.constants import module_name, qualified_name
@@ -49,10 +49,10 @@ from jitlite.operators.overloads import NamedValue
 INTERFACE_MARK = "__torch_script_interface__"
 """What `torch.jit.interface` leaves in a class."""
 
-_new_program: list[Callable[[], Program]] = []
+_new_program: list[Callable[[], FunctionCompiler]] = []
 
 
-def set_program_factory(make: Callable[[], Program]) -> None:
+def set_program_factory(make: Callable[[], FunctionCompiler]) -> None:
     """Say who compiles the methods of classes: each class has a program of its own, as it belongs to no function."""
     _new_program[:] = [make]
 
@@ -140,7 +140,7 @@ def _interface_methods(cls: type) -> list[str]:
     return list(found)
 
 
-def _interface_schema(interface: InterfaceType, name: str, function: Any) -> Any:
+def _interface_schema(interface: InterfaceType, name: str, function: object) -> object:
     source = function_tree(function, is_method=True)
     names = {interface.python_class.__name__: interface.python_class}
     resolver = FunctionResolver(source.function, names)
@@ -171,7 +171,7 @@ register_class_types(type_of_class)
 class ScriptClass(ObjectDefinition):
     """A Python class as scripts see it."""
 
-    def __init__(self, type: ClassType, program: Program) -> None:
+    def __init__(self, type: ClassType, program: FunctionCompiler) -> None:
         super().__init__(type, program)
         self._state = "declared"
         self._annotations = _annotations(type.python_class)
@@ -197,7 +197,7 @@ class ScriptClass(ObjectDefinition):
             self._state = "declared"
             raise
 
-    def compile_all(self, names: Callable[[str], Any] | None = None) -> None:
+    def compile_all(self, names: Callable[[str], object] | None = None) -> None:
         """Compile everything the class has, as `script` of a class does.
 
         Args:
@@ -272,10 +272,10 @@ class ScriptClass(ObjectDefinition):
         return Resolver({**vars(_module_of(self.type.python_class)), **names}, self.name)
 
     # -- members of the Python class
-    def _static(self, name: str) -> Any:
+    def _static(self, name: str) -> object:
         return inspect.getattr_static(self.type.python_class, name, None) if not name.startswith("__") else None
 
-    def python_method(self, name: str) -> Callable[..., Any] | None:
+    def python_method(self, name: str) -> Callable[..., object] | None:
         member: Any = inspect.getattr_static(self.type.python_class, name, None)
         if isinstance(member, staticmethod | classmethod):
             return None
@@ -284,7 +284,7 @@ class ScriptClass(ObjectDefinition):
             return None
         return member
 
-    def declare(self, name: str, function: Any, signature: Any = None) -> Function:
+    def declare(self, name: str, function: Any, signature: object = None) -> Function:
         generated = dataclass_method(self.type.python_class, function)
         if generated is None:
             return super().declare(name, function, signature)
@@ -292,7 +292,7 @@ class ScriptClass(ObjectDefinition):
         definition = Definition(name, tree, Resolver({**vars(_module_of(self.type.python_class)), **known}), defaults)
         return self.add(name, definition, function)
 
-    def add(self, name: str, definition: Definition, python_function: Callable[..., Any] | None = None) -> Function:
+    def add(self, name: str, definition: Definition, python_function: Callable[..., object] | None = None) -> Function:
         if name == "__exit__":  # what it is told of an exception has no type that an annotation could name
             others: dict[str, Type] = {p.ident.name: T.ANY for p in definition.tree.decl.params[1:]}
             definition = dataclasses.replace(definition, inferred=others)
@@ -345,7 +345,7 @@ class OnObject(SugaredValue):
 class UnboundMethod(SugaredValue):
     """`C.method`, as in `Base.__init__(self, x)`."""
 
-    def __init__(self, owner: type, name: str, function: Any) -> None:
+    def __init__(self, owner: type, name: str, function: object) -> None:
         self.owner = owner
         self.name = name
         self.function = function
@@ -417,7 +417,7 @@ class ModuleClass(SugaredValue):
             return sugared_from_python(b, member.__func__, name, range)
         is_literal, literal = plain_constant(member)
         if is_literal and member is not None:
-            return ConstantSugar(literal)
+            return ConstantValue(literal)
         raise CompileError(f"{self.kind} has no static method or constant '{name}'", range)
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
@@ -462,5 +462,5 @@ def _annotations(cls: type) -> dict[str, object]:
     return found
 
 
-def _module_of(cls: type) -> Any:
+def _module_of(cls: type) -> object:
     return inspect.getmodule(cls)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from jitlite.base.source import NotSupportedError
@@ -36,30 +37,37 @@ def dataclass_method(cls: type, function: Any) -> Generated | None:
     name = function.__name__
     if name == "__init__":
         return _initializer(owner)
-    compared = [f for f in dataclasses.fields(owner) if f.compare]
-    known: dict[str, object] = {"_Owner": cls}
+    fields = dataclasses.fields(owner)
+    compared = [f for f in fields if f.compare]
     if name == "__eq__":
-        lines, result = _equality(compared), "other: _Owner) -> bool"
+        head, lines = "__eq__(self, other: _Owner) -> bool", _equality(compared)
     elif name in _ORDER:
-        lines, result = _ordering(compared, _ORDER[name]), "other: _Owner) -> bool"
+        head, lines = f"{name}(self, other: _Owner) -> bool", _ordering(compared, _ORDER[name])
     elif name == "__repr__":
-        shown = ", ".join(f"{f.name}={{self.{f.name}!r}}" for f in dataclasses.fields(owner) if f.repr)
-        lines, result = [f'return f"{owner.__qualname__.rpartition(".")[2]}({shown})"'], ") -> str"
+        head, lines = "__repr__(self) -> str", _representation(owner.__qualname__, fields)
     elif name == "__hash__":
-        hashed = [f.name for f in dataclasses.fields(owner) if (f.compare if f.hash is None else f.hash)]
-        lines, result = [f"return hash(({''.join(f'self.{n}, ' for n in hashed)}))"], ") -> int"
+        head, lines = "__hash__(self) -> int", _hash(fields)
     else:
         raise NotSupportedError(f"the method '{name}' that dataclasses generates is not supported in scripts")
-    comma = ", " if result.startswith("other") else ""
-    return _parsed(f"{name}(self{comma}{result}", lines), {}, known
+    return _parsed(head, lines), {}, {"_Owner": cls}
 
 
-def is_generated(function: Any) -> bool:
+def _representation(qualified: str, fields: Sequence[dataclasses.Field[object]]) -> list[str]:
+    shown = ", ".join(f"{f.name}={{self.{f.name}!r}}" for f in fields if f.repr)
+    return [f'return f"{qualified.rpartition(".")[2]}({shown})"']
+
+
+def _hash(fields: Sequence[dataclasses.Field[object]]) -> list[str]:
+    hashed = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
+    return [f"return hash(({''.join(f'self.{n}, ' for n in hashed)}))"]
+
+
+def is_generated(function: object) -> bool:
     """Was the function made by `dataclasses`, from a text?"""
     return inspect.isfunction(function) and function.__code__.co_filename == "<string>"
 
 
-def _unwrapped(member: Any) -> Any:
+def _unwrapped(member: object) -> object:
     while hasattr(member, "__wrapped__"):
         member = member.__wrapped__
     return member

@@ -94,7 +94,7 @@ def parameter_types(types: Mapping[CodeType, ParameterTypes]) -> Iterator[None]:
         _known.reset(token)
 
 
-def known_types(function: Callable[..., Any] | None) -> ParameterTypes:
+def known_types(function: Callable[..., object] | None) -> ParameterTypes:
     """The types of the parameters of a function about to be compiled, as far as examples have shown them."""
     code = getattr(function, "__code__", None)
     return {} if code is None else _known.get().get(code, {})

@@ -42,7 +42,7 @@ def declare_hooks(definition: ModuleDefinition) -> None:
             into.append(_declare_hook(definition, name, hook))
 
 
-def _declare_hook(definition: ModuleDefinition, name: str, hook: Any) -> Function:
+def _declare_hook(definition: ModuleDefinition, name: str, hook: object) -> Function:
     if definition.method(name) is not None:
         raise CompileError(
             f"Can't define hook: {name} on class: {definition.type.annotation} because a method or hook with that name "
@@ -74,17 +74,17 @@ def check_hooks(definition: ModuleDefinition) -> None:
     definition.program.ready(forward)
     taken = [a.type for a in forward.schema.arguments[1:]]
     for pre_hook in t.forward_pre_hooks:
-        check = _Check("Pre-hook", definition, pre_hook, taken)
+        check = _HookCheck("Pre-hook", definition, pre_hook, taken)
         check.input(2)
         check.replacement()
     output = forward.schema.returns[0].type
     for hook in t.forward_hooks:
-        check = _Check("Hook", definition, hook, taken)
+        check = _HookCheck("Hook", definition, hook, taken)
         check.input(3)
         output = check.output(output)
 
 
-class _Check:
+class _HookCheck:
     def __init__(self, what: str, definition: ModuleDefinition, hook: Function, taken: list[Type]) -> None:
         self.schema: Schema = definition.program.ready(hook).schema
         self.hook = hook

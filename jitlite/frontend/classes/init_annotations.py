@@ -13,7 +13,6 @@ import inspect
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 
@@ -27,7 +26,7 @@ from jitlite.ir.values import value_has_type
 
 
 @dataclass
-class _Found:
+class _AttributesOfMethods:
     """What the methods of one class say about attributes.
 
     Attributes:
@@ -39,7 +38,7 @@ class _Found:
     replaced: set[str] = field(default_factory=set)
 
 
-_found: weakref.WeakKeyDictionary[type, _Found] = weakref.WeakKeyDictionary()
+_found: weakref.WeakKeyDictionary[type, _AttributesOfMethods] = weakref.WeakKeyDictionary()
 
 
 def declared_in_init(cls: type, name: str, value: object) -> Type | None:
@@ -59,10 +58,10 @@ def declared_in_init(cls: type, name: str, value: object) -> Type | None:
     return None
 
 
-def _look_at(cls: type) -> _Found:
+def _look_at(cls: type) -> _AttributesOfMethods:
     found = _found.get(cls)
     if found is None:
-        found = _found[cls] = _Found()
+        found = _found[cls] = _AttributesOfMethods()
         methods = {} if _is_of_torch(cls) else {n: f for n, f in vars(cls).items() if inspect.isfunction(f)}
         for name, method in methods.items():
             for node in _nodes(method):
@@ -78,7 +77,7 @@ def _is_of_torch(cls: type) -> bool:
     return module_name(cls).partition(".")[0] == "torch"
 
 
-def _nodes(function: Callable[..., Any]) -> Iterator[ast.AST]:
+def _nodes(function: Callable[..., object]) -> Iterator[ast.AST]:
     try:
         body = parse_statements(source_of(function)).body  # type: ignore[arg-type]
     except CompileError:  # without source, or not valid as it stands: told when it is compiled

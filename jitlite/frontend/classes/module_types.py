@@ -29,7 +29,7 @@ from jitlite.frontend.classes.attribute_types import (
 from jitlite.frontend.classes.hooks import declare_hooks
 from jitlite.frontend.classes.init_annotations import declared_in_init
 from jitlite.frontend.classes.modules import ModuleDefinition
-from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.resolve import (
     FunctionResolver,
     Kind,
@@ -46,14 +46,14 @@ from jitlite.ir.constants import qualified_name
 from jitlite.ir.types import ClassType, InterfaceType, Type
 from jitlite.ir.values import class_type_of
 
-PLUMBING = frozenset(vars(torch.nn.Module())) - {"training"}
+NN_MODULE_INTERNALS = frozenset(vars(torch.nn.Module())) - {"training"}
 """Attributes of every nn.Module that are no attributes to scripts."""
 
 
 class ModuleTypes:
     """The class types of the modules of one program: modules that look the same to scripts share one."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: FunctionCompiler) -> None:
         self.program = program
         self.shares = True
         self._types: dict[Any, list[tuple[Any, ClassType]]] = {}
@@ -139,13 +139,15 @@ def same_module_type(a: ClassType, b: ClassType) -> bool:
         return False  # methods of other kinds of modules, such as frozen ones, are each their own
     if list(a.attributes) != list(b.attributes) or not isinstance(second, ModuleDefinition):
         return False
-    for one, other in zip(a.attributes.values(), b.attributes.values(), strict=True):
-        if isinstance(one, ClassType) and isinstance(other, ClassType) and one.is_module and other.is_module:
-            if not same_module_type(one, other):
-                return False
-        elif one is not other:
-            return False
+    if not all(map(_same_attribute_type, a.attributes.values(), b.attributes.values())):
+        return False
     return bool(_appearance(first)[1:] == _appearance(second)[1:])
+
+
+def _same_attribute_type(a: Type, b: Type) -> bool:
+    if isinstance(a, ClassType) and isinstance(b, ClassType) and a.is_module and b.is_module:
+        return same_module_type(a, b)
+    return a is b
 
 
 def _appearance(definition: ModuleDefinition) -> Any:
@@ -184,7 +186,9 @@ class _Inspection:
         self._constants()
         self._overloads()
         for name, value in vars(self.module).items():
-            if not (name in PLUMBING or name.startswith("__") or name in self.ignored or self._is_known(name)):
+            if not (
+                name in NN_MODULE_INTERNALS or name.startswith("__") or name in self.ignored or self._is_known(name)
+            ):
                 self._attribute(name, value)
 
     def _is_known(self, name: str) -> bool:
@@ -258,7 +262,7 @@ class _Inspection:
             else:
                 self._constant(name, getattr(self.module, name))
 
-    def _constant(self, name: str, value: Any) -> None:
+    def _constant(self, name: str, value: object) -> None:
         self.type.constants[name] = valid_constant(f"{type(self.module).__name__}.{name}", value)
 
     def _overloads(self) -> None:
@@ -271,7 +275,7 @@ class _Inspection:
                 if found:
                     self._overloaded_method(name, member, found)
 
-    def _overloaded_method(self, name: str, function: Any, signatures: list[Any]) -> None:
+    def _overloaded_method(self, name: str, function: object, signatures: list[Any]) -> None:
         if function in signatures:
             raise CompileError(
                 f'Implementation for the method "{name}" is missing. It has to follow the overloads',
@@ -315,7 +319,7 @@ class _Inspection:
         self.type.attributes[name] = found
 
 
-def _is_operator(value: Any) -> bool:
+def _is_operator(value: object) -> bool:
     if not callable(value) or isinstance(value, torch.nn.Module) or inspect.isclass(value):
         return False
     kind = meaning_of(value).kind
@@ -328,7 +332,7 @@ def _is_final(annotation: object) -> bool:
     return bool(_jit_internal.is_final(annotation)) or annotation is typing.Final
 
 
-def valid_constant(where: str, value: Any) -> Any:
+def valid_constant(where: str, value: object) -> object:
     """The value of a class constant; lists become tuples.
 
     Raises:

@@ -18,12 +18,12 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue, OverloadedFunction
 from jitlite.frontend.emit.chosen_parts import chosen_part
 from jitlite.frontend.emit.containers import SugaredDict, is_module_type, module_items, module_views
-from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.emit.definition import FunctionCompiler
+from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.names import sugared_from_python
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.resolve import Mark, function_mark, original_function, plain_constant
-from jitlite.frontend.emit.values import Args, ConstantSugar, SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, is_constant
 from jitlite.ir.types import ClassType, InterfaceType, Type
@@ -57,7 +57,7 @@ class ModuleDefinition(ObjectDefinition):
 
     shares_type = True
 
-    def __init__(self, module: torch.nn.Module, type: ClassType, program: Program) -> None:
+    def __init__(self, module: torch.nn.Module, type: ClassType, program: FunctionCompiler) -> None:
         super().__init__(type, program)
         self.module = module
         self.container = next((kind for cls, kind in CONTAINERS if isinstance(module, cls)), None)
@@ -73,7 +73,7 @@ class ModuleDefinition(ObjectDefinition):
     # -- attributes
     def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
         if name in self.type.constants:
-            return ConstantSugar(self.type.constants[name])
+            return ConstantValue(self.type.constants[name])
         if self._is_view(name):
             return ModuleView(self, value, name)
         if name == "_modules" and name not in self.type.attributes:
@@ -111,7 +111,7 @@ class ModuleDefinition(ObjectDefinition):
         if name in self.failed or isinstance(member, property) or name.startswith("__"):
             return None
         is_literal, literal = plain_constant(member)
-        return ConstantSugar(literal) if is_literal and member is not None else None
+        return ConstantValue(literal) if is_literal and member is not None else None
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         known = name in self.type.constants or name in self.overloads or name in self.functions
@@ -264,7 +264,7 @@ class ModuleDefinition(ObjectDefinition):
         """Is a compiled method of this name to be found by Python?"""
         return True
 
-    def python_method(self, name: str) -> Callable[..., Any] | None:
+    def python_method(self, name: str) -> Callable[..., object] | None:
         member = vars(self.module).get(name)
         if not inspect.ismethod(member) or type(member.__self__) is not type(self.module):
             member = inspect.getattr_static(self.type.python_class, name, None)

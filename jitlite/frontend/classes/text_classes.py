@@ -16,7 +16,7 @@ from jitlite.frontend.classes.classes import ScriptClass, interface_schema
 from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
-from jitlite.frontend.emit.definition import Definition, Program
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.objects import InterfaceDefinition
 from jitlite.frontend.emit.resolve import Resolver
 from jitlite.frontend.emit.values import SugaredValue
@@ -36,14 +36,14 @@ Literal = Callable[[t.Expr], object]
 class TextClass(ScriptClass):
     """A class from a text as scripts see it. Its attributes are declared in the body, or assigned by `__init__`."""
 
-    def __init__(self, type: ClassType, program: Program) -> None:
+    def __init__(self, type: ClassType, program: FunctionCompiler) -> None:
         super().__init__(type, program)
         self.resolver = Resolver()
 
-    def python_method(self, name: str) -> Callable[..., Any] | None:
+    def python_method(self, name: str) -> Callable[..., object] | None:
         return None  # all methods are known from the start
 
-    def compile_all(self, names: Callable[[str], Any] | None = None) -> None:
+    def compile_all(self, names: Callable[[str], object] | None = None) -> None:
         self.complete()
         for method in list(self.type.methods.values()):
             self.program.ready(method)
@@ -69,8 +69,8 @@ class TextClasses:
     """
 
     def __init__(
-        self, program: Program, names: dict[str, object], resolver: Resolver, defaults: Defaults, literal: Literal,
-        prefix: str = "__torch__",
+        self, program: FunctionCompiler, names: dict[str, object], resolver: Resolver, defaults: Defaults,
+        literal: Literal, prefix: str = "__torch__",
     ) -> None:  # fmt: skip
         self.program = program
         self.names = names
@@ -99,7 +99,7 @@ class TextClasses:
         for definition, kind in kinds:
             kind.fill(self, definition)
 
-    def _kind(self, definition: t.ClassDef) -> _Kind:
+    def _kind(self, definition: t.ClassDef) -> _ClassKind:
         base = definition.superclass
         name = None if base is None else base.range.text.rpartition(".")[2]
         if name not in _KINDS:
@@ -202,7 +202,7 @@ class TextClasses:
             self.methods.append(made.definition.add(name, described))
 
 
-class _Kind:
+class _ClassKind:
     """What a class is, by its base in the text: how it is made, and what happens when all classes have been made."""
 
     def __init__(
@@ -219,14 +219,14 @@ def _only_members(classes: TextClasses, definition: t.ClassDef) -> None:
         raise NotSupportedError("methods of named tuples and enums aren't supported in a text", method.range)
 
 
-_NAMED_TUPLE = _Kind(TextClasses._named_tuple)
-_KINDS: dict[str | None, _Kind] = {
-    None: _Kind(TextClasses._class, TextClasses._fill_class),
-    "object": _Kind(TextClasses._class, TextClasses._fill_class),
+_NAMED_TUPLE = _ClassKind(TextClasses._named_tuple)
+_KINDS: dict[str | None, _ClassKind] = {
+    None: _ClassKind(TextClasses._class, TextClasses._fill_class),
+    "object": _ClassKind(TextClasses._class, TextClasses._fill_class),
     "NamedTuple": _NAMED_TUPLE,
-    "Enum": _Kind(TextClasses._enum),
-    "Interface": _Kind(lambda c, d: c._interface(d, is_module=False), TextClasses._fill_interface),
-    "ModuleInterface": _Kind(lambda c, d: c._interface(d, is_module=True), TextClasses._fill_interface),
+    "Enum": _ClassKind(TextClasses._enum),
+    "Interface": _ClassKind(lambda c, d: c._interface(d, is_module=False), TextClasses._fill_interface),
+    "ModuleInterface": _ClassKind(lambda c, d: c._interface(d, is_module=True), TextClasses._fill_interface),
 }
 """By what stands in brackets behind the name of the class."""
 

@@ -12,47 +12,41 @@ import enum
 import inspect
 import re
 import sys
-import types
 import typing
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
-from jitlite.base import torch_internals
-from jitlite.base.source import AnnotationError, CompileError, SourceRange, did_you_mean
+from jitlite.base.source import AnnotationError, CompileError, SourceRange
+from jitlite.frontend.emit.type_names import (
+    ARITY,
+    BARE,
+    CONSTRUCTOR_NAMES,
+    LEGACY_TENSOR,
+    NAMES,
+    OBJECTS,
+    construct,
+    constructor_of,
+    find,
+    suggestion,
+    unknown_object,
+)
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.python_ast import parse_expression
-from jitlite.ir.awaits import Await
 from jitlite.ir.constants import module_name, qualified_name
 from jitlite.ir.types import (
     ANY,
-    ANY_DICT,
-    ANY_LIST,
-    ANY_TUPLE,
-    BOOL,
-    CAPSULE,
-    COMPLEX,
-    DEVICE,
-    DICT_KEYS,
-    DTYPE_NAMES,
     FLOAT,
-    GENERATOR,
     INT,
     NONE,
-    NUMBER,
-    STREAM,
-    STRING,
     TENSOR,
     AwaitType,
-    DictType,
     EnumType,
-    FutureType,
     ListType,
     OptionalType,
-    RRefType,
     TupleType,
     Type,
     UnionType,
@@ -73,98 +67,6 @@ def register_class_types(types: ClassTypes) -> None:
 
 T = TypeVar("T")
 
-_LEGACY_DTYPES = [
-    *[torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool],
-    *[torch.float16, torch.float32, torch.float64, torch.bfloat16],
-]
-_LEGACY_TENSOR = type(torch.FloatTensor)
-_NAMES: dict[str, Type] = {
-    "Tensor": TENSOR,
-    **{f"{DTYPE_NAMES[dtype]}Tensor": TENSOR for dtype in _LEGACY_DTYPES},
-    "int": INT,
-    "float": FLOAT,
-    "bool": BOOL,
-    "str": STRING,
-    "complex": COMPLEX,
-    "number": NUMBER,
-    "None": NONE,
-    "NoneType": NONE,
-    "Any": ANY,
-    "object": ANY,
-    "Device": DEVICE,
-    "device": DEVICE,
-    "dtype": INT,
-    "layout": INT,
-    "memory_format": INT,
-    "qscheme": INT,
-    "Stream": STREAM,
-    "Generator": GENERATOR,
-    "Capsule": CAPSULE,
-}
-_OBJECTS: dict[object, Type] = {
-    None: NONE,
-    type(None): NONE,
-    int: INT,
-    torch.SymInt: INT,
-    float: FLOAT,
-    bool: BOOL,
-    str: STRING,
-    complex: COMPLEX,
-    Any: ANY,
-    object: ANY,
-    torch.device: DEVICE,
-    torch.dtype: INT,
-    torch.layout: INT,
-    torch.memory_format: INT,
-    torch.qscheme: INT,
-    torch.Generator: GENERATOR,
-    torch.Stream: STREAM,
-    torch.cuda.Stream: STREAM,
-    torch.Size: ListType.of(INT),
-}
-_CONSTRUCTORS: dict[object, str] = {
-    list: "List",
-    typing.List: "List",  # noqa: UP006 - the alias itself is meant
-    dict: "Dict",
-    typing.Dict: "Dict",  # noqa: UP006
-    tuple: "Tuple",
-    typing.Tuple: "Tuple",  # noqa: UP006
-    typing.Optional: "Optional",
-    typing.Union: "Union",
-    types.UnionType: "Union",
-    typing.Final: "Final",
-    torch.futures.Future: "Future",
-    torch._C.Future: "Future",
-    torch_internals.await_class: "Await",
-    Await: "Await",
-}
-_CONSTRUCTOR_NAMES = {
-    "list": "List",
-    "dict": "Dict",
-    "tuple": "Tuple",
-    "_Await": "Await",
-    **{name: name for name in ("List", "Dict", "Tuple", "Optional", "Union", "Final", "Future", "Await", "RRef")},
-}
-_ARITY = {"List": 1, "Dict": 2, "Optional": 1, "Future": 1, "Await": 1, "RRef": 1, "Final": 1}
-_BARE = {"List": ANY_LIST, "Dict": ANY_DICT, "Tuple": ANY_TUPLE}
-_INSTEAD = {  # common annotations that are not TorchScript, by name
-    "Sequence": "List[T]",
-    "Iterable": "List[T]",
-    "Iterator": "List[T]",
-    "Collection": "List[T]",
-    "MutableSequence": "List[T]",
-    "Mapping": "Dict[K, V]",
-    "MutableMapping": "Dict[K, V]",
-    "OrderedDict": "Dict[K, V]",
-    "defaultdict": "Dict[K, V]",
-    "set": "List[T], or Dict[T, bool]",
-    "Set": "List[T], or Dict[T, bool]",
-    "frozenset": "List[T], or Dict[T, bool]",
-    "bytes": "str, or a tensor of torch.uint8",
-    "ndarray": "torch.Tensor",
-    "Number": "Union[int, float, complex]",
-    "Callable": "the function itself, called by name",
-}
 _BROADCASTING = re.compile(r"BroadcastingList(\w*)$")
 _SIZE_ALIAS = re.compile(r"_size_([1-9])_t$")
 
@@ -258,13 +160,6 @@ def _dotted_name(expr: t.Expr) -> str | None:
     return ".".join([expr.name.name, *reversed(parts)]) if isinstance(expr, t.Var) else None
 
 
-def _find(table: dict[object, T], key: object) -> T | None:
-    try:
-        return table.get(key)
-    except TypeError:  # unhashable, so not there
-        return None
-
-
 @dataclass(frozen=True)
 class _Reader:
     """Reads types where names have one meaning."""
@@ -318,11 +213,11 @@ class _Reader:
         if denoted is not None:
             return self.python(denoted, expr.range, name)
         short = self.short(name)
-        if short in _NAMES:
-            return _NAMES[short]
-        if short in _CONSTRUCTOR_NAMES:
-            return self.bare(_CONSTRUCTOR_NAMES[short], short, expr.range)
-        raise AnnotationError(f"Unknown type name '{name}'", expr.range, hint=_suggest(name))
+        if short in NAMES:
+            return NAMES[short]
+        if short in CONSTRUCTOR_NAMES:
+            return self.bare(CONSTRUCTOR_NAMES[short], short, expr.range)
+        raise AnnotationError(f"Unknown type name '{name}'", expr.range, hint=suggestion(name))
 
     def short(self, name: str) -> str:
         """A name that Python does not know, without the modules that TorchScript knows."""
@@ -335,9 +230,9 @@ class _Reader:
             raise CompileError("Subscripted type must be a type identifier", expr.range)
         _not_broadcasting(name, expr.range)
         denoted = self.denoted(name)
-        constructor = _CONSTRUCTOR_NAMES.get(self.short(name)) if denoted is None else _constructor(denoted)
+        constructor = CONSTRUCTOR_NAMES.get(self.short(name)) if denoted is None else constructor_of(denoted)
         if constructor is None:
-            hint = _suggest(name) or "only List, Dict, Tuple, Optional, Union, Future, Await and RRef take types"
+            hint = suggestion(name) or "only List, Dict, Tuple, Optional, Union, Future, Await and RRef take types"
             raise CompileError(f"Unknown type constructor {name}", expr.value.range, hint=hint)
         if constructor == "Final":
             raise CompileError("Final is only for attributes of classes", expr.range, hint="leave out Final[...]")
@@ -356,13 +251,13 @@ class _Reader:
             annotation = annotation.__forward_arg__
         if isinstance(annotation, str):
             return self.expression(parse_expression(annotation, place))
-        simple = _find(_OBJECTS, annotation)
+        simple = find(OBJECTS, annotation)
         if simple is not None:
             return simple
-        constructor = _constructor(annotation)
+        constructor = constructor_of(annotation)
         if constructor is not None:
             return self.bare(constructor, name or constructor, place)
-        constructor = _constructor(typing.get_origin(annotation))
+        constructor = constructor_of(typing.get_origin(annotation))
         if constructor is not None:
             arguments = typing.get_args(annotation)
             return self.construct(
@@ -370,12 +265,12 @@ class _Reader:
             )
         found = self.python_class(annotation, place)
         if found is None:
-            raise _unknown_object(annotation, place, name)
+            raise unknown_object(annotation, place, name)
         return found
 
     def python_class(self, cls: object, place: SourceRange | None) -> Type | None:
         """The type of instances of a class."""
-        if isinstance(cls, _LEGACY_TENSOR):
+        if isinstance(cls, LEGACY_TENSOR):
             warnings.warn(
                 "TorchScript will treat type annotations of Tensor dtype-specific subtypes as if they are normal "
                 "Tensors. dtype constraints are not enforced in compilation either.",
@@ -419,7 +314,7 @@ class _Reader:
         values = {type(member.value): None for member in cls}
         if not values:
             raise CompileError(f"No enum values defined for '{cls.__name__}'", place)
-        value_type = unify_all(_OBJECTS.get(value, ANY) for value in values)
+        value_type = unify_all(OBJECTS.get(value, ANY) for value in values)
         if value_type is None:
             found = " and ".join(sorted(value.__name__ for value in values))
             raise CompileError(
@@ -434,8 +329,8 @@ class _Reader:
 
     def bare(self, constructor: str, spelled: str, place: SourceRange | None) -> Type:
         """A container without the types of what it contains."""
-        if self.bare_containers and constructor in _BARE:
-            return _BARE[constructor]
+        if self.bare_containers and constructor in BARE:
+            return BARE[constructor]
         if constructor == "Await":
             return AwaitType.of(ANY)
         if constructor == "Dict":
@@ -448,70 +343,16 @@ class _Reader:
         self, name: str, arguments: Sequence[T], read: Callable[[T], Type], place: SourceRange | None
     ) -> Type:
         """`name[arguments]`."""
-        wanted = _ARITY.get(name)
+        wanted = ARITY.get(name)
         if (wanted is not None and wanted != len(arguments)) or (name == "Union" and not arguments):
             expected = "at least one type" if wanted is None else f"{wanted} type{'s' if wanted > 1 else ''}"
             raise CompileError(f"wrong number of types for {name}", place, expected=expected, found=str(len(arguments)))
         if any(a is ... or isinstance(a, t.Dots) for a in arguments):
             raise CompileError("the length of a tuple must be known", place, hint="use List[T] for any number of T")
         contained = [read(a) for a in arguments]
-        match name:
-            case "List":
-                return ListType.of(contained[0])
-            case "Dict":
-                return _dict_type(contained[0], contained[1], place)
-            case "Tuple":
-                return TupleType.of(contained)
-            case "Optional":
-                return OptionalType.of(contained[0])
-            case "Union":
-                return UnionType.of(contained)
-            case "Future":
-                return FutureType.of(contained[0])
-            case "Await":
-                return AwaitType.of(contained[0])
-            case "RRef":
-                return RRefType.of(contained[0])
-        return contained[0]  # Final
-
-
-def _dict_type(key: Type, value: Type, place: SourceRange | None) -> Type:
-    if key not in DICT_KEYS and key is not ANY:
-        raise CompileError(
-            f"Cannot create dict for key type '{key.annotation}', only int, float, complex, Tensor, device and "
-            "string keys are supported",
-            place,
-        )
-    return DictType.of(key, value)
-
-
-def _constructor(denoted: object) -> str | None:
-    """The name under which TorchScript knows a generic type."""
-    found = _find(_CONSTRUCTORS, denoted)
-    if found is None and isinstance(denoted, type) and module_name(denoted).startswith("torch.distributed.rpc"):
-        return "RRef" if denoted.__name__ in ("RRef", "PyRRef") else None
-    return found
+        return construct(name, contained, place)
 
 
 def _not_broadcasting(name: str, place: SourceRange) -> None:
     if _BROADCASTING.search(name):
         raise CompileError(f"{name} can only be the type of a parameter", place, hint="use List[T]")
-
-
-def _suggest(name: str) -> str | None:
-    last = name.rpartition(".")[2]
-    if last in _INSTEAD:
-        return f"use {_INSTEAD[last]}"
-    return did_you_mean(last, [*_NAMES, *_CONSTRUCTOR_NAMES])
-
-
-def _unknown_object(annotation: object, place: SourceRange | None, name: str | None) -> AnnotationError:
-    origin = typing.get_origin(annotation) or annotation
-    bare_name = getattr(origin, "__name__", None) or getattr(origin, "_name", None) or ""
-    if isinstance(annotation, types.ModuleType):
-        shown, hint = f"module {annotation.__name__}", "name a type in the module"
-    else:
-        shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
-        hint = f"use {_INSTEAD[bare_name]}" if bare_name in _INSTEAD else "TorchScript has no such type"
-    called = f"'{name}' is {shown}, which is" if name is not None and name != shown else f"'{shown}' is"
-    return AnnotationError(f"Unknown type annotation: {called} not a TorchScript type", place, hint=hint)

@@ -13,7 +13,7 @@ from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.values import SpecialForm
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.types import Type
 
 CHECKED = "prim::checked_cast"
@@ -73,15 +73,19 @@ def _is_chosen(node: Node) -> bool:
     wanted, value = node.output.type, _before_casts(node.input)
     block = node.block
     while block is not None and block.owner is not None:
-        owner = block.owner
-        test = owner.inputs[0].node if owner.kind == "prim::If" else None
-        if test is not None and test.kind == "prim::isinstance" and _before_casts(test.input) is value:
-            types = test.attributes["types"]
-            left = types if block is owner.blocks[0] else [t for t in T.members_of(value.type) if t not in types]
-            if left == [wanted]:
-                return True
-        block = owner.block
+        if _types_left(block.owner, block, value) == [wanted]:
+            return True
+        block = block.owner.block
     return False
+
+
+def _types_left(owner: Node, block: Block, value: Value) -> list[Type] | None:
+    """The types that a value may be of in a block of an if that asks for its type; None for other nodes."""
+    test = owner.inputs[0].node if owner.kind == "prim::If" else None
+    if test is None or test.kind != "prim::isinstance" or _before_casts(test.input) is not value:
+        return None
+    types: list[Type] = test.attributes["types"]
+    return types if block is owner.blocks[0] else [t for t in T.members_of(value.type) if t not in types]
 
 
 def _before_casts(value: Value) -> Value:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
 from jitlite.frontend.emit.local_functions import LocalFunction
-from jitlite.frontend.emit.magic import BINARY_METHODS, binary_magic, call_magic, is_object
-from jitlite.frontend.emit.refinement import refined
+from jitlite.frontend.emit.special_methods import BINARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T

@@ -129,11 +129,11 @@ def _table() -> dict[int, tuple[Any, str]]:
     return {id(found): (found, name) for found, name in _pairs()}
 
 
-def _is_compiled_from_python(found: Any) -> bool:
+def _is_compiled_from_python(found: object) -> bool:
     return inspect.isroutine(found) and found in _COMPILED_FROM_PYTHON
 
 
-def builtin_op_name(found: Any) -> str | None:
+def builtin_op_name(found: object) -> str | None:
     """The operator that a Python callable is, as `aten::add`; None if it is none.
 
     A Python function or a class that merely lives where operators live, with no operator of its name, is none; a

@@ -214,14 +214,14 @@ class PythonCall(SugaredValue):
         keywords = [a for a in self.schema.arguments if a.kwarg_only]
         return function_schema(self.schema.name, [*ordinary, *more, *keywords], [self.result])
 
-    def _positional(self, schema: Schema) -> Callable[..., Any]:
+    def _positional(self, schema: Schema) -> Callable[..., object]:
         """The function with all arguments by position, keyword-only ones included."""
         names = [a.name for a in schema.arguments if a.kwarg_only]
         if not names:
             return self.function
         function, first = self.function, len(schema.arguments) - len(names)
 
-        def call(*args: Any) -> Any:
+        def call(*args: object) -> Any:
             return function(*args[:first], **dict(zip(names, args[first:], strict=True)))
 
         call.__name__ = function.__name__

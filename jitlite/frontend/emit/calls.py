@@ -7,28 +7,25 @@ from collections.abc import Callable, Sequence
 import torch
 
 from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.frontend.emit.attribute_refinement import is_changeable
+from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.facts import is_changeable
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
+from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
+from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
-from jitlite.frontend.emit.refinement import refined_sugar
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
-    ConstantSugar,
-    NumericLimits,
-    RangeValue,
+    ConstantValue,
     SimpleValue,
-    SliceValue,
     SpecialForm,
     SugaredTuple,
     SugaredValue,
-    ZipValue,
-    enumerate_value,
 )
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -276,7 +273,7 @@ def _temporaries(
 @form("legacy_tensor", 0, None, ["device"])
 def emit_legacy_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
     values = [v.in_graph(em.graph) for v in em.emit_arguments(call.args)]
-    assert isinstance(special.subject, ConstantSugar)
+    assert isinstance(special.subject, ConstantValue)
     dtype = NamedValue("dtype", em.constant(special.subject.constant, call.range), range=call.range)
     if values and all(v.type is T.INT for v in values):
         return em.op("aten::empty", [em.make_list(T.INT, values)], [dtype], call.range)
@@ -337,7 +334,7 @@ def emit_device(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
 @form("finfo", 1, 1)
 def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     value = em.emit_sugared(call.args[0])
-    dtype = value.constant if isinstance(value, ConstantSugar) else None
+    dtype = value.constant if isinstance(value, ConstantValue) else None
     if not isinstance(dtype, torch.dtype):
         raise NotSupportedError("torch.finfo and torch.iinfo need a constant dtype", call.range)
     return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 
-class _Current(threading.local):
+class _CurrentSwitches(threading.local):
     def __init__(self) -> None:
         self.switches: list[bool] = []
 
 
-_current = _Current()
+_current = _CurrentSwitches()
 
 
 class autocast:
@@ -43,7 +43,7 @@ class autocast:
 
     def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def called(*args: object, **kwargs: object) -> Any:
             with autocast(self.enabled):
                 return function(*args, **kwargs)
 

@@ -83,13 +83,14 @@ def chosen_part(
 ) -> ChosenPart:
     """The part of an index, after a check that there is one: otherwise it raises what Python raises."""
     assert isinstance(b, Emitter)
+    cls: type[Exception]
     if index.type is T.STRING:
         known = b.make_list(T.STRING, [b.constant(name, range) for name in names])
         found, cls, message = b.op("aten::__contains__", [known, index], range=range), KeyError, index
     else:
         least = b.op("aten::ge", [index, b.constant(-len(parts), range)], range=range)
         most = b.op("aten::lt", [index, b.constant(len(parts), range)], range=range)
-        found, cls = b.op("aten::__and__", [least, most], range=range), IndexError  # type: ignore[assignment]
+        found, cls = b.op("aten::__and__", [least, most], range=range), IndexError
         message = b.op("aten::str", [index], range=range)
         message = b.op("aten::add", [b.constant("index ", range), message], range=range)
         message = b.op("aten::add", [message, b.constant(" is out of range", range)], range=range)

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.attribute_refinement import path_of
+from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.facts import path_of
-from jitlite.frontend.emit.magic import call_magic, is_object, length_truth
-from jitlite.frontend.emit.refinement import Branches
+from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Path, RefinementSet
-from jitlite.frontend.emit.values import SimpleValue, SpecialForm, container_truth
+from jitlite.frontend.emit.special_methods import call_magic, is_object, length_truth
+from jitlite.frontend.emit.values import SimpleValue, SpecialForm
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -236,7 +237,7 @@ def _comparison_chain(expr: tree.BinOp) -> list[tree.BinOp]:
     chain: list[tree.BinOp] = []
     current: tree.Expr = expr
     while isinstance(current, tree.BinOp) and current.op == "and" and isinstance(current.right, tree.BinOp):
-        left = current.left.right if _is_and(current.left) else current.left  # type: ignore[attr-defined]
+        left = current.left.right if _is_and(current.left) else current.left
         if not (isinstance(left, tree.BinOp) and left.right is current.right.left):
             return []
         chain.append(current.right)
@@ -246,7 +247,7 @@ def _comparison_chain(expr: tree.BinOp) -> list[tree.BinOp]:
     return [current, *reversed(chain)]
 
 
-def _is_and(expr: tree.Expr) -> bool:
+def _is_and(expr: tree.Expr) -> TypeGuard[tree.BinOp]:
     return isinstance(expr, tree.BinOp) and expr.op == "and"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.values import ConstantSugar, SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import ClassType, InterfaceType, Type
@@ -26,7 +26,7 @@ class SugaredDict(SugaredValue):
 
     @property
     def keys(self) -> SugaredTuple:
-        return SugaredTuple([ConstantSugar(name) for name in self.names])
+        return SugaredTuple([ConstantValue(name) for name in self.names])
 
     @property
     def pairs(self) -> SugaredTuple:

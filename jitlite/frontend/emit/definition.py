@@ -42,7 +42,7 @@ class Definition:
         return (self.signature or self.tree).decl.return_type is not None
 
 
-class Program(Protocol):
+class FunctionCompiler(Protocol):
     """Who compiles the functions that are called, each once."""
 
     graph_view: Callable[[Graph], Any] | None
@@ -93,6 +93,6 @@ class Program(Protocol):
         """Enter a named type, so that no other one gets its name."""
         ...
 
-    def fresh(self) -> Program:
+    def fresh(self) -> FunctionCompiler:
         """Another program, with nothing in it."""
         ...

@@ -17,15 +17,21 @@ from typing import Any, TypeVar
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
+from jitlite.frontend.emit.attribute_refinement import (
+    follow_effect,
+    is_changeable,
+    may_assign,
+    runs_methods,
+    shown_path,
+)
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.definition import Definition, Program
-from jitlite.frontend.emit.facts import follow_effect, is_changeable, may_assign, runs_methods, shown_path
-from jitlite.frontend.emit.names import BUILTINS, sugared_from_python
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
+from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
 from jitlite.frontend.emit.ssa import is_meaningful_name
-from jitlite.frontend.emit.values import ConstantSugar, SimpleValue, SugaredValue
+from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.local_names import (
+from jitlite.frontend.syntax.nested_scopes import (
     bound_names,
     display_name,
     first_assignment,
@@ -85,7 +91,7 @@ class Unset:
 class Emitter(Builder):
     """Compiles one function into a graph with variables."""
 
-    def __init__(self, program: Program, definition: Definition, graph: Graph) -> None:
+    def __init__(self, program: FunctionCompiler, definition: Definition, graph: Graph) -> None:
         super().__init__(graph)
         self.program = program
         self.definition = definition
@@ -173,7 +179,7 @@ class Emitter(Builder):
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
 
-    def emit_keywords(self, keywords: Sequence[tree.Attribute]) -> list[NamedValue]:
+    def emit_keywords(self, keywords: Sequence[tree.KeywordArgument]) -> list[NamedValue]:
         return [NamedValue(k.name.name, self.emit(k.value), range=k.value.range) for k in keywords]
 
     # -- names
@@ -219,7 +225,7 @@ class Emitter(Builder):
         self.moves |= {value.node, self.frame.store(self, name, value, type, range)}
 
     def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
-        if isinstance(value, ConstantSugar):
+        if isinstance(value, ConstantValue):
             value = SimpleValue(value.as_value(self, range))
         _ = self.facts
         self.frame.set(self, name, value, range, annotation)
@@ -445,7 +451,7 @@ def _default_fits(value: object, declared: Type, size: int | None) -> bool:
     return isinstance(value, int | float) and declared in (T.FLOAT, T.COMPLEX, T.NUMBER)
 
 
-def _as_declared(value: Any, declared: Type, size: int | None = None) -> Any:
+def _as_declared(value: object, declared: Type, size: int | None = None) -> Any:
     """A default that fits, with lists where lists are declared: for those, Python programs often write tuples."""
     declared = T.without_none(declared)
     if isinstance(declared, T.ListType):

@@ -26,18 +26,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.branch_merge import Sides, merge_branches, store_placeholder
 from jitlite.frontend.emit.callables import ExceptionClass, ExceptionInstance
 from jitlite.frontend.emit.emitter import Emitter, Unset, statement
 from jitlite.frontend.emit.exits import FINALLY
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.statements import (
     Guarded,
-    Sides,
     emit_branches,
     emit_jump,
     jumps_in,
-    merge_branches,
-    store_placeholder,
 )
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -120,9 +118,9 @@ def _exception(em: Emitter, expr: tree.Expr) -> Value:
 
 
 # -- try
-@statement(tree.Try)
+@statement(tree.TryStmt)
 @statement(Guarded)
-def emit_try(em: Emitter, stmt: tree.Try) -> None:
+def emit_try(em: Emitter, stmt: tree.TryStmt) -> None:
     if stmt.final:
         _emit_finally(em, stmt)
     else:
@@ -134,7 +132,7 @@ def emit_try(em: Emitter, stmt: tree.Try) -> None:
             em.frame.reasons[name] = f"{name} is deleted at the end of the except clause at {clause.range.location()}"
 
 
-def _emit_except(em: Emitter, stmt: tree.Try) -> None:
+def _emit_except(em: Emitter, stmt: tree.TryStmt) -> None:
     node = em.node("prim::Try", [], [], stmt.range)
     body, handler = node.add_block(), node.add_block()
     caught = handler.add_input(T.EXCEPTION)
@@ -160,7 +158,7 @@ def _new_variables(em: Emitter, frame: Frame, range: SourceRange) -> dict[str, T
     return new
 
 
-def _emit_else(em: Emitter, stmt: tree.Try, blocks: tuple[Block, Block], new: dict[str, Type]) -> None:
+def _emit_else(em: Emitter, stmt: tree.TryStmt, blocks: tuple[Block, Block], new: dict[str, Type]) -> None:
     """Behind the Try, run the else, which knows the body's variables, or the handlers."""
     body, handler = blocks
     completed, error = em.temporary("completed"), em.temporary("error")
@@ -242,7 +240,7 @@ def _emit_clause(em: Emitter, clause: tree.Handler, caught: Value) -> None:
 
 
 # -- finally
-def _emit_finally(em: Emitter, stmt: tree.Try) -> None:
+def _emit_finally(em: Emitter, stmt: tree.TryStmt) -> None:
     kept = T.OptionalType.of(T.EXCEPTION)
     cell = em.make_list(kept, [em.constant(None, stmt.range)])
     node = em.node("prim::Try", [], [], stmt.range)
@@ -279,7 +277,7 @@ def _emit_finally(em: Emitter, stmt: tree.Try) -> None:
     _go_on_behind(em, body, handler, new)
 
 
-def _jumps(em: Emitter, stmt: tree.Try) -> dict[str, int]:
+def _jumps(em: Emitter, stmt: tree.TryStmt) -> dict[str, int]:
     """The ways in which the protected part leaves the loop around, each with a number."""
     found = jumps_in([*stmt.body, *stmt.handlers, *stmt.orelse]) if em.loop == "loop" else ()
     ways = (("break", tree.Break, 1), ("continue", tree.Continue, 2))

@@ -445,16 +445,20 @@ def _merge_with_next(first: Node) -> bool:
         move_nodes_before(decided, block.return_node)
         for value in decided.outputs:
             block.add_output(value)
-    for offset, output in enumerate(old_outputs):
-        # What has moved can use no output of the if that it is in now.
-        for use in output.uses:
-            block_within = _block_within(first, use.user)
-            if block_within is not None:
-                use.user.replace_input(use.offset, block_within.outputs[offset])
+    _use_outputs_of_blocks(first, old_outputs)
     for output in second.outputs:
         output.replace_all_uses_with(first.add_output().copy_metadata(output))
     second.destroy()
     return True
+
+
+def _use_outputs_of_blocks(node: Node, outputs: Sequence[Value]) -> None:
+    """What has moved into an if can use no output of it: it uses what its block gives."""
+    for offset, output in enumerate(outputs):
+        for use in output.uses:
+            block_within = _block_within(node, use.user)
+            if block_within is not None:
+                use.user.replace_input(use.offset, block_within.outputs[offset])
 
 
 def _block_within(outer: Node, inner: Node) -> Block | None:

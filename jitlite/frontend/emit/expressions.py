@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.magic import UNARY_METHODS, binary_magic, call_magic, is_object
-from jitlite.frontend.emit.refinement import refined_sugar
 from jitlite.frontend.emit.scope import Condition
+from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -116,22 +116,24 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
 
 
 def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
-    if expr.op == "%" and left.type is T.STRING:
-        return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
-    if expr.op == "+" and isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
-        return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
-    if expr.op in ("eq", "ne") and T.NONE in (left.type, right.type):
+    is_equality = expr.op in ("eq", "ne")
+    if is_equality and T.NONE in (left.type, right.type):
         raise CompileError(
             "comparing with None by == or != is not supported", expr.range, hint="use `is None` or `is not None`"
         )
-    if expr.op in ("eq", "ne") and isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
-        return _compare_tuples(em, expr, left, right)
+    if expr.op == "%" and left.type is T.STRING:
+        return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
+    if isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
+        if expr.op == "+":
+            return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
+        if is_equality:
+            return _compare_tuples(em, expr, left, right)
     found = binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
-    if not (isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType) and expr.op in ("eq", "ne")):
+    if not (is_equality and isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType)):
         left, right = em.enum_value(left, expr.left.range), em.enum_value(right, expr.right.range)
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
     return em.op(Spelling.BINARY.kind_of[expr.op], operands, range=expr.range)

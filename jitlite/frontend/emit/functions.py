@@ -20,7 +20,7 @@ from jitlite.frontend.emit import (
 )
 from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.closures import inline_forked_closures, inline_local_calls, lift_closures
-from jitlite.frontend.emit.definition import Definition, Program
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.emitter import Emitter, declared_arguments
 from jitlite.frontend.emit.exits import transform_exits
 from jitlite.frontend.emit.loops import inline_loop_conditions
@@ -80,7 +80,7 @@ def declared_schema(definition: Definition) -> Schema:
     return function_schema(definition.name, arguments, [result])
 
 
-def emit(program: Program, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
+def emit(program: FunctionCompiler, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
     """The graph with variables and early exits, and the schema with the result type that was found."""
     graph = Graph()
     emitter = Emitter(program, definition, graph)

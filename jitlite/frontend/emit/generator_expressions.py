@@ -14,10 +14,11 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.conditions import emit_condition, to_bool
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.iteration import Body, emit_for
+from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.statements import emit_chosen
-from jitlite.frontend.emit.values import SimpleValue, container_truth
+from jitlite.frontend.emit.values import SimpleValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.local_names import with_own_variables
+from jitlite.frontend.syntax.nested_scopes import with_own_variables
 from jitlite.ir.graph import Value
 
 _Clause = tree.ComprehensionFor | tree.ComprehensionIf
@@ -31,7 +32,7 @@ def emit_quantifier(em: Emitter, range: SourceRange, generator: tree.ListComp, d
     settled = _variable(result, range)
     if not decisive:
         settled = tree.UnaryOp("not", settled, range=range)
-    stop = tree.If(settled, (tree.Break(range=range),), (), range=range)
+    stop = tree.IfStmt(settled, (tree.Break(range=range),), (), range=range)
 
     def on_element() -> None:
         found = em.emit(generator.element)
@@ -41,7 +42,9 @@ def emit_quantifier(em: Emitter, range: SourceRange, generator: tree.ListComp, d
         em.assign(decides, SimpleValue(truth), range)
         other = tree.UnaryOp("not", _variable(result, range), range=range)
         reached = tree.Assign((_variable(result, range),), other, None, range=range)
-        em.emit_statements([tree.If(_variable(decides, range), (reached, tree.Break(range=range)), (), range=range)])
+        em.emit_statements(
+            [tree.IfStmt(_variable(decides, range), (reached, tree.Break(range=range)), (), range=range)]
+        )
 
     first = tree.ComprehensionFor(generator.target, generator.iterable, range=range)
     _emit_clauses(em, [first, *generator.clauses], on_element, stop)

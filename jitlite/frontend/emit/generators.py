@@ -25,7 +25,7 @@ from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.local_names import with_own_names
+from jitlite.frontend.syntax.nested_scopes import with_own_names
 from jitlite.ir.graph import Value
 
 OnElement = Callable[[SugaredValue, SourceRange], None]
@@ -100,6 +100,6 @@ def emit_yield(em: Emitter, stmt: tree.Yield) -> None:
     em.on_yield(stmt.value)
 
 
-def is_iterator_method(function: Any) -> bool:
+def is_iterator_method(function: object) -> bool:
     """Is it a method `__iter__` that takes the object alone?"""
     return inspect.isfunction(function) and len(inspect.signature(function).parameters) == 1

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.magic import call_magic, is_object
+from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.objects import object_definition
-from jitlite.frontend.emit.refinement import refined
-from jitlite.frontend.emit.values import ConstantSugar, SimpleValue, SliceValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.special_methods import call_magic, is_object
+from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -34,29 +35,41 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         index = _emit_index_expression(em, expr.indices[0])
         assert isinstance(index, SliceValue)
         return base.sliced(slice(*_constant_bounds(index, expr.range)))
-    if isinstance(base, SugaredTuple | ConstantSugar):
+    if isinstance(base, SugaredTuple | ConstantValue):
         base = SimpleValue(base.as_value(em, expr.value.range))
     if not isinstance(base, SimpleValue):
         return base.element(em, expr.range, em.emit(expr.indices[0]))
     value = base.value
     if T.is_subtype(value.type, T.TENSOR):
         return tensor_index(em, expr.range, expr.indices).item(em, value)
+    index = _single_index(em, expr, value.type)
+    if isinstance(index, SliceValue):
+        if is_object(value):
+            return object_definition(value).slice(em, expr.range, value, slice(*_constant_bounds(index, expr.range)))
+        return _emit_slice(em, expr.range, value, index)
+    if isinstance(hint, T.InterfaceType) and is_object(value):
+        return object_definition(value).indexed(em, expr.range, value, index, hint)
+    return _emit_item(em, expr.range, base, index)
+
+
+def _single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
+    """The index of what is no tensor."""
     if len(expr.indices) != 1:
-        raise CompileError("multidimensional indexing works on tensors only", expr.range, found=value.type.annotation)
+        raise CompileError("multidimensional indexing works on tensors only", expr.range, found=of.annotation)
     index = _emit_index_expression(em, expr.indices[0])
     if index is None:
-        raise CompileError("`...` works on tensors only", expr.indices[0].range, found=value.type.annotation)
-    if isinstance(index, SliceValue) and is_object(value):
-        return object_definition(value).slice(em, expr.range, value, slice(*_constant_bounds(index, expr.range)))
-    if isinstance(index, SliceValue):
-        return _emit_slice(em, expr.range, value, index)
-    if hint is not None and is_object(value) and isinstance(hint, T.InterfaceType):
-        return object_definition(value).indexed(em, expr.range, value, index, hint)
+        raise CompileError("`...` works on tensors only", expr.indices[0].range, found=of.annotation)
+    return index
+
+
+def _emit_item(em: Emitter, range: SourceRange, base: SimpleValue, index: Value) -> SugaredValue | Value:
+    """An element of what is no tensor."""
+    value = base.value
     if isinstance(value.type, T.TupleType):
-        return refined(em, _emit_tuple_index(em, expr.range, value, index))
+        return refined(em, _emit_tuple_index(em, range, value, index))
     if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
-        return em.by_type(value, expr.range, lambda one: _element(em, expr.range, one, index))
-    return base.element(em, expr.range, index)
+        return em.by_type(value, range, lambda one: _element(em, range, one, index))
+    return base.element(em, range, index)
 
 
 def _emit_index_expression(em: Emitter, expr: tree.Expr) -> Index:

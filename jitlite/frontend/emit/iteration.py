@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.assignment import assign_targets
+from jitlite.frontend.emit.branch_refinement import emit_repeated
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.conditions import to_bool
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
-from jitlite.frontend.emit.refinement import emit_repeated
-from jitlite.frontend.emit.values import SimpleValue, SugaredValue, ZipValue, measured_lists
+from jitlite.frontend.emit.iterable_values import ZipValue, list_length_positions
+from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.local_names import names_in_target, with_own_variables
+from jitlite.frontend.syntax.nested_scopes import names_in_target, with_own_variables
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.structure import UNBOUNDED
@@ -146,7 +147,7 @@ def _emit_loop(
 ) -> None:
     max_iterations = em.number(UNBOUNDED, range) if source is None else source.length(em, range)
     node = em.node("prim::Loop", [max_iterations], [], range)
-    measured = [] if source is None else measured_lists(source)
+    measured = [] if source is None else list_length_positions(source)
     if measured:
         # for the pass that lets lists grow while they are iterated, which removes it again
         node.attributes["measured_lists"] = measured

@@ -15,7 +15,7 @@ becomes a block with the body, which assigns the arguments to the parameters and
         -> (%1)
 
 `closures.inline_local_calls` puts the block in place of the call once exits are removed. Variables of the functions
-around are read where the body stands, so they have the values of the moment, as in Python; `local_names.py` keeps the
+around are read where the body stands, so they have the values of the moment, as in Python; `nested_scopes.py` keeps the
 names of different functions apart.
 
 A nested function can be called, forked, assigned to a variable and passed to another nested function. It is no value of
@@ -41,9 +41,9 @@ from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter, ReturnTypes, expression, statement
 from jitlite.frontend.emit.scope import Frame
-from jitlite.frontend.emit.values import Args, ConstantSugar, SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.local_names import bound_names, display_name, free_names, with_own_names
+from jitlite.frontend.syntax.nested_scopes import bound_names, display_name, free_names, with_own_names
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
@@ -82,7 +82,7 @@ class LocalFunction(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         assert isinstance(b, Emitter)
-        given = [_Given(SimpleValue(a.in_graph(b.graph)), a.range or range, a.name) for a in (*args, *kwargs)]
+        given = [_GivenArgument(SimpleValue(a.in_graph(b.graph)), a.range or range, a.name) for a in (*args, *kwargs)]
         return _emit_call(b, range, self, given)
 
 
@@ -103,7 +103,7 @@ class Separate:
 
 
 @dataclass(frozen=True)
-class _Given:
+class _GivenArgument:
     """An argument of a call; `name` is the keyword."""
 
     value: SugaredValue
@@ -145,13 +145,13 @@ def _unused_variable(em: Emitter) -> str:
 # -- calls
 def emit_local_call(em: Emitter, call: tree.Apply, function: LocalFunction) -> SugaredValue:
     """A call by expressions, of which some may denote functions."""
-    given: list[_Given] = []
+    given: list[_GivenArgument] = []
     for arg in call.args:
         if isinstance(arg, tree.Starred):
-            given += [_Given(p, arg.range) for p in em.emit_sugared(arg.value).as_tuple(em, arg.range)]
+            given += [_GivenArgument(p, arg.range) for p in em.emit_sugared(arg.value).as_tuple(em, arg.range)]
         else:
-            given.append(_Given(_argument(em, arg), arg.range))
-    given += [_Given(_argument(em, k.value), k.value.range, k.name.name) for k in call.keywords]
+            given.append(_GivenArgument(_argument(em, arg), arg.range))
+    given += [_GivenArgument(_argument(em, k.value), k.value.range, k.name.name) for k in call.keywords]
     return _emit_call(em, call.range, function, given)
 
 
@@ -161,11 +161,13 @@ def _argument(em: Emitter, expr: tree.Expr) -> SugaredValue:
 
 def _argument_value(em: Emitter, found: SugaredValue, range: SourceRange) -> SugaredValue:
     """A value of the graph for what can be one without doubt; functions and the like stay as they are."""
-    is_value = isinstance(found, ConstantSugar | SugaredTuple)
+    is_value = isinstance(found, ConstantValue | SugaredTuple)
     return SimpleValue(found.as_value(em, range)) if is_value else found
 
 
-def _emit_call(em: Emitter, range: SourceRange, function: LocalFunction, given: Sequence[_Given]) -> SugaredValue:
+def _emit_call(
+    em: Emitter, range: SourceRange, function: LocalFunction, given: Sequence[_GivenArgument]
+) -> SugaredValue:
     bound = _bind(em, function, given, range)
     types = {} if function.separate is None else function.separate.types
     arguments = {
@@ -232,17 +234,33 @@ def _identity(value: SugaredValue) -> object:
     return value.definition.range if isinstance(value, LocalFunction) else value.kind
 
 
-def _bind(em: Emitter, function: LocalFunction, given: Sequence[_Given], range: SourceRange) -> dict[str, _Given]:
+def _bind(
+    em: Emitter, function: LocalFunction, given: Sequence[_GivenArgument], range: SourceRange
+) -> dict[str, _GivenArgument]:
     """The argument for each parameter, in order of the parameters."""
+    found = _bind_given(function, given, range)
+    for param in function.definition.decl.params:
+        name = param.ident.name
+        if name in found:
+            continue
+        if name not in function.defaults:
+            raise CompileError(f"{function.name}() is missing the argument '{name}'", range)
+        found[name] = _GivenArgument(em.lookup(function.defaults[name], param.range), param.range)
+    return found
+
+
+def _bind_given(
+    function: LocalFunction, given: Sequence[_GivenArgument], range: SourceRange
+) -> dict[str, _GivenArgument]:
+    """The arguments that the call gives, by parameter."""
     params = function.definition.decl.params
     positional = [p.ident.name for p in params if not p.kwarg_only]
-    found: dict[str, _Given] = {}
     values = [g for g in given if g.name is None]
     if len(values) > len(positional):
         raise CompileError(
             f"{function.name}() takes {len(positional)} positional arguments but {len(values)} were given", range
         )
-    found.update(zip(positional, values, strict=False))
+    found = dict(zip(positional, values, strict=False))
     names = {p.ident.name for p in params}
     for argument in given:
         if argument.name is None:
@@ -252,17 +270,10 @@ def _bind(em: Emitter, function: LocalFunction, given: Sequence[_Given], range: 
         if argument.name in found:
             raise CompileError(f"{function.name}() got multiple values for argument '{argument.name}'", range)
         found[argument.name] = argument
-    missing = [p for p in params if p.ident.name not in found and p.ident.name not in function.defaults]
-    if missing:
-        raise CompileError(f"{function.name}() is missing the argument '{missing[0].ident.name}'", range)
-    for param in params:
-        if param.ident.name not in found:
-            default = em.lookup(function.defaults[param.ident.name], param.range)
-            found[param.ident.name] = _Given(default, param.range)
     return found
 
 
-def _converted(em: Emitter, param: tree.Param, argument: _Given, wanted: Type | None) -> SugaredValue:
+def _converted(em: Emitter, param: tree.Param, argument: _GivenArgument, wanted: Type | None) -> SugaredValue:
     """The argument as the parameter takes it: of its declared type, or the `wanted` one, if there is one."""
     declared = wanted if param.type is None else em.parse_type(param.type)
     if declared is None:

@@ -14,7 +14,7 @@ from typing import Any
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
-from jitlite.frontend.emit.definition import Definition, Program
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.resolve import FunctionResolver
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
@@ -32,7 +32,9 @@ from jitlite.operators.overloads import MatchedSchema, NamedValue, match_schema
 class MethodValue(SugaredValue):
     """A method of an object, waiting for its call."""
 
-    def __init__(self, owner: Value, name: str, method: Function | Schema, program: Program | None = None) -> None:
+    def __init__(
+        self, owner: Value, name: str, method: Function | Schema, program: FunctionCompiler | None = None
+    ) -> None:
         self.owner = owner
         self.name = name
         self.method = method
@@ -66,7 +68,7 @@ class ObjectDefinition:
     Methods are declared when they are first asked for, and compiled when they are first called.
     """
 
-    def __init__(self, type: ClassType, program: Program) -> None:
+    def __init__(self, type: ClassType, program: FunctionCompiler) -> None:
         self.type = type
         self.program = program
         self._methods: dict[Any, str] = {}
@@ -202,7 +204,7 @@ class ObjectDefinition:
         assert isinstance(found, Function)
         return found
 
-    def python_method(self, name: str) -> Callable[..., Any] | None:
+    def python_method(self, name: str) -> Callable[..., object] | None:
         """The Python function of a method that has not been declared yet."""
         raise NotImplementedError
 
@@ -226,12 +228,14 @@ class ObjectDefinition:
         found = inspect.getattr_static(self.type.python_class, name, None) if self.type.python_class else None
         return found if isinstance(found, property) else None
 
-    def declare(self, name: str, function: Any, signature: Any = None) -> Function:
+    def declare(self, name: str, function: object, signature: object = None) -> Function:
         """Make a Python function the method `name`."""
         definition = self._definition(name, function, signature)
         return self.add(name, definition, plain_function(function))
 
-    def _definition(self, name: str, function: Any, signature: Any = None, is_generator: bool = False) -> Definition:
+    def _definition(
+        self, name: str, function: object, signature: object = None, is_generator: bool = False
+    ) -> Definition:
         source = function_tree(function, is_method=True, is_generator=is_generator)
         declared = None if signature is None else function_tree(signature, is_method=True)
         owner = self.defining_class(source.function)
@@ -254,7 +258,7 @@ class ObjectDefinition:
             return {}
         return {taken[0].ident.name: self.program.ready(getter).schema.returns[0].type}
 
-    def add(self, name: str, definition: Definition, python_function: Callable[..., Any] | None = None) -> Function:
+    def add(self, name: str, definition: Definition, python_function: Callable[..., object] | None = None) -> Function:
         """Make a definition the method `name`."""
         if not definition.tree.decl.params:
             raise CompileError("methods must have a self argument", definition.tree.range)
@@ -272,7 +276,7 @@ class ObjectDefinition:
         """Names that mean something in the bodies of methods, though Python finds them only when they are called."""
         return {} if owner is None else {owner.__name__: owner}
 
-    def class_method(self, name: str, function: Any) -> SugaredValue:
+    def class_method(self, name: str, function: object) -> SugaredValue:
         """A class method is a function in which the first parameter's name denotes the class."""
         known = self._class_methods.get(name)
         if known is None:
@@ -288,11 +292,12 @@ class ObjectDefinition:
         self.program.ready(known)
         return FunctionValue(known)
 
-    def defining_class(self, function: Any) -> type | None:
+    def defining_class(self, function: object) -> type | None:
         """The class in whose body a function stands."""
-        for cls in self.type.python_class.__mro__ if self.type.python_class else ():
+        own: type | None = self.type.python_class
+        for cls in own.__mro__ if own is not None else ():
             if any(function in _functions_of(member) for member in cls.__dict__.values()):
-                return cls  # type: ignore[no-any-return]
+                return cls
         return None
 
     # -- super()
@@ -313,7 +318,7 @@ class ObjectDefinition:
         """The method behind `start` in the order of inheritance, where that is one that scripts know by themselves."""
         return None
 
-    def method_of(self, function: Any, owner: type, name: str) -> str:
+    def method_of(self, function: object, owner: type, name: str) -> str:
         """The name under which the function that class `owner` has as `name` is a method here."""
         if self.python_method(name) is function and not self._methods.get(function):
             self.method(name)
@@ -424,7 +429,7 @@ class InterfaceDefinition:
         return found.call(b, range, args, kwargs)
 
 
-def _function_of(member: Any) -> Any:
+def _function_of(member: object) -> object:
     """The plain function behind a member of a class body."""
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
@@ -433,7 +438,7 @@ def _function_of(member: Any) -> Any:
     return member if inspect.isfunction(member) else None
 
 
-def _functions_of(member: Any) -> list[Any]:
+def _functions_of(member: object) -> list[object]:
     """The plain functions behind a member of a class body: those of a property are several."""
     members = [member.fget, member.fset] if isinstance(member, property) else [member]
     return [f for f in map(_function_of, members) if f is not None]

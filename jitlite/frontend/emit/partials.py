@@ -8,10 +8,10 @@ from typing import Any
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
+from jitlite.frontend.emit.denotations import Scope, register_kind, sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.names import Scope, register_kind, sugared_from_python
 from jitlite.frontend.emit.resolve import Kind, Meaning
-from jitlite.frontend.emit.values import Args, ConstantSugar, SpecialForm, SugaredValue
+from jitlite.frontend.emit.values import Args, ConstantValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
@@ -53,7 +53,7 @@ class _GlobalPartial(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         def constant(name: str | None, value: object) -> NamedValue:
-            return NamedValue(name, ConstantSugar(value).as_value(b, range), range=range)
+            return NamedValue(name, ConstantValue(value).as_value(b, range), range=range)
 
         positional = [constant(None, v) for v in self.found.args]
         named = [constant(k, v) for k, v in self.found.keywords.items()]

@@ -19,7 +19,7 @@ class _Plain:
         is_property = inspect.isdatadescriptor(member)
         read = member.__get__ if is_property else member
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> Any:
             with torch._C.DisableTorchFunction():
                 return read(*args, **kwargs)
 

@@ -332,8 +332,9 @@ def _module(found: object) -> Meaning | None:
 
 def _autograd_apply(found: object) -> Meaning | None:
     owner = getattr(found, "__self__", None)
-    is_apply = getattr(found, "__name__", None) == "apply" and inspect.isclass(owner)
-    if is_apply and issubclass(owner, torch.autograd.Function):  # type: ignore[arg-type]
+    if getattr(found, "__name__", None) != "apply" or not inspect.isclass(owner):
+        return None
+    if issubclass(owner, torch.autograd.Function):
         return Meaning(Kind.AUTOGRAD_APPLY, owner, "apply")
     return None
 
@@ -382,7 +383,7 @@ def function_mark(fn: object) -> Mark:
     return _MARKS.get(modifier, Mark.DEFAULT)
 
 
-def declared_overloads(fn: Callable[..., Any]) -> tuple[Callable[..., Any], ...]:
+def declared_overloads(fn: Callable[..., object]) -> tuple[Callable[..., Any], ...]:
     """The signatures declared for a function with `torch.jit._overload`."""
     name = _overload_key(fn)
     current = tuple(_jit_internal._overloaded_fns.get(name) or ())
@@ -391,7 +392,7 @@ def declared_overloads(fn: Callable[..., Any]) -> tuple[Callable[..., Any], ...]
     return _overloads.get(name, ())
 
 
-def declared_method_overloads(method: Callable[..., Any], cls: type) -> list[Callable[..., Any]]:
+def declared_method_overloads(method: Callable[..., object], cls: type) -> list[Callable[..., Any]]:
     """The signatures declared for a method of a class of modules with `torch.jit._overload_method`."""
     if not _overload_key(method):
         return []
@@ -402,14 +403,14 @@ def declared_method_overloads(method: Callable[..., Any], cls: type) -> list[Cal
 _qualified_name: Any = _jit_internal._qualified_name
 
 
-def _overload_key(fn: Callable[..., Any]) -> str:
+def _overload_key(fn: Callable[..., object]) -> str:
     try:
         return str(_qualified_name(fn))
     except (RuntimeError, AttributeError):
         return ""
 
 
-def boolean_dispatch(fn: Callable[..., Any]) -> BooleanDispatch | None:
+def boolean_dispatch(fn: Callable[..., object]) -> BooleanDispatch | None:
     """The two functions that `fn` chooses from, if it was made with `torch._jit_internal.boolean_dispatch`."""
     entry: Any = _jit_internal.boolean_dispatched.get(fn)
     if entry is None:
@@ -417,7 +418,7 @@ def boolean_dispatch(fn: Callable[..., Any]) -> BooleanDispatch | None:
     return BooleanDispatch(entry["arg_name"], entry["index"], entry["default"], entry["if_true"], entry["if_false"])
 
 
-def original_function(fn: Any) -> Any:
+def original_function(fn: Any) -> object:
     """The function that the user wrote, freed of `script_if_tracing`, `torch.jit.script` and `functools.wraps`.
 
     As in torch.jit, a decorator that wraps a function is not part of what is compiled, except for contexts of torch.
@@ -440,28 +441,32 @@ def _function(found: Any) -> Meaning | None:
     is_plain = inspect.isfunction(found) or is_torch_script_function(found) or hasattr(found, "__wrapped__")
     if not is_plain and not inspect.ismethod(found):
         return None
-    mark = function_mark(found)
-    if mark in (Mark.IGNORE, Mark.UNUSED):
-        return Meaning(Kind.IGNORED if mark is Mark.IGNORE else Kind.UNUSED, found, found.__name__)
-    if inspect.ismethod(found):
-        return Meaning(Kind.METHOD, found, found.__name__)
-    if inspect.isfunction(found):
-        dispatch = boolean_dispatch(found)
-        if dispatch is not None:
-            return Meaning(Kind.BOOLEAN_DISPATCH, found, found.__name__, dispatch=dispatch)
-        overloads = declared_overloads(found)
-        if found in overloads:
-            return Meaning(
-                Kind.UNSUPPORTED,
-                found,
-                reason=f'Implementation for the function "{found.__name__}" is missing. It has to follow the overloads',
-            )
-        if overloads:
-            return Meaning(Kind.OVERLOADED, found, found.__name__, overloads)
+    kind = _MARKED.get(function_mark(found)) or (Kind.METHOD if inspect.ismethod(found) else None)
+    if kind is not None:
+        return Meaning(kind, found, found.__name__)
+    several = _several_functions(found) if inspect.isfunction(found) else None
+    if several is not None:
+        return several
     original = original_function(found)
     if original is not found:
         return meaning_of(original)
     return Meaning(Kind.FUNCTION, found, found.__name__) if inspect.isfunction(found) else None
+
+
+_MARKED = {Mark.IGNORE: Kind.IGNORED, Mark.UNUSED: Kind.UNUSED}
+"""What functions are that a decorator has marked so."""
+
+
+def _several_functions(found: types.FunctionType) -> Meaning | None:
+    """What a function is that stands for several, of which the arguments choose one; None for others."""
+    dispatch = boolean_dispatch(found)
+    if dispatch is not None:
+        return Meaning(Kind.BOOLEAN_DISPATCH, found, found.__name__, dispatch=dispatch)
+    overloads = declared_overloads(found)
+    if found in overloads:
+        reason = f'Implementation for the function "{found.__name__}" is missing. It has to follow the overloads'
+        return Meaning(Kind.UNSUPPORTED, found, reason=reason)
+    return Meaning(Kind.OVERLOADED, found, found.__name__, overloads) if overloads else None
 
 
 # -- everything else

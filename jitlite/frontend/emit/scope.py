@@ -4,7 +4,7 @@ First-class values live in the graph as `prim::Store` and `prim::Load` of a name
 them; what is no value (modules, functions, iterables) is kept in the frame's table. Each block has a frame.
 
 What a condition says of a variable is stored in the variable. What it says of an attribute (`self.x is not None`) is a
-*fact* of the frame, and is dropped as soon as something might make it wrong; see `refinement.py`.
+*fact* of the frame, and is dropped as soon as something might make it wrong; see `branch_refinement.py`.
 """
 
 from __future__ import annotations
@@ -226,14 +226,8 @@ class Frame:
             self.sugared[name] = value
             self.types.pop(name, None)
             return
-        if annotation is not None and not T.is_subtype(simple.type, annotation):
-            raise CompileError(
-                f"Variable '{name}' is annotated with type {annotation.annotation} but is being assigned to a "
-                f"value of type {simple.type.annotation}",
-                range,
-                expected=annotation.annotation,
-                found=simple.type.annotation,
-            )
+        if annotation is not None:
+            _check_annotation(name, annotation, simple.type, range)
         self.store(builder, name, simple, annotation or simple.type, range)
 
     def _reassign(
@@ -293,3 +287,14 @@ class Frame:
             removed |= frame.types.pop(name, None) is not None
             removed |= frame.sugared.pop(name, None) is not None
         return removed
+
+
+def _check_annotation(name: str, annotation: Type, found: Type, range: SourceRange | None) -> None:
+    if not T.is_subtype(found, annotation):
+        raise CompileError(
+            f"Variable '{name}' is annotated with type {annotation.annotation} but is being assigned to a value of "
+            f"type {found.annotation}",
+            range,
+            expected=annotation.annotation,
+            found=found.annotation,
+        )

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.frontend.emit.branch_merge import IF_SIDES, Sides, merge_branches
+from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.callables import ContextClass
 from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
-from jitlite.frontend.emit.local_functions import LocalFunction
-from jitlite.frontend.emit.magic import call_magic, is_object
 from jitlite.frontend.emit.objects import ObjectDefinition
-from jitlite.frontend.emit.refinement import Branches
 from jitlite.frontend.emit.scope import Condition, Frame
+from jitlite.frontend.emit.special_methods import call_magic, is_object
 from jitlite.frontend.emit.values import BuiltinFunction, SimpleValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.local_names import with_own_variables
+from jitlite.frontend.syntax.nested_scopes import with_own_variables
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import Type
 
@@ -82,8 +82,8 @@ def emit_assert(em: Emitter, stmt: tree.Assert) -> None:
 
 
 # -- if
-@statement(tree.If)
-def emit_if(em: Emitter, stmt: tree.If) -> None:
+@statement(tree.IfStmt)
+def emit_if(em: Emitter, stmt: tree.IfStmt) -> None:
     emit_if_else(em, stmt.range, emit_condition(em, stmt.cond), stmt.then, stmt.orelse)
 
 
@@ -119,12 +119,6 @@ def emit_chosen(
     emit_branches(em, range, condition.value, emit_then, emit_orelse)
 
 
-Sides = tuple[str, str, str]
-"""What two blocks are called in errors, and what the statement is that they belong to."""
-
-IF_SIDES: Sides = ("true branch", "false branch", "if")
-
-
 def emit_branches(
     em: Emitter,
     range: SourceRange,
@@ -145,86 +139,6 @@ def emit_branches(
     branches.add(false_block, false_frame)
     branches.join()
     merge_branches(em, range, (true_block, true_frame), (false_block, false_frame), sides)
-
-
-def _where_set(name: str, *frames: Frame) -> str:
-    """Where one of the branches gives a variable its value, for errors."""
-    for frame in frames:
-        place = frame.places.get(name)
-        if place is not None:
-            line = place.source.text.splitlines()[place.source.text.count("\n", 0, place.start)].strip()
-            return f", but in the other one at {place.location()}: {line}"
-    return ""
-
-
-def merge_branches(
-    em: Emitter, range: SourceRange, true: tuple[Block, Frame], false: tuple[Block, Frame], sides: Sides
-) -> None:
-    """Bring the variables that both branches define, or the only branch that goes on, into the frame around."""
-    (true_block, true_frame), (false_block, false_frame) = true, false
-    if {true_block, false_block} <= em.leaving | em.jumping:
-        (em.leaving if {true_block, false_block} <= em.leaving else em.jumping).add(em.frame.block)
-        return
-    for name in sorted({*true_frame.types, *false_frame.types}):
-        types = []
-        for (block, frame), side in ((true, sides[0]), (false, sides[1])):
-            found = None if block in em.leaving else frame.type_of(name)
-            if found is None and block not in em.leaving and block not in em.jumping:
-                em.frame.reasons[name] = (
-                    f"{name} is not defined in the {side} of the {sides[2]} at {range.location()}"
-                    f"{_where_set(name, true_frame, false_frame)}"
-                )
-            types.append(found)
-        merged = _merged_type(em, range, name, types, (true_block, false_block), sides)
-        if merged is None:
-            continue
-        for block, own, other in ((true_block, types[0], types[1]), (false_block, types[1], types[0])):
-            gone = own is None or (block in em.jumping and not T.is_subtype(own, merged))
-            if gone:
-                store_placeholder(em, block, name, other or merged)
-        em.frame.types[name] = merged
-        em.frame.sugared.pop(name, None)
-        em.frame.reasons.pop(name, None)
-    for name, sugar in (true_frame.sugared | false_frame.sugared).items():
-        if isinstance(sugar, LocalFunction) and not em.frame.is_defined(name):
-            em.frame.reasons[name] = (
-                f"{name} is {sugar.kind} in a branch of the {sides[2]} at {range.location()}, and known there only: "
-                "functions cannot depend on control flow"
-            )
-
-
-def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
-    """At the end of a block, give a variable of another block a value that is never read."""
-    with em.graph.inserting_at_end(block):
-        value = em.uninitialized(type)
-        em.graph.insert("prim::Store", (value,), (), {"name": name})
-
-
-def _merged_type(
-    em: Emitter, range: SourceRange, name: str, types: Sequence[Type | None], blocks: tuple[Block, Block], sides: Sides
-) -> Type | None:
-    """The type of a variable after an if or try; None where it is not defined afterwards."""
-    true, false = types
-    gone = [block in em.leaving or block in em.jumping for block in blocks]
-    if true is None or false is None:
-        only = false if true is None else true
-        return only if gone[0 if true is None else 1] else None
-    outer = em.frame.type_of(name)
-    widen = isinstance(outer, T.UnionType) or outer is T.NUMBER or (outer is None and em.program.unites_branches)
-    for block, own, other in ((blocks[0], true, false), (blocks[1], false, true)):
-        # what a branch that jumps away leaves in a variable matters only if it fits
-        if block in em.jumping and not T.is_subtype(own, other):
-            return other
-    merged = T.unify(true, false, default_to_union=widen)
-    if merged is None:
-        message = (
-            f"Type mismatch: {name} is set to type {true.annotation} in the {sides[0]} and type "
-            f"{false.annotation} in the {sides[1]}"
-        )
-        if outer is not None:
-            raise CompileError(message, range)
-        em.frame.reasons[name] = f"{message} of the {sides[2]} at {range.location()}, and was used here"
-    return merged
 
 
 # -- loops
@@ -260,7 +174,7 @@ def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
         if isinstance(clause, tree.ComprehensionFor):
             body = (tree.For((clause.target,), (clause.iterable,), body, range=clause.range),)
         else:
-            body = (tree.If(clause.condition, body, (), range=clause.range),)
+            body = (tree.IfStmt(clause.condition, body, (), range=clause.range),)
     return tree.For((expr.target,), (expr.iterable,), body, range=stmt.range)
 
 
@@ -393,7 +307,7 @@ def _answer_of_exit(manager: Value) -> Type | None:
 
 
 @dataclass(frozen=True, repr=False)
-class Guarded(tree.Try):
+class Guarded(tree.TryStmt):
     """The body of a `with` whose manager may end exceptions. TorchScript's managers never do, and what the body
     defines is used behind it, so it counts as defined; after an exception that was ended it has no value.
     """
@@ -431,11 +345,11 @@ def _emit_swallowing(
     if isinstance(result, T.OptionalType):
         ends = tree.BinOp("and", tree.BinOp("is not", ends, none, range=range), ends, range=range)
     refused = tree.UnaryOp("not", ends, range=range)
-    again = tree.If(refused, (tree.RaiseAgain(range=range),), (), range=range)
+    again = tree.IfStmt(refused, (tree.RaiseAgain(range=range),), (), range=range)
     handler = tree.Handler(None, tree.Ident(error, range=range), (false, answered, again), range=range)
     inner = Guarded(body, (handler,), (), (), range=range)
-    last = tree.If(var(ended), (tree.ExprStmt(leave(none, none, none), range=range),), (), range=range)
-    em.emit_statements([tree.Try((inner,), (), (), (last,), range=range)])
+    last = tree.IfStmt(var(ended), (tree.ExprStmt(leave(none, none, none), range=range),), (), range=range)
+    em.emit_statements([tree.TryStmt((inner,), (), (), (last,), range=range)])
 
 
 def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:

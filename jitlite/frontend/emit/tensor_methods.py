@@ -9,8 +9,8 @@ import torch
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.builtin_names import OTHER_MEANING, PYTHON_METHODS
 from jitlite.frontend.emit.calls import form
+from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.names import sugared_from_python
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import ops

@@ -8,7 +8,7 @@ mean for each; asking for more than it can do is a CompileError at the user's pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Protocol
 
 import torch
 
@@ -19,7 +19,6 @@ from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
 from jitlite.ir import ops
 from jitlite.ir import types as T
-from jitlite.ir.constants import INT64_MAX
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Spelling
@@ -76,6 +75,23 @@ class SugaredValue:
         return self
 
 
+class _ObjectDefinition(Protocol):
+    """What the definition of a class says of its objects: see `objects.ObjectDefinition`."""
+
+    def attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue: ...
+    def call(self, b: Builder, range: SourceRange, value: Value, args: Args, kwargs: Args) -> SugaredValue: ...
+    def magic(self, b: Builder, range: SourceRange, value: Value, name: str, args: Args) -> SugaredValue | None: ...
+    def as_tuple(self, b: Builder, range: SourceRange, value: Value) -> list[SugaredValue]: ...
+    def iterate(self, b: Builder, range: SourceRange, value: Value) -> SugaredValue: ...
+    def element(self, b: Builder, range: SourceRange, value: Value, index: Value) -> SugaredValue: ...
+
+
+def _definition(t: Type) -> _ObjectDefinition | None:
+    """The definition of a class or an interface; None for other types, and where it has none."""
+    found: _ObjectDefinition | None = t.definition if isinstance(t, T.ClassType | T.InterfaceType) else None
+    return found
+
+
 TENSOR_CASTS: dict[str, torch.dtype] = {
     "byte": torch.uint8, "char": torch.int8, "double": torch.float64, "float": torch.float32,
     "cfloat": torch.complex64, "cdouble": torch.complex128, "int": torch.int32, "long": torch.int64,
@@ -103,8 +119,9 @@ class SimpleValue(SugaredValue):
     # -- attributes
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         t = self.value.type
-        if isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
-            return t.definition.attr(b, range, self.value, name)  # type: ignore[no-any-return]
+        definition = _definition(t)
+        if definition is not None:
+            return definition.attr(b, range, self.value, name)
         found = self._property(b, range, name)
         if found is not None:
             return found
@@ -124,10 +141,10 @@ class SimpleValue(SugaredValue):
         raise CompileError(
             f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
             range,
-            hint=self._way_to(name),
+            hint=self._hint_for(name),
         )
 
-    def _way_to(self, name: str) -> str | None:
+    def _hint_for(self, name: str) -> str | None:
         t = self.value.type
         present = T.without_none(t)
         if present is not t and (isinstance(present, T.ClassType) or takes_as_self(f"aten::{name}", present)):
@@ -164,9 +181,7 @@ class SimpleValue(SugaredValue):
             return list(t.definition.attribute_names())
         if isinstance(t, T.InterfaceType):
             return list(t.methods)
-        python_type: type | None = str if t is T.STRING else None
-        if isinstance(t, T.ListType | T.DictType):
-            python_type = list if isinstance(t, T.ListType) else dict
+        python_type = _python_type(t)
         return [n for n in dir(python_type) if not n.startswith("_")] if python_type else []
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
@@ -188,16 +203,16 @@ class SimpleValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         t = self.value.type
-        if isinstance(t, T.ClassType | T.InterfaceType) and t.definition is not None:
-            return t.definition.call(b, range, self.value, args, kwargs)  # type: ignore[no-any-return]
+        definition = _definition(t)
+        if definition is not None:
+            return definition.call(b, range, self.value, args, kwargs)
         return super().call(b, range, args, kwargs)
 
     def magic(self, b: Builder, range: SourceRange, name: str, args: Args = ()) -> SugaredValue | None:
         """The result of the special method `name` of an object; None where its class has none."""
         t = self.value.type
-        if not isinstance(t, T.ClassType) or t.definition is None:
-            return None
-        return t.definition.magic(b, range, self.value, name, args)  # type: ignore[no-any-return]
+        definition = _definition(t) if isinstance(t, T.ClassType) else None
+        return None if definition is None else definition.magic(b, range, self.value, name, args)
 
     # -- parts
     def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
@@ -209,8 +224,9 @@ class SimpleValue(SugaredValue):
                 raise CompileError("cannot statically infer the expected size of a list in this context", range,
                                    hint="unpack into a fixed number of names, or index the list")  # fmt: skip
             return [SimpleValue(v) for v in b.unpack_list(self.value, size)]
-        if isinstance(t, T.ClassType) and t.definition is not None:
-            return t.definition.as_tuple(b, range, self.value)  # type: ignore[no-any-return]
+        definition = _definition(t) if isinstance(t, T.ClassType) else None
+        if definition is not None:
+            return definition.as_tuple(b, range, self.value)
         if t is T.ANY_TUPLE:
             raise CompileError("Provided tuple is not fully defined/refined including its element types", range,
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
@@ -224,8 +240,9 @@ class SimpleValue(SugaredValue):
             return SimpleValue(b.op("aten::keys", [self.value], range=range))
         if isinstance(t, T.TupleType):
             return SugaredTuple([SimpleValue(v) for v in b.unpack_tuple(self.value)])
-        if isinstance(t, T.ClassType) and t.definition is not None:
-            return t.definition.iterate(b, range, self.value)  # type: ignore[no-any-return]
+        definition = _definition(t) if isinstance(t, T.ClassType) else None
+        if definition is not None:
+            return definition.iterate(b, range, self.value)
         if isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members):
             # to be read only, any of these is a list of what one of them may hold
             elements = T.UnionType.of([m.contained[0] for m in t.members])
@@ -248,8 +265,9 @@ class SimpleValue(SugaredValue):
             return SimpleValue(b.op("aten::select", [self.value, zero, index], range=range))
         if isinstance(t, T.ListType | T.DictType) or t is T.STRING:
             return SimpleValue(b.op("aten::__getitem__", [self.value, index], range=range))
-        if isinstance(t, T.ClassType) and t.definition is not None:
-            return t.definition.element(b, range, self.value, index)  # type: ignore[no-any-return]
+        definition = _definition(t) if isinstance(t, T.ClassType) else None
+        if definition is not None:
+            return definition.element(b, range, self.value, index)
         plain = b.enum_value(self.value, range)
         if plain is not self.value:
             return SimpleValue(plain).element(b, range, index)
@@ -257,6 +275,13 @@ class SimpleValue(SugaredValue):
         if isinstance(t, T.UnionType):
             hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
         raise CompileError(f"'{t.annotation}' object is not subscriptable", range, hint=hint)
+
+
+def _python_type(t: Type) -> type | None:
+    """The type in Python of texts, lists and dicts."""
+    if t is T.STRING:
+        return str
+    return list if isinstance(t, T.ListType) else dict if isinstance(t, T.DictType) else None
 
 
 def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
@@ -391,68 +416,6 @@ class TensorCast(SugaredValue):
         return SimpleValue(b.op("aten::to", [self.value, dtype, false, false, memory_format], range=range))
 
 
-class Cast(SugaredValue):
-    """`int`, `float`, `bool`, `str`, `complex` as functions."""
-
-    def __init__(self, type: Type, operator: str) -> None:
-        self.type = type
-        self.operator = operator
-        self.kind = f"the type {type.annotation}"
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        if len(args) == 1 and not kwargs:
-            value = args[0].in_graph(b.graph)
-            # a float-typed value may hold a Python int (`2 ** 3`), which float() must still convert
-            if T.is_subtype(value.type, self.type) and self.type not in (T.FLOAT, T.COMPLEX):
-                return SimpleValue(value)
-            if value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value):
-                return SimpleValue(value)
-            if self.type is T.BOOL and (truth := container_truth(b, value, range)) is not None:
-                return SimpleValue(truth)
-        if not args and not kwargs and self.type in _ZERO:
-            return SimpleValue(b.constant(_ZERO[self.type], range))
-        return SimpleValue(b.op(self.operator, list(args), kwargs, range))
-
-
-def container_truth(b: Builder, value: Value, range: SourceRange) -> Value | None:
-    """Has a list, dict or text elements? None for a value of another type."""
-    kinds = T.members_of(value.type)
-    if len(kinds) > 1 and all(isinstance(m, T.ListType | T.DictType) or m is T.STRING for m in kinds):
-        return b.by_type(value, range, lambda one: container_truth(b, one, range) or one)
-    if not isinstance(value.type, T.ListType | T.DictType) and value.type is not T.STRING:
-        return None
-    length = b.op("aten::len", [value], range=range)
-    return b.op("aten::gt", [length, b.constant(0, range)], range=range)
-
-
-_ZERO: dict[Type, object] = {T.INT: 0, T.FLOAT: 0.0, T.BOOL: False, T.STRING: "", T.COMPLEX: 0j}
-
-
-def _is_python_float(value: Value) -> bool:
-    return is_constant(value) and type(constant_of(value)) is float
-
-
-class PrintValue(SugaredValue):
-    """`print`."""
-
-    kind = "the function print"
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        if kwargs:
-            raise CompileError("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
-        b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
-        return NoneSugar()
-
-
-class NoneSugar(SugaredValue):
-    """The result of a call that gives None."""
-
-    kind = "None"
-
-    def as_value(self, b: Builder, range: SourceRange) -> Value:
-        return b.constant(None, range)
-
-
 class SpecialForm(SugaredValue):
     """A callable whose arguments are not evaluated in the ordinary way; the emitter knows each by name."""
 
@@ -462,24 +425,10 @@ class SpecialForm(SugaredValue):
         self.kind = f"the function {form}"
 
 
-class NumericLimits(SugaredValue):
-    """What `torch.finfo` or `torch.iinfo` gives: its numbers can be used, itself not."""
-
-    def __init__(self, limits: Any) -> None:
-        self.limits = limits
-        self.kind = f"{type(limits).__name__} of {limits.dtype}"
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        found = getattr(self.limits, name, None)
-        if isinstance(found, int | float | str):
-            return SimpleValue(b.constant(found, range))
-        return super().attr(b, range, name)
-
-
-class ConstantSugar(SugaredValue):
+class ConstantValue(SugaredValue):
     """A Python constant that becomes a value when it is used."""
 
-    def __init__(self, constant: Any) -> None:
+    def __init__(self, constant: object) -> None:
         self.constant = constant
         self.kind = f"the constant {constant!r}"
 
@@ -537,125 +486,3 @@ class SugaredTuple(SugaredValue):
     @property
     def static_length(self) -> int | None:
         return len(self.parts)
-
-
-class RangeValue(SugaredValue):
-    """`range(start, end, step)`."""
-
-    kind = "a range"
-
-    def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
-        inputs = [b.enum_value(v, range) for v in inputs]
-        for position, value in enumerate(inputs):
-            if value.type is not T.INT:
-                hint = "convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None
-                parameter = b.unannotated(value)
-                if parameter is not None:
-                    hint = f"'{parameter}' is a Tensor because it has no annotation; annotate it: `{parameter}: int`"
-                raise CompileError(
-                    f"all inputs of range must be ints, found {value.type.annotation} in argument {position}",
-                    range,
-                    hint=hint,
-                )
-        if not 1 <= len(inputs) <= 3:
-            raise CompileError(f"range takes 1 to 3 arguments, got {len(inputs)}", range)
-        self.only_end = len(inputs) == 1
-        self.start = b.constant(0, range) if self.only_end else inputs[0]
-        self.end = inputs[0] if self.only_end else inputs[1]
-        self.step = inputs[2] if len(inputs) == 3 else b.constant(1, range)
-        self._static_length = static_length
-
-    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
-        return self
-
-    def length(self, b: Builder, range: SourceRange) -> Value:
-        if self._static_length is not None:
-            return b.constant(self._static_length, range)
-        if self.only_end:
-            return self.end
-        return b.op("aten::__range_length", [self.start, self.end, self.step], range=range)
-
-    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
-        if self.only_end:
-            return SimpleValue(index)
-        return SimpleValue(b.op("aten::__derive_index", [index, self.start, self.step], range=range))
-
-    @property
-    def static_length(self) -> int | None:
-        return self._static_length
-
-
-class CounterValue(RangeValue):
-    """What `enumerate` counts: ints from a start on, without end."""
-
-    kind = "a counter"
-
-    def length(self, b: Builder, range: SourceRange) -> Value:
-        return b.constant(self._static_length, range) if self._static_length is not None else self.end
-
-
-class ZipValue(SugaredValue):
-    """`zip(...)`, and `enumerate(x)`, which is `zip` of a counter and `x`."""
-
-    kind = "an iterable"
-
-    def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
-        self.children = list(children)
-        # a length at compile time forces unrolling
-        known = [c.static_length for c in children if c.static_length is not None]
-        self._static_length = min(known) if known else None
-
-    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
-        return self
-
-    def _leaves(self) -> list[SugaredValue]:
-        leaves: list[SugaredValue] = []
-        for child in self.children:
-            leaves += child._leaves() if isinstance(child, ZipValue) else [child]
-        return leaves
-
-    def length(self, b: Builder, range: SourceRange) -> Value:
-        lengths = [leaf.length(b, range) for leaf in self._leaves()]
-        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
-
-    def limit(self, b: Builder, range: SourceRange) -> Value | None:
-        """How many rounds of an unrolled loop there are at most; None where all of them are run."""
-        lengths = [leaf.length(b, range) for leaf in self._leaves() if leaf.static_length is None]
-        lengths = [n for n in lengths if not is_constant(n) or constant_of(n) < self._static_length]
-        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range) if lengths else None
-
-    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
-        return SugaredTuple([c.element(b, range, index) for c in self.children])
-
-    @property
-    def static_length(self) -> int | None:
-        return self._static_length
-
-
-def measured_lists(source: SugaredValue) -> list[int]:
-    """Which of the lengths that bound a loop over `source` are those of lists, by position."""
-    source = source.counted
-    leaves = source._leaves() if isinstance(source, ZipValue) else [source]
-    return [
-        i
-        for i, v in enumerate(leaf.counted for leaf in leaves)
-        if isinstance(v, SimpleValue) and isinstance(v.value.type, T.ListType)
-    ]
-
-
-def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:
-    """`enumerate(iterable, start)`."""
-    end = b.number(INT64_MAX, range)
-    counter = CounterValue(b, range, [end] if start is None else [start, end], iterable.static_length)
-    return ZipValue(range, [counter, iterable])
-
-
-class SliceValue(SugaredValue):
-    """`slice(start, stop, step)` as an object; None stands for a missing bound."""
-
-    kind = "a slice"
-
-    def __init__(self, start: Value | None, stop: Value | None, step: Value | None) -> None:
-        self.start = start
-        self.stop = stop
-        self.step = step

@@ -31,9 +31,9 @@ from typing import Any
 import torch
 import torch.fx
 
-from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.from_fx import fx_calls, fx_operators, fx_regions
-from jitlite.frontend.from_fx.fx_converter import Conversion, Converter, Handlers, Lowerings
+from jitlite.frontend.from_fx.fx_converter import ConvertedGraph, Converter, Handlers, Lowerings
 from jitlite.frontend.from_fx.fx_values import input_type
 
 
@@ -42,9 +42,9 @@ def convert(
     *,
     lowerings: Lowerings | None = None,
     decompositions: Lowerings | None = None,
-    program: Program | None = None,
+    program: FunctionCompiler | None = None,
     flat: bool = False,
-) -> Conversion:
+) -> ConvertedGraph:
     """The graph of an FX graph module, and how its targets were found.
 
     Args:
@@ -57,7 +57,7 @@ def convert(
     Raises:
         NotSupportedError: where the graph is not one of torch's making.
     """
-    made = Conversion()
+    made = ConvertedGraph()
     converter = Converter(made, gm, _NODES, lowerings or {}, decompositions or {}, program)
     for node in gm.graph.find_nodes(op="placeholder"):
         converter.bind(node, made.graph.add_input(input_type(node)))
@@ -95,7 +95,7 @@ def _call_function(c: Converter, node: torch.fx.Node) -> None:
         fx_calls.function(c, node)
 
 
-def _lowering(c: Converter, target: Any) -> tuple[str, Callable[..., Any]] | None:
+def _lowering(c: Converter, target: object) -> tuple[str, Callable[..., Any]] | None:
     if target in c.lowerings:
         return "exact", c.lowerings[target]
     packet = getattr(target, "overloadpacket", None)

@@ -23,7 +23,9 @@ class Template:
         nodes: what the holes stand for, each once.
     """
 
-    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], fixed: Callable[[torch.fx.Node], Any]) -> None:
+    def __init__(
+        self, args: Sequence[object], kwargs: Mapping[str, object], fixed: Callable[[torch.fx.Node], Any]
+    ) -> None:
         """`fixed` gives the Python object that a node stands for, in a tuple of one, or None where it is a value."""
         self.nodes: list[torch.fx.Node] = []
         self._fixed = fixed
@@ -31,7 +33,7 @@ class Template:
         self._texts = [self._text(a) for a in args]
         self._keywords = [f"**{{{literal(k)}: {self._text(a)}}}" for k, a in kwargs.items()]
 
-    def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def bind(self, function: Callable[..., object]) -> Callable[..., Any]:
         """A function of the values alone that calls `function` with all arguments."""
         holes = [self._hole(i) for i in range(len(self.nodes))]
         if self._texts == holes and not self._keywords:
@@ -48,7 +50,7 @@ class Template:
     def _hole(position: int) -> str:
         return f"v{position}"
 
-    def _text(self, argument: Any) -> str:
+    def _text(self, argument: object) -> str:
         if isinstance(argument, torch.fx.Node):
             fixed = self._fixed(argument)
             return self._node(argument) if fixed is None else self._name(fixed[0])
@@ -72,12 +74,12 @@ class Template:
             self.nodes.append(node)
         return self._hole(self.nodes.index(node))
 
-    def _name(self, value: Any) -> str:
+    def _name(self, value: object) -> str:
         name = f"_c{len(self._names)}"
         self._names[name] = value
         return name
 
 
-def identity_of(structure: Any) -> Any:
+def identity_of(structure: object) -> object:
     """Gives the structure it is given: for what is built and called by nobody."""
     return structure

@@ -19,8 +19,8 @@ from torch.fx.proxy import TraceError
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.builtin_names import builtin_op_name
-from jitlite.frontend.emit.definition import Program
-from jitlite.frontend.emit.names import sugared_from_python
+from jitlite.frontend.emit.definition import FunctionCompiler
+from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.resolve import Resolver
 from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue, TensorCast
 from jitlite.frontend.from_fx.fx_converter import Converter
@@ -51,7 +51,7 @@ def function(c: Converter, node: torch.fx.Node) -> None:
         _sugared(c, node, None if name is None else BuiltinFunction(name))
 
 
-def _is_of_torch(target: Any) -> bool:
+def _is_of_torch(target: object) -> bool:
     """Is it a function of torch's that is written in Python?"""
     return inspect.isfunction(target) and str(target.__module__).startswith("torch.")
 
@@ -59,7 +59,7 @@ def _is_of_torch(target: Any) -> bool:
 class _Lazy(SugaredValue):
     """A Python function that is compiled when it is called."""
 
-    def __init__(self, program: Program, target: Callable[..., Any]) -> None:
+    def __init__(self, program: FunctionCompiler, target: Callable[..., Any]) -> None:
         self.program = program
         self.resolver = Resolver()
         self.target = target
@@ -68,7 +68,7 @@ class _Lazy(SugaredValue):
         return sugared_from_python(self, self.target, self.target.__name__, range).call(b, range, args, kwargs)
 
 
-def _name_of_operator(target: Any) -> str | None:
+def _name_of_operator(target: object) -> str | None:
     if target is operator.getitem:  # of tensors, Python's is more than the operator
         return None
     try:
@@ -123,7 +123,7 @@ def _sugared(c: Converter, node: torch.fx.Node, callee: SugaredValue | None, own
     c.bind_result(node, value)
 
 
-def _take_back(c: Converter, last: Any) -> None:
+def _take_back(c: Converter, last: object) -> None:
     """Remove what was inserted for a call that came to nothing."""
     node = c.graph.insert_point.prev
     while node is not None and node is not last:
@@ -148,8 +148,8 @@ def _calling(node: torch.fx.Node) -> tuple[Callable[..., Any], ...]:
     return (_method(str(node.target)),) if node.op == "call_method" else ()
 
 
-def _method(name: str) -> Callable[..., Any]:
-    def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
+def _method(name: str) -> Callable[..., object]:
+    def call(owner: object, *args: object, **kwargs: object) -> Any:
         return getattr(owner, name)(*args, **kwargs)
 
     call.__name__ = name
@@ -214,7 +214,7 @@ def _item(c: Converter, node: torch.fx.Node) -> bool:
     return True
 
 
-def _part_of_tensor(c: Converter, tensor: Value, indices: tuple[Any, ...]) -> Value | None:
+def _part_of_tensor(c: Converter, tensor: Value, indices: tuple[object, ...]) -> Value | None:
     """`x[1:, n, None]`; None where an index is something else."""
     given: list[Any] = []
     for index in indices:

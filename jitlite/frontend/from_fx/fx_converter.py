@@ -15,11 +15,11 @@ import torch.fx
 
 from jitlite.base.source import NotSupportedError, Source, SourceRange
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.definition import Program
+from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.from_fx.fx_callbacks import Template, identity_of
 from jitlite.frontend.from_fx.fx_values import (
     Constants,
-    Places,
+    SourceLocations,
     is_scalar_constant,
     known_type,
     name_of,
@@ -57,7 +57,7 @@ class Lookup:
 
 
 @dataclass
-class Conversion:
+class ConvertedGraph:
     """A graph made of an FX graph.
 
     Attributes:
@@ -85,12 +85,12 @@ class Converter:
 
     def __init__(
         self,
-        made: Conversion,
+        made: ConvertedGraph,
         gm: torch.fx.GraphModule,
         handlers: Handlers,
         lowerings: Lowerings,
         decompositions: Lowerings,
-        program: Program | None = None,
+        program: FunctionCompiler | None = None,
         outer: Converter | None = None,
     ) -> None:
         self.made = made
@@ -102,7 +102,7 @@ class Converter:
         self.program = program
         self.builder: Builder = Builder(self.graph) if outer is None else outer.builder
         self.constants: Constants = Constants(self.graph) if outer is None else outer.constants
-        self.places: Places = Places() if outer is None else outer.places
+        self.places: SourceLocations = SourceLocations() if outer is None else outer.places
         self._values: dict[torch.fx.Node, Value | tuple[Value, ...]] = {}
         self._objects: dict[torch.fx.Node, Any] = {}
 
@@ -122,11 +122,11 @@ class Converter:
         if isinstance(value, Value) and not value.has_name and value.node.kind != "prim::Constant":
             value.set_name(node.name)
 
-    def bind_object(self, node: torch.fx.Node, found: Any) -> None:
+    def bind_object(self, node: torch.fx.Node, found: object) -> None:
         """Let the node be an object that no graph can hold: a graph module, a class."""
         self._objects[node] = found
 
-    def object_of(self, argument: Any) -> tuple[Any] | None:
+    def object_of(self, argument: object) -> tuple[Any] | None:
         """The object that a node stands for, in a tuple of one; None where it stands for a value."""
         if isinstance(argument, torch.fx.Node) and argument in self._objects:
             return (self._objects[argument],)
@@ -137,7 +137,7 @@ class Converter:
         found = self._values.get(node)
         return found if isinstance(found, tuple) else None
 
-    def value(self, argument: Any) -> Value:
+    def value(self, argument: object) -> Value:
         """The value of any argument; what no graph can put together, Python does."""
         return self.argument(argument) or self.callback(identity_of, (argument,), {}, None)
 
@@ -164,22 +164,23 @@ class Converter:
             return self.builder.make_tuple(found, T.TupleType.of([v.type for v in found]))
         return found
 
-    def _sequence(self, arguments: Sequence[Any], wanted: Type | None) -> Value | None:
+    def _sequence(self, arguments: Sequence[object], wanted: Type | None) -> Value | None:
         element = wanted.element if isinstance(wanted, T.ListType) else None
-        classes = _LISTED.get(element, ()) if element is not None else ()
-        if classes and all(type(plain(a)) in classes for a in arguments):
-            return self.constants.of([classes[0](plain(a)) for a in arguments], wanted)
+        constants = _constants(arguments, element)
+        if constants is not None:
+            return self.constants.of(constants, wanted)
         made = [self.argument(a, element) for a in arguments]
         values = [v for v in made if v is not None]
         if len(values) != len(made):
             return None
         if element is None and isinstance(arguments, tuple):
             return self.builder.make_tuple(values)
-        found = element or (T.unify_all([v.type for v in values]) if values else None)
-        return None if found is None else self.builder.make_list(found, values)
+        if element is None and values:
+            element = T.unify_all([v.type for v in values])
+        return None if element is None else self.builder.make_list(element, values)
 
     # -- nodes
-    def body(self) -> Any:
+    def body(self) -> object:
         """Convert everything but placeholders; gives the argument of the output node."""
         for node in self.gm.graph.nodes:
             if node.op == "output":
@@ -199,7 +200,7 @@ class Converter:
         return [inner.value(part) for part in parts]
 
     # -- Python
-    def eager(self, node: torch.fx.Node, why: str, function: Callable[..., Any] | None = None) -> None:
+    def eager(self, node: torch.fx.Node, why: str, function: Callable[..., object] | None = None) -> None:
         """Leave a call to Python."""
         target: Any = node.target
         self.made.note(target, "eager", why)
@@ -207,9 +208,9 @@ class Converter:
 
     def callback(
         self,
-        function: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
+        function: Callable[..., object],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
         node: torch.fx.Node | None,
     ) -> Value:
         """The result of a Python function that is called with arguments of any structure, as an Any."""
@@ -256,6 +257,14 @@ def _takes_a_part(user: torch.fx.Node) -> bool:
     return user.target is operator.getitem and type(user.args[1]) is int
 
 
-def _eager(target: Any) -> Callable[..., Any]:
+def _eager(target: Any) -> Callable[..., object]:
     """What Python is to call; of an overload, what it calls itself."""
     return target._op if type(target) is torch._ops.OpOverload else target
+
+
+def _constants(arguments: Sequence[object], element: Type | None) -> list[Any] | None:
+    """The arguments as Python's objects, where all are constants of what a list of the element type holds."""
+    classes = _LISTED.get(element, ()) if element is not None else ()
+    if not classes or not all(type(plain(a)) in classes for a in arguments):
+        return None
+    return [classes[0](plain(a)) for a in arguments]

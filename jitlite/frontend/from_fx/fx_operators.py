@@ -45,7 +45,7 @@ def convert(c: Converter, node: torch.fx.Node) -> None:
 
 
 @cache
-def operator_of(overload: Any) -> Op | None:
+def operator_of(overload: object) -> Op | None:
     """The operator of a graph that an overload of torch's is; None where there is none."""
     named: Any = overload
     if type(overload) is not torch._ops.OpOverload:  # those that take script objects are another class
@@ -86,7 +86,7 @@ def _call(c: Converter, op: Op, node: torch.fx.Node) -> tuple[Node | None, str]:
     return call.insert_before(c.graph.insert_point), ""
 
 
-def _given(formal: Argument, position: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _given(formal: Argument, position: int, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
     if position < len(args):
         given = args[position]
     else:
@@ -115,7 +115,7 @@ def _bind_outputs(c: Converter, node: torch.fx.Node, call: Node) -> None:
         c.bind(node, outputs)
 
 
-def _described(argument: Any) -> str:
+def _described(argument: object) -> str:
     return (
         "an object that graphs do not have" if isinstance(argument, torch.fx.Node) else f"a {type(argument).__name__}"
     )

@@ -37,12 +37,13 @@ def convert(c: Converter, node: torch.fx.Node) -> None:
 
 
 def _cond(c: Converter, node: torch.fx.Node) -> bool:
-    predicate, if_true, if_false, *operands = node.args
+    arguments: Any = node.args
+    predicate, if_true, if_false, *operands = arguments
     graphs = [_graph(c, if_true), _graph(c, if_false)]
     condition = _condition(c, c.value(predicate))
     if None in graphs or node.kwargs or condition is None:
         return False
-    values = [c.value(a) for a in (operands[0] if operands else ())]  # type: ignore[union-attr]
+    values = [c.value(a) for a in (operands[0] if operands else ())]
     choice = c.graph.create("prim::If", [condition]).insert_before(c.graph.insert_point)
     for graph in graphs:
         _fill(c, choice.add_block(), lambda graph=graph: c.inline(graph, values))  # type: ignore[misc]
@@ -54,12 +55,13 @@ def _cond(c: Converter, node: torch.fx.Node) -> bool:
 
 
 def _while_loop(c: Converter, node: torch.fx.Node) -> bool:
-    cond, body, carried, additional = node.args[:4]
+    arguments: Any = node.args
+    cond, body, carried, additional = arguments[:4]
     cond_graph, body_graph = _graph(c, cond), _graph(c, body)
     if cond_graph is None or body_graph is None or node.kwargs or len(node.args) > 4:
         return False
-    around = [c.value(a) for a in additional]  # type: ignore[union-attr]
-    first = [_own(c, c.value(a)) for a in carried]  # type: ignore[union-attr]
+    around = [c.value(a) for a in additional]
+    first = [_own(c, c.value(a)) for a in carried]
 
     def ask(values: Sequence[Value]) -> Value:
         (answer,) = c.inline(cond_graph, [*values, *around])
@@ -90,7 +92,7 @@ def _own(c: Converter, value: Value) -> Value:
     return c.builder.op("aten::clone", [value])
 
 
-def _graph(c: Converter, argument: Any) -> torch.fx.GraphModule | None:
+def _graph(c: Converter, argument: object) -> torch.fx.GraphModule | None:
     found = c.object_of(argument)
     return found[0] if found is not None and isinstance(found[0], torch.fx.GraphModule) else None
 

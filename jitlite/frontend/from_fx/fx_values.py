@@ -64,7 +64,7 @@ def input_type(node: torch.fx.Node) -> Type:
 _FRAME = re.compile(r'File "(?P<file>[^"\n]*)", line (?P<line>\d+)[^\n]*\n(?P<text>[^\n]*)')
 
 
-class Places:
+class SourceLocations:
     """Where in the user's source the nodes come from: the innermost frame of what `meta` says."""
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def is_scalar_constant(argument: object) -> bool:
     return type(argument) in _CONSTANTS
 
 
-def plain(argument: Any) -> Any:
+def plain(argument: object) -> object:
     """A symbolic number that is a certain number is that number."""
     if isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool):
         known = argument.node.maybe_as_int() if isinstance(argument, torch.SymInt) else argument.node.constant

@@ -32,7 +32,7 @@ _WRAPPERS = {"decorate_context": ("ctx_factory", "ctx"), "decorate_autocast": ("
 """Names of the wrappers that torch's decorators make, and of the variables that lead to the context manager."""
 
 
-def context_of_wrapper(fn: object) -> Any:
+def context_of_wrapper(fn: object) -> object:
     """The context manager that a function made by a decorator of torch enters; None where there is none."""
     code = getattr(fn, "__code__", None)
     found: Any = fn
@@ -47,7 +47,7 @@ def _class_of(manager: object) -> type | None:
     return next((cls for cls in type(manager).__mro__ if cls in _ARGUMENTS), None)
 
 
-def with_contexts(fn: Any, definition: t.Def) -> tuple[t.Def, dict[str, Any]]:
+def with_contexts(fn: object, definition: t.Def) -> tuple[t.Def, dict[str, Any]]:
     """The definition with the contexts of its decorators around its body, and what the new names in it denote.
 
     Args:
@@ -66,7 +66,7 @@ def with_contexts(fn: Any, definition: t.Def) -> tuple[t.Def, dict[str, Any]]:
     return definition, names
 
 
-def _put_around(definition: t.Def, manager: Any, names: dict[str, Any]) -> t.Def:
+def _put_around(definition: t.Def, manager: object, names: dict[str, Any]) -> t.Def:
     place = definition.name.range
     cls = _class_of(manager)
     assert cls is not None

@@ -20,20 +20,18 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import FunctionType
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from jitlite.base.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
 from jitlite.frontend.syntax import tree as t
-from jitlite.frontend.syntax.annotated_names import names_of_annotation
 from jitlite.frontend.syntax.decorators import with_contexts
-from jitlite.frontend.syntax.ignored_blocks import IgnoredBlock, read_ignored_block
-from jitlite.frontend.syntax.private_names import mangle_private_names, private_owner
-from jitlite.frontend.syntax.python_expressions import BINARY, Builder, expression_builder, statement_builder
+from jitlite.frontend.syntax.function_source import FunctionSource
+from jitlite.frontend.syntax.ignored_blocks import read_ignored_block
+from jitlite.frontend.syntax.name_mangling import mangle_private_names, private_owner
+from jitlite.frontend.syntax.python_expressions import BINARY, TreeBuilder, expression_builder, statement_builder
 from jitlite.frontend.syntax.python_source import (
     Parsed,
     Positions,
@@ -43,7 +41,7 @@ from jitlite.frontend.syntax.python_source import (
     plain_function,
     source_of,
     too_deep,
-)
+)  # fmt: skip
 from jitlite.frontend.syntax.type_comments import apply_comments
 
 R = TypeVar("R")
@@ -53,7 +51,7 @@ R = TypeVar("R")
 
 
 @statement_builder(ast.Expr)
-def _expression_statement(b: Builder, node: ast.Expr) -> t.Stmt:
+def _expression_statement(b: TreeBuilder, node: ast.Expr) -> t.Stmt:
     if isinstance(node.value, ast.Yield) and b.is_generator and node.value.value is not None:
         return t.Yield(b.expression(node.value.value), range=b.at.first(node, len("yield")))
     value = b.expression(node.value)
@@ -61,13 +59,13 @@ def _expression_statement(b: Builder, node: ast.Expr) -> t.Stmt:
 
 
 @statement_builder(ast.Assign)
-def _assign(b: Builder, node: ast.Assign) -> t.Stmt:
+def _assign(b: TreeBuilder, node: ast.Assign) -> t.Stmt:
     value, targets = b.expression(node.value), b.expressions(node.targets)
     return t.Assign(targets, value, b.claim(node), range=targets[0].range)
 
 
 @statement_builder(ast.AnnAssign)
-def _annotated_assign(b: Builder, node: ast.AnnAssign) -> t.Stmt:
+def _annotated_assign(b: TreeBuilder, node: ast.AnnAssign) -> t.Stmt:
     if node.value is None:
         raise NotSupportedError(
             "annotated assignments without assigned value aren't supported",
@@ -87,19 +85,19 @@ def _annotated_assign(b: Builder, node: ast.AnnAssign) -> t.Stmt:
 
 
 @statement_builder(ast.AugAssign)
-def _augmented_assign(b: Builder, node: ast.AugAssign) -> t.Stmt:
+def _augmented_assign(b: TreeBuilder, node: ast.AugAssign) -> t.Stmt:
     target = b.expression(node.target)
     return t.AugAssign(target, BINARY[type(node.op)], b.expression(node.value), range=target.range)
 
 
 @statement_builder(ast.Return)
-def _return(b: Builder, node: ast.Return) -> t.Stmt:
+def _return(b: TreeBuilder, node: ast.Return) -> t.Stmt:
     place = b.at.first(node, len("return"))
     return t.Return(b.optional(node.value) or t.NoneLiteral(range=place), range=place)
 
 
 @statement_builder(ast.Raise)
-def _raise(b: Builder, node: ast.Raise) -> t.Stmt:
+def _raise(b: TreeBuilder, node: ast.Raise) -> t.Stmt:
     place = b.at.first(node, len("raise"))
     if node.exc is None:
         return t.RaiseAgain(range=place)
@@ -109,13 +107,13 @@ def _raise(b: Builder, node: ast.Raise) -> t.Stmt:
 
 
 @statement_builder(ast.Try)
-def _try(b: Builder, node: ast.Try) -> t.Stmt:
+def _try(b: TreeBuilder, node: ast.Try) -> t.Stmt:
     place = b.at.first(node, len("try"))
     handlers = tuple(_handler(b, handler) for handler in node.handlers)
-    return t.Try(b.body(node.body), handlers, b.body(node.orelse), b.body(node.finalbody), range=place)
+    return t.TryStmt(b.body(node.body), handlers, b.body(node.orelse), b.body(node.finalbody), range=place)
 
 
-def _handler(b: Builder, node: ast.ExceptHandler) -> t.Handler:
+def _handler(b: TreeBuilder, node: ast.ExceptHandler) -> t.Handler:
     place = b.at.first(node, len("except"))
     type, name = b.optional(node.type), None
     if node.name is not None and type is not None:
@@ -125,62 +123,62 @@ def _handler(b: Builder, node: ast.ExceptHandler) -> t.Handler:
 
 
 @statement_builder(ast.Assert)
-def _assert(b: Builder, node: ast.Assert) -> t.Stmt:
+def _assert(b: TreeBuilder, node: ast.Assert) -> t.Stmt:
     return t.Assert(b.expression(node.test), b.optional(node.msg), range=b.at.first(node, len("assert")))
 
 
 @statement_builder(ast.Delete)
-def _delete(b: Builder, node: ast.Delete) -> t.Stmt:
+def _delete(b: TreeBuilder, node: ast.Delete) -> t.Stmt:
     return t.Delete(b.expressions(node.targets), range=b.at.first(node, len("del")))
 
 
 @statement_builder(ast.Pass)
-def _pass(b: Builder, node: ast.Pass) -> t.Stmt:
+def _pass(b: TreeBuilder, node: ast.Pass) -> t.Stmt:
     return t.Pass(range=b.at.whole(node))
 
 
 @statement_builder(ast.Break)
-def _break(b: Builder, node: ast.Break) -> t.Stmt:
+def _break(b: TreeBuilder, node: ast.Break) -> t.Stmt:
     return t.Break(range=b.at.whole(node))
 
 
 @statement_builder(ast.Continue)
-def _continue(b: Builder, node: ast.Continue) -> t.Stmt:
+def _continue(b: TreeBuilder, node: ast.Continue) -> t.Stmt:
     return t.Continue(range=b.at.whole(node))
 
 
 @statement_builder(ast.If)
-def _if(b: Builder, node: ast.If) -> t.Stmt:
+def _if(b: TreeBuilder, node: ast.If) -> t.Stmt:
     """A chain of `elif` is walked, not recursed: it can be long."""
     chain = [node]
     while len(chain[-1].orelse) == 1 and isinstance(chain[-1].orelse[0], ast.If):
         chain.append(chain[-1].orelse[0])
     orelse = b.body(chain[-1].orelse)
     for link in reversed(chain):
-        built = t.If(b.expression(link.test), b.body(link.body), orelse, range=b.at.first(link, len("if")))
+        built = t.IfStmt(b.expression(link.test), b.body(link.body), orelse, range=b.at.first(link, len("if")))
         orelse = (built,)
     return built
 
 
 @statement_builder(ast.While)
-def _while(b: Builder, node: ast.While) -> t.Stmt:
+def _while(b: TreeBuilder, node: ast.While) -> t.Stmt:
     loop = t.While(b.expression(node.test), b.body(node.body), range=b.at.first(node, len("while")))
     return _with_else(b, loop, node)
 
 
 @statement_builder(ast.For)
-def _for(b: Builder, node: ast.For) -> t.Stmt:
+def _for(b: TreeBuilder, node: ast.For) -> t.Stmt:
     targets, iterables = (b.expression(node.target),), (b.expression(node.iter),)
     loop = t.For(targets, iterables, b.body(node.body), range=b.at.first(node, len("for")))
     return _with_else(b, loop, node)
 
 
-def _with_else(b: Builder, loop: t.For | t.While, node: ast.For | ast.While) -> t.Stmt:
+def _with_else(b: TreeBuilder, loop: t.For | t.While, node: ast.For | ast.While) -> t.Stmt:
     return t.LoopElse(loop, b.body(node.orelse), range=loop.range) if node.orelse else loop
 
 
 @statement_builder(ast.With)
-def _with(b: Builder, node: ast.With) -> t.Stmt:
+def _with(b: TreeBuilder, node: ast.With) -> t.Stmt:
     if len(node.items) == 1:
         value = b.expression(node.items[0].context_expr)
         if isinstance(value, t.Apply) and value.callee.range.text.endswith("_IgnoreContextManager"):
@@ -191,7 +189,7 @@ def _with(b: Builder, node: ast.With) -> t.Stmt:
     return t.With(items, b.body(node.body), range=b.at.first(node, len("with")))
 
 
-def _with_item(b: Builder, node: ast.withitem) -> t.WithItem:
+def _with_item(b: TreeBuilder, node: ast.withitem) -> t.WithItem:
     value, target = b.expression(node.context_expr), b.optional(node.optional_vars)
     if target is not None and not isinstance(target, t.Var):
         raise NotSupportedError("the target of a with item must be a plain name", target.range)
@@ -202,7 +200,7 @@ def _with_item(b: Builder, node: ast.withitem) -> t.WithItem:
 
 
 def _function(
-    b: Builder,
+    b: TreeBuilder,
     node: ast.FunctionDef,
     name: str | None = None,
     self_name: str | None = None,
@@ -228,7 +226,7 @@ def _function(
 
 
 @statement_builder(ast.FunctionDef)
-def _nested_function(b: Builder, node: ast.FunctionDef) -> t.Stmt:
+def _nested_function(b: TreeBuilder, node: ast.FunctionDef) -> t.Stmt:
     if node.decorator_list:
         first = node.decorator_list[0]
         raise NotSupportedError(
@@ -245,7 +243,7 @@ def _nested_function(b: Builder, node: ast.FunctionDef) -> t.Stmt:
     return built
 
 
-def _refuse_stray_jumps(b: Builder, statements: Sequence[ast.stmt]) -> None:
+def _refuse_stray_jumps(b: TreeBuilder, statements: Sequence[ast.stmt]) -> None:
     """See that break and continue stand in loops also where a function is never called, and so never compiled."""
     for stmt in statements:
         if isinstance(stmt, ast.Break | ast.Continue):
@@ -259,7 +257,7 @@ def _refuse_stray_jumps(b: Builder, statements: Sequence[ast.stmt]) -> None:
 
 
 @expression_builder(ast.Lambda)
-def _lambda(b: Builder, node: ast.Lambda) -> t.Expr:
+def _lambda(b: TreeBuilder, node: ast.Lambda) -> t.Expr:
     keyword = b.at.first(node, len("lambda"))
     saved, b.fill_defaults = b.fill_defaults, True
     params = _parameters(b, node.args, None)
@@ -267,7 +265,7 @@ def _lambda(b: Builder, node: ast.Lambda) -> t.Expr:
     return t.Lambda(t.Decl(params, None, range=keyword), b.expression(node.body), range=keyword)
 
 
-def _parameters(b: Builder, node: ast.arguments, self_name: str | None) -> tuple[t.Param, ...]:
+def _parameters(b: TreeBuilder, node: ast.arguments, self_name: str | None) -> tuple[t.Param, ...]:
     for extra, stars in ((node.vararg, 1), (node.kwarg, 2)):
         if extra is not None:
             start = b.at.start(extra)
@@ -283,7 +281,9 @@ def _parameters(b: Builder, node: ast.arguments, self_name: str | None) -> tuple
     return tuple(params)
 
 
-def _parameter(b: Builder, node: ast.arg, default: ast.expr | None, self_name: str | None, kwarg_only: bool) -> t.Param:
+def _parameter(
+    b: TreeBuilder, node: ast.arg, default: ast.expr | None, self_name: str | None, kwarg_only: bool
+) -> t.Param:
     ident = b.ident(node.arg, b.at.start(node))
     annotation = b.optional(node.annotation)
     if annotation is None and self_name is not None and node.arg == "self":
@@ -298,7 +298,7 @@ def declaration_of(fn: object) -> t.Decl | None:
         function = plain_function(fn)
         parsed = parse_statements(source_of(function))
         node = definition_of(function, parsed)
-        builder = Builder(parsed.positions, parsed.comments)
+        builder = TreeBuilder(parsed.positions, parsed.comments)
         keyword = builder.at.first(node, len("def"))
         decl = t.Decl(_parameters(builder, node.args, None), builder.optional(node.returns), range=keyword)
         return apply_comments(builder, node, decl, is_method=None)
@@ -307,68 +307,6 @@ def declaration_of(fn: object) -> t.Decl | None:
 
 
 # Entry points
-
-
-def _is_mutable(default: object) -> bool:
-    """Would calls that change this default, or a part of it, be seen by later ones?"""
-    return isinstance(default, list | dict | set) or (isinstance(default, tuple) and any(map(_is_mutable, default)))
-
-
-@dataclass(frozen=True)
-class FunctionSource:
-    """The tree of a Python function and what compiling it needs besides.
-
-    `parameters` are what `inspect.signature` says, for the values of defaults; `function` is the function under any
-    decorators and methods, for its globals and closure; `ignored` are blocks that are left to Python; `contexts` says
-    what the names denote that stand for its decorators.
-    """
-
-    definition: t.Def
-    source: Source
-    function: FunctionType
-    parameters: Mapping[str, inspect.Parameter]
-    ignored: Sequence[IgnoredBlock] = ()
-    contexts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def defaults(self) -> dict[str, object]:
-        """Values of the defaults, by parameter.
-
-        Raises:
-            CompileError: one is a list or dict, which all calls would share.
-        """
-        found = {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
-        for param in self.definition.decl.params:
-            if _is_mutable(found.get(param.ident.name)):
-                raise CompileError(
-                    "Mutable default parameters are not supported because Python binds them to the function and they "
-                    f"persist across function calls. Found {type(found[param.ident.name])} on parameter "
-                    f"{param.ident.name}",
-                    param.range,
-                    hint="make the default None and the list or dict in the body",
-                )
-        return found
-
-    @property
-    def ignored_functions(self) -> dict[str, Callable[..., Any]]:
-        """The ignored blocks as functions, and the decorators, under the names that the tree calls them by."""
-        blocks = {block.name: block.function(self.function, self.source.first_line) for block in self.ignored}
-        return {**blocks, **self.contexts}
-
-    @property
-    def extra_names(self) -> dict[str, object]:
-        """Names that the function's own scope may not know: `ignored_functions`, and those that stand as annotations.
-
-        An annotation was evaluated when the function was defined, where names may have meant what no later look finds.
-        """
-        found: dict[str, object] = dict(self.ignored_functions)
-        annotations = getattr(self.function, "__annotations__", {})
-        decl = self.definition.decl
-        written = [*((p.ident.name, p.type) for p in decl.params), ("return", decl.return_type)]
-        for name, expr in written:
-            if expr is not None:
-                found.update(names_of_annotation(expr, annotations.get(name)))
-        return found
 
 
 def function_tree(
@@ -405,7 +343,7 @@ def function_tree(
         owner = private_owner(function.__qualname__)
         if owner is not None:
             mangle_private_names(node, owner)
-        builder = Builder(parsed.positions, parsed.comments)
+        builder = TreeBuilder(parsed.positions, parsed.comments)
         builder.is_generator = is_generator
         tree = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
         known[key] = tree, source, builder.ignored
@@ -464,7 +402,7 @@ def refuse_decorators(parsed: Parsed, node: ast.FunctionDef | ast.ClassDef) -> N
 def function_in_text(parsed: Parsed, node: ast.FunctionDef, last: int, *, is_method: bool) -> t.Def:
     """The tree of a function that stands in a text; type comments before line `last` may belong to it."""
     comments = [c for c in parsed.comments if node.lineno <= c.line < last]
-    builder = Builder(parsed.positions, comments, is_text=True)
+    builder = TreeBuilder(parsed.positions, comments, is_text=True)
     return _guarded(builder, partial(_function, builder, node, is_method=is_method))
 
 
@@ -486,12 +424,12 @@ def parse_expression(text: str, within: SourceRange | None = None) -> t.Expr:
         start = within.source.text.find(stripped, within.start, within.end + 2)
         fixed = within if start < 0 else None
         positions = Positions(within.source, stripped, max(start, 0), fixed=fixed)
-    builder = Builder(positions)
+    builder = TreeBuilder(positions)
     builder.place = positions.range(positions.base, positions.base + 1)
     return _guarded(builder, lambda: builder.expression(parse_type(stripped, positions)))
 
 
-def _guarded(builder: Builder, build: Callable[[], R]) -> R:
+def _guarded(builder: TreeBuilder, build: Callable[[], R]) -> R:
     try:
         return build()
     except RecursionError:

@@ -78,14 +78,14 @@ _UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its fir
 }
 
 
-def _unsupported(b: Builder, node: ast.expr | ast.stmt) -> NotSupportedError:
+def _unsupported(b: TreeBuilder, node: ast.expr | ast.stmt) -> NotSupportedError:
     name = type(node).__name__
     what, word, hint = _UNSUPPORTED.get(name, (name, "", None))
     place = b.at.first(node, len(word)) if word else b.at.whole(node)
     return NotSupportedError(f"{what} aren't supported", place, hint=hint)
 
 
-class Builder:
+class TreeBuilder:
     """Builds trees for the nodes of one source. `comments` are type comments that no node has claimed yet.
 
     `is_text` says that the source is a text, whose ranges are those of torch.jit's parser of texts, and whose trees
@@ -108,7 +108,7 @@ class Builder:
         Sums, calls of methods on calls of methods and the like lean left and can be very long, so that spine is
         walked, not recursed.
         """
-        spine: list[tuple[ast.expr, Callable[[Builder, Any, t.Expr], t.Expr]]] = []
+        spine: list[tuple[ast.expr, Callable[[TreeBuilder, Any, t.Expr], t.Expr]]] = []
         while (link := _SPINES.get(type(node))) is not None:
             spine.append((node, link[1]))
             node = getattr(node, link[0])
@@ -153,13 +153,13 @@ class Builder:
         return None
 
 
-_EXPRESSIONS: dict[type[ast.AST], Callable[[Builder, Any], t.Expr]] = {}
-_STATEMENTS: dict[type[ast.AST], Callable[[Builder, Any], t.Stmt]] = {}
-_SPINES: dict[type[ast.AST], tuple[str, Callable[[Builder, Any, t.Expr], t.Expr]]] = {}
+_EXPRESSIONS: dict[type[ast.AST], Callable[[TreeBuilder, Any], t.Expr]] = {}
+_STATEMENTS: dict[type[ast.AST], Callable[[TreeBuilder, Any], t.Stmt]] = {}
+_SPINES: dict[type[ast.AST], tuple[str, Callable[[TreeBuilder, Any, t.Expr], t.Expr]]] = {}
 
-BuildExpr = Callable[[Builder, N], t.Expr]
-BuildStmt = Callable[[Builder, N], t.Stmt]
-BuildSpine = Callable[[Builder, N, t.Expr], t.Expr]
+BuildExpr = Callable[[TreeBuilder, N], t.Expr]
+BuildStmt = Callable[[TreeBuilder, N], t.Stmt]
+BuildSpine = Callable[[TreeBuilder, N, t.Expr], t.Expr]
 
 
 def expression_builder(node: type[N]) -> Callable[[BuildExpr[N]], BuildExpr[N]]:
@@ -192,9 +192,9 @@ def _spine(node: type[N], first: str) -> Callable[[BuildSpine[N]], BuildSpine[N]
     return register
 
 
-def comment_type(b: Builder, comment: TypeComment) -> t.Expr:
+def comment_type(b: TreeBuilder, comment: TypeComment) -> t.Expr:
     """The type in a comment."""
-    inner = Builder(Positions(b.at.source, comment.text, comment.start))
+    inner = TreeBuilder(Positions(b.at.source, comment.text, comment.start))
     return inner.expression(parse_type(comment.text, inner.at))
 
 
@@ -202,7 +202,7 @@ def comment_type(b: Builder, comment: TypeComment) -> t.Expr:
 
 
 @expression_builder(ast.Name)
-def _name(b: Builder, node: ast.Name) -> t.Expr:
+def _name(b: TreeBuilder, node: ast.Name) -> t.Expr:
     place = b.at.whole(node)
     if node.id.startswith("__jit"):
         raise NotSupportedError("names of variables used in JIT-ed functions can't start with __jit", place)
@@ -212,7 +212,7 @@ def _name(b: Builder, node: ast.Name) -> t.Expr:
 
 
 @expression_builder(ast.Constant)
-def _constant(b: Builder, node: ast.Constant) -> t.Expr:
+def _constant(b: TreeBuilder, node: ast.Constant) -> t.Expr:
     value, place = node.value, b.at.whole(node)
     if value is None or value is ... or isinstance(value, bool):
         return _CONSTANTS[value](range=place)
@@ -230,12 +230,12 @@ def _constant(b: Builder, node: ast.Constant) -> t.Expr:
 
 
 @_spine(ast.Attribute, "value")
-def _attribute(b: Builder, node: ast.Attribute, value: t.Expr) -> t.Expr:
+def _attribute(b: TreeBuilder, node: ast.Attribute, value: t.Expr) -> t.Expr:
     return t.Select(value, b.ident(node.attr, b.at.end(node) - len(node.attr)), range=value.range)
 
 
 @_spine(ast.Call, "func")
-def _call(b: Builder, node: ast.Call, callee: t.Expr) -> t.Expr:
+def _call(b: TreeBuilder, node: ast.Call, callee: t.Expr) -> t.Expr:
     keywords = tuple(_keyword(b, keyword) for keyword in node.keywords)
     place = callee.range
     if b.is_text and not node.args and not node.keywords:
@@ -243,28 +243,28 @@ def _call(b: Builder, node: ast.Call, callee: t.Expr) -> t.Expr:
     return t.Apply(callee, b.expressions(node.args), keywords, range=place)
 
 
-def _keyword(b: Builder, node: ast.keyword) -> t.Attribute:
+def _keyword(b: TreeBuilder, node: ast.keyword) -> t.KeywordArgument:
     if node.arg is None:
         raise NotSupportedError(
             "keyword-arg expansion is not supported", b.at.whole(node), hint="pass each keyword argument by name"
         )
     name = b.ident(node.arg, b.at.start(node))
-    return t.Attribute(name, b.expression(node.value), range=name.range)
+    return t.KeywordArgument(name, b.expression(node.value), range=name.range)
 
 
 @_spine(ast.BinOp, "left")
-def _binary(b: Builder, node: ast.BinOp, left: t.Expr) -> t.Expr:
+def _binary(b: TreeBuilder, node: ast.BinOp, left: t.Expr) -> t.Expr:
     return t.BinOp(BINARY[type(node.op)], left, b.expression(node.right), range=left.range)
 
 
 @expression_builder(ast.UnaryOp)
-def _unary(b: Builder, node: ast.UnaryOp) -> t.Expr:
+def _unary(b: TreeBuilder, node: ast.UnaryOp) -> t.Expr:
     op, text = _UNARY[type(node.op)]
     return t.UnaryOp(op, b.expression(node.operand), range=b.at.first(node, len(text)))
 
 
 @expression_builder(ast.BoolOp)
-def _boolean(b: Builder, node: ast.BoolOp) -> t.Expr:
+def _boolean(b: TreeBuilder, node: ast.BoolOp) -> t.Expr:
     op = "and" if isinstance(node.op, ast.And) else "or"
     result, *others = b.expressions(node.values)
     for operand in others:
@@ -273,7 +273,7 @@ def _boolean(b: Builder, node: ast.BoolOp) -> t.Expr:
 
 
 @expression_builder(ast.Compare)
-def _compare(b: Builder, node: ast.Compare) -> t.Expr:
+def _compare(b: TreeBuilder, node: ast.Compare) -> t.Expr:
     """A chain is an `and` of comparisons; the operands in the middle occur twice."""
     operands = b.expressions([node.left, *node.comparators])
     result: t.Expr | None = None
@@ -287,13 +287,13 @@ def _compare(b: Builder, node: ast.Compare) -> t.Expr:
 
 
 @expression_builder(ast.IfExp)
-def _ternary(b: Builder, node: ast.IfExp) -> t.Expr:
+def _ternary(b: TreeBuilder, node: ast.IfExp) -> t.Expr:
     cond = b.expression(node.test)
     return t.TernaryIf(cond, b.expression(node.body), b.expression(node.orelse), range=cond.range)
 
 
 @_spine(ast.Subscript, "value")
-def _subscript(b: Builder, node: ast.Subscript, value: t.Expr) -> t.Expr:
+def _subscript(b: TreeBuilder, node: ast.Subscript, value: t.Expr) -> t.Expr:
     items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     indices = tuple(_slice(b, i, value) if isinstance(i, ast.Slice) else b.expression(i) for i in items)
     if not indices:
@@ -302,22 +302,22 @@ def _subscript(b: Builder, node: ast.Subscript, value: t.Expr) -> t.Expr:
     return t.Subscript(value, indices, range=b.at.range(value.range.start, end))
 
 
-def _slice(b: Builder, node: ast.Slice, value: t.Expr) -> t.Expr:
+def _slice(b: TreeBuilder, node: ast.Slice, value: t.Expr) -> t.Expr:
     return t.SliceExpr(b.optional(node.lower), b.optional(node.upper), b.optional(node.step), range=value.range)
 
 
 @expression_builder(ast.List)
-def _list(b: Builder, node: ast.List) -> t.Expr:
+def _list(b: TreeBuilder, node: ast.List) -> t.Expr:
     return t.ListLiteral(b.expressions(node.elts), range=b.at.first(node, 1))
 
 
 @expression_builder(ast.Tuple)
-def _tuple(b: Builder, node: ast.Tuple) -> t.Expr:
+def _tuple(b: TreeBuilder, node: ast.Tuple) -> t.Expr:
     return t.TupleLiteral(b.expressions(node.elts), range=b.at.first(node, 1))
 
 
 @expression_builder(ast.Dict)
-def _dict(b: Builder, node: ast.Dict) -> t.Expr:
+def _dict(b: TreeBuilder, node: ast.Dict) -> t.Expr:
     keys = [key for key in node.keys if key is not None]
     if len(keys) < len(node.values):
         where = next(value for key, value in zip(node.keys, node.values, strict=True) if key is None)
@@ -330,22 +330,22 @@ def _dict(b: Builder, node: ast.Dict) -> t.Expr:
 
 
 @expression_builder(ast.ListComp)
-def _list_comprehension(b: Builder, node: ast.ListComp) -> t.Expr:
+def _list_comprehension(b: TreeBuilder, node: ast.ListComp) -> t.Expr:
     return _collect(b, node.elt, node.generators, b.at.first(node, 0))
 
 
 @expression_builder(ast.GeneratorExp)
-def _generator_expression(b: Builder, node: ast.GeneratorExp) -> t.Expr:
+def _generator_expression(b: TreeBuilder, node: ast.GeneratorExp) -> t.Expr:
     return replace(_collect(b, node.elt, node.generators, b.at.first(node, 0)), is_generator=True)
 
 
-def _collect(b: Builder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.ListComp:
+def _collect(b: TreeBuilder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.ListComp:
     target, iterable, clauses = _generators(b, generators)
     return t.ListComp(b.expression(element), target, iterable, clauses, range=place)
 
 
 @expression_builder(ast.DictComp)
-def _dict_comprehension(b: Builder, node: ast.DictComp) -> t.Expr:
+def _dict_comprehension(b: TreeBuilder, node: ast.DictComp) -> t.Expr:
     key, value = b.expression(node.key), b.expression(node.value)
     target, iterable, clauses = _generators(b, node.generators)
     return t.DictComp(key, value, target, iterable, clauses, range=b.at.first(node, 0))
@@ -354,7 +354,7 @@ def _dict_comprehension(b: Builder, node: ast.DictComp) -> t.Expr:
 _Clauses = tuple[t.ComprehensionFor | t.ComprehensionIf, ...]
 
 
-def _generators(b: Builder, generators: list[ast.comprehension]) -> tuple[t.Expr, t.Expr, _Clauses]:
+def _generators(b: TreeBuilder, generators: list[ast.comprehension]) -> tuple[t.Expr, t.Expr, _Clauses]:
     """The target and the iterable of the first loop of a comprehension, and its further loops and conditions."""
     loops: list[t.ComprehensionFor] = []
     clauses: list[t.ComprehensionFor | t.ComprehensionIf] = []
@@ -370,19 +370,19 @@ def _generators(b: Builder, generators: list[ast.comprehension]) -> tuple[t.Expr
 
 
 @expression_builder(ast.Starred)
-def _starred(b: Builder, node: ast.Starred) -> t.Expr:
+def _starred(b: TreeBuilder, node: ast.Starred) -> t.Expr:
     return t.Starred(b.expression(node.value), range=b.at.first(node, 1))
 
 
 @expression_builder(ast.JoinedStr)
-def _f_string(b: Builder, node: ast.JoinedStr) -> t.Expr:
+def _f_string(b: TreeBuilder, node: ast.JoinedStr) -> t.Expr:
     place, args = b.at.first(node, 1), list[t.Expr]()
     text = "".join(_f_string_piece(b, value, args, depth=0) for value in node.values)
     method = t.Select(t.StringLiteral(text, range=place), t.Ident("format", range=place), range=place)
     return t.Apply(method, tuple(args), (), range=place)
 
 
-def _f_string_piece(b: Builder, node: ast.expr, args: list[t.Expr], depth: int) -> str:
+def _f_string_piece(b: TreeBuilder, node: ast.expr, args: list[t.Expr], depth: int) -> str:
     """The text in the format string for a piece of an f-string; what it refers to is added to `args`."""
     if isinstance(node, ast.Constant):
         text = str(node.value)

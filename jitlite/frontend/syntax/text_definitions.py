@@ -15,7 +15,7 @@ import ast
 from jitlite.base.source import NotSupportedError, Source
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.python_ast import function_in_text, refuse_decorators, text_source
-from jitlite.frontend.syntax.python_expressions import Builder
+from jitlite.frontend.syntax.python_expressions import TreeBuilder
 from jitlite.frontend.syntax.python_source import Parsed, parse_statements
 
 
@@ -47,7 +47,7 @@ def _last_lines(body: list[ast.stmt], end: int) -> list[int]:
 
 def _class(parsed: Parsed, source: Source, node: ast.ClassDef, last: int) -> t.ClassDef:
     keyword = parsed.positions.first(node, len("class"))
-    builder = Builder(parsed.positions, is_text=True)
+    builder = TreeBuilder(parsed.positions, is_text=True)
     refuse_decorators(parsed, node)
     if len(node.bases) > 1 or node.keywords:
         raise NotSupportedError("a class in a text has one base at most", keyword)
@@ -72,7 +72,7 @@ def _is_constant(statement: ast.stmt) -> bool:
 
 def _member(parsed: Parsed, node: ast.AnnAssign | ast.Assign, last: int) -> t.Assign:
     """`name: T`, `name: T = value` or `name = value`."""
-    builder = Builder(parsed.positions, [c for c in parsed.comments if node.lineno <= c.line < last])
+    builder = TreeBuilder(parsed.positions, [c for c in parsed.comments if node.lineno <= c.line < last])
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     place = parsed.positions.whole(node)
     if len(targets) != 1 or not isinstance(targets[0], ast.Name):

@@ -1,146 +1,17 @@
 """The abstract syntax of TorchScript: what the frontend reads and the emitter translates.
 
 A class per kind of tree. The declaration of a class is all there is to know about it: `kind` is the word it prints
-with, and its fields, in order, are its subtrees. How a field prints follows from its type, unless the declaration says
-otherwise:
-
-    name: str                      the bare text
-    value: Expr                    the subtree
-    type: Expr | None              (option) or (option subtree)
-    body: tuple[Stmt, ...]         (list subtree ...)
-    kwarg_only: bool               (True) or (False)
-
-    >>> place = SourceRange(Source("return y"), 7, 8)
-    >>> print(Return(Var(Ident("y", range=place), range=place), range=place))
-    (return (variable (ident y)))
-
-Every tree carries the smallest range of source that holds both the range given to it and those of its subtrees, so
-builders give only what a tree adds to its subtrees, such as a keyword. Trees compare by content, not by place.
+with, and its fields, in order, are its subtrees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import Field, dataclass, field, fields
-from enum import Enum, auto
-from types import MappingProxyType
-from typing import ClassVar
+from dataclasses import dataclass, field
 
-from jitlite.base.source import SourceRange
-
-_WIDTH = 40
-"""A tree is printed on one line when indentation and text together are shorter than this."""
-
-
-class _Part(Enum):
-    """How a field of a tree takes part in it."""
-
-    ATOM = auto()  # its text
-    TREE = auto()  # a subtree
-    OPTION = auto()  # (option) or (option subtree)
-    LIST = auto()  # (list subtree ...)
-    OPTIONAL_LIST = auto()  # (option) or (option (list subtree ...))
-    MORE = auto()  # (list subtree ...), or nothing where there is none
-    MARK = auto()  # a subtree that is only a kind: the value
-    KIND = auto()  # not a subtree: the value is the kind of the tree itself
-    HIDDEN = auto()  # not a subtree
-
-
-_MARK = MappingProxyType({"part": _Part.MARK})
-_KIND = MappingProxyType({"part": _Part.KIND})
-_MORE = MappingProxyType({"part": _Part.MORE})
-_HIDDEN = MappingProxyType({"part": _Part.HIDDEN})
-
-
-def _part_of(f: Field[object]) -> _Part:
-    declared = f.metadata.get("part")
-    if isinstance(declared, _Part):
-        return declared
-    text = str(f.type)
-    is_list, is_optional = text.startswith("tuple["), text.endswith("| None")
-    if is_list:
-        return _Part.OPTIONAL_LIST if is_optional else _Part.LIST
-    if is_optional:
-        return _Part.OPTION
-    return {"str": _Part.ATOM, "bool": _Part.MARK}.get(text, _Part.TREE)
-
-
-_LAYOUTS: dict[type[Tree], list[tuple[str, _Part]]] = {}
-
-
-def _layout(cls: type[Tree]) -> list[tuple[str, _Part]]:
-    """Names of the fields that make up a tree of this class, each with its part."""
-    layout = _LAYOUTS.get(cls)
-    if layout is None:
-        layout = [(f.name, part) for f in fields(cls) if (part := _part_of(f)) is not _Part.HIDDEN]
-        _LAYOUTS[cls] = layout
-    return layout
-
-
-@dataclass(frozen=True, repr=False)
-class Tree:
-    """A piece of a program. `str(tree)` is its s-expression."""
-
-    kind: ClassVar[str] = ""
-    range: SourceRange = field(kw_only=True, compare=False, metadata=_HIDDEN)
-
-    def __post_init__(self) -> None:
-        source, start, end = self.range.source, self.range.start, self.range.end
-        for child in self.children():
-            if child.range.source is source:
-                start, end = min(start, child.range.start), max(end, child.range.end)
-        if (start, end) != (self.range.start, self.range.end):
-            object.__setattr__(self, "range", SourceRange(source, start, end))
-
-    def children(self) -> Iterator[Tree]:
-        """The subtrees, in order, lists and options flattened."""
-        for name, part in _layout(type(self)):
-            value = getattr(self, name)
-            if part is _Part.TREE or (part is _Part.OPTION and value is not None):
-                yield value
-            elif part in (_Part.LIST, _Part.MORE) or (part is _Part.OPTIONAL_LIST and value is not None):
-                yield from value
-
-    def walk(self) -> Iterator[Tree]:
-        """This tree and all below it, parents before children, left to right."""
-        waiting: list[Tree] = [self]
-        while waiting:
-            tree = waiting.pop()
-            yield tree
-            waiting.extend(reversed(list(tree.children())))
-
-    def dump(self) -> str:
-        """The tree as an s-expression, in TorchScript's layout."""
-        return _print(_printable(self))
-
-    def __str__(self) -> str:
-        return self.dump()
-
-    def __repr__(self) -> str:
-        return self.dump()
-
-
-def depth_of_tree(tree: Tree) -> int:
-    """How deep the compiler goes into a tree: its levels, and a level for each early exit, which nests what follows."""
-    deepest = exits = 0
-    waiting = [(tree, 1)]
-    while waiting:
-        current, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        exits += current.kind in ("return", "break", "continue", "raise")
-        waiting += [(child, depth + 1) for child in current.children()]
-    return deepest + exits
-
-
-@dataclass(frozen=True, repr=False)
-class Expr(Tree):
-    """What has a value (or is a type, in an annotation)."""
-
-
-@dataclass(frozen=True, repr=False)
-class Stmt(Tree):
-    """What is executed."""
-
+from jitlite.frontend.syntax.tree_base import HIDDEN, KIND, MARK, MORE
+from jitlite.frontend.syntax.tree_base import Expr as Expr
+from jitlite.frontend.syntax.tree_base import Stmt as Stmt
+from jitlite.frontend.syntax.tree_base import Tree as Tree
 
 # Names, functions and classes
 
@@ -206,7 +77,7 @@ class ClassDef(Tree):
 
 
 @dataclass(frozen=True, repr=False)
-class Attribute(Tree):
+class KeywordArgument(Tree):
     """A keyword argument of a call."""
 
     kind = "attribute"
@@ -218,8 +89,8 @@ class Attribute(Tree):
 
 
 @dataclass(frozen=True, repr=False)
-class If(Stmt):
-    """`if cond: then else: orelse`; an `elif` is an `orelse` of one `If`."""
+class IfStmt(Stmt):
+    """`if cond: then else: orelse`; an `elif` is an `orelse` of one `IfStmt`."""
 
     kind = "if"
     cond: Expr
@@ -266,7 +137,7 @@ class Handler(Tree):
 
 
 @dataclass(frozen=True, repr=False)
-class Try(Stmt):
+class TryStmt(Stmt):
     """`try: body`, handlers, `else: orelse`, `finally: final`."""
 
     kind = "try"
@@ -300,7 +171,7 @@ class AugAssign(Stmt):
 
     kind = "aug_assign"
     target: Expr
-    op: str = field(metadata=_MARK)
+    op: str = field(metadata=MARK)
     value: Expr
 
 
@@ -420,7 +291,7 @@ class BinOp(Expr):
     `op` is one of `and or < > is`, `is not`, `in eq ne le ge + - * / % floordiv @`, `pow operator`, `<< >> & ^ |`.
     """
 
-    op: str = field(metadata=_KIND)
+    op: str = field(metadata=KIND)
     left: Expr
     right: Expr
 
@@ -429,7 +300,7 @@ class BinOp(Expr):
 class UnaryOp(Expr):
     """`op operand`; `op` is one of `not`, `~`, `unary minus`, `unary plus`."""
 
-    op: str = field(metadata=_KIND)
+    op: str = field(metadata=KIND)
     operand: Expr
 
 
@@ -439,7 +310,7 @@ class Const(Expr):
 
     kind = "const"
     text: str
-    value: int | float | complex = field(metadata=_HIDDEN)
+    value: int | float | complex = field(metadata=HIDDEN)
 
 
 @dataclass(frozen=True, repr=False)
@@ -485,7 +356,7 @@ class Apply(Expr):
     kind = "apply"
     callee: Expr
     args: tuple[Expr, ...]
-    keywords: tuple[Attribute, ...]
+    keywords: tuple[KeywordArgument, ...]
 
 
 @dataclass(frozen=True, repr=False)
@@ -591,8 +462,8 @@ class ListComp(Expr):
     element: Expr
     target: Expr
     iterable: Expr
-    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=_MORE)
-    is_generator: bool = field(default=False, kw_only=True, compare=False, metadata=_HIDDEN)
+    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=MORE)
+    is_generator: bool = field(default=False, kw_only=True, compare=False, metadata=HIDDEN)
 
     @property
     def targets(self) -> tuple[Expr, ...]:
@@ -609,7 +480,7 @@ class DictComp(Expr):
     value: Expr
     target: Expr
     iterable: Expr
-    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=_MORE)
+    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=MORE)
 
     @property
     def targets(self) -> tuple[Expr, ...]:
@@ -627,90 +498,3 @@ class Starred(Expr):
 
     kind = "starred"
     value: Expr
-
-
-# Printing. Trees can be thousands deep (a long sum), so nothing here recurses.
-
-
-@dataclass
-class _Node:
-    """A tree as the printer sees it: `flat` is its text on one line, None where that is too long for any place."""
-
-    kind: str
-    parts: list[str | _Node]
-    flat: str | None = None
-
-
-def _expand(tree: Tree, waiting: list[tuple[Tree, _Node]]) -> _Node:
-    """The tree's own node; the subtrees still to be expanded go into `waiting` with the node that replaces them."""
-
-    def later(subtree: Tree) -> _Node:
-        node = _Node("", [])
-        waiting.append((subtree, node))
-        return node
-
-    kind, parts = tree.kind, list[str | _Node]()
-    for name, part in _layout(type(tree)):
-        value = getattr(tree, name)
-        match part:
-            case _Part.ATOM:
-                parts.append(value)
-            case _Part.TREE:
-                parts.append(later(value))
-            case _Part.OPTION:
-                parts.append(_Node("option", [] if value is None else [later(value)]))
-            case _Part.LIST:
-                parts.append(_Node("list", [later(v) for v in value]))
-            case _Part.MORE:
-                parts += [_Node("list", [later(v) for v in value])] if value else []
-            case _Part.OPTIONAL_LIST:
-                parts.append(_Node("option", [] if value is None else [_Node("list", [later(v) for v in value])]))
-            case _Part.MARK:
-                parts.append(_Node(str(value), []))
-            case _Part.KIND:
-                kind = value
-    return _Node(kind, parts)
-
-
-def _printable(tree: Tree) -> _Node:
-    waiting: list[tuple[Tree, _Node]] = []
-    root = _expand(tree, waiting)
-    while waiting:
-        subtree, place = waiting.pop()
-        node = _expand(subtree, waiting)
-        place.kind, place.parts = node.kind, node.parts
-    _flatten(root)
-    return root
-
-
-def _flatten(root: _Node) -> None:
-    """Fill in `flat` everywhere, subtrees first."""
-    order, waiting = [], [root]
-    while waiting:
-        node = waiting.pop()
-        order.append(node)
-        waiting.extend(part for part in node.parts if isinstance(part, _Node))
-    for node in reversed(order):
-        texts = [part if isinstance(part, str) else part.flat for part in node.parts]
-        known = [text for text in texts if text is not None]
-        if len(known) == len(texts):
-            flat = f"({' '.join([node.kind, *known])})"
-            node.flat = flat if len(flat) < _WIDTH else None
-
-
-def _print(root: _Node) -> str:
-    out: list[str] = []
-    waiting: list[tuple[str | _Node, int]] = [(root, 0)]
-    while waiting:
-        node, indent = waiting.pop()
-        if isinstance(node, str):
-            out.append(node)
-        elif node.flat is not None and indent + len(node.flat) < _WIDTH:
-            out.append(node.flat)
-        else:
-            out.append(f"({node.kind}")
-            waiting.append((")", indent))
-            for part in reversed(node.parts):
-                waiting.append((part, indent + 2))
-                waiting.append(("\n" + " " * (indent + 2), indent))
-    return "".join(out)

@@ -13,16 +13,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jitlite.base.source import CompileError
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.syntax import tree as t
-from jitlite.frontend.syntax.python_expressions import Builder, comment_type
+from jitlite.frontend.syntax.python_expressions import TreeBuilder, comment_type
 from jitlite.frontend.syntax.python_source import Positions, TypeComment, parse_signature
 
 _ELLIPSIS = re.compile(r"\(\s*\.\.\.\s*\)")
 """The parameters of a signature whose types stand beside them."""
 
 
-def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool | None) -> t.Decl:
+def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_method: bool | None) -> t.Decl:
     """The declaration with the types of comments in place of annotations.
 
     Args:
@@ -32,13 +32,8 @@ def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method
     Raises:
         CompileError: where comments and parameters do not match.
     """
-    nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
-    own = [c for c in b.comments if not any(n.lineno <= c.line <= (n.end_lineno or 0) for n in nested)]
-    signature = next((c for c in own if c.text.startswith("(") and "->" in c.text), None)
     header = b.at.start(node.body[0])
-    if signature is None and len(b.comments) == 1 and b.comments[0].text.startswith("("):
-        # types of the parameters alone
-        signature = b.comments[0] if b.comments[0].start < header else None
+    signature = _signature(b, node, header)
     single = [c for c in b.comments if c is not signature and c.start < header]
     for comment in single:
         b.comments.remove(comment)
@@ -47,7 +42,7 @@ def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method
     if single and (signature is None or not _ELLIPSIS.match(signature.text)):
         raise CompileError(
             "Return type line '# type: (...) -> ...' not found on multiline type annotation",
-            b.at.range(single[0].start, single[0].start + len(single[0].text)),
+            _place(b, single[0]),
             hint="add a line '# type: (...) -> RETURN TYPE' before the first statement",
         )
     if signature is None:
@@ -59,9 +54,30 @@ def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method
     for comment in single:
         k = _commented_parameter(b, params, comment)
         params[k] = replace(params[k], type=comment_type(b, comment))
-    inner = Builder(Positions(b.at.source, signature.text, signature.start))
+    return _with_signature(b, replace(decl, params=tuple(params)), signature, is_method)
+
+
+def _signature(b: TreeBuilder, node: ast.FunctionDef, header: int) -> TypeComment | None:
+    """The comment with the types of all parameters, perhaps before the `header`, which ends at the first statement."""
+    nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
+    for comment in b.comments:
+        if _is_signature(comment) and not any(n.lineno <= comment.line <= (n.end_lineno or 0) for n in nested):
+            return comment
+    only = b.comments[0] if len(b.comments) == 1 else None
+    # types of the parameters alone
+    return only if only is not None and only.text.startswith("(") and only.start < header else None
+
+
+def _is_signature(comment: TypeComment) -> bool:
+    return comment.text.startswith("(") and "->" in comment.text
+
+
+def _with_signature(b: TreeBuilder, decl: t.Decl, signature: TypeComment, is_method: bool | None) -> t.Decl:
+    """The declaration with the types of a signature, as far as that has any."""
+    inner = TreeBuilder(Positions(b.at.source, signature.text, signature.start))
     has_result = "->" in signature.text
     parsed = parse_signature(signature.text if has_result else f"{signature.text} -> None", inner.at)
+    params = decl.params
     if not any(isinstance(a, ast.Constant) and a.value is ... for a in parsed.argtypes):
         types = inner.expressions(parsed.argtypes)
         skipped = int(len(types) == len(params) - 1 if is_method is None else is_method)
@@ -71,27 +87,33 @@ def apply_comments(b: Builder, node: ast.FunctionDef, decl: t.Decl, *, is_method
                 f"({len(params) - skipped}): the type comment has {len(types)}",
                 b.at.range(decl.range.start, max([decl.range.end, *(p.range.end for p in params)])),
             )
-        params[skipped:] = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
+        typed = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
+        params = (*params[:skipped], *typed)
     result = inner.expression(parsed.returns) if has_result else decl.return_type
-    return replace(decl, params=tuple(params), return_type=result)
+    return replace(decl, params=params, return_type=result)
 
 
-def _check_all_commented(b: Builder, params: Sequence[t.Param], comments: Sequence[TypeComment], method: bool) -> None:
+def _place(b: TreeBuilder, comment: TypeComment) -> SourceRange:
+    return b.at.range(comment.start, comment.start + len(comment.text))
+
+
+def _check_all_commented(
+    b: TreeBuilder, params: Sequence[t.Param], comments: Sequence[TypeComment], method: bool
+) -> None:
     """Where types stand in comments beside the parameters, each parameter must have one."""
     wanted = [p for p in params[1 if method else 0 :] if p.type is None]
     if len(comments) < len(wanted):
         raise CompileError(
             f"Number of type annotations ({len(comments)}) did not match the number of function parameters "
             f"({len(wanted)}): some have no type comment",
-            b.at.range(comments[0].start, comments[0].start + len(comments[0].text)),
+            _place(b, comments[0]),
         )
 
 
-def _commented_parameter(b: Builder, params: list[t.Param], comment: TypeComment) -> int:
+def _commented_parameter(b: TreeBuilder, params: list[t.Param], comment: TypeComment) -> int:
     """Index of the parameter a comment follows on its line."""
     line = b.at.source.line_index(comment.start)
     same_line = [k for k, p in enumerate(params) if b.at.source.line_index(p.ident.range.start) == line]
     if not same_line:
-        place = b.at.range(comment.start, comment.start + len(comment.text))
-        raise CompileError("there is no parameter on the line of this type comment", place)
+        raise CompileError("there is no parameter on the line of this type comment", _place(b, comment))
     return same_line[-1]

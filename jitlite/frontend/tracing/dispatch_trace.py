@@ -26,7 +26,7 @@ from jitlite.frontend.tracing.functional_values import FunctionalValues
 from jitlite.frontend.tracing.kept_operators import composite
 from jitlite.frontend.tracing.trace_aliases import Aliases, Origin, storage_of
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, TensorArgument, TraceBackend, Traced
-from jitlite.frontend.tracing.trace_places import Places
+from jitlite.frontend.tracing.trace_places import UserFrames
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -63,7 +63,7 @@ class DispatchTracer:
         state: Mapping[int, tuple[str, str, torch.Tensor]] | None = None,
         *,
         keep: Sequence[str] | str = (),
-        places: Places | None = None,
+        places: UserFrames | None = None,
         functional: bool = False,
         sizes: Any = None,
         with_gradients: bool = False,
@@ -73,7 +73,7 @@ class DispatchTracer:
         self.paused = 0
         self.kept = frozenset(composite([keep] if isinstance(keep, str) else keep) if keep else ())
         self._state = dict(state or {})
-        self._places = places or Places()
+        self._places = places or UserFrames()
         self._sizes = sizes
         self.with_gradients = with_gradients
         self._is_functional = functional
@@ -132,7 +132,7 @@ class DispatchTracer:
         return self.backend.add_constant(tensor), Origin("constant", str(self.location), tensor)
 
     # -- operators
-    def dispatched(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def dispatched(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Run an operator that has reached the dispatcher, and record it."""
         if self.paused:
             self._depends_on_data |= _depends_on_data(op, args)
@@ -144,7 +144,7 @@ class DispatchTracer:
             return copy
         return self.call_op(op, args, kwargs)
 
-    def called(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def called(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Run an operator that Python calls, above autograd: one that is kept whole is recorded here."""
         if self.paused or op not in self.kept:
             return op(*args, **kwargs)
@@ -165,7 +165,7 @@ class DispatchTracer:
                 self.values.note_written(tensor, name)
         self._inside = []
 
-    def call_op(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call_op(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Run an operator and record it."""
         name = op.name()
         self.locate()
@@ -192,7 +192,7 @@ class DispatchTracer:
                 raise
             raise self._refusal(f"{op.name()} on a fake tensor", "what it gives depends on contents") from error
 
-    def _of_storage(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _of_storage(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """An operator that takes a storage: it makes a tensor of one that is known."""
         result = op(*args, **kwargs)
         if not self.values.is_known(result):
@@ -214,12 +214,16 @@ class DispatchTracer:
         if op in _COPYING:
             self.copies.update(storage_of(t) for t in _tensors(results))
         if varies:
-            self._varying.update(storage_of(t) for t in _tensors([results, written]))
-        if on_data and varies:
+            self._note_varying(results, written, on_data)
+
+    def _note_varying(self, results: Sequence[object], written: Sequence[torch.Tensor], on_data: bool) -> None:
+        """Note that what an operator gave and wrote depends on the inputs, and perhaps its sizes `on_data`."""
+        self._varying.update(storage_of(t) for t in _tensors([results, written]))
+        if on_data:
             for tensor in _tensors(results):
                 self.backend.check_sizes(Traced(self.values.value_of(tensor), tensor))
 
-    def emit(self, op: Any, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+    def emit(self, op: object, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         """Tell the back end of a call; gives the values of the results."""
         if op is _aten.detach.default:
             return [self.backend.detach(args[0], results[0])]
@@ -227,7 +231,7 @@ class DispatchTracer:
             return [self.backend.copy_(args[0], args[1])]
         return self.backend.fallback(op, args, results)
 
-    def write_back(self, destination: Traced, source: Traced) -> Any:
+    def write_back(self, destination: Traced, source: Traced) -> object:
         """Tell the back end what something that existed before is to hold in the end; gives its value."""
         return self.backend.copy_(destination, source)
 
@@ -255,11 +259,11 @@ class DispatchTracer:
         self.location = self._places.current()
         self.backend.set_source_location(self.location)
 
-    def _varies(self, arguments: Any) -> bool:
+    def _varies(self, arguments: object) -> bool:
         return any(storage_of(t) in self._varying or id(t) in self._state for t in _tensors(arguments))
 
     # -- contents
-    def _answer(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], what: str) -> Any:
+    def _answer(self, op: object, args: Sequence[object], kwargs: Mapping[str, object], what: str) -> object:
         """Python asks for contents: it gets those that are the same in each call."""
         if self._varies(args) and not _is_printing():
             raise self._refusal("the trace", f"Python asks a tensor for {what}, which depends on the inputs")
@@ -268,7 +272,7 @@ class DispatchTracer:
     def _refusal(self, who: str, why: str) -> CompileError:
         return CompileError(f"{who} cannot go on: {why}", self.location.range, hint=_WAY_OUT)
 
-    def asked_for(self, tensor: torch.Tensor, number: Any, what: str) -> None:
+    def asked_for(self, tensor: torch.Tensor, number: object, what: str) -> None:
         """Python has asked a tensor for its contents.
 
         Raises:
@@ -292,7 +296,7 @@ class DispatchTracer:
         return result
 
     # -- calls that stay calls
-    def call_function(self, function: Function, arguments: Sequence[Any], run: Callable[[], Any]) -> Any:
+    def call_function(self, function: Function, arguments: Sequence[object], run: Callable[[], object]) -> object:
         """Run a compiled function and record the call; where the back end has none, what it does.
 
         Raises:
@@ -317,7 +321,7 @@ class DispatchTracer:
             )
         return run()
 
-    def call_python(self, name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> object:
         """Call an autograd function; if gradients may flow through it, it stays a call of Python."""
         needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(arguments))
         if self.with_gradients or not (needs_grad or not self._began_with_grad):
@@ -343,11 +347,11 @@ class DispatchTracer:
         if self.follows_gradients:
             self.assumed.append(what)
 
-    def _call_operand(self, argument: Any) -> Any:
+    def _call_operand(self, argument: object) -> object:
         is_number = isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool)
         return self.operand(argument) if isinstance(argument, torch.Tensor) or is_number else argument
 
-    def _bind_call(self, name: str, arguments: Any, result: Any, recorded: Sequence[Any]) -> Any:
+    def _bind_call(self, name: str, arguments: object, result: object, recorded: Sequence[object]) -> object:
         given = {id(t) for t in _tensors(arguments)}
         self._note_inside(name)
         for tensor, value in zip(_tensors(result), recorded, strict=True):
@@ -356,7 +360,7 @@ class DispatchTracer:
                 self.values.add(tensor, value)
         return result
 
-    def call_module(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call_module(self, module: torch.nn.Module, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run the `forward` of a module: it is part of what is traced."""
         return module.forward(*args, **kwargs)
 
@@ -385,17 +389,17 @@ class DispatchTracer:
 
     def not_recording(self) -> Any:
         """Within the `with`, operators just run."""
-        return _Paused(self)
+        return _PausedDispatch(self)
 
     # -- the end
-    def finish(self, result: Any) -> list[Mutation]:
+    def finish(self, result: object) -> list[Mutation]:
         """All has been run; says what has been written."""
         self.locate()
         mutations = self.values.finish()
         self.backend.add_result(result, self._result_value)
         return mutations
 
-    def _result_value(self, tensor: torch.Tensor) -> Any:
+    def _result_value(self, tensor: torch.Tensor) -> object:
         return self.values.value_of(tensor)
 
 
@@ -404,18 +408,18 @@ class _Interception(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._tracer = tracer
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         return self._tracer.dispatched(func, args, kwargs or {})
 
 
-class _Paused:
+class _PausedDispatch:
     def __init__(self, tracer: DispatchTracer) -> None:
         self._tracer = tracer
 
     def __enter__(self) -> None:
         self._tracer.paused += 1
 
-    def __exit__(self, kind: Any, error: BaseException | None, *rest: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *rest: object) -> None:
         self._tracer.paused -= 1
         if type(error).__name__ in _DATA_ERRORS or (isinstance(error, RuntimeError) and ".numpy()" in str(error)):
             self._tracer.locate()
@@ -441,11 +445,11 @@ def _is_fake(tensor: torch.Tensor) -> bool:
     return type(tensor).__name__ == "FakeTensor"
 
 
-def _is_module(value: Any) -> bool:
+def _is_module(value: object) -> bool:
     return isinstance(value, torch.nn.Module) and CLASS_TYPE in vars(value)
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def _tensors(value: object) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, Mapping):
@@ -453,7 +457,7 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [t for part in value for t in _tensors(part)] if isinstance(value, list | tuple) else []
 
 
-def _in_schema_order(op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def _in_schema_order(op: Any, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[object]:
     rest = op._schema.arguments[len(args) :]
     return [*args, *(kwargs.get(formal.name, formal.default_value) for formal in rest)]
 

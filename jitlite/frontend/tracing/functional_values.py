@@ -16,7 +16,7 @@ import torch
 
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_views import Step, functional_form, view_of_inplace
-from jitlite.frontend.tracing.trace_aliases import Emitter, Origin, place_in_memory, storage_of
+from jitlite.frontend.tracing.trace_aliases import Origin, ValueRecorder, place_in_memory, storage_of
 from jitlite.frontend.tracing.trace_backend import Mutation, Traced
 
 _aten = torch.ops.aten
@@ -52,7 +52,7 @@ class _View:
 class FunctionalValues:
     """The values of tensors, for a back end without writes."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: ValueRecorder) -> None:
         self._emitter = emitter
         self._views: dict[int, _View] = {}
         self._places: dict[Any, _View] = {}
@@ -79,7 +79,7 @@ class FunctionalValues:
             view.value, view.generation = value, view.base.generation
         return view.value
 
-    def _emit(self, op: Any, args: Sequence[Any], results: Sequence[Any]) -> Any:
+    def _emit(self, op: object, args: Sequence[object], results: Sequence[object]) -> object:
         return self._emitter.emit(op, args, results)[0]
 
     def _find(self, tensor: torch.Tensor) -> _View:
@@ -107,7 +107,7 @@ class FunctionalValues:
         return CompileError(message, self._emitter.location.range, hint=hint)
 
     # -- adding
-    def add(self, tensor: torch.Tensor, value: Any, origin: Origin | None = None) -> _View:
+    def add(self, tensor: torch.Tensor, value: object, origin: Origin | None = None) -> _View:
         """Let a tensor stand for a value of its own.
 
         Raises:
@@ -125,7 +125,7 @@ class FunctionalValues:
             self._bases[storage] = base
         return self._see(tensor, base, (), value, 0)
 
-    def _see(self, tensor: torch.Tensor, base: _Base, steps: tuple[Step, ...], value: Any, generation: int) -> _View:
+    def _see(self, tensor: torch.Tensor, base: _Base, steps: tuple[Step, ...], value: object, generation: int) -> _View:
         place = place_in_memory(tensor)
         view = self._views[id(tensor)] = _View(tensor, base, steps, value, generation, place)
         if place is not None:
@@ -138,14 +138,16 @@ class FunctionalValues:
         view = self._find(tensor)
         self._see(copy, view.base, view.steps, view.value, view.generation)
 
-    def detached(self, tensor: torch.Tensor, result: torch.Tensor, value: Any) -> None:
+    def detached(self, tensor: torch.Tensor, result: torch.Tensor, value: object) -> None:
         """Note the result of `detach`."""
         view = self._find(tensor)
         step = Step(_aten.detach.default, (), tensor, (result,))
         self._see(result, view.base, (*view.steps, step), value, view.base.generation)
 
     # -- calls
-    def record(self, op: Any, args: Sequence[Any], written: Sequence[torch.Tensor], results: Sequence[Any]) -> None:
+    def record(
+        self, op: object, args: Sequence[object], written: Sequence[torch.Tensor], results: Sequence[object]
+    ) -> None:
         """Record a call that has been made; `args` are what `operand` gave before it was made."""
         if written:
             self._write(op, args, written, results)
@@ -160,7 +162,7 @@ class FunctionalValues:
                 self._bind(op, args, sources, (result,), None, result, value)
 
     def _bind(
-        self, op: Any, args: Any, sources: Any, results: Any, index: Any, tensor: torch.Tensor, value: Any
+        self, op: Any, args: Any, sources: Any, results: Any, index: Any, tensor: torch.Tensor, value: object
     ) -> None:
         if id(tensor) in self._views:
             return  # an argument itself
@@ -176,7 +178,9 @@ class FunctionalValues:
         step = Step(op, tuple(args[1:]), source.example.detach(), tuple(r.detach() for r in results), index)
         self._see(tensor, view.base, (*view.steps, step), value, view.base.generation)
 
-    def _write(self, op: Any, args: Sequence[Any], written: Sequence[torch.Tensor], results: Sequence[Any]) -> None:
+    def _write(
+        self, op: Any, args: Sequence[object], written: Sequence[torch.Tensor], results: Sequence[object]
+    ) -> None:
         kind = op.name().partition(".")[0]
         if kind in ("aten::set_", "aten::resize_"):
             raise self._refused(f"{kind} has no functional form", "make a new tensor, or trace without functional=True")
@@ -186,17 +190,20 @@ class FunctionalValues:
             return
         targets = [self._find(t) for t in written]
         detached = any(s.op is _aten.detach.default for view in targets for s in view.steps)
-        without = self._emitter.follows_gradients and (detached or not torch.is_grad_enabled())
-        if without and any(view.base.tensor.requires_grad or view.tensor.requires_grad for view in targets):
+        if self._emitter.follows_gradients and (detached or not torch.is_grad_enabled()):
+            self._write_without_gradients(op, targets)
+        for view, new in zip(targets, self._new_values(op, args, written, results), strict=True):
+            self._assign(view, new)
+            self._note(view.base, kind)
+
+    def _write_without_gradients(self, op: Any, targets: Sequence[_View]) -> None:
+        if any(view.base.tensor.requires_grad or view.tensor.requires_grad for view in targets):
             raise self._refused(
                 "a write without gradients into a tensor that has some has no functional form",
                 "trace with backward=True, or under torch.no_grad() for inference",
             )
-        if without and any(t.is_floating_point() for t in written):
+        if any(view.tensor.is_floating_point() for view in targets):
             self._emitter.assume_no_gradients(f"a write without gradients by {op.name()}")
-        for view, new in zip(targets, self._new_values(op, args, written, results), strict=True):
-            self._assign(view, new)
-            self._note(view.base, kind)
 
     def _move(self, op: Any, args: Sequence[Any], tensor: torch.Tensor) -> None:
         """An operator that makes its argument a view of what it was."""
@@ -210,7 +217,7 @@ class FunctionalValues:
 
     def _new_values(
         self, op: Any, args: Sequence[Any], written: Sequence[torch.Tensor], results: Sequence[Any]
-    ) -> list[Any]:
+    ) -> list[object]:
         """What the operator writes into each of the tensors; notes what else it gives."""
         if op is _aten.copy_.default:
             return [self._copied(written[0], args[1])]
@@ -226,7 +233,7 @@ class FunctionalValues:
             flat += zip(value, example, strict=True) if isinstance(example, list) else [(value, example)]
         return [self._as(target, value, example) for target, (value, example) in zip(written, flat, strict=True)]
 
-    def _copied(self, target: torch.Tensor, source: Any) -> Any:
+    def _copied(self, target: torch.Tensor, source: object) -> Any:
         if not isinstance(source, Traced):
             return self._emit(_aten.fill.Scalar, [Traced(self.value_of(target), target), source], [target])
         value = source.value
@@ -236,14 +243,14 @@ class FunctionalValues:
             return self._as(target, value, source.example)
         return self._emit(_aten.clone.default, [Traced(value, target), None], [target])
 
-    def _as(self, target: torch.Tensor, value: Any, example: torch.Tensor) -> Any:
+    def _as(self, target: torch.Tensor, value: object, example: torch.Tensor) -> Any:
         """The value in the dtype of what it is written into."""
         if example.dtype == target.dtype:
             return value
         given = [Traced(value, example), target.dtype, None, None, None, False, None]
         return self._emit(_aten._to_copy.default, given, [target])
 
-    def _assign(self, view: _View, new: Any) -> None:
+    def _assign(self, view: _View, new: object) -> None:
         """Let the view have a new value."""
         befores = [view.base.value]
         for step in view.steps[:-1]:
@@ -302,10 +309,10 @@ def _like(tensor: torch.Tensor, view: _View) -> torch.Tensor:
     return tensor.as_strided(numbers[:dim], numbers[dim:], offset)
 
 
-def _on_meta(op: Any, args: Sequence[Any], written: Sequence[torch.Tensor]) -> list[Any]:
+def _on_meta(op: Any, args: Sequence[object], written: Sequence[torch.Tensor]) -> list[Any]:
     """What the results of an operator would be, without its being run."""
 
-    def example(argument: Any) -> Any:
+    def example(argument: object) -> Any:
         if isinstance(argument, Traced):
             return argument.example.to("meta") if isinstance(argument.example, torch.Tensor) else argument.example
         return [example(a) for a in argument] if isinstance(argument, list | tuple) else argument

@@ -38,7 +38,7 @@ class Step:
     def result(self) -> torch.Tensor:
         return self.results[self.index or 0]
 
-    def forwards(self, emit: Emit, value: Any) -> Any:
+    def forwards(self, emit: Emit, value: object) -> object:
         """The value of the view of a value."""
         given = Traced(value, self.source)
         if self.op in _RESHAPING:
@@ -47,7 +47,7 @@ class Step:
             return emit(self.op, [given, *self.rest], [list(self.results)])[self.index]
         return emit(self.op, [given, *self.rest], [self.result])
 
-    def backwards(self, emit: Emit, value: Any, new: Any) -> Any:
+    def backwards(self, emit: Emit, value: object, new: object) -> object:
         """The new value of what is viewed: `value`, with `new` in place of the view.
 
         Raises:
@@ -66,7 +66,7 @@ class Step:
         return inverse(self, emit, Traced(value, self.source), Traced(new, self.result))
 
 
-def _reshape(emit: Emit, value: Any, source: torch.Tensor, like: torch.Tensor) -> Any:
+def _reshape(emit: Emit, value: object, source: torch.Tensor, like: torch.Tensor) -> object:
     return emit(_aten.reshape.default, [Traced(value, source), list(like.shape)], [like])
 
 
@@ -77,30 +77,30 @@ _RESHAPING = {
 }  # fmt: skip
 
 
-def _transpose(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _transpose(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(step.op, [new, *step.rest], [step.source])
 
 
-def _permute(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _permute(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     order = [int(d) % step.source.dim() for d in step.rest[0]]
     inverse = [order.index(d) for d in range(len(order))]
     return emit(step.op, [new, inverse], [step.source])
 
 
-def _scatter(op: Any) -> Callable[..., Any]:
+def _scatter(op: object) -> Callable[..., object]:
     """The operator takes the old value, the new value of the view, and the arguments of the view."""
 
-    def inverse(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+    def inverse(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
         return emit(op, [old, new, *step.rest], [step.source])
 
     return inverse
 
 
-def _slice(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _slice(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten.slice_scatter.default, [old, new, *step.rest], [step.source])
 
 
-def _part(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _part(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     """One of the parts that split and its like give."""
     dim = int(step.rest[1]) % step.source.dim()
     assert step.index is not None
@@ -109,11 +109,11 @@ def _part(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
     return emit(_aten.slice_scatter.default, [old, new, dim, start, stop, 1], [step.source])
 
 
-def _unbound(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _unbound(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten.select_scatter.default, [old, new, step.rest[0], step.index], [step.source])
 
 
-def _strided(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _strided(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     if not step.source.is_contiguous() or step.source.storage_offset() != 0:
         raise CompileError(
             "a write into what as_strided gives of a tensor that is not contiguous has no functional form"
@@ -121,25 +121,25 @@ def _strided(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
     return emit(_aten.as_strided_scatter.default, [old, new, *step.rest], [step.source])
 
 
-def _expanded(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _expanded(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     if step.source.numel() != step.result.numel():
         raise CompileError("a write into what expand gives has no functional form", hint="write into a clone")
     return _reshape(emit, new.value, step.result, step.source)
 
 
-def _as_complex(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _as_complex(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten.view_as_complex.default, [new], [step.source])
 
 
-def _as_real(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _as_real(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten.view_as_real.default, [new], [step.source])
 
 
-def _conjugated(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _conjugated(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten._conj.default, [new], [step.source])
 
 
-def _other_dtype(step: Step, emit: Emit, old: Traced, new: Traced) -> Any:
+def _other_dtype(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten.view.dtype, [new, step.source.dtype], [step.source])
 
 
@@ -154,7 +154,7 @@ _INVERSES: dict[Any, Callable[[Step, Emit, Traced, Traced], Any]] = {
 }  # fmt: skip
 
 
-def view_of_inplace(op: Any) -> Any:
+def view_of_inplace(op: Any) -> object:
     """The operator that gives as a view what `op` makes of its argument itself, such as t of t_; None for others."""
     return _IN_PLACE.get(op)
 
@@ -177,25 +177,32 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
     written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
     if op in _WITHOUT_DERIVATIVE:
         raise CompileError(f"{op.name()} has no form that gives a new tensor and has a derivative")
-    name, _, overload = op.name().partition("::")[2].partition(".")
-    overload = overload or "default"
     renamed = _RENAMED.get(op)
     if renamed is not None:
         return renamed, range(len(written))
-    appended = getattr(getattr(_aten, f"{name.rstrip('_')}_functional", None), overload, None)
+    name, _, overload = op.name().partition("::")[2].partition(".")
+    appended = getattr(getattr(_aten, f"{name.rstrip('_')}_functional", None), overload or "default", None)
     if appended is not None:
         count = len(schema.returns) if name[-1] != "_" else 0
         return appended, [count + i for i in range(len(written))]
-    is_out = all(schema.arguments[i].is_out for i in written)
-    wanted = [a.name for a in schema.arguments if not a.is_out]
+    found = _same_without_write(name, schema, is_out=all(schema.arguments[i].is_out for i in written))
+    if found is None:
+        raise CompileError(f"{op.name()} has no form that gives a new tensor", hint="trace without functional=True")
+    return found, range(len(written))
+
+
+def _same_without_write(name: str, schema: Any, *, is_out: bool) -> object:
+    """The operator that takes the same, apart from what is `out`, and writes nothing; None if there is none."""
+    if not is_out and name[-1] != "_":
+        return None
     packet = getattr(_aten, name if is_out else name.removesuffix("_"), None)
-    for candidate in () if packet is None or (not is_out and name[-1] != "_") else packet.overloads():
-        found = getattr(packet, candidate)
-        same = [a.name for a in found._schema.arguments] == wanted and not found._schema.is_mutable
-        types = [str(a.type) for a in found._schema.arguments]
-        if same and types == [str(a.type) for a in schema.arguments if not a.is_out]:
-            return found, range(len(written))
-    raise CompileError(f"{op.name()} has no form that gives a new tensor", hint="trace without functional=True")
+    wanted = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
+    overloads = [] if packet is None else [getattr(packet, o) for o in packet.overloads()]
+    return next((o for o in overloads if not o._schema.is_mutable and _formals(o) == wanted), None)
+
+
+def _formals(op: Any) -> list[tuple[str, str]]:
+    return [(a.name, str(a.type)) for a in op._schema.arguments]
 
 
 _RENAMED = {_aten.bernoulli_.float: _aten.bernoulli.p}

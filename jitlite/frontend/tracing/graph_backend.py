@@ -7,9 +7,10 @@ the structure, numbers, sizes and dtypes of the example is checked at the start 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,9 +18,11 @@ import torch
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import ContextClass
+from jitlite.frontend.tracing.argument_types import argument_type, computed, number_for_tensor
 from jitlite.frontend.tracing.trace_backend import Location, TensorArgument, TraceBackend, Traced
+from jitlite.frontend.tracing.trace_containers import Containers, is_container
 from jitlite.frontend.tracing.trace_regions import with_fixed
-from jitlite.frontend.tracing.trace_values import bound_object_path, tensors, tuple_type
+from jitlite.frontend.tracing.trace_values import bound_object_path
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
@@ -34,7 +37,7 @@ _AGAIN = "trace it again for others"
 
 
 @dataclass
-class _Check:
+class _CallCondition:
     """What calls must have in common with the example: a tensor argument."""
 
     argument: TensorArgument
@@ -64,6 +67,7 @@ class GraphBackend(TraceBackend):
         self.graph = Graph()
         self.builder = Builder(self.graph)
         self.location = Location()
+        self._containers = Containers(self.builder, self.constant)
         self._modules = dict(modules or {})
         self._objects = list(objects)
         self._owner = None if owner is None else self.graph.add_input(owner, "self")
@@ -75,46 +79,51 @@ class GraphBackend(TraceBackend):
         self._outside = torch.is_grad_enabled()
         self._start: Node | None = None
         self._entered: Value | None = None
-        self._checks: list[_Check] = []
+        self._checks: list[_CallCondition] = []
         self._ranked: set[Value] = set()
 
     # -- arguments
-    def add_argument(self, name: str, example: Any) -> list[TensorArgument]:
+    def add_argument(self, name: str, example: object) -> list[TensorArgument]:
         self.signature.add_argument(name, example)
-        value = self.graph.add_input(_argument_type(example, name), name)
+        value = self.graph.add_input(argument_type(example, name), name)
         found: list[TensorArgument] = []
         self._take_apart(name, value, example, found)
         return found
 
-    def _take_apart(self, place: str, value: Value, example: Any, found: list[TensorArgument]) -> None:
+    def _take_apart(self, place: str, value: Value, example: object, found: list[TensorArgument]) -> None:
         if isinstance(example, torch.Tensor):
             found.append(TensorArgument(place, example, self._detached(self._narrowed(value, T.TENSOR))))
-        elif isinstance(example, dict):
-            value = self._narrowed(value, _argument_type(example, place))
-            keys = self.op("aten::keys", value) if example else self.op("aten::len", value)
-            self._require_equal(keys, list(example) if example else 0, f"{place}: the trace was made for the keys")
-            for key, part in example.items():
-                self._take_apart(f"{place}[{key!r}]", self.op("aten::__getitem__", value, key), part, found)
-        elif isinstance(example, list):
-            value = self._narrowed(value, _argument_type(example, place))
-            text = f"{place}: the trace was made for a list of length"
-            self._require_equal(self.op("aten::len", value), len(example), text)
-            parts = self.builder.unpack_list(value, len(example)) if example else []
-            for i, (element, part) in enumerate(zip(parts, example, strict=True)):
-                self._take_apart(f"{place}[{i}]", element, part, found)
-        elif isinstance(example, tuple):
-            value = self._narrowed(value, _argument_type(example, place))
-            parts = self.builder.unpack_tuple(value) if example else []
-            names = getattr(type(example), "_fields", None) or range(len(example))
-            for key, element, part in zip(names, parts, example, strict=True):
-                inner = f"{place}.{key}" if isinstance(key, str) else f"{place}[{key}]"
-                self._take_apart(inner, element, part, found)
         elif example is not None:
-            value = self._narrowed(value, _argument_type(example, place))
-            self._require_equal(value, example, f"{place}: the trace was made for")
+            value = self._narrowed(value, argument_type(example, place))
+            if isinstance(example, dict | list | tuple):
+                for inner, part, part_example in self._parts(place, value, example):
+                    self._take_apart(inner, part, part_example, found)
+            else:
+                self._require_equal(value, example, f"{place}: the trace was made for")
         elif value.type is not T.NONE:
             none = self.graph.insert("aten::__is__", [value, self.constant(None)], [T.BOOL]).output
             self.check(none, f"{place}: the trace was made for None; {_AGAIN}")
+
+    def _parts(
+        self, place: str, value: Value, example: dict[Any, Any] | list[Any] | tuple[Any, ...]
+    ) -> Iterator[tuple[str, Value, Any]]:
+        """The parts of a container, whose length or keys are checked: where each is, its value and its example."""
+        if isinstance(example, dict):
+            keys = self.op("aten::keys", value) if example else self.op("aten::len", value)
+            self._require_equal(keys, list(example) if example else 0, f"{place}: the trace was made for the keys")
+            for key, part in example.items():
+                yield f"{place}[{key!r}]", self.op("aten::__getitem__", value, key), part
+        elif isinstance(example, list):
+            text = f"{place}: the trace was made for a list of length"
+            self._require_equal(self.op("aten::len", value), len(example), text)
+            elements = self.builder.unpack_list(value, len(example)) if example else []
+            for i, (element, part) in enumerate(zip(elements, example, strict=True)):
+                yield f"{place}[{i}]", element, part
+        else:
+            elements = self.builder.unpack_tuple(value) if example else []
+            names = getattr(type(example), "_fields", None)
+            for i, (element, part) in enumerate(zip(elements, example, strict=True)):
+                yield f"{place}[{i}]" if names is None else f"{place}.{names[i]}", element, part
 
     def _narrowed(self, value: Value, t: Type) -> Value:
         """The value, known to be of a type, where it could be of any."""
@@ -125,7 +134,7 @@ class GraphBackend(TraceBackend):
         self.check(node.output, f"the trace was made for a {t.annotation} in this place; {_AGAIN}")
         return self.builder.cast(value, t)
 
-    def _require_equal(self, value: Value, wanted: Any, text: str) -> None:
+    def _require_equal(self, value: Value, wanted: object, text: str) -> None:
         is_nan = wanted != wanted
         equal = self.op("aten::ne", value, value) if is_nan else self.op("aten::eq", value, wanted)
         self.check(equal, f"{text} {wanted}; {_AGAIN}")
@@ -136,7 +145,7 @@ class GraphBackend(TraceBackend):
     def check_arguments(self, arguments: Sequence[TensorArgument], strides: Callable[[TensorArgument], bool]) -> None:
         """Let calls raise where the tensors among the arguments are not like those of the example."""
         for argument in arguments:
-            self._checks.append(_Check(argument, strides(argument)))
+            self._checks.append(_CallCondition(argument, strides(argument)))
 
     # -- state and constants
     def add_parameter(self, name: str, tensor: torch.Tensor, kind: str) -> Value:
@@ -175,7 +184,7 @@ class GraphBackend(TraceBackend):
         self._begin()
         return self.graph.insert_constant(tensor)
 
-    def constant(self, value: Any) -> Value:
+    def constant(self, value: object) -> Value:
         """A constant; of equal ones there is one in the graph."""
         if isinstance(value, torch.Tensor | torch.Generator):
             return self.graph.insert_constant(value)
@@ -188,12 +197,12 @@ class GraphBackend(TraceBackend):
         return found
 
     # -- operators
-    def op(self, name: str, *args: Any) -> Value:
+    def op(self, name: str, *args: object) -> Value:
         """Insert an operator with the overload that fits; arguments are values or constants."""
         given = [NamedValue(None, a if isinstance(a, Value) else self._list_or_constant(a)) for a in args]
         return emit_builtin_call(self.graph, None, name, given)
 
-    def _list_or_constant(self, value: Any) -> Value:
+    def _list_or_constant(self, value: object) -> Value:
         t = T.ListType.of(T.INT) if value == [] else type_of_constant(value)
         if isinstance(value, list) and isinstance(t, T.ListType):
             return self.builder.make_list(t.element, [self.constant(v) for v in value])
@@ -236,11 +245,11 @@ class GraphBackend(TraceBackend):
                 values[-1] = []
         return values
 
-    def _node(self, op: ops.Op, args: Sequence[Any]) -> Node:
+    def _node(self, op: ops.Op, args: Sequence[object]) -> Node:
         """The node of a call, not placed yet. A number in place of a tensor wants the overload for numbers."""
         inputs, exact = [], True
         for formal, argument in zip(op.schema.arguments, args, strict=True):
-            number = _number(argument) if formal.type is T.TENSOR else None
+            number = number_for_tensor(argument) if formal.type is T.TENSOR else None
             exact = exact and number is None
             inputs.append(self.argument(argument, formal.type if number is None else T.ANY))
         node = self.graph.create(op.name, inputs, [r.type for r in op.schema.returns])
@@ -265,19 +274,13 @@ class GraphBackend(TraceBackend):
         node.call_stack = self.location.stack
         return node.insert_before(self.graph.insert_point)
 
-    def argument(self, argument: Any, t: Type) -> Value:
+    def argument(self, argument: object, t: Type) -> Value:
         """The value of an argument whose type is to be `t`."""
         if isinstance(argument, Traced):
             return argument.value if isinstance(argument.value, Value) else self.constant(argument.value)
         element = T.without_none(t)
         if isinstance(argument, list | tuple) and isinstance(element, T.ListType):
-            values = [self.argument(a, element.element) for a in argument]
-            inner = T.without_none(element.element)
-            kind = inner if inner is not T.TENSOR else element.element
-            key = kind, *(id(v) for v in values)
-            if key not in self._lists:
-                self._lists[key] = self.builder.make_list(kind, values)
-            return self._lists[key]
+            return self._list(argument, element.element)
         if type(argument) is int and element is T.FLOAT:
             argument = float(argument)
         if isinstance(argument, torch.ScriptObject):
@@ -287,6 +290,16 @@ class GraphBackend(TraceBackend):
         if type_of_constant(argument) is None:
             raise CompileError(f"a {type(argument).__name__} cannot be an argument in a graph", self.location.range)
         return self.constant(argument)
+
+    def _list(self, argument: Sequence[object], element: Type) -> Value:
+        """A list; of those with the same elements there is one in the graph."""
+        values = [self.argument(a, element) for a in argument]
+        inner = T.without_none(element)
+        kind = inner if inner is not T.TENSOR else element
+        key = kind, *(id(v) for v in values)
+        if key not in self._lists:
+            self._lists[key] = self.builder.make_list(kind, values)
+        return self._lists[key]
 
     # -- detach and copy_ are operators like others
     def copy_(self, destination: Traced, source: Traced) -> Value:
@@ -313,7 +326,7 @@ class GraphBackend(TraceBackend):
         return self._place(self.graph.create("prim::data", [source.value], [T.TENSOR])).output
 
     # -- calls
-    def call_function(self, function: Function, args: Sequence[Any], results: Any) -> Sequence[Any] | None:
+    def call_function(self, function: Function, args: Sequence[object], results: object) -> Sequence[object] | None:
         self._begin()
         values = [self._given(a, f.type) for a, f in zip(args, function.schema.arguments, strict=True)]
         given = [v for v in values if v is not None]
@@ -329,31 +342,20 @@ class GraphBackend(TraceBackend):
         self._collect(result, results, found)
         return found
 
-    def _given(self, argument: Any, t: Type) -> Value | None:
+    def _given(self, argument: object, t: Type) -> Value | None:
         """The value of an argument of a compiled function; None where the graph can have none."""
         t = T.without_none(t)
         if isinstance(argument, torch.nn.Module):
             path = self._modules.get(id(argument))
             known = path is not None and self._owner is not None and hasattr(argument, CLASS_TYPE)
             return self._attribute(path) if known and path is not None else None
-        if isinstance(argument, dict) and isinstance(t, T.DictType):
-            elements = [self._given(v, t.contained[1]) for v in argument.values()]
-            made = [e for e in elements if e is not None]
-            keys = [self.constant(k) for k in argument]
-            return self.builder.make_dict(t, keys, made) if len(made) == len(elements) else None
-        if isinstance(argument, list | tuple) and isinstance(t, T.ListType | T.TupleType):
-            types = t.contained if isinstance(t, T.TupleType) else t.contained * len(argument)
-            elements = [self._given(a, part) for a, part in zip(argument, types, strict=True)]
-            made = [e for e in elements if e is not None]
-            if len(made) != len(elements):
-                return None
-            is_list = isinstance(t, T.ListType)
-            return self.builder.make_list(t.contained[0], made) if is_list else self.builder.make_tuple(made, t)
+        if is_container(argument, t):
+            return self._containers.argument(argument, t, self._given)
         if isinstance(argument, Traced) or type_of_constant(argument) is not None:
             return self.argument(argument, t)
         return None
 
-    def _collect(self, value: Value, example: Any, found: list[Value]) -> None:
+    def _collect(self, value: Value, example: object, found: list[Value]) -> None:
         """The values of the tensors in a result."""
         if isinstance(example, torch.Tensor):
             known = isinstance(value.type, T.TensorType)
@@ -368,7 +370,7 @@ class GraphBackend(TraceBackend):
             for element, part in zip(parts, example, strict=True):
                 self._collect(element, part, found)
 
-    def call_python(self, name: str, function: Any, args: Sequence[Any], results: Any) -> Sequence[Any] | None:
+    def call_python(self, name: str, function: Any, args: Sequence[Any], results: object) -> Sequence[object] | None:
         self._begin()
         free = [i for i, a in enumerate(args) if isinstance(a, Traced)]
         parts = results if isinstance(results, tuple) else (results,)
@@ -390,13 +392,13 @@ class GraphBackend(TraceBackend):
             self.check(fits, f"the trace was made for a tensor of {rank} dimensions in this place; {_AGAIN}")
         return self.op("aten::size", source.value, dim)
 
-    def compute(self, name: str, operands: Sequence[Any]) -> Any:
+    def compute(self, name: str, operands: Sequence[object]) -> object:
         if not any(isinstance(o, Value) for o in operands):
-            return _folded(name, operands)
+            return computed(name, operands)
         value = self.op(name, *operands)
         return self.op("aten::Int", value) if value.type is T.FLOAT and name == "aten::pow" else value
 
-    def check(self, condition: Any, message: str) -> None:
+    def check(self, condition: object, message: str) -> None:
         if condition is True:
             return
         branch = self.builder.node("prim::If", [self.argument(Traced(condition, None), T.BOOL)], [])
@@ -426,28 +428,20 @@ class GraphBackend(TraceBackend):
         )
 
     # -- the end
-    def add_result(self, result: Any, value_of: Callable[[torch.Tensor], Any]) -> None:
+    def add_result(self, result: object, value_of: Callable[[torch.Tensor], object]) -> None:
         self.set_source_location(Location())
         self._begin()
         self._leave()
         self.signature.set_result(result)
         self.add_output(self._result(result, value_of))
 
-    def _result(self, result: Any, value_of: Callable[[torch.Tensor], Any]) -> Value:
+    def _result(self, result: object, value_of: Callable[[torch.Tensor], Any]) -> Value:
         if isinstance(result, torch.Tensor):
             value: Value = value_of(result)
             return value
-        if isinstance(result, tuple):
-            parts = [self._result(r, value_of) for r in result]
-            return self.builder.make_tuple(parts, tuple_type(result, [p.type for p in parts]))
-        if isinstance(result, list):
-            parts = [self._result(r, value_of) for r in result]
-            return self.builder.make_list(_common(parts), parts)
-        if isinstance(result, dict):
-            keys = [self.constant(k) for k in result]
-            parts = [self._result(r, value_of) for r in result.values()]
-            key = _common(keys) if keys else T.STRING
-            return self.builder.make_dict(T.DictType.of(key, _common(parts)), keys, parts)
+        value_of_container = self._containers.result(result, partial(self._result, value_of=value_of), _common)
+        if value_of_container is not None:
+            return value_of_container
         if type_of_constant(result) is None:
             raise CompileError(
                 f"the traced function gives a {type(result).__name__}, which can be no result of a graph",
@@ -470,7 +464,7 @@ class GraphBackend(TraceBackend):
         """Within the `with`, what is inserted comes before all else but the arguments."""
         return self.graph.inserting_before(self._begin())
 
-    def _check_argument(self, check: _Check) -> None:
+    def _check_argument(self, check: _CallCondition) -> None:
         argument, shape = check.argument, check.argument.sizes
         value = argument.value
         conditions = [
@@ -499,49 +493,7 @@ class GraphBackend(TraceBackend):
         self.check(met, f"{text}; {_AGAIN}, or with dynamic_shapes")
 
 
-def _folded(name: str, operands: Sequence[Any]) -> Any:
-    found = next((o for o in ops.lookup(name) if o.fn is not None and len(o.schema.arguments) == len(operands)), None)
-    if found is None or found.fn is None:
-        raise CompileError(f"there is no operator {name} for numbers")
-    return found.fn(*operands)
-
-
-def _number(argument: Any) -> Any:
-    """The number in place of a tensor; None for a tensor."""
-    if isinstance(argument, Traced):
-        return None if isinstance(argument.example, torch.Tensor) else argument
-    return argument if isinstance(argument, int | float | complex) else None
-
-
-def _common(values: Sequence[Value]) -> Type:
+def _common(values: Sequence[Value], what: str) -> Type:
     if not values:
         return T.TENSOR
     return T.unify_all([v.type for v in values]) or T.ANY
-
-
-def _argument_type(example: Any, name: str) -> Type:
-    """The type of an argument.
-
-    Raises:
-        CompileError: where a graph can have none such.
-    """
-    if isinstance(example, torch.Tensor):
-        return T.TENSOR
-    if isinstance(example, tuple):
-        return tuple_type(example, [_argument_type(e, f"{name}[{i}]") for i, e in enumerate(example)])
-    if isinstance(example, list):
-        types = [_argument_type(e, f"{name}[{i}]") for i, e in enumerate(example)]
-        return T.ListType.of(T.unify_all(types) or T.ANY) if types else T.ListType.of(T.TENSOR)
-    if isinstance(example, dict):
-        types = [_argument_type(e, f"{name}[{k!r}]") for k, e in example.items()]
-        keys = [type_of_constant(k) for k in example]
-        known = T.unify_all([k for k in keys if k is not None]) if example else T.STRING
-        if known is not None and None not in keys:
-            return T.DictType.of(known, (T.unify_all(types) or T.ANY) if types else T.TENSOR)
-    found = type_of_constant(example)
-    if found is None or tensors(example):
-        raise CompileError(
-            f"{name}: a {type(example).__name__} can be no argument of a traced function",
-            hint="take it apart: tensors, numbers, strings and None, and tuples, lists and dicts of these can",
-        )
-    return found

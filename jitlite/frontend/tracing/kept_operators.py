@@ -26,11 +26,14 @@ _libraries: dict[str, Any] = {}
 _registered: set[str] = set()
 
 
-class _Current(threading.local):
+_Library: Any = torch.library.Library  # which torch does not annotate
+
+
+class _CurrentListener(threading.local):
     listener: Callable[..., Any] | None = None
 
 
-_current = _Current()
+_current = _CurrentListener()
 
 
 def composite(names: Sequence[str]) -> list[Any]:
@@ -44,12 +47,7 @@ def composite(names: Sequence[str]) -> list[Any]:
         return [o for o in map(_overload, sorted(wanted)) if o is not None and _can_be_kept(o)]
     found: list[Any] = []
     for name in names:
-        namespace, _, rest = name.partition("::")
-        base, _, overload = rest.partition(".")
-        packet = getattr(getattr(torch.ops, namespace), base, None) if base else None
-        chosen = (
-            [] if packet is None else [getattr(packet, o) for o in ([overload] if overload else packet.overloads())]
-        )
+        chosen = _overloads(name)
         kept = [o for o in chosen if _can_be_kept(o)]
         if not kept:
             why = "there is no such operator" if not chosen else "it is not composed of others: it is always kept"
@@ -58,7 +56,17 @@ def composite(names: Sequence[str]) -> list[Any]:
     return found
 
 
-def _overload(name: str) -> Any:
+def _overloads(name: str) -> list[object]:
+    """The overload that a name with a point names, or all; none where there is no such operator."""
+    namespace, _, rest = name.partition("::")
+    base, _, overload = rest.partition(".")
+    packet = getattr(getattr(torch.ops, namespace), base, None) if base else None
+    if packet is None:
+        return []
+    return [getattr(packet, o) for o in ([overload] if overload else packet.overloads())]
+
+
+def _overload(name: str) -> object:
     base, _, overload = name.partition("::")[2].partition(".")
     return getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
 
@@ -72,7 +80,7 @@ def _can_be_kept(op: Any) -> bool:
 
 
 @contextmanager
-def catching(ops: Sequence[Any], listener: Callable[..., Any]) -> Iterator[None]:
+def catching(ops: Sequence[object], listener: Callable[..., object]) -> Iterator[None]:
     """Within the `with`, calls of these operators by this thread go to `listener(op, args, kwargs)`."""
     _register(ops)
     before, _current.listener = _current.listener, listener
@@ -86,14 +94,14 @@ def catching(ops: Sequence[Any], listener: Callable[..., Any]) -> Iterator[None]
 def _register(ops: Sequence[Any]) -> None:
     with _lock:
         if not _libraries:
-            fallback = _libraries["_"] = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
-            fallback.fallback(torch.library.fallthrough_kernel, _KEY)  # type: ignore[no-untyped-call]
+            fallback = _libraries["_"] = _Library("_", "IMPL")
+            fallback.fallback(torch.library.fallthrough_kernel, _KEY)
         for op in ops:
             if op.name() in _registered:
                 continue
             namespace, _, name = op.name().partition("::")
             if namespace not in _libraries:
-                _libraries[namespace] = torch.library.Library(namespace, "IMPL")  # type: ignore[no-untyped-call]
+                _libraries[namespace] = _Library(namespace, "IMPL")
             _libraries[namespace].impl(name, functools.partial(_kernel, op), _KEY)
             _registered.add(op.name())
 

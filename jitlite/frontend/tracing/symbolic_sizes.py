@@ -20,21 +20,21 @@ from jitlite.frontend.tracing.trace_backend import TensorArgument, TraceBackend,
 
 
 @dataclass(frozen=True)
-class _Place(torch_internals.Source):  # type: ignore[misc]
+class _ArgumentSource(torch_internals.Source):  # type: ignore[misc]
     """Where a tensor is among the arguments, as torch wants to know it."""
 
     place: str
 
     @property
     def name(self) -> str:
-        return _Name(self.place)
+        return _CallableName(self.place)
 
     @property
     def _name_template(self) -> str:
         return self.place
 
 
-class _Name(str):
+class _CallableName(str):
     """A name for those who read it and, as torch before 2.10 does, for those who call it."""
 
     def __call__(self) -> str:
@@ -71,7 +71,7 @@ class SymbolicSizes:
             for d in range(tensor.dim())
         ]
         context: Any = torch_internals.StatelessSymbolicContext(dynamic_sizes=kinds)
-        made: torch.Tensor = self.mode.from_tensor(tensor, source=_Place(name), symbolic_context=context)
+        made: torch.Tensor = self.mode.from_tensor(tensor, source=_ArgumentSource(name), symbolic_context=context)
         return made
 
     def _dims(self, name: str, tensor: torch.Tensor) -> Collection[int]:
@@ -98,29 +98,32 @@ class SymbolicSizes:
             return number.node.pytype(expression)
         return self._value(expression)
 
-    def _value(self, expression: Any) -> Any:
+    def _value(self, expression: object) -> object:
         found = self._values.get(expression)
         if found is None:
             found = self._values[expression] = self._computed(expression)
         return found
 
-    def _computed(self, expression: Any) -> Any:
-        if expression.is_Integer:
-            return int(expression)
-        if expression.is_Float or expression.is_Rational:
-            return float(expression)
-        if expression in (sympy.true, sympy.false):
-            return bool(expression)
+    def _computed(self, expression: Any) -> object:
+        constant = _constant(expression)
+        if constant is not None:
+            return constant
         if isinstance(expression, sympy.Symbol):
-            replaced = self._environment.replacements.get(expression)
-            if replaced is None:
-                raise CompileError(f"the size {expression} depends on data, and cannot be followed")
-            return self._value(replaced)
+            return self._symbol(expression)
         if isinstance(expression, sympy.Pow):
             return self._power(expression)
         if isinstance(expression, _functions.ModularIndexing):
             base, divisor, modulus = expression.args
             return self._value(_functions.PythonMod(_functions.FloorDiv(base, divisor), modulus))
+        return self._operator(expression)
+
+    def _symbol(self, symbol: object) -> object:
+        replaced = self._environment.replacements.get(symbol)
+        if replaced is None:
+            raise CompileError(f"the size {symbol} depends on data, and cannot be followed")
+        return self._value(replaced)
+
+    def _operator(self, expression: Any) -> object:
         name = next((n for kind, n in _OPERATORS.items() if isinstance(expression, kind)), None)
         if name is None:
             raise CompileError(
@@ -133,7 +136,7 @@ class SymbolicSizes:
             first = self._backend.compute(name, [first, other])
         return first
 
-    def _power(self, expression: Any) -> Any:
+    def _power(self, expression: Any) -> object:
         base, exponent = expression.args
         if exponent == -1:
             return self._backend.compute("aten::div", [1, self._value(base)])
@@ -168,12 +171,12 @@ class SymbolicSizes:
             text = text.replace(str(symbol), shown)
         self._backend.check(self._value(condition), f"the trace was made for sizes with {text}")
 
-    def _shown(self, symbol: Any) -> str:
+    def _shown(self, symbol: object) -> str:
         sources = self._environment.var_to_sources.get(symbol, [])
         return sources[0].name if sources and isinstance(sources[0].name, str) else str(symbol)
 
 
-def _expression(size: Any) -> Any:
+def _expression(size: object) -> object:
     return size.node.expr if isinstance(size, torch.SymInt) else sympy.Integer(size)
 
 
@@ -192,3 +195,12 @@ _OPERATORS: dict[Any, str] = {
     **{getattr(_functions, name): operator for name, operator in _TORCHS.items() if hasattr(_functions, name)},
 }  # fmt: skip
 """Expressions and the operators that compute them."""
+
+
+def _constant(expression: Any) -> int | float | bool | None:
+    """The number that an expression is; None for what depends on symbols."""
+    if expression.is_Integer:
+        return int(expression)
+    if expression.is_Float or expression.is_Rational:
+        return float(expression)
+    return bool(expression) if expression in (sympy.true, sympy.false) else None

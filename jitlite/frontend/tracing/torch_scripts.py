@@ -34,18 +34,18 @@ def was_traced(function: Any) -> bool:
     return "requires_grad=" in str(function.graph).partition("):\n")[0]
 
 
-def convert_with(convert: Callable[[Any], Any]) -> None:
+def convert_with(convert: Callable[[Any], object]) -> None:
     """Say what converts a function or module of torch.jit."""
     _converters[:] = [convert]
 
 
-def source_of_script(function: Any) -> Callable[..., Any] | None:
+def source_of_script(function: object) -> Callable[..., object] | None:
     """The Python function that a compiled function of torch.jit was made from; None where it does something else."""
     original: Callable[..., Any] | None = getattr(function, "_torchdynamo_inline", None)
     return None if original is None or was_traced(function) else original
 
 
-def converted_function(function: Any) -> Any:
+def converted_function(function: object) -> Any:
     """`converted`, once for each function."""
     made = vars(function).get(_CONVERTED)
     if made is None:
@@ -57,7 +57,7 @@ def converted_function(function: Any) -> Any:
 _CONVERTED = "__jitlite_converted__"
 
 
-def converted(found: Any) -> Any:
+def converted(found: object) -> Any:
     """The script function or script module that does what a function or module of torch.jit does.
 
     Raises:

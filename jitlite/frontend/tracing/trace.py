@@ -20,32 +20,28 @@ from typing import Any
 
 import torch
 
-from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.casting_blocks import scope_of_switches
-from jitlite.frontend.tracing.trace_constants import MadeTensors
-from jitlite.frontend.tracing.trace_conversions import Conversions, Link
-from jitlite.frontend.tracing.trace_methods import Regions, parameter_names
-from jitlite.frontend.tracing.trace_mode import example_type
-from jitlite.frontend.tracing.trace_regions import Modes, with_fixed
+from jitlite.frontend.tracing.trace_conversions import Conversions
+from jitlite.frontend.tracing.trace_methods import parameter_names
+from jitlite.frontend.tracing.trace_regions import ModeRecorder, with_fixed
 from jitlite.frontend.tracing.trace_values import (
     another_object,
-    bound_object_path,
     in_schema_order,
     input_type,
     place_of,
     plain_number,
-    tuple_type,
     why_not,
     wrapped_number,
     written,
 )
 from jitlite.frontend.tracing.trace_warnings import TracerWarning, UserLines, current_place, users_names
 from jitlite.frontend.tracing.traced_numbers import NumberNode, node_of, plain
+from jitlite.frontend.tracing.traced_values import TracedValues
 from jitlite.ir import ops
 from jitlite.ir import types as T
-from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.ir.traits import Spelling, Trait
+from jitlite.ir.schema import Argument
+from jitlite.ir.traits import Spelling
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function, insert_call
 from jitlite.ir.values import CLASS_TYPE
@@ -56,10 +52,6 @@ _CONTAINER = (
     "container structure does not change based on the module's inputs. Consider using a constant container instead "
     "(e.g. for `list`, use a `tuple` instead. for `dict`, use a `NamedTuple` instead). If you absolutely need this and "
     "know the side effects, pass strict=False to trace() to allow this behavior."
-)
-_NEEDS_GRAD = (
-    "Cannot insert a Tensor that requires grad as a constant. Consider making it a parameter or input, or detaching "
-    "the gradient\nTensor:\n{}"
 )
 _REGISTERED = (
     "torch.tensor results are registered as constants in the trace. You can safely ignore this warning if you use this "
@@ -74,7 +66,7 @@ _RECORDED = frozenset({"Tensor", "List[Tensor]", "Optional[Tensor]"})
 # -- the tracer
 
 
-class Tracer:
+class Tracer(TracedValues):
     """Records into one graph.
 
     Args:
@@ -95,31 +87,19 @@ class Tracer:
         strict: bool = True,
         out_of_place: bool = False,
     ) -> None:
-        self.graph = Graph()
-        self.builder = Builder(self.graph)
+        super().__init__(owner, state, modules, objects)
         self.strict = strict
         self.out_of_place = out_of_place
         self.paused = 0
-        self._state = dict(state or {})
-        self._modules = dict(modules or {})
-        self._objects = list(objects)
-        self._owner = None if owner is None else self.graph.add_input(owner, "self")
-        self._attributes: dict[tuple[str, ...], Value] = {}
-        self._values: dict[int, Value] = {}
-        self._places: dict[tuple[Any, ...], Value] = {}
-        self._kept: list[Any] = []
-        self._made = MadeTensors()
-        self._varying: set[Value] = set()
         self._conversions = Conversions()
         self._lines = UserLines()
-        self._modes = Modes(self.builder)
-        self._regions = Regions(self.graph)
+        self._modes = ModeRecorder(self.builder)
 
     sees_calls = True
     below_autograd = False
 
     # -- inputs
-    def add_input(self, name: str, example: Any) -> Any:
+    def add_input(self, name: str, example: object) -> object:
         """Make an example a graph input; gives what the traced function is to be called with in its place.
 
         Raises:
@@ -154,31 +134,11 @@ class Tracer:
             return NumberNode(self, value, example).wrapped()
         return example
 
-    def _item(self, value: Value, key: Any) -> Value:
+    def _item(self, value: Value, key: object) -> Value:
         args = [NamedValue(None, value), NamedValue(None, constant=key)]
         return emit_builtin_call(self.graph, None, "aten::__getitem__", args)
 
-    # -- tensors
-    def bind(self, tensor: torch.Tensor, value: Value) -> None:
-        """Let `tensor` stand for `value` from now on."""
-        self._values[id(tensor)] = value
-        value.example_type = value.example_type or example_type(tensor)
-        self._kept.append(tensor)
-        place = place_of(tensor)
-        if place is not None:
-            self._places[place] = value
-
-    def known(self, tensor: torch.Tensor) -> Value | None:
-        """The value that a tensor stands for, if it has been seen.
-
-        torch makes copies of tensor objects that are the same tensor, such as for what `torch.arange` gives.
-        """
-        found = self._values.get(id(tensor))
-        if found is None and id(tensor) not in self._state and tensor not in self._made:
-            place = place_of(tensor)
-            found = None if place is None else self._places.get(place)
-        return found
-
+    # -- operators
     def same_memory(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
         """Note that `other` is the tensor's `.data`."""
         self.graph.current_range = self._lines.current()
@@ -186,48 +146,7 @@ class Tracer:
         self._varying.add(value)
         self.bind(other, value)
 
-    def is_followed(self, tensor: torch.Tensor) -> bool:
-        """Does the tensor depend on the inputs?"""
-        return self.known(tensor) in self._varying
-
-    def value_of(self, tensor: torch.Tensor) -> Value:
-        """The value of a tensor.
-
-        Raises:
-            RuntimeError: the tensor would be a constant, but requires grad.
-        """
-        found = self.known(tensor)
-        if found is not None:
-            return found
-        path = self._state.get(id(tensor))
-        if path is not None:
-            return self._attribute(path, T.TENSOR)
-        if tensor.requires_grad:
-            raise RuntimeError(_NEEDS_GRAD.format(tensor.detach()))
-        made = tensor in self._made
-        value = self._made.insert(self.graph, tensor) if made else self.graph.insert_constant(tensor)
-        self.bind(tensor, value)
-        return value
-
-    def _attribute(self, path: tuple[str, ...], t: Type | None = None) -> Value:
-        """An attribute of the traced module, or of a submodule."""
-        if not path:
-            assert self._owner is not None
-            return self._owner
-        found = self._attributes.get(path)
-        if found is None:
-            owner = self._attribute(path[:-1])
-            assert isinstance(owner.type, ClassType)
-            node = self.graph.create("prim::GetAttr", [owner], [owner.type.attributes[path[-1]]])
-            node.attributes["name"] = path[-1]
-            node.insert_before(self._regions.outermost or self.graph.insert_point)
-            found = self._attributes[path] = node.output
-            if t is not None:
-                self._varying.add(found)
-        return found
-
-    # -- operators
-    def called(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def called(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, object]) -> object:
         """Run an operator and record it."""
         plain_args = [plain_number(a) for a in args]
         plain_kwargs = {name: plain_number(a) for name, a in kwargs.items()}
@@ -256,7 +175,7 @@ class Tracer:
         with self.not_recording():
             return overload(*args, **kwargs)
 
-    def _name_values(self, args: Sequence[Any]) -> None:
+    def _name_values(self, args: Sequence[object]) -> None:
         """Let values have the names of the variables that hold them."""
         values = {id(a): self._values.get(id(a)) for a in args if isinstance(a, torch.Tensor)}
         unnamed = {i: v for i, v in values.items() if v is not None and not v.has_name}
@@ -268,29 +187,31 @@ class Tracer:
         """The node of a call, not placed yet."""
         name, _, overload_name = overload.name().partition(".")
         found = next((op for op in ops.lookup(name) if op.schema.overload == overload_name), None)
-        formals = found.schema.arguments if found is not None else ()
-        tensor = next((a for a in given if isinstance(a, torch.Tensor)), None)
-        inputs, exact = [], True
-        for formal, argument in zip(formals, given, strict=True):
-            number = wrapped_number(argument) if formal.type is T.TENSOR else None
-            if number is not None:
-                exact = False
-                inputs.append(self.number_value(number))
-            else:
-                inputs.append(self.argument(argument, formal.type))
-        types = [r.type for r in (found.schema.returns if found is not None else ())]
-        node = self.graph.create(name, inputs, types)
+        if found is None:
+            raise RuntimeError(f"the graph has no operator {overload.name()}")
+        formals = found.schema.arguments
+        numbers = [wrapped_number(a) if f.type is T.TENSOR else None for f, a in zip(formals, given, strict=True)]
+        inputs = [
+            self.argument(argument, formal.type) if number is None else self.number_value(number)
+            for formal, argument, number in zip(formals, given, numbers, strict=True)
+        ]
+        node = self.graph.create(name, inputs, [r.type for r in found.schema.returns])
         node.scope = scope_of_switches()
-        if exact and found is not None:
+        if all(number is None for number in numbers):
             node.set_op(found)
-        elif node.op is None:  # an operator that takes no numbers there
-            for i, formal in enumerate(formals):
-                if formal.type is T.TENSOR and not isinstance(inputs[i].type, T.TensorType):
-                    node.replace_input(i, self._as_tensor(given[i], tensor))
-        if self.out_of_place and found is not None and found.schema.arguments and found.schema.arguments[0].is_write:
+        elif node.op is None:
+            self._replace_numbers(node, formals, given)
+        if self.out_of_place and formals and formals[0].is_write:
             self._warn_of_views(given[0], name)
             return self._without_write(node)
         return node
+
+    def _replace_numbers(self, node: Node, formals: Sequence[Argument], given: Sequence[object]) -> None:
+        """Give tensors to an operator that takes no numbers in their place."""
+        tensor = next((a for a in given if isinstance(a, torch.Tensor)), None)
+        for i, formal in enumerate(formals):
+            if formal.type is T.TENSOR and not isinstance(node.inputs[i].type, T.TensorType):
+                node.replace_input(i, self._as_tensor(given[i], tensor))
 
     def _warn_of_views(self, tensor: torch.Tensor, name: str) -> None:
         storage = tensor.untyped_storage()._cdata
@@ -315,86 +236,32 @@ class Tracer:
         node.remove_all_inputs()
         return candidate
 
-    def _bind_results(self, overload: Any, node: Node, args: Sequence[Any], result: Any) -> Any:
-        results = [] if result is None else list(result) if isinstance(result, tuple) else [result]
-        if len(node.outputs) == 1 and not isinstance(result, torch.Tensor):
-            results = [result]
+    def _bind_results(self, overload: object, node: Node, args: Sequence[object], result: object) -> object:
+        """Bind what an operator has given; gives what the caller is to get."""
+        results = _results_of(node, result)
         varying = any(self._varies(v) for v in node.inputs) or self._is_random(node)
         own = {id(a) for a in written(overload, args)}
         for position, (output, part) in enumerate(zip(node.outputs, results, strict=True)):
             if varying:
                 self._varying.add(output)
             if isinstance(part, torch.Tensor):
-                if any(part is a for a in args) and id(part) not in own:
-                    # for other inputs it may be another tensor: it must not stand for the argument
-                    part = results[position] = another_object(part)
-                self.bind(part, output)
+                is_argument = any(part is a for a in args) and id(part) not in own
+                # for other inputs it may be another tensor: it must not stand for the argument
+                results[position] = another_object(part) if is_argument else part
+                self.bind(results[position], output)
             elif isinstance(part, list | tuple):
-                parts = self.builder.unpack_list(output, len(part)) if part else []
-                for value, tensor in zip(parts, part, strict=True):
-                    self.bind(tensor, value)
-                    self._varying.update([value] if varying else [])
-        if isinstance(result, tuple) and len(node.outputs) != 1:
-            return tuple(results)
-        return results[0] if results else None
+                self._bind_list(output, part, varying)
+        is_tuple = isinstance(result, tuple) and len(node.outputs) != 1
+        return tuple(results) if is_tuple else results[0] if results else None
 
-    def _varies(self, value: Value) -> bool:
-        """Does the value of an argument depend on the inputs?"""
-        if value in self._varying:
-            return True
-        return value.node.has(Trait.PACKS_NUMBERS) and any(self._varies(v) for v in value.node.inputs)
+    def _bind_list(self, output: Value, tensors: Sequence[torch.Tensor], varying: bool) -> None:
+        parts = self.builder.unpack_list(output, len(tensors)) if tensors else []
+        for value, tensor in zip(parts, tensors, strict=True):
+            self.bind(tensor, value)
+            self._varying.update([value] if varying else [])
 
     def _is_random(self, node: Node) -> bool:
         return node.op is not None and node.op.effect is ops.Effect.RANDOM
-
-    # -- arguments
-    def argument(self, argument: Any, t: Type) -> Value:
-        """The value of an operator's argument whose type is to be `t`."""
-        if isinstance(argument, Link):
-            is_tensor = isinstance(argument.value.type, T.TensorType)
-            return self.graph.insert("aten::Int", [argument.value], [T.INT]).output if is_tensor else argument.value
-        number = node_of(argument)
-        if number is not None:
-            return number.value
-        if isinstance(argument, torch.Tensor):
-            return self.value_of(argument)
-        element = T.without_none(t)
-        if isinstance(argument, list | tuple) and isinstance(element, T.ListType):
-            values = [self.argument(a, element.element) for a in argument]
-            inner = T.without_none(element.element)
-            return self.builder.make_list(inner if inner is not T.TENSOR else element.element, values)
-        if isinstance(argument, torch.ScriptObject):
-            return self._object(argument)
-        if type(argument) is int and element is T.FLOAT:
-            argument = float(argument)
-        return self.graph.insert_constant(argument)
-
-    def _object(self, argument: Any) -> Value:
-        """The value of an object of a class written in C++, for which Python has a new object each time.
-
-        Raises:
-            RuntimeError: the traced module does not hold it.
-        """
-        path = bound_object_path(argument, self._objects)
-        if path is None:
-            raise RuntimeError(
-                f"an object of the class {argument._type().name()} can be no constant of a trace: make it an attribute "
-                "of the module that is traced, or of one of its submodules"
-            )
-        return self._attribute(path)
-
-    def number_value(self, number: Any) -> Value:
-        """The value of a number, a constant if it is one of Python's."""
-        node = node_of(number)
-        return self.graph.insert_constant(number) if node is None else node.value
-
-    def _as_tensor(self, argument: Any, other: torch.Tensor | None) -> Value:
-        number = wrapped_number(argument)
-        node = node_of(number)
-        if node is not None:
-            return self.graph.insert("prim::NumToTensor", [node.value], [T.TENSOR]).output
-        dtype = None if other is None else torch.result_type(other, number)
-        return self.graph.insert_constant(torch.tensor(number, dtype=dtype))
 
     # -- numbers
     def size(self, tensor: torch.Tensor, dim: int, number: int) -> Any:
@@ -403,16 +270,16 @@ class Tracer:
         args = [self.value_of(tensor), self.graph.insert_constant(dim)]
         return self._number(self.graph.insert("aten::size", args, [T.INT]).output, number)
 
-    def numel(self, tensor: torch.Tensor, number: int) -> Any:
+    def numel(self, tensor: torch.Tensor, number: int) -> object:
         """The number of elements, as a number that is followed."""
         self.graph.current_range = self._lines.current()
         return self._number(self.graph.insert("aten::numel", [self.value_of(tensor)], [T.INT]).output, number)
 
-    def _number(self, value: Value, number: Any) -> Any:
+    def _number(self, value: Value, number: Any) -> object:
         self._varying.add(value)
         return NumberNode(self, value, number).wrapped()
 
-    def scalar_op(self, name: str, operands: list[Any], result: Any) -> Any:
+    def scalar_op(self, name: str, operands: list[Any], result: object) -> object:
         """Record a computation on numbers; gives its result as a number to go on with."""
         if self.paused:
             return result
@@ -423,7 +290,7 @@ class Tracer:
             value = self.graph.insert("aten::Int", [value], [T.INT]).output
         return self._number(value, result)
 
-    def _operand(self, operand: Any) -> Value:
+    def _operand(self, operand: object) -> Value:
         node = node_of(operand)
         known = node is not None and node.value is not None
         return node.value if known and node is not None else self.graph.insert_constant(plain(operand))
@@ -447,7 +314,7 @@ class Tracer:
         if node.value is not None and not self.paused:
             self._conversions.add(node.value, node.number, what)
 
-    def asked_for(self, tensor: torch.Tensor, number: Any, what: str) -> None:
+    def asked_for(self, tensor: torch.Tensor, number: object, what: str) -> None:
         """Note that Python has asked a tensor for its contents; `what` says what as, nothing if nobody is told."""
         value = self.known(tensor)
         if value is None and id(tensor) in self._state:
@@ -466,7 +333,7 @@ class Tracer:
         return tensor
 
     # -- calls of Python and of compiled functions
-    def call_python(self, name: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> object:
         """Call a function that stays Python's, and record that; it gives a tensor, or a tuple of tensors."""
         self.graph.current_range = self._lines.current()
         self._modes.follow()
@@ -485,7 +352,7 @@ class Tracer:
         node.attributes["callable"] = with_fixed(_refused(name) if written else function, fixed, free)
         return self._take_apart_result(node.output, result)
 
-    def call_function(self, function: Function, arguments: Sequence[Any], run: Callable[[], Any]) -> Any:
+    def call_function(self, function: Function, arguments: Sequence[object], run: Callable[[], object]) -> object:
         """Run a compiled function and record the call; where it cannot be recorded, what it does is."""
         self.graph.current_range = self._lines.current()
         values = [self._given(a, formal.type) for a, formal in zip(arguments, function.schema.arguments, strict=True)]
@@ -504,7 +371,7 @@ class Tracer:
         result = [r.type for r in function.schema.returns]
         return self.graph.insert("prim::CallMethod", values, result, {"name": function.name}).output
 
-    def call_module(self, module: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def call_module(self, module: torch.nn.Module, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run the `forward` of a module; if it is a submodule of the traced one, the call becomes one of a method."""
         path = self._modules.get(id(module))
         if not path or self._owner is None or hasattr(module, CLASS_TYPE):
@@ -513,7 +380,7 @@ class Tracer:
         names = {self.known(a): n for n, a in given.items() if isinstance(a, torch.Tensor)}
         self.graph.current_range = self._lines.current()
         self._modes.follow()
-        modes, self._modes = self._modes, Modes(self.builder)
+        modes, self._modes = self._modes, ModeRecorder(self.builder)
         try:
             with self._regions.inside(path, {value: n for value, n in names.items() if value is not None}):
                 result = module.forward(*args, **kwargs)
@@ -527,29 +394,7 @@ class Tracer:
         owner = None if self._owner is None else self._owner.type
         return self._regions.become_methods(owner, self._attributes) if isinstance(owner, ClassType) else []
 
-    def _given(self, argument: Any, t: Type) -> Value | None:
-        """The value of an argument of a compiled function; None where the graph can have none."""
-        t = T.without_none(t)
-        if isinstance(argument, torch.nn.Module):
-            path = self._modules.get(id(argument))
-            return None if path is None else self._attribute(path)
-        if isinstance(argument, dict) and isinstance(t, T.DictType):
-            elements = [self._given(v, t.contained[1]) for v in argument.values()]
-            keys = [self.graph.insert_constant(k) for k in argument]
-            made = [e for e in elements if e is not None]
-            return self.builder.make_dict(t, keys, made) if len(made) == len(elements) else None
-        if isinstance(argument, list | tuple) and isinstance(t, T.ListType | T.TupleType):
-            types = t.contained if isinstance(t, T.TupleType) else t.contained * len(argument)
-            elements = [self._given(a, part) for a, part in zip(argument, types, strict=True)]
-            made = [e for e in elements if e is not None]
-            if len(made) != len(elements):
-                return None
-            is_list = isinstance(t, T.ListType)
-            return self.builder.make_list(t.contained[0], made) if is_list else self.builder.make_tuple(made, t)
-        known = isinstance(argument, torch.Tensor) or node_of(argument) is not None
-        return self.argument(argument, t) if known or type_of_constant(argument) is not None else None
-
-    def _take_apart_result(self, value: Value, result: Any) -> Any:
+    def _take_apart_result(self, value: Value, result: object) -> object:
         if type(result) in (int, float, bool):
             return self._number(value, result)
         if isinstance(result, list | tuple | dict) and not result:
@@ -559,7 +404,7 @@ class Tracer:
         return self._take_apart(value, result)
 
     # -- results
-    def finish(self, result: Any) -> Type:
+    def finish(self, result: object) -> Type:
         """Make the result of the traced function the graph's; gives its type.
 
         Raises:
@@ -573,42 +418,49 @@ class Tracer:
         self._made.settle(self.graph, result)
         return value.type
 
-    def _output(self, result: Any) -> Value:
+    def _output(self, result: object) -> Value:
         if isinstance(result, torch.Tensor):
             return self.value_of(result)
         if node_of(result) is not None or result is None:
             return self.number_value(result)
-        if isinstance(result, tuple):
-            parts = [self._output(r) for r in result]
-            return self.builder.make_tuple(parts, tuple_type(result, [p.type for p in parts]))
-        if isinstance(result, dict) and self.strict:
-            raise RuntimeError(_CONTAINER.format("dict"))
-        if isinstance(result, list) and self.strict:
-            warnings.warn(_CONTAINER.format("list"), TracerWarning, stacklevel=2)
-        if isinstance(result, list):
-            parts = [self._output(r) for r in result]
-            return self.builder.make_list(self._common(parts, "list"), parts)
-        if isinstance(result, dict):
-            keys = [self.graph.insert_constant(k) for k in result]
-            parts = [self._output(r) for r in result.values()]
-            key = self._common(keys, "dict") if keys else T.STRING
-            return self.builder.make_dict(T.DictType.of(key, self._common(parts, "dict")), keys, parts)
-        raise RuntimeError(
-            f"Type '{type(result).__name__}' cannot be understood by the tracer, only outputs matching tensors are: "
-            "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions"
-        )
-
-    def _common(self, values: Sequence[Value], what: str) -> Type:
-        found = T.unify_all([v.type for v in values]) if values else T.TENSOR
-        if found is None:
-            raise RuntimeError(f"the elements of a {what} at the output of the tracer must have a common type")
-        return found
+        if self.strict:
+            _refuse_container(result)
+        value = self._containers.result(result, self._output, _common_type)
+        if value is None:
+            raise RuntimeError(
+                f"Type '{type(result).__name__}' cannot be understood by the tracer, only outputs matching tensors "
+                "are: Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced "
+                "functions"
+            )
+        return value
 
 
-def _refused(name: str) -> Callable[..., Any]:
+def _results_of(node: Node, result: object) -> list[Any]:
+    """What an operator has given, by output."""
+    if len(node.outputs) == 1:
+        return [result]
+    return [] if result is None else list(result) if isinstance(result, tuple) else [result]
+
+
+def _refuse_container(result: object) -> None:
+    """What `strict` says of results whose length or keys may depend on the inputs."""
+    if isinstance(result, dict):
+        raise RuntimeError(_CONTAINER.format("dict"))
+    if isinstance(result, list):
+        warnings.warn(_CONTAINER.format("list"), TracerWarning, stacklevel=3)
+
+
+def _common_type(values: Sequence[Value], what: str) -> Type:
+    found = T.unify_all([v.type for v in values]) if values else T.TENSOR
+    if found is None:
+        raise RuntimeError(f"the elements of a {what} at the output of the tracer must have a common type")
+    return found
+
+
+def _refused(name: str) -> Callable[..., object]:
     """Stands for a Python function that writes an argument, which has no counterpart that does not."""
 
-    def refuse(*args: Any) -> Any:
+    def refuse(*args: object) -> object:
         raise RuntimeError(
             f"inplace {name}: the trace was made without writes (_force_outplace), and {name} writes its argument"
         )

@@ -73,14 +73,14 @@ class Known:
     origin: Origin | None = None
 
 
-class Emitter(Protocol):
+class ValueRecorder(Protocol):
     """What the values of a trace want of it."""
 
     location: Location
     follows_gradients: bool
     """Are gradients to flow through what is recorded?"""
 
-    def emit(self, op: Any, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
+    def emit(self, op: object, args: Sequence[object], results: Sequence[object]) -> Sequence[Any]:
         """Tell the back end of a call; gives the values of the results."""
         ...
 
@@ -88,7 +88,7 @@ class Emitter(Protocol):
         """Note that the trace is wrong for inputs that require grad, because of `what`."""
         ...
 
-    def write_back(self, destination: Traced, source: Traced) -> Any:
+    def write_back(self, destination: Traced, source: Traced) -> object:
         """Tell the back end what something that existed before is to hold in the end; gives its value."""
         ...
 
@@ -104,7 +104,7 @@ class Emitter(Protocol):
 class Aliases:
     """The values of tensors, for a back end in which values alias each other as tensors do."""
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: ValueRecorder) -> None:
         self._emitter = emitter
         self._known: dict[int, Known] = {}
         self._places: dict[Place, Known] = {}
@@ -165,11 +165,11 @@ class Aliases:
             self._places[known.place] = Known(known.tensor, value, known.place, known.origin)
 
     # -- adding
-    def add(self, tensor: torch.Tensor, value: Any, origin: Origin | None = None) -> Known:
+    def add(self, tensor: torch.Tensor, value: object, origin: Origin | None = None) -> Known:
         """Let a tensor stand for a value."""
         return self._add(tensor, value, origin)
 
-    def _add(self, tensor: torch.Tensor, value: Any, origin: Origin | None, keep_place: bool = False) -> Known:
+    def _add(self, tensor: torch.Tensor, value: object, origin: Origin | None, keep_place: bool = False) -> Known:
         known = self._known[id(tensor)] = Known(tensor, value, place_in_memory(tensor), origin)
         if known.place is not None:
             self._storages.append(tensor.untyped_storage())  # its address must not be used again
@@ -185,12 +185,14 @@ class Aliases:
         known = self._find(tensor)
         self._add(copy, known.value, known.origin, keep_place=True)
 
-    def detached(self, tensor: torch.Tensor, result: torch.Tensor, value: Any) -> None:
+    def detached(self, tensor: torch.Tensor, result: torch.Tensor, value: object) -> None:
         """Note the result of `detach`."""
         self._add(result, value, self._find(tensor).origin, keep_place=True)
 
     # -- calls
-    def record(self, op: Any, args: Sequence[Any], written: Sequence[torch.Tensor], results: Sequence[Any]) -> None:
+    def record(
+        self, op: Any, args: Sequence[object], written: Sequence[torch.Tensor], results: Sequence[object]
+    ) -> None:
         """Record a call that has been made; `args` are what `operand` gave before it was made."""
         moved = [k for k in map(self._kept, written) if k is not None and k.place != place_in_memory(k.tensor)]
         for known in moved:
@@ -220,7 +222,7 @@ class Aliases:
                 self._places.setdefault(place, known)
         return known
 
-    def _bind(self, tensor: torch.Tensor, value: Any) -> None:
+    def _bind(self, tensor: torch.Tensor, value: object) -> None:
         known = self._known.get(id(tensor))
         if known is None:
             self.add(tensor, value)

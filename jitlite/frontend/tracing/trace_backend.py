@@ -132,10 +132,7 @@ class Signature:
             if other != structure:
                 raise ValueError(f"{name}: the trace was made for arguments built in another way")
             for value, leaf in zip(values, leaves, strict=True):
-                if (leaf is _A_TENSOR) != isinstance(value, torch.Tensor):
-                    raise ValueError(f"{name}: the trace was made for tensors in other places")
-                if leaf is not _A_TENSOR and (type(leaf) is not type(value) or leaf != value):
-                    raise ValueError(f"{name}: the trace was made for {leaf!r}, not {value!r}")
+                _check_leaf(name, value, leaf)
             found += [v for v in values if isinstance(v, torch.Tensor)]
         for known, tensor in zip(self.arguments, found, strict=False):
             if tensor.dtype != known.dtype or not _same_sizes(tensor, known.sizes):
@@ -153,6 +150,14 @@ class Signature:
 
 
 _A_TENSOR: Any = object()
+
+
+def _check_leaf(name: str, value: object, leaf: object) -> None:
+    """Refuse a part of an argument that is another than in the trace."""
+    if (leaf is _A_TENSOR) != isinstance(value, torch.Tensor):
+        raise ValueError(f"{name}: the trace was made for tensors in other places")
+    if leaf is not _A_TENSOR and (type(leaf) is not type(value) or leaf != value):
+        raise ValueError(f"{name}: the trace was made for {leaf!r}, not {value!r}")
 
 
 def _same_sizes(tensor: torch.Tensor, wanted: Sequence[Any]) -> bool:

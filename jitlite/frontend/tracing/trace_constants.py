@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -49,7 +48,7 @@ class MadeTensors:
         made.node = graph.insert("aten::lift_fresh", [graph.insert_constant(made.original)], [T.TENSOR])
         return made.node.output
 
-    def settle(self, graph: Graph, result: Any) -> None:
+    def settle(self, graph: Graph, result: object) -> None:
         """Use the constants of tensors that nothing writes; where a run could change one, give each run its own."""
         outside = {t.untyped_storage().data_ptr() for t in tensors(result) if t.layout is torch.strided}
         for made in self._made.values():

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jitlite.frontend.tracing.trace_warnings import LOST, Instruction, Place, current_place
+from jitlite.frontend.tracing.trace_warnings import LOST, Instruction, UserInstruction, current_place
 from jitlite.ir.graph import Value
 
 
@@ -23,7 +23,7 @@ class _Conversion:
     value: Value
     number: Any
     what: str
-    place: Place
+    place: UserInstruction
 
     def warn(self) -> None:
         if self.what:
@@ -31,7 +31,7 @@ class _Conversion:
 
 
 @dataclass(frozen=True)
-class Link:
+class PendingConversion:
     """Stands for an int argument that is the number of a value."""
 
     value: Value
@@ -43,7 +43,7 @@ class Conversions:
     def __init__(self) -> None:
         self._waiting: list[_Conversion] = []
 
-    def add(self, value: Value, number: Any, what: str) -> None:
+    def add(self, value: Value, number: object, what: str) -> None:
         """Note that Python has asked for the number of a value."""
         place = current_place()
         if self._waiting and self._waiting[-1].place.instruction != place.instruction:
@@ -62,7 +62,7 @@ class Conversions:
         self._waiting = [c for c in self._waiting if c not in dropped]
         return bool(dropped)
 
-    def linked(self, given: Sequence[Any]) -> list[Any]:
+    def linked(self, given: Sequence[object]) -> list[object]:
         """The arguments of an operator, with links in place of ints that came from values."""
         made = [list(a) if isinstance(a, list | tuple) else a for a in given]
         if not self._waiting:
@@ -74,13 +74,13 @@ class Conversions:
             spots = _spots(made, conversion.number)
             if conversion.place.instruction == here and len(spots) == len(same):
                 for holder, position in spots:
-                    holder[position] = Link(conversion.value)
+                    holder[position] = PendingConversion(conversion.value)
             elif conversion.place.instruction != here or not _is_linked(made, conversion.value):
                 conversion.warn()
         return made
 
 
-def _spots(given: list[Any], number: Any) -> list[tuple[list[Any], int]]:
+def _spots(given: list[Any], number: object) -> list[tuple[list[Any], int]]:
     """Where the arguments hold this int."""
     holders = [given, *(a for a in given if isinstance(a, list))]
     return [(h, i) for h in holders for i, a in enumerate(h) if type(a) is int and a == number]
@@ -88,4 +88,4 @@ def _spots(given: list[Any], number: Any) -> list[tuple[list[Any], int]]:
 
 def _is_linked(given: list[Any], value: Value) -> bool:
     holders = [given, *(a for a in given if isinstance(a, list))]
-    return any(isinstance(a, Link) and a.value is value for h in holders for a in h)
+    return any(isinstance(a, PendingConversion) and a.value is value for h in holders for a in h)

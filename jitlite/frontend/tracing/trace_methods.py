@@ -32,7 +32,7 @@ KIND = "prim::TracedRegion"
 
 
 @dataclass
-class Region:
+class TracedCall:
     """The call of a submodule.
 
     Attributes:
@@ -47,13 +47,13 @@ class Region:
     names: dict[Value, str] = field(default_factory=dict)
 
 
-class Regions:
+class TracedCalls:
     """The calls of submodules that are recorded into one graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._found: list[Region] = []
-        self._open: list[Region] = []
+        self._found: list[TracedCall] = []
+        self._open: list[TracedCall] = []
 
     @property
     def outermost(self) -> Node | None:
@@ -64,7 +64,7 @@ class Regions:
     def inside(self, path: Path, names: Mapping[Value, str]) -> Iterator[None]:
         """Within the `with`, what is recorded belongs to a call of the submodule at `path`."""
         node = self._graph.create(KIND, (), ()).insert_before(self._graph.insert_point)
-        region = Region(node, path, dict(names))
+        region = TracedCall(node, path, dict(names))
         self._found.append(region)
         self._open.append(region)
         try:
@@ -98,7 +98,7 @@ class Regions:
                     node.move_before(region.node)  # constants, which may be used elsewhere
                 region.node.destroy()
                 continue
-            lowering = _Lowering(self._graph, region, modules[region.path], names[region.node], known)
+            lowering = _MethodOfCall(self._graph, region, modules[region.path], names[region.node], known)
             lowering.run()
             made.append(lowering.body)
         return made
@@ -140,10 +140,10 @@ def type_at(owner: ClassType, path: Path) -> ClassType:
     return owner
 
 
-class _Lowering:
+class _MethodOfCall:
     """Makes one region a method and a call of it."""
 
-    def __init__(self, graph: Graph, region: Region, owner: Value, name: str, state: Mapping[Value, Path]) -> None:
+    def __init__(self, graph: Graph, region: TracedCall, owner: Value, name: str, state: Mapping[Value, Path]) -> None:
         t = owner.type
         assert isinstance(t, ClassType)
         self.graph = graph
@@ -253,7 +253,9 @@ def _name_of(value: Value) -> str | None:
     return value.name if value.has_name else None
 
 
-def parameter_names(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def parameter_names(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> dict[str, Any]:
     """Arguments by the names of their parameters, as far as they have one each."""
     try:
         found = inspect.signature(function).bind(*args, **kwargs).arguments

@@ -31,16 +31,16 @@ _KEY = "DeferredInit"
 
 
 _lock = Lock("tracing", reentrant=True)
-is_any_tracing: list[Listener] = []
+active_tracers: list[Listener] = []
 """The tracers of all threads: false while nobody traces."""
-_put_back: list[Callable[[], None]] = []
+_undo: list[Callable[[], None]] = []
 _library: list[Any] = []
 """torch's registration of `_on_operator`, once there has been a trace."""
 
 
 def current_tracer() -> Listener | None:
     """The tracer that records what this thread does now, if any."""
-    if not is_any_tracing:
+    if not active_tracers:
         return None
     tracer: Listener | None = current.tracer
     return None if tracer is None or tracer.paused else tracer
@@ -70,22 +70,22 @@ def recording(tracer: Listener) -> Iterator[None]:
 def _enter(tracer: Listener) -> None:
     with _lock:
         if not _library:
-            library = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
-            library.fallback(_on_operator, _KEY)  # type: ignore[no-untyped-call]
+            library = _Library("_", "IMPL")
+            library.fallback(_on_operator, _KEY)
             _library.append(library)
-        if not is_any_tracing:
+        if not active_tracers:
             _exchange()
-        is_any_tracing.append(tracer)
+        active_tracers.append(tracer)
 
 
 def _leave(tracer: Listener) -> None:
     with _lock:
-        is_any_tracing.remove(tracer)
-        while not is_any_tracing and _put_back:
-            _put_back.pop()()
+        active_tracers.remove(tracer)
+        while not active_tracers and _undo:
+            _undo.pop()()
 
 
-def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> Any:
+def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> object:
     key_set = torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY))
     with torch_internals.exclude_key(key_set):
         tracer = current_tracer()
@@ -110,7 +110,7 @@ def _exchange() -> None:
     _set(torch._C, "_is_tracing", is_tracing)
 
 
-def _set(owner: Any, name: str, made: Any) -> None:
+def _set(owner: object, name: str, made: object) -> None:
     original = vars(owner).get(name, _MISSING)
     setattr(owner, name, made)
 
@@ -120,7 +120,7 @@ def _set(owner: Any, name: str, made: Any) -> None:
         else:
             setattr(owner, name, original)
 
-    _put_back.append(put_back)
+    _undo.append(put_back)
 
 
 _MISSING = object()
@@ -132,7 +132,9 @@ def _following(tensor: torch.Tensor) -> Listener | None:
 
 
 _Base: Any = PLAIN
-_tensor_len, _tensor_iter = torch.Tensor.__len__, torch.Tensor.__iter__
+_tensor_len: Callable[[torch.Tensor], int] = torch.Tensor.__len__
+_tensor_iter: Callable[[torch.Tensor], Iterator[torch.Tensor]] = torch.Tensor.__iter__
+_Library: Any = torch.library.Library  # which torch does not annotate
 
 
 def example_type(tensor: torch.Tensor) -> T.TensorType | None:
@@ -152,7 +154,7 @@ def _shape(tensor: torch.Tensor) -> torch.Size:
     return shape if tracer is None else torch.Size([tracer.size(tensor, d, n) for d, n in enumerate(shape)])
 
 
-def _size(tensor: torch.Tensor, dim: Any = None) -> Any:
+def _size(tensor: torch.Tensor, dim: Any = None) -> object:
     if _following(tensor) is None:
         return _Base.size(tensor) if dim is None else _Base.size(tensor, dim)
     if dim is None:
@@ -162,14 +164,15 @@ def _size(tensor: torch.Tensor, dim: Any = None) -> Any:
     return tracer.size(tensor, position, _Base.size(tensor, position))
 
 
-def _numel(tensor: torch.Tensor) -> Any:
+def _numel(tensor: torch.Tensor) -> object:
     tracer = _following(tensor)
     return _Base.numel(tensor) if tracer is None else tracer.numel(tensor, _Base.numel(tensor))
 
 
 def _contiguous(tensor: torch.Tensor, memory_format: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
     # torch does not call the operator where the tensor is contiguous already
-    return torch.ops.aten.contiguous.default(tensor, memory_format=memory_format)  # type: ignore[no-any-return]
+    result: torch.Tensor = torch.ops.aten.contiguous.default(tensor, memory_format=memory_format)
+    return result
 
 
 def _data(tensor: torch.Tensor) -> torch.Tensor:
@@ -198,7 +201,7 @@ def _len(tensor: torch.Tensor) -> int:
             "results."
         )
     if current.tracer is None:
-        return _tensor_len(tensor)  # type: ignore[no-any-return, no-untyped-call]
+        return _tensor_len(tensor)
     if _Base.dim(tensor) == 0:
         raise TypeError("len() of a 0-d tensor")
     return int(_Base.size(tensor, 0))
@@ -206,7 +209,7 @@ def _len(tensor: torch.Tensor) -> int:
 
 def _iter(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     if current.tracer is None:
-        return _tensor_iter(tensor)  # type: ignore[no-any-return, no-untyped-call]
+        return _tensor_iter(tensor)
     if _Base.dim(tensor) == 0:
         raise TypeError("iteration over a 0-d tensor")
     if current.tracer.known(tensor) is not None:
@@ -228,7 +231,7 @@ class _Indexing(TorchFunctionMode):
     dimensions.
     """
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
         if func is _GET_ITEM and _following(args[0]) is not None:
             return get_item(*args)
         if func is _SET_ITEM and _following(args[0]) is not None:
@@ -239,11 +242,11 @@ class _Indexing(TorchFunctionMode):
 _GET_ITEM, _SET_ITEM = torch.Tensor.__getitem__, torch.Tensor.__setitem__
 
 
-def _asking(name: str, what: str) -> Callable[..., Any]:
+def _asking(name: str, what: str) -> Callable[..., object]:
     """A member of Tensor that gives the contents to Python; `what` says what as, nothing if there is no warning."""
     original = getattr(torch.Tensor, name)
 
-    def member(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    def member(tensor: torch.Tensor, *args: object, **kwargs: object) -> object:
         tracer = current_tracer()
         if tracer is None:
             return original(tensor, *args, **kwargs)
@@ -264,7 +267,7 @@ def _apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
     return tracer.call_python(cls.__name__, apply, args)
 
 
-def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
+def _torch_script(function: object, *args: object, **kwargs: object) -> Any:
     """The call of a function that torch.jit has compiled: of what it is converted to, so that control flow stays."""
     tracer = current_tracer()
     if tracer is None:
@@ -281,7 +284,7 @@ def _torch_script(function: Any, *args: Any, **kwargs: Any) -> Any:
     return ours(*args, **kwargs)
 
 
-def _module_forward(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+def _module_forward(module: torch.nn.Module, *args: object, **kwargs: object) -> Any:
     """What nn.Module calls in place of `forward` while a trace is going on."""
     tracer = current_tracer()
     return module.forward(*args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)

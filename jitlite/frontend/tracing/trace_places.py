@@ -23,7 +23,7 @@ _MACHINERY = tuple(
 """What torch puts between an operator and its interception."""
 
 
-class Places:
+class UserFrames:
     """Finds the place of what is at work.
 
     Args:

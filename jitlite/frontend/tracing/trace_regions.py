@@ -10,7 +10,7 @@ import torch
 from jitlite.base.source import Source, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import ContextClass
-from jitlite.frontend.emit.names import CONTEXT_ARGUMENTS
+from jitlite.frontend.emit.denotations import CONTEXT_ARGUMENTS
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
@@ -37,7 +37,7 @@ class _Mode(NamedTuple):
         return _Mode(torch.is_grad_enabled(), tuple((d, torch.get_autocast_dtype(d), keeps) for d in devices))
 
 
-class Modes:
+class ModeRecorder:
     """Records where a function switches gradients or autocast, by what the mode is at each operator."""
 
     def __init__(self, builder: Builder) -> None:
@@ -82,10 +82,10 @@ class Modes:
         self._now = self._outside
 
 
-def with_fixed(function: Callable[..., Any], arguments: list[Any], free: list[int]) -> Callable[..., Any]:
+def with_fixed(function: Callable[..., object], arguments: list[Any], free: list[int]) -> Callable[..., object]:
     """A function of the arguments at the positions `free`; the others are as they are in `arguments`."""
 
-    def call(*given: Any) -> Any:
+    def call(*given: object) -> Any:
         complete = list(arguments)
         for position, argument in zip(free, given, strict=True):
             complete[position] = argument

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,20 +20,20 @@ _UNTRACEABLE = (
 _Base: Any = PLAIN
 
 
-def plain_number(argument: Any) -> Any:
+def plain_number(argument: object) -> object:
     """The argument as the operator is to get it now."""
     number = getattr(argument, "_wrapped_number", None) if isinstance(argument, torch.Tensor) else None
     return plain(argument if number is None else number)
 
 
-def wrapped_number(argument: Any) -> Any:
+def wrapped_number(argument: object) -> Any:
     """The number that stands in place of a tensor; None where there is a tensor."""
     if isinstance(argument, torch.Tensor):
         return getattr(argument, "_wrapped_number", None)
     return argument if isinstance(argument, int | float | complex) or node_of(argument) is not None else None
 
 
-def in_schema_order(overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def in_schema_order(overload: Any, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[object]:
     given = list(args)
     for formal in overload._schema.arguments[len(args) :]:
         given.append(kwargs.get(formal.name, formal.default_value))
@@ -62,12 +62,13 @@ def place_of(tensor: torch.Tensor) -> tuple[Any, ...] | None:
 def another_object(tensor: torch.Tensor) -> torch.Tensor:
     """A view of all of a tensor; the tensor itself, where it is of a kind that has no views."""
     try:
-        return torch.ops.aten.alias.default(tensor)  # type: ignore[no-any-return]
+        alias: torch.Tensor = torch.ops.aten.alias.default(tensor)
+        return alias
     except (RuntimeError, NotImplementedError):
         return tensor
 
 
-def tensors(result: Any) -> list[torch.Tensor]:
+def tensors(result: object) -> list[torch.Tensor]:
     if isinstance(result, torch.Tensor):
         return [result]
     if isinstance(result, list | tuple):
@@ -75,7 +76,7 @@ def tensors(result: Any) -> list[torch.Tensor]:
     return tensors(list(result.values())) if isinstance(result, dict) else []
 
 
-def tuple_type(example: tuple[Any, ...], types: Sequence[Type]) -> Type:
+def tuple_type(example: tuple[object, ...], types: Sequence[Type]) -> Type:
     names = getattr(type(example), "_fields", None)
     if names is None:
         return T.TupleType.of(types)
@@ -85,7 +86,7 @@ def tuple_type(example: tuple[Any, ...], types: Sequence[Type]) -> Type:
 # -- types of inputs
 
 
-def input_type(example: Any) -> Type | None:
+def input_type(example: object) -> Type | None:
     """The type of a graph input; None for what cannot be traced."""
     if isinstance(example, torch.Tensor):
         return T.TENSOR
@@ -93,19 +94,25 @@ def input_type(example: Any) -> Type | None:
         return type_of_constant(example)
     if isinstance(example, tuple):
         parts = [input_type(e) for e in example]
-        return None if None in parts else tuple_type(example, [p for p in parts if p is not None])
+        known = [p for p in parts if p is not None]
+        return tuple_type(example, known) if len(known) == len(parts) else None
     if isinstance(example, list):
-        element = T.unify_all([input_type(e) or T.NONE for e in example]) if example else None
-        return None if element is None or element is T.NONE else T.ListType.of(element)
-    if isinstance(example, dict) and example:
-        key = type_of_constant(next(iter(example)))
-        element = T.unify_all([input_type(e) or T.NONE for e in example.values()])
-        usable = key is not None and element is not None and element is not T.NONE
-        return T.DictType.of(key, element) if usable and key is not None and element is not None else None
+        element = _common_type(example)
+        return None if element is None else T.ListType.of(element)
+    if isinstance(example, dict):
+        element = _common_type(example.values())
+        key = type_of_constant(next(iter(example))) if example else None
+        return None if element is None or key is None else T.DictType.of(key, element)
     return None
 
 
-def why_not(example: Any) -> str:
+def _common_type(elements: Collection[object]) -> Type | None:
+    """The type of the elements of a list or dict; None where there are none, or none can be an input."""
+    found = T.unify_all([input_type(e) or T.NONE for e in elements]) if elements else None
+    return None if found is T.NONE else found
+
+
+def why_not(example: object) -> str:
     """Why something can be no input."""
     if isinstance(example, tuple):
         return next((why_not(e) for e in example if input_type(e) is None), "")
@@ -122,7 +129,7 @@ def why_not(example: Any) -> str:
     return _UNTRACEABLE.format(type(example).__name__ if found is None else found.annotation)
 
 
-def bound_object_path(argument: Any, objects: Sequence[tuple[Any, tuple[str, ...]]]) -> tuple[str, ...] | None:
+def bound_object_path(argument: object, objects: Sequence[tuple[object, tuple[str, ...]]]) -> tuple[str, ...] | None:
     """The path to an object of a class written in C++, for which Python has a new object each time; None if unknown."""
     is_same: Any = torch._C._is_alias_of  # type: ignore[attr-defined]
     return next((path for known, path in objects if is_same(known, argument)), None)

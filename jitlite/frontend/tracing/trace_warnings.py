@@ -36,7 +36,7 @@ class TracerWarning(Warning):
 
 
 @dataclass(frozen=True)
-class Place:
+class UserInstruction:
     """What is at work: an instruction, and its line."""
 
     instruction: Instruction | None
@@ -52,12 +52,12 @@ class Place:
             warnings.warn_explicit(text, TracerWarning, self.filename, self.line, module, registry)
 
 
-def current_place() -> Place:
+def current_place() -> UserInstruction:
     """Where the code is at work that calls operators, the user's or torch's."""
     frame = _caller()
     if frame is None:
-        return Place(None, OWN_FILES, 0, {})
-    return Place((id(frame), frame.f_lasti), frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals)
+        return UserInstruction(None, OWN_FILES, 0, {})
+    return UserInstruction((id(frame), frame.f_lasti), frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals)
 
 
 def _is_library(filename: str) -> bool:

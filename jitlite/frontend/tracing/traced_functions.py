@@ -24,11 +24,11 @@ _torch_manual_seed = torch.manual_seed
 _torch_new_tensor: Any = torch.Tensor.new_tensor
 
 
-def _taking_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+def _taking_numbers(function: Callable[..., object]) -> Callable[..., object]:
     """A function of torch; where it refuses numbers that the trace follows, it gets tensors in their place."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> Any:
         try:
             return function(*args, **kwargs)
         except TypeError:
@@ -42,7 +42,7 @@ def _taking_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def as_tensors(argument: Any) -> Any:
+def as_tensors(argument: Any) -> object:
     """The argument with tensors for the numbers that the trace follows, also in lists and tuples."""
     if isinstance(argument, _NUMBERS):
         node = node_of(argument)
@@ -58,7 +58,7 @@ def as_tensors(argument: Any) -> Any:
 _DTYPES: dict[Any, torch.dtype] = {torch.SymInt: torch.int64, torch.SymBool: torch.bool}
 
 
-def method_of_tensor(number: Any, name: str) -> Any:
+def method_of_tensor(number: object, name: str) -> Any:
     """An attribute that numbers do not have and tensors do."""
     if name == "node" or name.startswith("__") or current.tracer is None:
         raise AttributeError(f"'{type(number).__name__}' object has no attribute '{name}'")
@@ -69,7 +69,7 @@ def method_of_tensor(number: Any, name: str) -> Any:
 
 
 @functools.wraps(torch.tensor)
-def _tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> Any:
+def _tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> object:
     if current.tracer is None or current.tracer.paused or not _is_followed(data):
         return _torch_tensor(data, dtype=dtype, device=device, requires_grad=requires_grad, **options)
     made = _of_parts(data, dtype, device)
@@ -77,13 +77,13 @@ def _tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
 
 
 @functools.wraps(torch.as_tensor)
-def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> object:
     if current.tracer is None or current.tracer.paused or not _is_followed(data):
         return _torch_as_tensor(data, dtype=dtype, device=device)
     return _of_parts(data, dtype, device)
 
 
-def _has_numbers(data: Any) -> bool:
+def _has_numbers(data: object) -> bool:
     """Is a number that the trace follows among the elements of nested lists?"""
     return isinstance(data, _NUMBERS) or (isinstance(data, list | tuple) and any(map(_has_numbers, data)))
 
@@ -98,7 +98,7 @@ def _manual_seed(seed: int) -> torch.Generator:
     return _torch_manual_seed(seed)
 
 
-def new_tensor(self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
+def new_tensor(self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, **options: object) -> object:
     """`Tensor.new_tensor`."""
     if current.tracer is None or current.tracer.paused or not _is_followed(data):
         return _torch_new_tensor(self, data, dtype=dtype, device=device, **options)
@@ -106,20 +106,20 @@ def new_tensor(self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any 
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
-def _is_followed(data: Any) -> bool:
+def _is_followed(data: object) -> bool:
     """Does the trace follow numbers or tensors among the elements of nested lists?"""
     if isinstance(data, torch.Tensor):
         return False
     return _has_numbers(data) or (isinstance(data, list | tuple) and any(map(_holds_scalar, data)))
 
 
-def _holds_scalar(data: Any) -> bool:
+def _holds_scalar(data: object) -> bool:
     if isinstance(data, torch.Tensor):
         return data.dim() == 0 and (current.tracer.below_autograd or current.tracer.is_followed(data))
     return isinstance(data, list | tuple) and any(map(_holds_scalar, data))
 
 
-def _of_parts(data: Any, dtype: torch.dtype | None, device: Any) -> torch.Tensor:
+def _of_parts(data: object, dtype: torch.dtype | None, device: Any) -> torch.Tensor:
     flat, shape = _flattened(data)
     dtype = dtype or _common_dtype(flat)
     parts = [
@@ -131,7 +131,7 @@ def _of_parts(data: Any, dtype: torch.dtype | None, device: Any) -> torch.Tensor
     return torch.stack(parts).reshape(shape) if shape else parts[0]
 
 
-def _flattened(data: Any) -> tuple[list[Any], list[int]]:
+def _flattened(data: object) -> tuple[list[Any], list[int]]:
     """The elements of nested lists, and the shape that they have.
 
     Raises:
@@ -145,7 +145,7 @@ def _flattened(data: Any) -> tuple[list[Any], list[int]]:
     return [n for flat, _ in parts for n in flat], [len(data), *parts[0][1]]
 
 
-def _common_dtype(flat: Sequence[Any]) -> torch.dtype:
+def _common_dtype(flat: Sequence[object]) -> torch.dtype:
     kinds: dict[Callable[[Any], bool], torch.dtype] = {
         lambda n: isinstance(n, complex): torch.get_default_dtype().to_complex(),
         lambda n: isinstance(n, float | torch.SymFloat): torch.get_default_dtype(),
@@ -175,7 +175,7 @@ FUNCTIONS: dict[str, Any] = {
 _OWN = {made: getattr(torch, name) for name, made in FUNCTIONS.items()}
 
 
-def own_function(found: Any) -> Any:
+def own_function(found: object) -> object:
     """torch's own function where one of `FUNCTIONS` stands for it; all else as it is.
 
     Tables of torch's functions may be made while a trace is going on, and are used long after it.

@@ -7,6 +7,7 @@ as an operator; what is left to torch are indices that are tensors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ _aten = torch.ops.aten
 _Base: Any = PLAIN
 
 
-def get_item(tensor: torch.Tensor, index: Any) -> Any:
+def get_item(tensor: torch.Tensor, index: object) -> object:
     """`tensor[index]`."""
     applied = _apply_basic(tensor, index)
     if applied is None:
@@ -29,7 +30,7 @@ def get_item(tensor: torch.Tensor, index: Any) -> Any:
     return _aten.alias.default(view) if view is tensor else view
 
 
-def set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
+def set_item(tensor: torch.Tensor, index: object, value: object) -> None:
     """`tensor[index] = value`."""
     applied = _apply_basic(tensor, index)
     if applied is None:
@@ -39,7 +40,11 @@ def set_item(tensor: torch.Tensor, index: Any, value: Any) -> None:
         _Base.__setitem__(view, tuple(rest) if rest else Ellipsis, value)
 
 
-def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, list[Any]] | None:
+def _are_known(parts: Sequence[object]) -> bool:
+    return all(map(_is_known, parts)) and sum(p is Ellipsis for p in parts) <= 1
+
+
+def _apply_basic(tensor: torch.Tensor, index: object) -> tuple[torch.Tensor, list[Any]] | None:
     """The view that the numbers and slices of an index select, and the index of it by what is left.
 
     None where the index is best left to torch: of another kind, or wrong.
@@ -47,7 +52,7 @@ def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, list[A
     parts = list(index) if isinstance(index, tuple) else [index]
     consumed = sum(_dimensions(p) for p in parts)
     dim_count = _Base.dim(tensor)
-    if not all(_is_known(p) for p in parts) or consumed > dim_count or sum(p is Ellipsis for p in parts) > 1:
+    if consumed > dim_count or not _are_known(parts):
         return None
     rest: list[Any] = []
     view, dim = tensor, 0
@@ -72,7 +77,7 @@ def _apply_basic(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, list[A
     return view, rest if any(isinstance(r, torch.Tensor) for r in rest) else []
 
 
-def _is_known(part: Any) -> bool:
+def _is_known(part: object) -> bool:
     if isinstance(part, slice):
         is_step = part.step is None or (type(part.step) is int and part.step > 0)
         return is_step and _is_bound(part.start) and _is_bound(part.stop)
@@ -80,15 +85,15 @@ def _is_known(part: Any) -> bool:
     return part is None or part is Ellipsis or _is_number(part) or is_index
 
 
-def _is_number(part: Any) -> bool:
+def _is_number(part: object) -> bool:
     return type(part) is int or node_of(part) is not None
 
 
-def _is_bound(bound: Any) -> bool:
+def _is_bound(bound: object) -> bool:
     return bound is None or _is_number(bound) or isinstance(bound, torch.Tensor)
 
 
-def _dimensions(part: Any) -> int:
+def _dimensions(part: object) -> int:
     """How many dimensions of the tensor the part of an index stands for."""
     if part is None or part is Ellipsis:
         return 0
@@ -101,8 +106,9 @@ def _sliced(view: torch.Tensor, dim: int, part: slice) -> torch.Tensor:
     if part == slice(None):
         return view
     start, stop, step = part.start, part.stop, 1 if part.step is None else part.step
-    return _aten.slice.Tensor(view, dim, _bound(start), _bound(stop), step)  # type: ignore[no-any-return]
+    result: torch.Tensor = _aten.slice.Tensor(view, dim, _bound(start), _bound(stop), step)
+    return result
 
 
-def _bound(bound: Any) -> Any:
+def _bound(bound: Any) -> object:
     return bound if bound is None or _is_number(bound) else bound.__index__()

@@ -20,10 +20,10 @@ from jitlite.ir.graph import Value
 Number = int | float | bool
 
 
-class Recorder(Protocol):
+class NumberRecorder(Protocol):
     """What numbers want of the tracer."""
 
-    def scalar_op(self, name: str, operands: list[Any], result: Number) -> Any:
+    def scalar_op(self, name: str, operands: list[Any], result: Number) -> object:
         """Record a computation on numbers; gives its result as a number to go on with."""
         ...
 
@@ -39,7 +39,7 @@ class Recorder(Protocol):
 class NumberNode:
     """What torch's C++ sees of a number: the protocol of symbolic nodes, as far as operators use it."""
 
-    def __init__(self, recorder: Recorder, value: Value, number: Number) -> None:
+    def __init__(self, recorder: NumberRecorder, value: Value, number: Number) -> None:
         self.recorder = recorder
         self.value = value
         self.number = number
@@ -108,20 +108,20 @@ class NumberNode:
         return self.number
 
     # -- the number itself, for C++
-    def guard_int(self, file: Any, line: Any) -> int:
+    def guard_int(self, file: object, line: object) -> int:
         self.recorder.converted(self, "Python index")
         return int(self.number)
 
-    def guard_float(self, file: Any, line: Any) -> float:
+    def guard_float(self, file: object, line: object) -> float:
         self.recorder.converted(self, "Python float")
         return float(self.number)
 
-    def guard_bool(self, file: Any, line: Any) -> bool:
+    def guard_bool(self, file: object, line: object) -> bool:
         return bool(self.number)
 
     guard_size_oblivious = guard_or_false = guard_or_true = expect_true = expect_size = guard_bool
 
-    def statically_known_true(self, file: Any, line: Any) -> bool:
+    def statically_known_true(self, file: object, line: object) -> bool:
         return False
 
     def int_(self) -> int:
@@ -137,7 +137,7 @@ class NumberNode:
 
     wrap_int = wrap_float = wrap_bool = _constant
 
-    def __getattr__(self, name: Any) -> Callable[..., NumberNode]:
+    def __getattr__(self, name: object) -> Callable[..., NumberNode]:
         if name not in _NODE_OPS:
             raise AttributeError(name)
 
@@ -162,10 +162,10 @@ class _Constant(NumberNode):
 
     maybe_as_int = constant_int
 
-    def guard_int(self, file: Any, line: Any) -> int:
+    def guard_int(self, file: object, line: object) -> int:
         return int(self.number)
 
-    def guard_float(self, file: Any, line: Any) -> float:
+    def guard_float(self, file: object, line: object) -> float:
         return float(self.number)
 
     def int_(self) -> int:
@@ -203,7 +203,7 @@ def node_of(number: object) -> NumberNode | None:
     return number if isinstance(number, NumberNode) else None
 
 
-def plain(argument: Any) -> Any:
+def plain(argument: Any) -> object:
     """The argument with plain numbers in place of those that a trace follows, also inside lists and tuples."""
     node = node_of(argument)
     if node is not None:
@@ -213,7 +213,7 @@ def plain(argument: Any) -> Any:
     return argument
 
 
-def _compute(name: str, *operands: Any) -> Any:
+def _compute(name: str, *operands: object) -> Any:
     kind, function = _OPS[name]
     nodes = [node_of(o) for o in operands]
     result = function(*map(plain, operands))
@@ -231,7 +231,7 @@ def _is_number(operand: object) -> bool:
 
 
 def _binary(name: str, swapped: bool = False) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
+    def method(self: object, other: object) -> Any:
         if not _is_number(other):
             return NotImplemented
         return _compute(name, *((other, self) if swapped else (self, other)))
@@ -243,7 +243,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
     return lambda self: _compute(name, self)
 
 
-def _as(what: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _as(what: str, convert: Callable[[Any], object]) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         self.node.recorder.converted(self.node, what)
         return convert(self.node.number)
@@ -251,7 +251,7 @@ def _as(what: str, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return method
 
 
-def _of_tensor(self: Any, name: str) -> Any:
+def _of_tensor(self: Any, name: str) -> object:
     """An attribute that numbers do not have: while tracing, torch's own code takes sizes to be tensors."""
     if name == "node" or name.startswith("__"):
         raise AttributeError(name)
@@ -274,15 +274,15 @@ _METHODS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _divmod(self: Any, other: Any) -> Any:
+def _divmod(self: Any, other: Any) -> object:
     return self // other, self % other
 
 
-def _rdivmod(self: Any, other: Any) -> Any:
+def _rdivmod(self: Any, other: Any) -> object:
     return other // self, other % self
 
 
-def _round(self: Any, digits: Any = None) -> Any:
+def _round(self: Any, digits: Any = None) -> object:
     self.node.recorder.converted(self.node, "Python number")
     return round(self.node.number, digits)
 

@@ -1,4 +1,7 @@
-"""Applying what is known of attributes and elements of tuples while a function is emitted; see `facts.py`."""
+"""Applying what is known of attributes and of elements of tuples while a function is emitted.
+
+Paths and effects are in `attribute_refinement.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from jitlite.base.source import CompileError
+from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.facts import path_of
 from jitlite.frontend.emit.scope import Frame, Path, common_facts
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T

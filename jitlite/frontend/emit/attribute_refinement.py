@@ -15,7 +15,7 @@ After a branch, what holds at the end of all branches that go on still holds. Wh
 not hold in it, as it may have been run before; what a protected body may change does not hold in the handlers.
 
 An assignment is a source of facts too: after `self.x = torch.zeros(2)` the optional attribute `x` is a Tensor.
-This module knows paths and effects; `refinement.py` applies them while a function is emitted.
+This module knows paths and effects; `branch_refinement.py` applies them while a function is emitted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jitlite.frontend.emit.scope import Frame, Path
-from jitlite.frontend.syntax.local_names import display_name
+from jitlite.frontend.syntax.nested_scopes import display_name
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of
 from jitlite.ir.traits import Spelling, Trait

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import jitlite
-from jitlite.frontend.syntax.private_names import mangled, private_owner
+from jitlite.frontend.syntax.name_mangling import mangled, private_owner
 
 
 @jitlite.script

@@ -21,8 +21,8 @@ from jitlite.frontend.emit.callables import (
     OverloadedFunction,
     PythonCall,
 )
-from jitlite.frontend.emit.definition import Program
-from jitlite.frontend.emit.magic import Length, MagicFunction
+from jitlite.frontend.emit.definition import FunctionCompiler
+from jitlite.frontend.emit.language_values import Cast, PrintValue
 from jitlite.frontend.emit.resolve import (
     BooleanDispatch,
     FunctionResolver,
@@ -32,16 +32,8 @@ from jitlite.frontend.emit.resolve import (
     meaning_of,
     module_attribute,
 )
-from jitlite.frontend.emit.values import (
-    Args,
-    BuiltinFunction,
-    Cast,
-    ConstantSugar,
-    PrintValue,
-    SimpleValue,
-    SpecialForm,
-    SugaredValue,
-)
+from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
+from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax.python_ast import declaration_of
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -55,7 +47,7 @@ class Scope(Protocol):
     """What `sugared_from_python` needs to know of the function being compiled."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> FunctionCompiler: ...
 
     @property
     def resolver(self) -> Resolver: ...
@@ -83,7 +75,7 @@ BUILTINS: dict[str, SugaredValue] = {
     **{n: _builtin(f"aten::{n}") for n in _ATEN_BUILTINS if n not in _MAGIC_BUILTINS},
     **{n: MagicFunction(f"__{n}__", _builtin(f"aten::{n}")) for n in _MAGIC_BUILTINS},
     **{n: _builtin(f"prim::{n}") for n in ("id", "min", "max", "rangelist")},
-    "len": MagicFunction("__len__", Length()),
+    "len": MagicFunction("__len__", UnionLength()),
     "abs": MagicFunction("__abs__", _builtin("prim::abs")),
     **{n: SpecialForm(n) for n in _FORMS},
     # only AssertionError is known without Python, so that `assert` works everywhere
@@ -303,7 +295,7 @@ def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
     return PythonCall(function, arguments, result, rest)
 
 
-def _comment_types(function: Callable[..., Any], resolver: Resolver) -> tuple[dict[str, Type], Type | None]:
+def _comment_types(function: Callable[..., object], resolver: Resolver) -> tuple[dict[str, Type], Type | None]:
     """The types that comments give to the parameters and the result of a function without annotations."""
     if getattr(function, "__annotations__", None):
         return {}, None
@@ -334,7 +326,7 @@ def _annotated(annotation: object, empty: object, range: SourceRange, resolver: 
 
 
 _MAKERS: dict[Kind, _Maker] = {
-    Kind.CONSTANT: lambda scope, m, range: ConstantSugar(m.object),
+    Kind.CONSTANT: lambda scope, m, range: ConstantValue(m.object),
     Kind.FORM: _form,
     Kind.OPERATOR: _operator,
     Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
@@ -343,7 +335,7 @@ _MAKERS: dict[Kind, _Maker] = {
     Kind.UNUSED: _unused,
     Kind.OVERLOADED: _overloaded,
     Kind.BOOLEAN_DISPATCH: lambda scope, m, range: DispatchedFunction(scope, m.name, _dispatch(m)),
-    Kind.LEGACY_TENSOR: lambda scope, m, range: SpecialForm("legacy_tensor", ConstantSugar(m.object)),
+    Kind.LEGACY_TENSOR: lambda scope, m, range: SpecialForm("legacy_tensor", ConstantValue(m.object)),
     Kind.CONTEXT: _context,
     Kind.MODULE: lambda scope, m, range: ModuleValue(scope, m.object),
     Kind.NAMED_TUPLE: _named_tuple,

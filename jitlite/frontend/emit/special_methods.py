@@ -72,7 +72,7 @@ def length_truth(b: Builder, range: SourceRange, value: Value) -> Value:
     return b.constant(True, range) if length is None else b.op("aten::Bool", [length], range=range)
 
 
-class Length(SugaredValue):
+class UnionLength(SugaredValue):
     """`len` of what is no object."""
 
     kind = "builtin aten::len"

@@ -1,0 +1,112 @@
+"""What is traced at the dispatcher is called with: the arguments, and the state of its module, real or fake."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+State = dict[int, tuple[str, str, torch.Tensor]]
+"""Tensors of a module by identity: their kind, their name, and the module's own tensor."""
+
+
+class ExampleArguments:
+    """Makes of examples what the function is called with: each tensor once, fake if that is wanted."""
+
+    def __init__(self, fake_mode: Any, sizes: Any, with_gradients: bool) -> None:
+        self._fake_mode = fake_mode
+        self._sizes = sizes
+        self._with_gradients = with_gradients
+        self._seen: set[int] = set()
+        self._kept: list[torch.Tensor] = []
+
+    def __call__(self, example: object, place: str) -> Any:
+        if isinstance(example, torch.Tensor):
+            return self._tensor(example, place)
+        if isinstance(example, dict):
+            return type(example)((k, self(v, f"{place}[{k!r}]")) for k, v in example.items())
+        if isinstance(example, list):
+            return [self(v, f"{place}[{i}]") for i, v in enumerate(example)]
+        if isinstance(example, tuple) and not isinstance(example, torch.Size):
+            names = getattr(type(example), "_fields", None)
+            parts = [
+                self(v, f"{place}[{i}]" if names is None else f"{place}.{names[i]}") for i, v in enumerate(example)
+            ]
+            return type(example)(*parts) if names is not None else tuple(parts)
+        return example
+
+    def _tensor(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+        if self._sizes is not None:
+            tensor = self._sizes.fake(place, tensor)
+        elif self._fake_mode is not None and not hasattr(tensor, "fake_mode"):
+            tensor = self._fake_mode.from_tensor(tensor)
+        if id(tensor) in self._seen:  # another object for the same memory
+            detached = tensor.detach().requires_grad_(tensor.requires_grad)
+            tensor = detached if self._with_gradients else tensor.view_as(tensor)
+        self._seen.add(id(tensor))
+        self._kept.append(tensor)
+        return tensor
+
+
+def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, str, str]]:
+    """Where the tensors of a module and its submodules are: the dict and the key, their kind and their name."""
+    for prefix, inner in module.named_modules():
+        holders = (("parameter", inner._parameters), ("buffer", inner._buffers), ("attribute", vars(inner)))
+        for kind, holder in holders:
+            for key, value in holder.items():
+                if isinstance(value, torch.Tensor):
+                    yield holder, key, kind, f"{prefix}.{key}".lstrip(".")
+
+
+@contextmanager
+def state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
+    """The tensors of a module; within the `with`, it has fake ones if there is a mode for these."""
+    state: State = {}
+    exchanged: list[tuple[dict[str, Any], str, Any]] = []
+    fakes: dict[int, torch.Tensor] = {}
+    for holder, key, kind, name in [] if module is None else list(_named_tensors(module)):
+        tensor = holder[key]
+        if fake_mode is not None:
+            fake = fakes.get(id(tensor))
+            if fake is None:
+                fake = fakes[id(tensor)] = fake_mode.from_tensor(tensor, static_shapes=True)
+            exchanged.append((holder, key, tensor))
+            holder[key] = fake
+        state.setdefault(id(holder[key]), (kind, name, tensor))
+    try:
+        yield state
+    finally:
+        for holder, key, tensor in exchanged:
+            holder[key] = tensor
+
+
+def by_tensor(module: torch.nn.Module | None, state: State) -> Iterator[tuple[torch.Tensor, Any]]:
+    """The tensors that the module has now, each once, with what is known of them."""
+    seen: set[int] = set()
+    for holder, key, _, _ in [] if module is None else _named_tensors(module):
+        tensor = holder[key]
+        if id(tensor) in state and id(tensor) not in seen:
+            seen.add(id(tensor))
+            yield tensor, state[id(tensor)]
+
+
+def named_arguments(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
+    """Positional arguments with the names of their parameters, and those by keyword.
+
+    Raises:
+        TypeError: where the function takes no such arguments.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return [(f"argument_{i}", a) for i, a in enumerate(args)], dict(kwargs)
+    signature.bind(*args, **kwargs)
+    plain = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_POSITIONAL), "argument")
+    names = [*plain[: len(args)], *(f"{rest}_{i}" for i in range(len(args) - len(plain)))]
+    return list(zip(names, args, strict=True)), dict(kwargs)

@@ -1,0 +1,134 @@
+"""Sugared values of what Python makes to loop over or to index with: `range`, `enumerate`, `zip`, `slice`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.constants import INT64_MAX
+from jitlite.ir.graph import Value, constant_of, is_constant
+
+
+class RangeValue(SugaredValue):
+    """`range(start, end, step)`."""
+
+    kind = "a range"
+
+    def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
+        inputs = [b.enum_value(v, range) for v in inputs]
+        for position, value in enumerate(inputs):
+            if value.type is not T.INT:
+                hint = "convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None
+                parameter = b.unannotated(value)
+                if parameter is not None:
+                    hint = f"'{parameter}' is a Tensor because it has no annotation; annotate it: `{parameter}: int`"
+                raise CompileError(
+                    f"all inputs of range must be ints, found {value.type.annotation} in argument {position}",
+                    range,
+                    hint=hint,
+                )
+        if not 1 <= len(inputs) <= 3:
+            raise CompileError(f"range takes 1 to 3 arguments, got {len(inputs)}", range)
+        self.only_end = len(inputs) == 1
+        self.start = b.constant(0, range) if self.only_end else inputs[0]
+        self.end = inputs[0] if self.only_end else inputs[1]
+        self.step = inputs[2] if len(inputs) == 3 else b.constant(1, range)
+        self._static_length = static_length
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        if self._static_length is not None:
+            return b.constant(self._static_length, range)
+        if self.only_end:
+            return self.end
+        return b.op("aten::__range_length", [self.start, self.end, self.step], range=range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        if self.only_end:
+            return SimpleValue(index)
+        return SimpleValue(b.op("aten::__derive_index", [index, self.start, self.step], range=range))
+
+    @property
+    def static_length(self) -> int | None:
+        return self._static_length
+
+
+class CounterValue(RangeValue):
+    """What `enumerate` counts: ints from a start on, without end."""
+
+    kind = "a counter"
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(self._static_length, range) if self._static_length is not None else self.end
+
+
+class ZipValue(SugaredValue):
+    """`zip(...)`, and `enumerate(x)`, which is `zip` of a counter and `x`."""
+
+    kind = "an iterable"
+
+    def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
+        self.children = list(children)
+        # a length at compile time forces unrolling
+        known = [c.static_length for c in children if c.static_length is not None]
+        self._static_length = min(known) if known else None
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def _leaves(self) -> list[SugaredValue]:
+        leaves: list[SugaredValue] = []
+        for child in self.children:
+            leaves += child._leaves() if isinstance(child, ZipValue) else [child]
+        return leaves
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        lengths = [leaf.length(b, range) for leaf in self._leaves()]
+        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        """How many rounds of an unrolled loop there are at most; None where all of them are run."""
+        lengths = [leaf.length(b, range) for leaf in self._leaves() if leaf.static_length is None]
+        lengths = [n for n in lengths if not is_constant(n) or constant_of(n) < self._static_length]
+        return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range) if lengths else None
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        return SugaredTuple([c.element(b, range, index) for c in self.children])
+
+    @property
+    def static_length(self) -> int | None:
+        return self._static_length
+
+
+def list_length_positions(source: SugaredValue) -> list[int]:
+    """Which of the lengths that bound a loop over `source` are those of lists, by position."""
+    source = source.counted
+    leaves = source._leaves() if isinstance(source, ZipValue) else [source]
+    return [
+        i
+        for i, v in enumerate(leaf.counted for leaf in leaves)
+        if isinstance(v, SimpleValue) and isinstance(v.value.type, T.ListType)
+    ]
+
+
+def enumerate_value(b: Builder, range: SourceRange, iterable: SugaredValue, start: Value | None) -> ZipValue:
+    """`enumerate(iterable, start)`."""
+    end = b.number(INT64_MAX, range)
+    counter = CounterValue(b, range, [end] if start is None else [start, end], iterable.static_length)
+    return ZipValue(range, [counter, iterable])
+
+
+class SliceValue(SugaredValue):
+    """`slice(start, stop, step)` as an object; None stands for a missing bound."""
+
+    kind = "a slice"
+
+    def __init__(self, start: Value | None, stop: Value | None, step: Value | None) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step

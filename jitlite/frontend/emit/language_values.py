@@ -1,0 +1,88 @@
+"""Sugared values of Python's own types as functions, of `print`, and of what `torch.finfo` gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.types import Type
+
+
+class Cast(SugaredValue):
+    """`int`, `float`, `bool`, `str`, `complex` as functions."""
+
+    def __init__(self, type: Type, operator: str) -> None:
+        self.type = type
+        self.operator = operator
+        self.kind = f"the type {type.annotation}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if len(args) == 1 and not kwargs:
+            value = args[0].in_graph(b.graph)
+            # a float-typed value may hold a Python int (`2 ** 3`), which float() must still convert
+            if T.is_subtype(value.type, self.type) and self.type not in (T.FLOAT, T.COMPLEX):
+                return SimpleValue(value)
+            if value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value):
+                return SimpleValue(value)
+            if self.type is T.BOOL and (truth := container_truth(b, value, range)) is not None:
+                return SimpleValue(truth)
+        if not args and not kwargs and self.type in _ZERO:
+            return SimpleValue(b.constant(_ZERO[self.type], range))
+        return SimpleValue(b.op(self.operator, list(args), kwargs, range))
+
+
+def container_truth(b: Builder, value: Value, range: SourceRange) -> Value | None:
+    """Has a list, dict or text elements? None for a value of another type."""
+    kinds = T.members_of(value.type)
+    if len(kinds) > 1 and all(isinstance(m, T.ListType | T.DictType) or m is T.STRING for m in kinds):
+        return b.by_type(value, range, lambda one: container_truth(b, one, range) or one)
+    if not isinstance(value.type, T.ListType | T.DictType) and value.type is not T.STRING:
+        return None
+    length = b.op("aten::len", [value], range=range)
+    return b.op("aten::gt", [length, b.constant(0, range)], range=range)
+
+
+_ZERO: dict[Type, object] = {T.INT: 0, T.FLOAT: 0.0, T.BOOL: False, T.STRING: "", T.COMPLEX: 0j}
+
+
+def _is_python_float(value: Value) -> bool:
+    return is_constant(value) and type(constant_of(value)) is float
+
+
+class PrintValue(SugaredValue):
+    """`print`."""
+
+    kind = "the function print"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if kwargs:
+            raise CompileError("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
+        b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
+        return NoneValue()
+
+
+class NoneValue(SugaredValue):
+    """The result of a call that gives None."""
+
+    kind = "None"
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(None, range)
+
+
+class NumericLimits(SugaredValue):
+    """What `torch.finfo` or `torch.iinfo` gives: its numbers can be used, itself not."""
+
+    def __init__(self, limits: Any) -> None:
+        self.limits = limits
+        self.kind = f"{type(limits).__name__} of {limits.dtype}"
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = getattr(self.limits, name, None)
+        if isinstance(found, int | float | str):
+            return SimpleValue(b.constant(found, range))
+        return super().attr(b, range, name)
