@@ -65,7 +65,7 @@ def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], st
 def state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
     """The tensors of a module; within the `with`, it has fake ones if there is a mode for these."""
     state: State = {}
-    exchanged: list[tuple[dict[str, Any], str, Any]] = []
+    exchanged: list[tuple[dict[str, object], str, object]] = []
     fakes: dict[int, torch.Tensor] = {}
     for holder, key, kind, name in [] if module is None else list(_named_tensors(module)):
         tensor = holder[key]

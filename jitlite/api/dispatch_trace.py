@@ -370,7 +370,7 @@ def trace_methods(
 def trace_dispatched(
     func: Any,
     example_inputs: Any,
-    example_kwarg_inputs: Mapping[str, Any] | None,
+    example_kwarg_inputs: Mapping[str, object] | None,
     check: tuple[bool, float],
     options: Mapping[str, Any],
 ) -> Any:

@@ -200,7 +200,7 @@ class _Text:
     lang: str
     filename: str | None
     names: Mapping[str, object]
-    lookup: Callable[[str], Any] | None = None
+    lookup: Callable[[str], object] | None = None
 
 
 def unit_of_texts(texts: list[tuple[str, str | None, str | None]]) -> CompilationUnit:

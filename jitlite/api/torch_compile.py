@@ -45,7 +45,7 @@ from jitlite.passes.rules.context import RewriteContext
 
 log = logging.getLogger("jitlite.backend")
 
-_PARTITIONERS: dict[str, Callable[[], Any]] = {
+_PARTITIONERS: dict[str, Callable[[], object]] = {
     "default": lambda: _default_partition,
     "min_cut": lambda: torch_internals.min_cut_partition,
 }
@@ -202,7 +202,7 @@ def backend(
     compilers = {
         kind: functools.partial(_compile, chosen, decomposed, kind) for kind in ("forward", "backward", "inference")
     }
-    compiled: Callable[..., Any] = torch_internals.aot_autograd(
+    compiled: Callable[..., object] = torch_internals.aot_autograd(
         fw_compiler=compilers["forward"],
         bw_compiler=compilers["backward"],
         inference_compiler=compilers["inference"],

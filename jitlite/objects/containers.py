@@ -80,7 +80,7 @@ class ScriptList(list[E]):
     def __contains__(self, element: object) -> bool:
         return super().__contains__(*self._like([element]))
 
-    def _like(self, asked: list[Any]) -> list[Any]:
+    def _like(self, asked: list[object]) -> list[Any]:
         """An element that is asked for, checked; an empty list holds none of any type."""
         return asked if self._element is None else self._fitting(asked)
 

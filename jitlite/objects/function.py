@@ -74,7 +74,7 @@ class ScriptFunction:
 
     def __init__(self, program: FunctionCompiler, function: Function) -> None:
         self._program = program
-        self._entry: Callable[..., Any] | None = None
+        self._entry: Callable[..., object] | None = None
         self._traceable: Graph | None = None
         """The graph of which it is known that torch's tracer records all that it does."""
         self.__jitlite_function__ = function

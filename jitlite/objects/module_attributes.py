@@ -202,7 +202,7 @@ def _stays_python(member: object) -> bool:
     """Is it a method that is available without being compiled?"""
     if function_mark(member) in (Mark.IGNORE, Mark.UNUSED):
         return True
-    kept: Any = _jit_internal.FunctionModifiers.COPY_TO_SCRIPT_WRAPPER
+    kept: object = _jit_internal.FunctionModifiers.COPY_TO_SCRIPT_WRAPPER
     return getattr(member, "_torchscript_modifier", None) is kept
 
 

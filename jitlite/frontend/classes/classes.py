@@ -175,7 +175,7 @@ class ScriptClass(ObjectDefinition):
         super().__init__(type, program)
         self._state = "declared"
         self._annotations = _annotations(type.python_class)
-        self._names: Callable[[str], Any] | None = None
+        self._names: Callable[[str], object] | None = None
 
     def complete(self) -> None:
         """Find the attributes by compiling `__init__`, unless that is done or under way.

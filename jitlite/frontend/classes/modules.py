@@ -8,7 +8,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 
@@ -63,7 +62,7 @@ class ModuleDefinition(ObjectDefinition):
         self.container = next((kind for cls, kind in CONTAINERS if isinstance(module, cls)), None)
         self.ignored = frozenset(getattr(module, "__jit_ignored_attributes__", ()))
         self.failed: dict[str, str] = {}
-        self.functions: dict[str, Any] = {}
+        self.functions: dict[str, object] = {}
         self.overloads: dict[str, list[str]] = {}
         self.entry_points: list[str] = []
 

@@ -26,7 +26,7 @@ from jitlite.base.tracing_state import get_tracing_state
 from jitlite.frontend.tracing.traced_functions import own_function
 from jitlite.operators.overloads import can_call
 
-_MODULES: tuple[Any, ...] = (
+_MODULES: tuple[object, ...] = (
     torch,
     *(getattr(torch._C, name) for name in ("_nn", "_fft", "_linalg", "_nested", "_sparse", "_special")),
 )
@@ -62,7 +62,7 @@ PYTHON_METHODS = tuple(
 OTHER_MEANING = frozenset({"stft", "unique_consecutive"})
 """Operators that give something else than the function and the method of their name."""
 
-_WITHOUT_GRAD: tuple[tuple[Any, str], ...] = (
+_WITHOUT_GRAD: tuple[tuple[object, str], ...] = (
     (torch.nn.functional, "_no_grad_embedding_renorm_"), (torch.nn.init, "_no_grad_fill_"),
     (torch.nn.init, "_no_grad_normal_"), (torch.nn.init, "_no_grad_uniform_"), (torch.nn.init, "_no_grad_zero_"),
 )  # fmt: skip

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
@@ -71,7 +70,7 @@ class ObjectDefinition:
     def __init__(self, type: ClassType, program: FunctionCompiler) -> None:
         self.type = type
         self.program = program
-        self._methods: dict[Any, str] = {}
+        self._methods: dict[object, str] = {}
         self._class_methods: dict[str, Function] = {}
         type.definition = self
 

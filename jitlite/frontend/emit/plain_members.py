@@ -27,5 +27,5 @@ class _Plain:
         return call
 
 
-PLAIN: Any = _Plain()
+PLAIN: object = _Plain()
 """`PLAIN.size(tensor, 0)`; what is a property is called, too: `PLAIN.shape(tensor)`."""

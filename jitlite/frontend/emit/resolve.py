@@ -176,9 +176,9 @@ _PYTHON_FORM_NAMES = (
     "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
     "sorted", "list", "dict", "tuple", "id", "hash", "pow", "reversed", "slice", "set", "frozenset", "super",
 )  # fmt: skip
-_PYTHON_FORMS: dict[Any, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
+_PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
-_TORCH_FORMS: dict[Any, str] = {
+_TORCH_FORMS: dict[object, str] = {
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
     torch.overrides.has_torch_function: "has_torch_function",
@@ -198,14 +198,14 @@ _JIT_FORMS: dict[str, str] = {
 
 _FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "jitlite")
 
-_LEGACY_TENSORS: dict[Any, torch.dtype] = {
+_LEGACY_TENSORS: dict[object, torch.dtype] = {
     torch.BoolTensor: torch.bool, torch.LongTensor: torch.int64, torch.ByteTensor: torch.uint8,
     torch.CharTensor: torch.int8, torch.DoubleTensor: torch.float64, torch.FloatTensor: torch.float32,
     torch.IntTensor: torch.int32, torch.ShortTensor: torch.int16, torch.HalfTensor: torch.float16,
     torch.BFloat16Tensor: torch.bfloat16,
 }  # fmt: skip
 
-_CONTEXTS: frozenset[Any] = frozenset(
+_CONTEXTS: frozenset[object] = frozenset(
     {
         torch.no_grad, torch.enable_grad, torch.inference_mode, torch.set_grad_enabled, torch.autocast,
         torch.cuda.amp.autocast, torch.cpu.amp.autocast_mode.autocast, torch.autograd.profiler.record_function,
@@ -213,7 +213,7 @@ _CONTEXTS: frozenset[Any] = frozenset(
     }
 )  # fmt: skip
 
-_overloads: dict[str, tuple[Callable[..., Any], ...]] = {
+_overloads: dict[str, tuple[Callable[..., object], ...]] = {
     name: tuple(found) for name, found in _jit_internal._overloaded_fns.items()
 }
 """Signatures declared with `torch.jit._overload`. torch.jit drops its own list once it has compiled a function."""

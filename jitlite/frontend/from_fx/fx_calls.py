@@ -238,7 +238,7 @@ def _part_of_tensor(c: Converter, tensor: Value, indices: tuple[object, ...]) ->
     return tensor
 
 
-_SPECIAL: dict[Any, Callable[[Converter, torch.fx.Node], bool]] = {getattr: _attribute, operator.getitem: _item}
+_SPECIAL: dict[object, Callable[[Converter, torch.fx.Node], bool]] = {getattr: _attribute, operator.getitem: _item}
 """Functions of Python that need more than their arguments' types."""
 
 

@@ -104,7 +104,7 @@ class Converter:
         self.constants: Constants = Constants(self.graph) if outer is None else outer.constants
         self.places: SourceLocations = SourceLocations() if outer is None else outer.places
         self._values: dict[torch.fx.Node, Value | tuple[Value, ...]] = {}
-        self._objects: dict[torch.fx.Node, Any] = {}
+        self._objects: dict[torch.fx.Node, object] = {}
 
     def inner(self, gm: torch.fx.GraphModule) -> Converter:
         """A converter for another FX graph whose nodes become part of the same graph."""

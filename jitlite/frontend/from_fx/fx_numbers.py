@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
@@ -23,7 +22,7 @@ _OF_TENSORS = {
     "sym_size": "size", "sym_stride": "stride", "sym_numel": "numel", "sym_storage_offset": "storage_offset",
 }  # fmt: skip
 
-NUMBERS: dict[Callable[..., Any], str] = {
+NUMBERS: dict[Callable[..., object], str] = {
     **{getattr(operator, python): f"aten::{ours}" for python, ours in _OPERATORS.items()},
     **{getattr(torch, python): ours for python, ours in _SYMBOLIC.items()},
     math.ceil: "aten::ceil",

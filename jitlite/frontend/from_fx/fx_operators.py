@@ -28,7 +28,7 @@ from jitlite.ir.type_parser import SchemaError
 
 def convert(c: Converter, node: torch.fx.Node) -> None:
     """Bind a call of an overload."""
-    overload: Any = node.target
+    overload: object = node.target
     op = operator_of(overload)
     if op is None:
         why = "graphs have no types for its schema"
@@ -123,7 +123,7 @@ def _described(argument: object) -> str:
 
 def _decompose(c: Converter, node: torch.fx.Node) -> bool:
     """Look into the function that computes the operator, if one was given."""
-    overload: Any = node.target
+    overload: object = node.target
     found = c.decompositions.get(overload) or c.decompositions.get(getattr(overload, "overloadpacket", None))
     examples = [a.meta.get("val") if isinstance(a, torch.fx.Node) else a for a in node.args]
     tensors = [e for e in examples if isinstance(e, torch.Tensor)]

@@ -24,7 +24,7 @@ _SIMPLE: tuple[tuple[Any, Type], ...] = (
     ((float, torch.SymFloat), T.FLOAT), (complex, T.COMPLEX), (str, T.STRING), (type(None), T.NONE),
     (torch.device, T.DEVICE), ((torch.dtype, torch.layout, torch.memory_format), T.INT), (torch.Generator, T.GENERATOR),
 )  # fmt: skip
-_ANNOTATIONS: dict[Any, Type] = {
+_ANNOTATIONS: dict[object, Type] = {
     torch.Tensor: T.TENSOR, int: T.INT, float: T.FLOAT, bool: T.BOOL, complex: T.COMPLEX, str: T.STRING,
     "Tensor": T.TENSOR, "torch.Tensor": T.TENSOR, "int": T.INT, "float": T.FLOAT, "bool": T.BOOL,
 }  # fmt: skip

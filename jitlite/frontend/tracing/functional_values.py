@@ -33,7 +33,7 @@ class _Base:
     value: Any
     origin: Origin | None = None
     generation: int = 0
-    first: Any = None
+    first: object = None
     is_shared: bool = False
 
 
@@ -55,9 +55,9 @@ class FunctionalValues:
     def __init__(self, emitter: ValueRecorder) -> None:
         self._emitter = emitter
         self._views: dict[int, _View] = {}
-        self._places: dict[Any, _View] = {}
+        self._places: dict[object, _View] = {}
         self._bases: dict[int, _Base] = {}
-        self._storages: list[Any] = []
+        self._storages: list[object] = []
         self.written: set[int | None] = set()
 
     # -- finding

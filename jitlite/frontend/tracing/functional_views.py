@@ -143,7 +143,7 @@ def _other_dtype(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     return emit(_aten.view.dtype, [new, step.source.dtype], [step.source])
 
 
-_INVERSES: dict[Any, Callable[[Step, Emit, Traced, Traced], Any]] = {
+_INVERSES: dict[object, Callable[[Step, Emit, Traced, Traced], object]] = {
     _aten.t.default: _transpose, _aten.transpose.int: _transpose, _aten.permute.default: _permute,
     _aten.select.int: _scatter(_aten.select_scatter.default), _aten.slice.Tensor: _slice,
     _aten.diagonal.default: _scatter(_aten.diagonal_scatter.default), _aten.split.Tensor: _part,

@@ -73,7 +73,7 @@ class GraphBackend(TraceBackend):
         self._owner = None if owner is None else self.graph.add_input(owner, "self")
         self._attributes: dict[tuple[str, ...], Value] = {}
         self._constants: dict[tuple[type, str], Value] = {}
-        self._lists: dict[tuple[Any, ...], Value] = {}
+        self._lists: dict[tuple[object, ...], Value] = {}
         self._with_gradients = with_gradients
         self._functional = functional
         self._outside = torch.is_grad_enabled()

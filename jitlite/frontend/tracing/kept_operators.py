@@ -30,7 +30,7 @@ _Library: Any = torch.library.Library  # which torch does not annotate
 
 
 class _CurrentListener(threading.local):
-    listener: Callable[..., Any] | None = None
+    listener: Callable[..., object] | None = None
 
 
 _current = _CurrentListener()

@@ -59,8 +59,8 @@ class SymbolicSizes:
         self._environment = torch_internals.ShapeEnv(
             duck_shape=False, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False
         )
-        self._values: dict[Any, Any] = {}
-        self._bound: set[Any] = set()
+        self._values: dict[object, object] = {}
+        self._bound: set[object] = set()
         self.mode = torch_internals.FakeTensorMode(shape_env=self._environment, allow_non_fake_inputs=True)
 
     def fake(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -70,7 +70,7 @@ class SymbolicSizes:
             torch_internals.DimDynamic.DYNAMIC if d in chosen else torch_internals.DimDynamic.STATIC
             for d in range(tensor.dim())
         ]
-        context: Any = torch_internals.StatelessSymbolicContext(dynamic_sizes=kinds)
+        context: object = torch_internals.StatelessSymbolicContext(dynamic_sizes=kinds)
         made: torch.Tensor = self.mode.from_tensor(tensor, source=_ArgumentSource(name), symbolic_context=context)
         return made
 

@@ -14,7 +14,7 @@ import torch
 from jitlite.base.source import NotSupportedError
 from jitlite.ir.constants import module_name
 
-_converters: list[Callable[[Any], Any]] = []
+_converters: list[Callable[[object], object]] = []
 
 
 def is_torch_script_function(found: object) -> bool:
@@ -41,7 +41,7 @@ def convert_with(convert: Callable[[Any], object]) -> None:
 
 def source_of_script(function: object) -> Callable[..., object] | None:
     """The Python function that a compiled function of torch.jit was made from; None where it does something else."""
-    original: Callable[..., Any] | None = getattr(function, "_torchdynamo_inline", None)
+    original: Callable[..., object] | None = getattr(function, "_torchdynamo_inline", None)
     return None if original is None or was_traced(function) else original
 
 

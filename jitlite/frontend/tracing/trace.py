@@ -347,7 +347,7 @@ class Tracer(TracedValues):
             raise RuntimeError(f"'{name}' gives a {type(result).__name__}, and only tensors can be followed")
         node = self.builder.node("prim::PythonOp", inputs, [t])
         node.attributes["name"] = name
-        fixed: list[Any] = [None if i in free else a for i, a in enumerate(numbers)]
+        fixed: list[object] = [None if i in free else a for i, a in enumerate(numbers)]
         written = self.out_of_place and any(result is a for a in arguments)
         node.attributes["callable"] = with_fixed(_refused(name) if written else function, fixed, free)
         return self._take_apart_result(node.output, result)

@@ -108,8 +108,8 @@ class Aliases:
         self._emitter = emitter
         self._known: dict[int, Known] = {}
         self._places: dict[Place, Known] = {}
-        self._origins: dict[Any, list[Origin]] = {}
-        self._storages: list[Any] = []
+        self._origins: dict[object, list[Origin]] = {}
+        self._storages: list[object] = []
         self.written: set[int | None] = set()
 
     # -- finding

@@ -21,7 +21,7 @@ class _Conversion:
     """A value of the graph, the number that it is now, what it was asked for as ("" if nobody is to be told)."""
 
     value: Value
-    number: Any
+    number: object
     what: str
     place: UserInstruction
 

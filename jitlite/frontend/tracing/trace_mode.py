@@ -34,7 +34,7 @@ _lock = Lock("tracing", reentrant=True)
 active_tracers: list[Listener] = []
 """The tracers of all threads: false while nobody traces."""
 _undo: list[Callable[[], None]] = []
-_library: list[Any] = []
+_library: list[object] = []
 """torch's registration of `_on_operator`, once there has been a trace."""
 
 
@@ -290,7 +290,7 @@ def _module_forward(module: torch.nn.Module, *args: object, **kwargs: object) ->
     return module.forward(*args, **kwargs) if tracer is None else tracer.call_module(module, args, kwargs)
 
 
-_MEMBERS: dict[str, Any] = {
+_MEMBERS: dict[str, object] = {
     "shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel, "data": property(_data, _set_data),
     "contiguous": _contiguous, "new_tensor": new_tensor,
     "__len__": _len, "__iter__": _iter,

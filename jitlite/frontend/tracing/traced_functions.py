@@ -55,7 +55,7 @@ def as_tensors(argument: Any) -> object:
     return argument
 
 
-_DTYPES: dict[Any, torch.dtype] = {torch.SymInt: torch.int64, torch.SymBool: torch.bool}
+_DTYPES: dict[object, torch.dtype] = {torch.SymInt: torch.int64, torch.SymBool: torch.bool}
 
 
 def method_of_tensor(number: object, name: str) -> Any:
@@ -146,7 +146,7 @@ def _flattened(data: object) -> tuple[list[Any], list[int]]:
 
 
 def _common_dtype(flat: Sequence[object]) -> torch.dtype:
-    kinds: dict[Callable[[Any], bool], torch.dtype] = {
+    kinds: dict[Callable[[object], bool], torch.dtype] = {
         lambda n: isinstance(n, complex): torch.get_default_dtype().to_complex(),
         lambda n: isinstance(n, float | torch.SymFloat): torch.get_default_dtype(),
         lambda n: not isinstance(n, bool | torch.SymBool): torch.int64,
@@ -167,7 +167,7 @@ _NAMES = (
     "reshape",
 )  # fmt: skip
 
-FUNCTIONS: dict[str, Any] = {
+FUNCTIONS: dict[str, object] = {
     **{name: _taking_numbers(getattr(torch, name)) for name in _NAMES},
     "tensor": _tensor, "as_tensor": _as_tensor, "manual_seed": _manual_seed,
 }  # fmt: skip

@@ -258,7 +258,7 @@ def _of_tensor(self: Any, name: str) -> object:
     return getattr(self.node.recorder.number_as_tensor(self.node), name)
 
 
-_METHODS: dict[str, Any] = {
+_METHODS: dict[str, object] = {
     **{f"__{n}__": _binary(n) for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow",
                                         "eq", "ne", "lt", "le", "gt", "ge")},
     **{f"__r{n}__": _binary(n, True) for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")},

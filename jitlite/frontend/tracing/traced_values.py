@@ -52,8 +52,8 @@ class TracedValues:
         self._owner = None if owner is None else self.graph.add_input(owner, "self")
         self._attributes: dict[tuple[str, ...], Value] = {}
         self._values: dict[int, Value] = {}
-        self._places: dict[tuple[Any, ...], Value] = {}
-        self._kept: list[Any] = []
+        self._places: dict[tuple[object, ...], Value] = {}
+        self._kept: list[object] = []
         self._made = MadeTensors()
         self._varying: set[Value] = set()
         self._regions = TracedCalls(self.graph)
