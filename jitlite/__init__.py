@@ -85,8 +85,8 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
     from jitlite.compiler import fx_graphs
     from jitlite.debug import equality
     from jitlite.debug.bisect import bisect
-    from jitlite.executor.executor import last_executed_optimized_graph, optimized_execution
-    from jitlite.executor.plans import set_fusion_strategy
+    from jitlite.executor.last_run import last_executed_optimized_graph
+    from jitlite.executor.plans import optimized_execution, set_fusion_strategy
     from jitlite.export.to_fx.exported_program import to_exported
     from jitlite.export.to_fx.fx_graph import to_fx
     from jitlite.export.to_python.python_out import PythonProgram, to_python

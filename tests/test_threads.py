@@ -253,7 +253,7 @@ def size(): return int(open("/proc/self/statm").read().split()[1]) * 4
 with options.override(native="now"):
     g = jitlite.CompilationUnit(text).f
     g(5)
-region = g.executor.general.trials[0].region
+region = g.executor.general.region_states[0].region
 for _ in range(50): assert compile_region(region, "x") is not None
 gc.collect()
 before = size()

@@ -46,7 +46,7 @@ class ArchiveReader:
         OSError: it cannot be opened.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: object) -> None:
         self._file, self._owned = _opened(file)
         self._map: memoryview | None = None
         try:
@@ -226,14 +226,15 @@ class _Rest(io.RawIOBase):
         return len(found)
 
 
-def _opened(file: Any) -> tuple[BinaryIO, bool]:
+def _opened(file: object) -> tuple[BinaryIO, bool]:
     """The file, and whether it was opened here."""
     if isinstance(file, str | os.PathLike):
         return open(file, "rb"), True
     if not hasattr(file, "read"):
         raise TypeError(f"load takes a path or a file that is open for reading, not {type(file).__name__}")
     try:
-        return _Rest(file), False  # type: ignore[return-value]
+        rest: Any = _Rest(file)
+        return rest, False
     except (AttributeError, OSError, ValueError):  # it cannot be read from wherever one likes
         content = file.read()
         if not isinstance(content, bytes):

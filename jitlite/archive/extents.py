@@ -40,13 +40,13 @@ class Extents:
         self._most = ALWAYS + PER_BYTE * length
         self._left = _HANDED * self._most
         self._open: dict[int, Extent] = {}
-        self._known: dict[int, tuple[Any, Extent]] = {}
+        self._known: dict[int, tuple[object, Extent]] = {}
 
-    def begin(self, container: Any, parts: Iterable[Any] = ()) -> None:
+    def begin(self, container: object, parts: Iterable[object] = ()) -> None:
         """A list or dict is made, which may grow for now."""
         self._open[id(container)] = self._checked(1, self._of_all(parts))
 
-    def grow(self, container: Any, parts: Iterable[Any]) -> bool:
+    def grow(self, container: object, parts: Iterable[object]) -> bool:
         """See whether a list or dict may be given more values; False if it was used already."""
         known = self._open.get(id(container))
         if known is None:
@@ -54,7 +54,7 @@ class Extents:
         self._open[id(container)] = self._checked(known[0], self._of_all(parts), known[1])
         return True
 
-    def use(self, value: Any) -> None:
+    def use(self, value: object) -> None:
         """A value becomes part of something, so that it grows no more."""
         if type(value) in (list, dict):
             extent = self._open.pop(id(value), None)
@@ -67,7 +67,7 @@ class Extents:
             self._open.pop(id(value), None)
             self._keep(value, self._checked(1, self._of_all(parts)))
 
-    def hand_out(self, value: Any) -> None:
+    def hand_out(self, value: object) -> None:
         """Someone is given a value, who may walk over it.
 
         Raises:
@@ -91,11 +91,11 @@ class Extents:
             return 1 + len(value) * (2 if isinstance(value, dict) else 1), 1
         return 1, 0
 
-    def _keep(self, value: Any, extent: Extent) -> None:
+    def _keep(self, value: object, extent: Extent) -> None:
         if extent[1] > 1 or extent[0] > _FEW:
             self._known[id(value)] = value, extent
 
-    def _of_all(self, parts: Iterable[Any]) -> Extent:
+    def _of_all(self, parts: Iterable[object]) -> Extent:
         size, depth = 0, 0
         for part in parts:
             if type(part) in _PLAIN:

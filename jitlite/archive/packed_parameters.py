@@ -23,7 +23,7 @@ _ROWS = 32
 """Weights are packed in blocks of so many rows, the last one filled up."""
 
 
-def packed_bytes(tensors: Sequence[Any]) -> int:
+def packed_bytes(tensors: Sequence[object]) -> int:
     """About how many bytes tensors have when they are packed, in blocks of full rows."""
     return sum(
         4 * t.numel() * t.element_size() * -(-max(t.shape[0], _ROWS) // max(t.shape[0], 1))
@@ -74,7 +74,7 @@ def _bias(value: Any, length: int) -> None:
 _QUANTIZED = (torch.qint8,)
 
 
-def _linear(weight: Any, bias: Any, dtypes: Sequence[torch.dtype] = (torch.qint8, torch.float32)) -> None:
+def _linear(weight: object, bias: object, dtypes: Sequence[torch.dtype] = (torch.qint8, torch.float32)) -> None:
     found = _tensor(weight, "weight", (2,), dtypes)
     _bias(bias, found.shape[0])
 
@@ -86,8 +86,8 @@ def _numbers(values: Any, what: str, count: int, least: int) -> list[int]:
 
 
 def _convolution(
-    weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: Any, *,
-    transposed: bool, spatial: int, dims: int,
+    weight: object, bias: Any, stride: object, padding: object, output_padding: object, dilation: object,
+    groups: Any, *, transposed: bool, spatial: int, dims: int,
 ) -> None:  # fmt: skip
     found = _tensor(weight, "weight", (dims,), _QUANTIZED)
     for values, what, least in (
@@ -199,7 +199,7 @@ def _cell_state(state: Any) -> Sequence[Any]:
     return tuple(tensors)
 
 
-_STATES: Mapping[str, Callable[[Any], Sequence[Any]]] = {
+_STATES: Mapping[str, Callable[[object], Sequence[object]]] = {
     "quantized.LinearPackedParamsBase": _linear_state,
     "quantized.Conv2dPackedParamsBase": _convolution_state(2),
     "quantized.Conv3dPackedParamsBase": _convolution_state(3),
@@ -215,7 +215,7 @@ def is_checked(class_name: str) -> bool:
     return class_name in _STATES
 
 
-def check_state(class_name: str, state: Any) -> int:
+def check_state(class_name: str, state: object) -> int:
     """See that an object of a class in C++ can be made of a state.
 
     Returns:
@@ -231,7 +231,7 @@ def check_state(class_name: str, state: Any) -> int:
 
 
 def _prepack(spatial: int, dims: int, *, transposed: bool = False) -> Callable[..., None]:
-    def check(weight: Any, bias: Any, *numbers: Any) -> None:
+    def check(weight: object, bias: object, *numbers: object) -> None:
         _see(len(numbers) == (5 if transposed else 4), "its arguments are not those of a convolution")
         stride, padding, *output, dilation, groups = numbers
         zeros = output[0] if output else [0] * spatial
@@ -243,22 +243,22 @@ def _prepack(spatial: int, dims: int, *, transposed: bool = False) -> Callable[.
     return check
 
 
-def _cell(w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None, *rest: Any) -> None:
+def _cell(w_ih: object, w_hh: object, b_ih: object = None, b_hh: object = None, *rest: object) -> None:
     _see(_is_linear(w_ih) and _is_linear(w_hh), "it has no packed weights")
     for bias in (b_ih, b_hh):
         if bias is not None:
             _tensor(bias, "bias", (1,), (torch.float32,))
 
 
-def _embedding(weight: Any, *rest: Any) -> None:
+def _embedding(weight: object, *rest: object) -> None:
     _embedding_state((1, [weight], [], [8 if getattr(weight, "dtype", None) is torch.quint8 else 4]))
 
 
-def _of_object(packed: Any) -> None:
+def _of_object(packed: object) -> None:
     _see(isinstance(packed, torch.ScriptObject), "it is given no packed weights")
 
 
-PACKING: Mapping[str, Callable[..., Any]] = {
+PACKING: Mapping[str, Callable[..., object]] = {
     "quantized::linear_prepack": lambda weight, bias=None: _linear(weight, bias, _QUANTIZED),
     "quantized::linear_prepack_fp16": lambda weight, bias=None: _linear(weight, bias, (torch.float32,)),
     "quantized::conv1d_prepack": _prepack(1, 3), "quantized::conv2d_prepack": _prepack(2, 4),

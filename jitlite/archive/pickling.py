@@ -37,7 +37,7 @@ class PickleStream:
 
     def __init__(self) -> None:
         self._parts = [b"\x80\x02"]
-        self._memo: dict[Any, int] = {}
+        self._memo: dict[object, int] = {}
         self._count = 0
         self._tuple = _Marked(self)
 
@@ -48,13 +48,13 @@ class PickleStream:
     def op(self, code: bytes) -> None:
         self._parts.append(code)
 
-    def put(self, key: Any) -> None:
+    def put(self, key: object) -> None:
         """Remember what is on the stack."""
         number = self._memo[key] = self._count
         self._count += 1
         self.op(b"q" + bytes([number]) if number < 256 else b"r" + struct.pack("<I", number))
 
-    def get(self, key: Any) -> bool:
+    def get(self, key: object) -> bool:
         """Push what is remembered, if it is."""
         number = self._memo.get(key)
         if number is None:
@@ -156,7 +156,7 @@ class ValuePickler:
         self._record_names: dict[int, str] = {}
         self._path = [what]
         self._step = _Step(self._path)
-        self._kept: list[Any] = []
+        self._kept: list[object] = []
         self._slots: dict[ClassType, dict[str, Type]] = {}
 
     def fail(self, message: str, hint: str | None = None) -> NotSupportedError:
@@ -166,10 +166,10 @@ class ValuePickler:
         self._path.append(step)
         return self._step
 
-    def _known(self, value: Any) -> bool:
+    def _known(self, value: object) -> bool:
         return self.stream.get(("object", id(value)))
 
-    def _remember(self, value: Any) -> None:
+    def _remember(self, value: object) -> None:
         self._kept.append(value)  # so that no other object gets its identity
         self.stream.put(("object", id(value)))
 
@@ -196,8 +196,8 @@ class ValuePickler:
 
     def _structured(self, value: Any, type: Type) -> None:
         if isinstance(value, bool | int | float | complex | str):  # of a class of the program's own
-            base = next(b for b in (bool, int, float, complex, str) if isinstance(value, b))
-            _SIMPLE[base](self, base(value))  # type: ignore[arg-type]
+            base: Any = next(b for b in (bool, int, float, complex, str) if isinstance(value, b))
+            _SIMPLE[base](self, base(value))
         elif isinstance(value, INT_OBJECTS):
             self.stream.integer(int_code(value))
         elif isinstance(value, torch.device):
@@ -235,7 +235,7 @@ class ValuePickler:
         self.stream.op(b"R")
 
     # -- containers
-    def _tuple(self, value: tuple[Any, ...], type: Type) -> None:
+    def _tuple(self, value: tuple[object, ...], type: Type) -> None:
         known = isinstance(type, T.TupleType) and len(type.elements) == len(value)
         types: Sequence[Type] = type.elements if known and isinstance(type, T.TupleType) else [T.ANY] * len(value)
         if not value:
@@ -251,7 +251,7 @@ class ValuePickler:
         else:
             self.stream.short_tuple(len(value))
 
-    def _list(self, value: list[Any], type: T.ListType) -> None:
+    def _list(self, value: list[object], type: T.ListType) -> None:
         if self._known(value):
             return
         builder = _BUILDERS.get(T.unshaped(type.element))
@@ -269,7 +269,7 @@ class ValuePickler:
             self._tag(type)
         self._remember(value)
 
-    def _dict(self, value: dict[Any, Any], type: T.DictType) -> None:
+    def _dict(self, value: dict[object, object], type: T.DictType) -> None:
         if self._known(value):
             return
         self.stream.global_("torch.jit._pickle", "restore_type_tag")
@@ -287,7 +287,7 @@ class ValuePickler:
         self.stream.op(b"\x86R")
 
     # -- objects
-    def _object(self, value: Any, type: Type) -> None:
+    def _object(self, value: object, type: Type) -> None:
         if self._known(value):
             return
         if isinstance(value, torch.ScriptObject):
@@ -323,7 +323,7 @@ class ValuePickler:
         self.stream.op(b"b")
         self._remember(value)
 
-    def _state(self, value: Any, type: ClassType) -> None:
+    def _state(self, value: object, type: ClassType) -> None:
         getstate = type.methods.get("__getstate__")
         if getstate is not None:
             self._check_setstate(type)
@@ -348,7 +348,7 @@ class ValuePickler:
                 hint="define __setstate__ and mark it with jitlite.export too",
             )
 
-    def _attribute(self, value: Any, name: str, type: ClassType) -> Any:
+    def _attribute(self, value: object, name: str, type: ClassType) -> Any:
         if name not in type.attributes:  # what torch.jit writes and scripts do not see
             return None
         try:
@@ -485,9 +485,9 @@ _SIMPLE: dict[type, Callable[[ValuePickler, Any], None]] = {
 @contextmanager
 def storage_bytes(tensor: torch.Tensor) -> Iterator[memoryview | bytes]:
     """Inside, the bytes of the whole storage that a tensor lies on; they are not copied if the CPU has them."""
-    storage = tensor.untyped_storage()
+    storage: Any = tensor.untyped_storage()
     if tensor.is_meta or not storage.nbytes():
         yield b""
         return
-    held = storage if storage.device.type == "cpu" else storage.cpu()  # type: ignore[no-untyped-call]
+    held = storage if storage.device.type == "cpu" else storage.cpu()
     yield memoryview((ctypes.c_char * held.nbytes()).from_address(held.data_ptr())).cast("B")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
@@ -27,10 +27,10 @@ class RecordWriter:
     """
 
     def __init__(self, file: str | os.PathLike[str] | BinaryIO) -> None:
-        by_path = isinstance(file, str | os.PathLike)
-        self._owned = by_path
+        self._owned = isinstance(file, str | os.PathLike)
+        name = os.path.basename(os.fspath(file)) if isinstance(file, str | os.PathLike) else ""
         self._file: BinaryIO = open(file, "wb") if isinstance(file, str | os.PathLike) else file  # noqa: SIM115
-        self._folder = (by_path and os.path.splitext(os.path.basename(os.fspath(file)))[0]) or _DEFAULT_FOLDER  # type: ignore[arg-type]
+        self._folder = os.path.splitext(name)[0] or _DEFAULT_FOLDER
         self._writer = ArchiveWriter(self._file, self._folder)
         self._names: set[str] = set()
         self._version = _VERSION
@@ -90,7 +90,7 @@ class RecordReader:
         OSError: it cannot be opened.
     """
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: object) -> None:
         self._reader = ArchiveReader(file)
 
     def get_record(self, name: str) -> bytes:

@@ -9,7 +9,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import torch
 
@@ -52,9 +52,9 @@ class _Archive:
         self.table = ConstantTable()
         self.dependencies = Dependencies()
         self.files: dict[str, SourceFile] = {}
-        self._declared: set[Any] = set()
+        self._declared: set[object] = set()
 
-    def write(self, root: Any, extra_files: ExtraFiles) -> None:
+    def write(self, root: object, extra_files: ExtraFiles) -> None:
         """Write a module and all that belongs to it."""
         for name, content in extra_files.items():
             self.writer.write(f"extra/{name}", content.encode() if isinstance(content, str) else bytes(content))
@@ -71,7 +71,7 @@ class _Archive:
         self.writer.write("byteorder", sys.byteorder.encode())
         self.writer.write_serialization_id()
 
-    def pickle(self, name: str, value: Any, type: Type) -> None:
+    def pickle(self, name: str, value: object, type: Type) -> None:
         """Write `name.pkl` and the storages of its tensors."""
         is_data = name == "data"
         pickler = ValuePickler(self.names, "the module" if is_data else "a constant", self.outside if is_data else None)
@@ -96,7 +96,7 @@ class _Archive:
                 done += 1
                 self.declare(named)
 
-    def declare(self, named: Any) -> None:
+    def declare(self, named: object) -> None:
         """Write the declaration of a class, function or the like, once."""
         if named in self._declared:
             return
@@ -124,7 +124,7 @@ class _Archive:
         values = tuple(value for value, _ in self.table.values)
         self.pickle("constants", values, T.TupleType.of(t for _, t in self.table.values))
 
-    def pickle_traced_inputs(self, root: Any) -> None:
+    def pickle_traced_inputs(self, root: object) -> None:
         """Write `traced_inputs.pkl` for a traced module that keeps its example inputs."""
         stored = vars(root).get(TRACED_INPUTS)
         if stored:
@@ -157,7 +157,7 @@ class _Placeholder:
 
 
 def save_to_buffer(
-    root: Any,
+    root: object,
     extra_files: ExtraFiles | None = None,
     *,
     folder: str = "archive",
@@ -179,7 +179,7 @@ def save_to_buffer(
     return buffer.getvalue()
 
 
-def save_to_file(root: Any, path: str | os.PathLike[str], extra_files: ExtraFiles | None = None) -> None:
+def save_to_file(root: object, path: str | os.PathLike[str], extra_files: ExtraFiles | None = None) -> None:
     """Write an archive to a file. A file of that name stays as it is until the new one is complete.
 
     Raises:
@@ -209,7 +209,7 @@ def save_to_file(root: Any, path: str | os.PathLike[str], extra_files: ExtraFile
 
 
 def _write_archive(
-    file: BinaryIO, root: Any, extra_files: ExtraFiles, folder: str, outside: list[torch.Tensor] | None = None
+    file: BinaryIO, root: object, extra_files: ExtraFiles, folder: str, outside: list[torch.Tensor] | None = None
 ) -> None:
     writer = ArchiveWriter(file, folder)
     try:

@@ -38,7 +38,7 @@ class SharedResults:
         return known[1]
 
 
-def exchange_buffers(module: torch.nn.Module, apply: Callable[[Function], Any], function: Function) -> None:
+def exchange_buffers(module: torch.nn.Module, apply: Callable[[Function], object], function: Function) -> None:
     """Run `apply`, which exchanges the buffers of a module for what the function makes of them, and let all other
     places in the module, and in the modules in it, that held one of them hold the new one."""
     shared = SharedResults(function)
@@ -46,21 +46,21 @@ def exchange_buffers(module: torch.nn.Module, apply: Callable[[Function], Any], 
     apply(shared)
     new = {id(b): shared.results[id(b)][1] for b in before if id(b) in shared.results}
     new = {key: tensor for key, tensor in new.items() if id(tensor) != key}
-    exchange = _Exchange(new)
+    exchange = _TensorExchange(new)
     for inner in module.modules():
         if new:
             exchange.attributes(inner)
         collect_weights(inner)
 
 
-class _Exchange:
+class _TensorExchange:
     """Puts new tensors in the places of others: in attributes, containers and objects of script classes."""
 
     def __init__(self, new: dict[int, torch.Tensor]) -> None:
         self.new = new
-        self.seen: dict[int, Any] = {}
+        self.seen: dict[int, object] = {}
 
-    def attributes(self, owner: Any) -> None:
+    def attributes(self, owner: object) -> None:
         held = getattr(owner, "__dict__", {})
         for name, value in list(held.items()):
             if name not in _REGISTERED:
@@ -68,7 +68,7 @@ class _Exchange:
                 if exchanged is not value:
                     held[name] = exchanged
 
-    def exchanged(self, value: Any) -> Any:
+    def exchanged(self, value: object) -> Any:
         """The value with the new tensors in it. Lists, dicts and objects stay the objects that they are."""
         if isinstance(value, torch.Tensor):
             return self.new.get(id(value), value)
@@ -92,7 +92,7 @@ class _Exchange:
 _REGISTERED = ("_parameters", "_buffers", "_modules")
 
 
-def _is_object(value: Any) -> bool:
+def _is_object(value: object) -> bool:
     """Is it an object of a script class?"""
     return not isinstance(value, torch.nn.Module | type) and class_type_of(value) is not None
 
@@ -121,7 +121,7 @@ _Copy = TypeVar("_Copy")
 def tensors_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:
     """The tensors in the attributes of a module and of those in it, each once."""
     seen: set[int] = set()
-    todo: list[Any] = [vars(inner) for inner in module.modules()]
+    todo: list[object] = [vars(inner) for inner in module.modules()]
     while todo:
         value = todo.pop()
         if id(value) in seen:

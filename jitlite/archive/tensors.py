@@ -59,7 +59,7 @@ class Storages:
         self.swapped = _written_elsewhere(reader)
         self._read: dict[str, tuple[torch.UntypedStorage, torch.dtype]] = {}
 
-    def find(self, described: Any, member: str) -> Storage:
+    def find(self, described: object, member: str) -> Storage:
         """The storage of a persistent id.
 
         Raises:
@@ -88,17 +88,12 @@ class Storages:
         record = f"{self.folder}/{key}"
         if device.type == "meta":
             return _bytes(count * width, device)
-        length = self.reader.length(record) if count or record in self.reader else 0
-        expected = -(-count // _PACKED[dtype]) if dtype in _PACKED else count * width
-        if length < expected:
-            raise ArchiveError(f"it has {length} bytes, but {member} says that {expected} are needed", record)
+        length = self._checked_length(record, dtype, count * width, member)
         if self.mapped and device.type == "cpu" and not self.swapped and length >= _WORTH_MAPPING:
             mapped = self.reader.mapped(record, _ALIGNMENT)
             if mapped is not None:
                 return torch.frombuffer(mapped, dtype=torch.uint8).untyped_storage()
-        made = _bytes(length)
-        if length:
-            self.reader.read_into(record, memoryview((ctypes.c_char * length).from_address(made.data_ptr())).cast("B"))
+        made = self._read_bytes(record, length)
         if self.swapped and width > 1:
             swap: Any = made.byteswap
             swap(dtype)
@@ -106,6 +101,20 @@ class Storages:
             return made
         with faults_of(record):
             return torch.empty(0, dtype=torch.uint8).set_(made).to(device).untyped_storage()
+
+    def _checked_length(self, record: str, dtype: torch.dtype, size: int, member: str) -> int:
+        """The bytes of a record, which has as many as its elements need; `size` counts a byte for each packed one."""
+        length = self.reader.length(record) if size or record in self.reader else 0
+        expected = -(-size // _PACKED[dtype]) if dtype in _PACKED else size
+        if length < expected:
+            raise ArchiveError(f"it has {length} bytes, but {member} says that {expected} are needed", record)
+        return length
+
+    def _read_bytes(self, record: str, length: int) -> torch.UntypedStorage:
+        made = _bytes(length)
+        if length:
+            self.reader.read_into(record, memoryview((ctypes.c_char * length).from_address(made.data_ptr())).cast("B"))
+        return made
 
     def _device(self, location: str, member: str) -> torch.device:
         if self.device is not None:
@@ -129,7 +138,7 @@ def _bytes(count: int, device: torch.device | None = None) -> torch.UntypedStora
     return made
 
 
-def _is_text(value: Any, text: str) -> bool:
+def _is_text(value: object, text: str) -> bool:
     """Is a value this text? Objects could say that they are equal to anything."""
     return type(value) is str and value == text
 
@@ -155,14 +164,14 @@ def _written_elsewhere(reader: ArchiveReader) -> bool:
 # -- tensors from the arguments in the pickle
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def _shape(value: object) -> tuple[int, ...]:
     parts = tuple(value) if isinstance(value, tuple | list) else None
     if parts is None or len(parts) > _DEEPEST or not all(type(n) is int and n >= 0 for n in parts):
         raise ValueError("sizes and strides are to be tuples of numbers")
     return parts
 
 
-def _check_view(storage: Storage, offset: Any, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
+def _check_view(storage: Storage, offset: object, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
     """See that a view stays within its storage, and that its number of bytes is one that torch can count."""
     if type(offset) is not int or offset < 0 or len(size) != len(stride):
         raise ValueError("a tensor with an impossible offset, or not as many strides as sizes")
@@ -188,7 +197,9 @@ _WIDEST = 16
 """Bytes of an element of the widest dtype, which a program may convert the tensor to."""
 
 
-def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any, grad: Any = False, *rest: Any) -> torch.Tensor:
+def rebuild_tensor(
+    storage: Any, offset: Any, size: Any, stride: Any, grad: object = False, *rest: object
+) -> torch.Tensor:
     """`torch._utils._rebuild_tensor_v2`. Of what follows, hooks are left out; marks such as conj are kept."""
     if not isinstance(storage, Storage) or storage.dtype in _QUANTIZED:
         raise ValueError("a tensor without a storage of plain numbers")
@@ -215,7 +226,7 @@ class NamedScheme:
 
 
 def rebuild_quantized(
-    storage: Any, offset: Any, size: Any, stride: Any, quantizer: Any, grad: Any = False, *rest: Any
+    storage: Any, offset: Any, size: Any, stride: Any, quantizer: object, grad: object = False, *rest: object
 ) -> torch.Tensor:
     """`torch._utils._rebuild_qtensor`."""
     if not isinstance(storage, Storage) or storage.dtype not in _QUANTIZED or type(quantizer) is not tuple:
@@ -260,14 +271,14 @@ _SCALES = (torch.float32, torch.float64)
 _ZEROS = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
-def _is_plain(value: Any, device: torch.device) -> bool:
+def _is_plain(value: object, device: torch.device) -> bool:
     """Is it a tensor whose numbers lie in memory of this device, as they are?"""
     if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.device != device:
         return False
     return not (value.is_quantized or value.is_meta)
 
 
-def rebuild_sparse(*arguments: Any) -> torch.Tensor:
+def rebuild_sparse(*arguments: object) -> torch.Tensor:
     """`torch._utils._rebuild_sparse_tensor`: the layout's number, the size, parts, then whatever version has more."""
     layout, size, *rest = arguments
     size = _shape(size)

@@ -202,7 +202,7 @@ def _no_printer() -> Any:
 def _refusing_class(name: str) -> Callable[[], type]:
     """A fallback for a class that others are derived from: the refusal comes when one of these is made."""
 
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> None:
+    def refuse(self: object, *args: object, **kwargs: object) -> None:
         raise _missing(INTERNALS[name], "")
 
     return lambda: type(name, (), {"__init__": refuse})

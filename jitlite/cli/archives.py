@@ -14,7 +14,7 @@ from jitlite.archive.errors import ArchiveError
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import UsageError
 from jitlite.cli.terminal import heading, paint, table
-from jitlite.loading.listing import Listing, Record, TensorListing, compile_methods, describe, read_tensor
+from jitlite.loading.listing import ListedObject, Listing, TensorListing, compile_methods, describe, read_tensor
 
 _SOURCES = (".py",)
 _WIDEST = 60
@@ -73,7 +73,7 @@ View = Callable[[ArchiveReader, Listing, argparse.Namespace], tuple[str, dict[st
 
 def overview(reader: ArchiveReader, listing: Listing, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """Everything in short."""
-    root = listing.root.name if isinstance(listing.root, Record) else type(listing.root).__name__
+    root = listing.root.name if isinstance(listing.root, ListedObject) else type(listing.root).__name__
     counted = {role: _counted(listing, role) for role in ("parameter", "buffer", "attribute")}
     kind = "traced" if listing.traced else "scripted" if listing.code else "bytecode"
     data: dict[str, Any] = {
@@ -195,14 +195,14 @@ def _tree(reader: ArchiveReader, listing: Listing, options: argparse.Namespace) 
     return table(rows) if rows else "the archive holds no object", {"tree": tree}
 
 
-def _objects(root: Any) -> list[tuple[Record, str]]:
+def _objects(root: object) -> list[tuple[ListedObject, str]]:
     """The objects with a state, from the outermost one on, with their paths."""
-    found: list[tuple[Record, str]] = []
+    found: list[tuple[ListedObject, str]] = []
     seen: set[int] = set()
-    todo: list[tuple[Any, str]] = [(root, "")]
+    todo: list[tuple[object, str]] = [(root, "")]
     while todo:
         value, path = todo.pop()
-        if not isinstance(value, Record) or id(value) in seen:
+        if not isinstance(value, ListedObject) or id(value) in seen:
             continue
         seen.add(id(value))
         found.append((value, path))
@@ -223,28 +223,45 @@ def _ops(reader: ArchiveReader, listing: Listing, options: argparse.Namespace) -
 
 def _weights(reader: ArchiveReader, listing: Listing, options: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     first: dict[str, str] = {}
-    rows = [("name", "kind", "dtype", "shape", "strides", "device", "bytes", "shares")]
-    rows = [(*row, "min", "max", "mean") for row in rows] if options.stats else rows  # type: ignore[misc]
+    columns = ("name", "kind", "dtype", "shape", "strides", "device", "bytes", "shares")
+    rows: list[tuple[str, ...]] = [(*columns, *_STATISTICS) if options.stats else columns]
     data = []
     for found in listing.tensors:
-        tensor, storage = found.tensor, found.tensor.storage
+        storage = found.tensor.storage
         key = "" if storage is None else storage.key
         owner = first.setdefault(key, found.path) if key else found.path
         shared = owner if owner != found.path else ""
-        dtype = "?" if tensor.dtype is None else str(tensor.dtype).removeprefix("torch.")
-        strides = "" if tensor.is_contiguous and not tensor.offset else f"{list(tensor.strides)}+{tensor.offset}"
         values = _statistics(reader, found) if options.stats else ()
-        rows.append((
-            found.path, found.role, dtype, "x".join(map(str, tensor.shape)) or "()", strides,
-            "?" if storage is None else storage.device, _bytes(tensor.nbytes), shared, *values,
-        ))  # fmt: skip
-        data.append({
-            "name": found.path, "kind": found.role, "dtype": dtype, "shape": tensor.shape, "strides": tensor.strides,
-            "offset": tensor.offset, "device": None if storage is None else storage.device, "bytes": tensor.nbytes,
-            "requires_grad": tensor.requires_grad, "storage": key, "shares": shared or None,
-            **(dict(zip(("min", "max", "mean"), values, strict=True)) if options.stats else {}),
-        })  # fmt: skip
+        rows.append((*_weight_row(found), shared, *values))
+        numbers = dict(zip(_STATISTICS, values, strict=True)) if options.stats else {}
+        data.append({**_weight_data(found), "storage": key, "shares": shared or None, **numbers})
     return table(rows), {"weights": data}
+
+
+_STATISTICS = ("min", "max", "mean")
+
+
+def _dtype_name(found: TensorListing) -> str:
+    dtype = found.tensor.dtype
+    return "?" if dtype is None else str(dtype).removeprefix("torch.")
+
+
+def _weight_row(found: TensorListing) -> tuple[str, ...]:
+    tensor, storage = found.tensor, found.tensor.storage
+    strides = "" if tensor.is_contiguous and not tensor.offset else f"{list(tensor.strides)}+{tensor.offset}"
+    return (
+        found.path, found.role, _dtype_name(found), "x".join(map(str, tensor.shape)) or "()", strides,
+        "?" if storage is None else storage.device, _bytes(tensor.nbytes),
+    )  # fmt: skip
+
+
+def _weight_data(found: TensorListing) -> dict[str, object]:
+    tensor, storage = found.tensor, found.tensor.storage
+    return {
+        "name": found.path, "kind": found.role, "dtype": _dtype_name(found), "shape": tensor.shape,
+        "strides": tensor.strides, "offset": tensor.offset, "device": None if storage is None else storage.device,
+        "bytes": tensor.nbytes, "requires_grad": tensor.requires_grad,
+    }  # fmt: skip
 
 
 _NUMBER = 8
@@ -262,7 +279,8 @@ def _statistics(reader: ArchiveReader, found: TensorListing) -> tuple[str, str, 
         if not tensor.numel() or tensor.is_complex():
             return "", "", ""
         numbers = tensor.detach().double()
-        return tuple(f"{float(v):.4g}" for v in (numbers.min(), numbers.max(), numbers.mean()))  # type: ignore[return-value]
+        low, high, mean = (f"{float(v):.4g}" for v in (numbers.min(), numbers.max(), numbers.mean()))
+        return low, high, mean
     except (ArchiveError, RuntimeError) as error:
         return str(error).partition("\n")[0][:_WIDEST], "", ""
 

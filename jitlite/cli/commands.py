@@ -30,7 +30,7 @@ class Parameter:
     """A word or an option of a command: what `add_argument` of argparse takes."""
 
     names: tuple[str, ...]
-    settings: dict[str, Any]
+    settings: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ COMMANDS: dict[str, Command] = {}
 """All commands by name, as they were declared."""
 
 
-def argument(*names: str, **settings: Any) -> Parameter:
+def argument(*names: str, **settings: object) -> Parameter:
     """A parameter for a declaration, as `add_argument` of argparse takes it."""
     return Parameter(names, settings)
 

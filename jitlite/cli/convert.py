@@ -37,21 +37,21 @@ class Target:
 
     help: str
     suffix: str
-    write: Callable[[Any, argparse.Namespace, Path], Written]
+    write: Callable[[object, argparse.Namespace, Path], Written]
     also_writes: Callable[[Path], list[Path]] = lambda path: []
 
 
-def _write_python(program: Any, options: argparse.Namespace, path: Path) -> Written:
+def _write_python(program: object, options: argparse.Namespace, path: Path) -> Written:
     source, weights = to_python(program).save(path)
     return {"source": str(source), **({"weights": str(weights)} if weights else {})}
 
 
-def _write_fx(program: Any, options: argparse.Namespace, path: Path) -> Written:
+def _write_fx(program: object, options: argparse.Namespace, path: Path) -> Written:
     torch.save(to_fx(program), path)
     return {"graph module": str(path)}
 
 
-def _write_exported(program: Any, options: argparse.Namespace, path: Path) -> Written:
+def _write_exported(program: object, options: argparse.Namespace, path: Path) -> Written:
     if not options.inputs:
         raise UsageError("--to exported needs an --input for each argument: torch.export is told the shapes by them")
     args, kwargs = read_arguments(options.inputs)
@@ -65,7 +65,7 @@ def _write_exported(program: Any, options: argparse.Namespace, path: Path) -> Wr
     return {"exported program": str(path)}
 
 
-def _refuse_stablehlo(program: Any, options: argparse.Namespace, path: Path) -> Written:
+def _refuse_stablehlo(program: object, options: argparse.Namespace, path: Path) -> Written:
     raise UsageError(
         "StableHLO is not part of this version; convert --to exported, and give the program to torch_xla: "
         "torch_xla.stablehlo.exported_program_to_stablehlo(torch.export.load(PATH))"

@@ -45,7 +45,7 @@ def run(as_json: bool = False) -> int:
     return status
 
 
-def _summary(stages: Any, got: Any, differs: str | None) -> dict[str, Any]:
+def _summary(stages: Any, got: object, differs: str | None) -> dict[str, Any]:
     lines = {name: len(text.splitlines()) for name, text in stages.items()}
     return {"function": "jitlite.cli.sample:collapse", "lines": lines, "result": repr(got), "differs": differs}
 

@@ -45,7 +45,7 @@ _ASK_JITLITE = (
 
 
 @dataclass
-class Report:
+class DoctorReport:
     """What the doctor has found.
 
     Attributes:
@@ -110,10 +110,10 @@ def run(as_json: bool = False) -> int:
     return int(report.verdict == "does not work")
 
 
-def examine() -> Report:
+def examine() -> DoctorReport:
     """Look at the installation; nothing that fails in it makes this fail."""
     versions = {"python": platform.python_version(), **{name: _version(name) for name in _REQUIRED}}
-    report = Report(versions, {name: _version(name) for name in _OPTIONAL}, {"platform": platform.platform()})
+    report = DoctorReport(versions, {name: _version(name) for name in _OPTIONAL}, {"platform": platform.platform()})
     if versions["torch"] is None:
         report.error = "torch is not installed"
         return report
@@ -163,7 +163,7 @@ def _ask(code: str) -> tuple[dict[str, Any], str]:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST, errors="replace")
     except (OSError, subprocess.TimeoutExpired) as error:
         return {}, str(error)
-    answer: dict[str, Any] = {}
+    answer: dict[str, object] = {}
     for line in done.stdout.splitlines():
         if line.startswith("{"):
             answer |= json.loads(line)
@@ -202,7 +202,7 @@ def _numbers(version: str | None) -> tuple[int, ...]:
 # -- text
 
 
-def _show(report: Report) -> None:
+def _show(report: DoctorReport) -> None:
     _table("versions", {**report.versions, **report.machine})
     print(heading("optional"))
     for name, what in _OPTIONAL.items():
@@ -233,7 +233,7 @@ def _show_internals(internals: dict[str, dict[str, str]]) -> None:
         print(f"{paint(state.ljust(12), color)} {purpose} ({', '.join(names)})")
 
 
-def _table(title: str, rows: dict[str, Any]) -> None:
+def _table(title: str, rows: dict[str, object]) -> None:
     print(heading(title))
     for name, value in rows.items():
         print(f"{name:12} {paint('not installed', 'red') if value is None else value}")

@@ -87,7 +87,7 @@ def run_function(options: argparse.Namespace) -> int:
     return 0
 
 
-def _outcome(function: Callable[..., Any], args: list[Any], keywords: dict[str, Any]) -> dict[str, Any]:
+def _outcome(function: Callable[..., object], args: list[object], keywords: dict[str, object]) -> dict[str, Any]:
     """What a call did: its result or exception, and its arguments afterwards."""
     result, raised = None, None
     try:

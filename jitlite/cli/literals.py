@@ -25,8 +25,8 @@ _METHODS = (
     "int", "bool", "requires_grad_", "contiguous", "clone",
 )  # fmt: skip
 _DTYPES = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
-_NAMES: dict[str, Any] = {"inf": math.inf, "nan": math.nan, **_DTYPES}
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+_NAMES: dict[str, object] = {"inf": math.inf, "nan": math.nan, **_DTYPES}
+_BINARY: dict[type[ast.operator], Callable[[object, object], object]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -115,7 +115,7 @@ class _Evaluator:
                 return self.maker(node, node.attr)
             owner = self.value(node.value)
             if isinstance(owner, torch.Tensor) and node.attr in _METHODS:
-                method: Callable[..., Any] = getattr(owner, node.attr)
+                method: Callable[..., object] = getattr(owner, node.attr)
                 return method
             raise self.error(node, f"'{node.attr}' cannot be called here", did_you_mean(node.attr, _METHODS))
         if isinstance(node, ast.Name):
@@ -126,10 +126,12 @@ class _Evaluator:
         if name not in _MAKERS:
             hint = did_you_mean(name, _MAKERS) or f"there are: {', '.join(_MAKERS)}"
             raise self.error(node, f"'{name}' cannot be called here", hint)
-        function: Callable[..., Any] = getattr(torch, name)
+        function: Callable[..., object] = getattr(torch, name)
         return function
 
-    def applied(self, node: ast.expr, function: Callable[..., Any], args: list[Any], keywords: dict[str, Any]) -> Any:
+    def applied(
+        self, node: ast.expr, function: Callable[..., object], args: list[object], keywords: dict[str, object]
+    ) -> Any:
         try:
             return function(*args, **keywords)
         except (TypeError, ValueError, RuntimeError, ArithmeticError, AttributeError) as error:

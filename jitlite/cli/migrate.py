@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from pathlib import Path
 
 import jitlite
 from jitlite.cli.commands import UsageError, argument, command
 from jitlite.cli.terminal import diff, paint, progress
 from jitlite.migrate import files
-from jitlite.migrate.findings import Kind, Migration
+from jitlite.migrate.findings import Migration, MigrationKind
 
-_SAID = (Kind.LEFT, Kind.LOOK, Kind.CAN_COMPILE, Kind.CANNOT_COMPILE)
+_SAID = (MigrationKind.LEFT, MigrationKind.LOOK, MigrationKind.CAN_COMPILE, MigrationKind.CANNOT_COMPILE)
 
 
 @command(
@@ -30,21 +31,12 @@ _SAID = (Kind.LEFT, Kind.LOOK, Kind.CAN_COMPILE, Kind.CANNOT_COMPILE)
 )
 def migrate(options: argparse.Namespace) -> int:
     """Rewrite files in place, and say what was left and why."""
-    try:
-        rewrite = files.rewriter()
-        found = list(files.find_files(options.paths))
-    except files.MissingLibrary as error:
-        raise UsageError(f"{error}: pip install 'jitlite[migrate]'") from error
-    except OSError as error:
-        raise UsageError(str(error)) from error
+    rewrite, found = _rewriter_and_files(options.paths)
     results = []
     for path in progress(found, "files"):
         done = files.migrate_file(path, rewrite, jitlite.__all__, options.to == "compile")
         if done.changed and not options.diff and not options.check:
-            try:
-                files.write(done)
-            except OSError as error:
-                done = Migration(done.path, done.before, done.before, done.findings, str(error))
+            done = _written(done)
         results.append(done)
         if not options.json:
             _tell(done, options.diff)
@@ -54,6 +46,24 @@ def migrate(options: argparse.Namespace) -> int:
         _sum_up(results, not options.diff and not options.check)
     failed = any(done.error for done in results)
     return 1 if failed or (options.check and any(done.changed for done in results)) else 0
+
+
+def _rewriter_and_files(paths: list[str]) -> tuple[files.Rewrite, list[Path]]:
+    try:
+        return files.rewriter(), list(files.find_files(paths))
+    except files.MissingLibrary as error:
+        raise UsageError(f"{error}: pip install 'jitlite[migrate]'") from error
+    except OSError as error:
+        raise UsageError(str(error)) from error
+
+
+def _written(done: Migration) -> Migration:
+    """The file written; where that fails, as one that is left as it was."""
+    try:
+        files.write(done)
+    except OSError as error:
+        return Migration(done.path, done.before, done.before, done.findings, str(error))
+    return done
 
 
 def _tell(done: Migration, with_diff: bool) -> None:
@@ -69,10 +79,10 @@ def _tell(done: Migration, with_diff: bool) -> None:
 def _sum_up(results: list[Migration], written: bool) -> None:
     counts = Counter(finding.kind for done in results for finding in done.findings)
     changed = sum(done.changed for done in results)
-    rewritten = counts[Kind.REWRITTEN] + counts[Kind.LOOK]
+    rewritten = counts[MigrationKind.REWRITTEN] + counts[MigrationKind.LOOK]
     print(
         f"{changed} of {len(results)} files {'rewritten' if written else 'to be rewritten'}: "
-        f"{rewritten} uses of torch.jit rewritten, {counts[Kind.LEFT]} left"
+        f"{rewritten} uses of torch.jit rewritten, {counts[MigrationKind.LEFT]} left"
     )
 
 

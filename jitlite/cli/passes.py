@@ -59,7 +59,7 @@ def _opt_step(graph: Graph, name: str, show: bool) -> dict[str, Any]:
     return {"pass": name, "changed": after != before, "seconds": record.seconds, **nodes}
 
 
-def _nodes_text(step: dict[str, Any]) -> str:
+def _nodes_text(step: dict[str, object]) -> str:
     before, after = step["nodes_before"], step["nodes_after"]
     return str(after) if before == after else f"{before} -> {after}"
 
@@ -74,7 +74,7 @@ def _nodes_text(step: dict[str, Any]) -> str:
 )
 def bisect_(options: argparse.Namespace) -> int:
     target: Any
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, object] = {}
     if options.target == "-" or ":" not in options.target:
         target = graph_of(options.target)
         args = list(map(value_of, options.input))

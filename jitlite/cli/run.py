@@ -102,7 +102,7 @@ def load_method(target: str, name: str, allow: list[str], map_location: str | No
     return method
 
 
-def method_names(module: Any) -> list[str]:
+def method_names(module: object) -> list[str]:
     """The methods of a module that was read from an archive."""
     found = getattr(getattr(module, "__jitlite_type__", None), "methods", {})
     return sorted(found)

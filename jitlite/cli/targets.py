@@ -92,29 +92,27 @@ def arguments_of(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[li
     declared = function.__jitlite_function__.schema.arguments
     names = {a.name: a for a in declared}
     args: list[Any] = []
-    keywords: dict[str, Any] = {}
+    keywords: dict[str, object] = {}
     for text in texts:
         match = _KEYWORD.fullmatch(text)
-        named = match is not None and match.group(1) in names
-        if match is not None and named:
-            argument: Argument | None = names[match.group(1)]
-            text = match.group(2)
+        if match is not None and match.group(1) in names:
+            name, text = match.groups()
+            keywords[name] = text if _is_bare_string(names[name], text) else value_of(text)
+            continue
+        argument = declared[len(args)] if len(args) < len(declared) else None
+        if _is_bare_string(argument, text):
+            args.append(text)
+        elif match is not None:
+            hint = did_you_mean(match.group(1), list(names)) or f"there are: {', '.join(names) or 'none'}"
+            raise UsageError(f"no parameter is called '{match.group(1)}'; {hint}")
         else:
-            argument = declared[len(args)] if len(args) < len(declared) else None
-        value: Any = text
-        if argument is None or str(argument.type) != "str" or text[:1] in ("'", '"'):
-            if match is not None and not named:
-                hint = did_you_mean(match.group(1), list(names)) or f"there are: {', '.join(names) or 'none'}"
-                raise UsageError(f"no parameter is called '{match.group(1)}'; {hint}")
-            try:
-                value = parse_value(text)
-            except CompileError as error:
-                raise UsageError(str(error)) from None
-        if match is not None and named:
-            keywords[match.group(1)] = value
-        else:
-            args.append(value)
+            args.append(value_of(text))
     return args, keywords
+
+
+def _is_bare_string(argument: Argument | None, text: str) -> bool:
+    """Is it a string without its quotes?"""
+    return argument is not None and str(argument.type) == "str" and text[:1] not in ("'", '"')
 
 
 def value_of(text: str) -> Any:

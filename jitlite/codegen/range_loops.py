@@ -82,13 +82,9 @@ def same_at_start(first: Value, again: Value, start: dict[Value, Value], body: B
     if inside not in nested:
         return False
     if is_constant(first):
-        folded = _at_start(again, start, body, nested)
-        return folded is not _UNKNOWN and type(folded) is type(constant_of(first)) and folded == constant_of(first)
+        return _is_equal(_at_start(again, start, body, nested), constant_of(first))
     outside = first.node
-    if outside not in nested:
-        return False
-    alike = outside.kind == inside.kind and outside.op is inside.op and outside.attributes == inside.attributes
-    if not alike or len(outside.inputs) != len(inside.inputs) or len(inside.outputs) > 1:
+    if outside not in nested or not _is_same_operation(outside, inside):
         return False
     pairs = list(zip(outside.inputs, inside.inputs, strict=True))
     for branch, other in zip(outside.blocks, inside.blocks, strict=True):
@@ -97,6 +93,16 @@ def same_at_start(first: Value, again: Value, start: dict[Value, Value], body: B
 
 
 _UNKNOWN = object()
+
+
+def _is_same_operation(a: Node, b: Node) -> bool:
+    """Do two expressions do the same with their operands?"""
+    alike = a.kind == b.kind and a.op is b.op and a.attributes == b.attributes
+    return alike and len(a.inputs) == len(b.inputs) and len(b.outputs) <= 1
+
+
+def _is_equal(found: object, wanted: object) -> bool:
+    return found is not _UNKNOWN and type(found) is type(wanted) and found == wanted
 
 
 def _is_same(a: Value, b: Value) -> bool:

@@ -12,7 +12,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 
@@ -34,7 +34,7 @@ from jitlite.compat.stand_ins import (
 )
 from jitlite.compat.torch_graphs import GraphView
 from jitlite.compat.torch_names import TORCH_NAMES
-from jitlite.executor import executor, plans
+from jitlite.executor import last_run, plans
 from jitlite.freeze import freeze as freezing
 from jitlite.loading import load as archive
 from jitlite.objects.function import ScriptFunction, views_for_all
@@ -55,8 +55,8 @@ _NEW: dict[str, Any] = {
     "_wait": concurrency.wait, "_awaitable": concurrency._awaitable,
     "_awaitable_wait": concurrency._awaitable_wait, "_awaitable_nowait": concurrency._awaitable_nowait,
     "enable_onednn_fusion": api.enable_onednn_fusion, "onednn_fusion_enabled": api.onednn_fusion_enabled,
-    "optimized_execution": executor.optimized_execution, "set_fusion_strategy": plans.set_fusion_strategy,
-    "last_executed_optimized_graph": executor.last_executed_optimized_graph,
+    "optimized_execution": plans.optimized_execution, "set_fusion_strategy": plans.set_fusion_strategy,
+    "last_executed_optimized_graph": last_run.last_executed_optimized_graph,
     "TracerWarning": tracing.TracerWarning,
     "TracingCheckError": tracing.TracingCheckError, "Error": Exception,
 }  # fmt: skip
@@ -117,7 +117,7 @@ def _names_of_compiler(compiler: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield name, by_any_argument(ours, theirs, tuple(made))
 
 
-class _Exchange:
+class _DropInState:
     """The state of the process: who is inside, and what has to be put back."""
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _Exchange:
                 names[name] = old
 
 
-_exchange = _Exchange()
+_exchange = _DropInState()
 
 
 class drop_in:
@@ -247,7 +247,7 @@ class drop_in:
             return await _steps_of(function(*args, **kwargs))
 
         is_coroutine, is_generator = inspect.iscoroutinefunction(function), inspect.isgeneratorfunction(function)
-        return coroutine if is_coroutine else generator if is_generator else inside  # type: ignore[return-value]
+        return cast(F, coroutine if is_coroutine else generator if is_generator else inside)
 
 
 class _Steps(Generator[Any, Any, Any]):

@@ -74,7 +74,7 @@ def _values(graph: Graph) -> list[Value]:
     return [*graph.inputs, *inside]
 
 
-def complete_shape_analysis(graph: Graph, inputs: Sequence[Any], with_grad: bool = False) -> None:
+def complete_shape_analysis(graph: Graph, inputs: Sequence[object], with_grad: bool = False) -> None:
     """Propagate from arguments: `torch._C._jit_pass_complete_shape_analysis`.
 
     Unless `with_grad` is given, nothing is said about arguments that require grad.
@@ -82,7 +82,7 @@ def complete_shape_analysis(graph: Graph, inputs: Sequence[Any], with_grad: bool
     propagate(graph, [_type_of(a, v.type, with_grad) for a, v in zip(inputs, graph.inputs, strict=True)])
 
 
-def shapes_from_arguments(graph: Graph, inputs: Sequence[Any], with_grad: bool = False) -> Graph:
+def shapes_from_arguments(graph: Graph, inputs: Sequence[object], with_grad: bool = False) -> Graph:
     """A copy of the graph with what follows from the rank, dtype and device of arguments: `_propagate_shapes`.
 
     Unless `with_grad` is given, nothing is said about arguments that require grad.
@@ -98,7 +98,7 @@ def _with_rank(t: Type) -> Type:
     return T.TensorType.of(t.dtype, [None] * len(t.sizes), None, t.device, t.requires_grad)
 
 
-def _type_of(argument: Any, declared: Type, with_grad: bool) -> Type:
+def _type_of(argument: object, declared: Type, with_grad: bool) -> Type:
     if not isinstance(argument, torch.Tensor):
         return declared
     t = T.TensorType.from_tensor(argument)
@@ -106,7 +106,7 @@ def _type_of(argument: Any, declared: Type, with_grad: bool) -> Type:
     return T.TensorType.of(t.dtype, t.sizes, t.strides, t.device, told)
 
 
-def apply_input_props_using_example(graph: Graph, example_input: Sequence[Any]) -> None:
+def apply_input_props_using_example(graph: Graph, example_input: Sequence[object]) -> None:
     """Give the inputs the types of the examples, but of those that are None; `self` of a method is passed over.
 
     Raises:
@@ -137,7 +137,7 @@ def set_test_mode(enabled: bool) -> bool:
     return enabled
 
 
-SHAPE_NAMES: dict[str, Any] = {
+SHAPE_NAMES: dict[str, object] = {
     "torch._C._jit_pass_propagate_shapes_on_graph": propagate_shapes_on_graph,
     "torch._C._jit_pass_propagate_shapes_on_graph_and_build_compute": propagate_shapes_and_build_compute,
     "torch._C._jit_pass_propagate_dtype": propagate_dtype.propagate,

@@ -29,7 +29,7 @@ class _Both(type):
     Only the stand-ins themselves do, not classes that inherit from them.
     """
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return type.__instancecheck__(cls, instance) or isinstance(instance, cls.__dict__.get("_stands_for", ()))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
@@ -60,22 +60,22 @@ def _called_by_torch() -> bool:
     return name.startswith("torch.") and not name.startswith(_LIKE_USERS)
 
 
-class _Chosen(type):
+class _CallersClass(type):
     """The class of classes that are torch's for torch's own modules and jitlite's for everybody else."""
 
     _ours: type
     _theirs: type
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> Any:
         return (cls._theirs if _called_by_torch() else cls._ours)(*args, **kwargs)
 
     def __getattr__(cls, name: str) -> Any:
         return getattr(cls._theirs if _called_by_torch() else cls._ours, name)
 
-    def __setattr__(cls, name: str, value: Any) -> None:
+    def __setattr__(cls, name: str, value: object) -> None:
         setattr(cls._theirs, name, value)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, (cls._theirs, cls._ours))
 
     def __subclasscheck__(cls, subclass: type) -> bool:
@@ -85,19 +85,19 @@ class _Chosen(type):
 def chosen_class(ours: type, theirs: type) -> type:
     """A class of which objects of both are instances, and which makes objects of the one that its caller needs."""
     body = {"_ours": ours, "_theirs": theirs, "__module__": theirs.__module__, "__doc__": theirs.__doc__}
-    return _Chosen(theirs.__name__, (), body)
+    return _CallersClass(theirs.__name__, (), body)
 
 
-def script_for_users(theirs: Callable[..., Any]) -> Callable[..., Any]:
+def script_for_users(theirs: Callable[..., object]) -> Callable[..., Any]:
     """`script` for everybody but torch's own modules."""
 
     @functools.wraps(api.script)
     def script(
-        obj: Any,
+        obj: object,
         optimize: object = None,
         _frames_up: int = 0,
-        _rcb: Callable[[str], Any] | None = None,
-        example_inputs: Any = None,
+        _rcb: Callable[[str], object] | None = None,
+        example_inputs: object = None,
     ) -> Any:
         chosen = theirs if _called_by_torch() else api.script
         return chosen(obj, optimize, _frames_up + 1, _rcb, example_inputs)
@@ -105,11 +105,11 @@ def script_for_users(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return script
 
 
-def unless_torch_calls(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+def unless_torch_calls(ours: Callable[..., object], theirs: Callable[..., object]) -> Callable[..., Any]:
     """`ours` for everybody but torch's own modules."""
 
     @functools.wraps(ours)
-    def chosen(*args: Any, **kwargs: Any) -> Any:
+    def chosen(*args: object, **kwargs: object) -> Any:
         return (theirs if _called_by_torch() else ours)(*args, **kwargs)
 
     return chosen
@@ -126,7 +126,7 @@ def unit_for_users(theirs: Any) -> type:
     return stand_in(api.CompilationUnit, theirs, {"__new__": new})
 
 
-def refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
+def refusing(name: str, theirs: Callable[..., object]) -> Callable[..., Any]:
     """A function of torch.jit that says plainly that it does not know what jitlite has compiled.
 
     Raises:
@@ -134,7 +134,7 @@ def refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(theirs)
-    def refuses(*args: Any, **kwargs: Any) -> Any:
+    def refuses(*args: object, **kwargs: object) -> Any:
         if _has_ours(args[:1], kwargs):
             raise NotSupportedError(
                 f"torch.jit.{name} does not know what jitlite has compiled, and jitlite has no '{name}' yet",
@@ -145,11 +145,11 @@ def refusing(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     return refuses
 
 
-def by_argument(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+def by_argument(ours: Callable[..., object], theirs: Callable[..., object]) -> Callable[..., Any]:
     """`ours` for what jitlite has made, `theirs` for everything else."""
 
     @functools.wraps(theirs)
-    def chosen(*args: Any, **kwargs: Any) -> Any:
+    def chosen(*args: object, **kwargs: object) -> Any:
         return (ours if _has_ours(args[:1], kwargs) else theirs)(*args, **kwargs)
 
     return chosen
@@ -169,14 +169,14 @@ def by_any_argument(ours: Callable[..., Any], theirs: Any, their_classes: tuple[
     return chosen
 
 
-def _has_ours(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _has_ours(args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     return any(isinstance(a, _OURS) for a in (*args, *kwargs.values()))
 
 
 class ModuleWith(types.ModuleType):
     """A module as others see it with some of its names exchanged; its own functions go on using its own names."""
 
-    def __init__(self, module: types.ModuleType, exchanged: dict[str, Any]) -> None:
+    def __init__(self, module: types.ModuleType, exchanged: dict[str, object]) -> None:
         super().__init__(module.__name__, module.__doc__)
         vars(self).clear()
         vars(self).update(exchanged, __name__=module.__name__, __jitlite_module__=module)
@@ -184,7 +184,7 @@ class ModuleWith(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["__jitlite_module__"], name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(vars(self)["__jitlite_module__"], name, value)
 
     def __delattr__(self, name: str) -> None:

@@ -29,10 +29,10 @@ class AliasDbView(View):
         super().__init__(inner)
         self.graph = graph
 
-    def may_contain_alias(self, a: Any, b: Any) -> bool:
+    def may_contain_alias(self, a: object, b: object) -> bool:
         return self.inner.may_contain_alias(unwrap(a), unwrap(b))
 
-    def has_writers(self, value: Any) -> bool:
+    def has_writers(self, value: object) -> bool:
         return self.inner.has_writers(unwrap(value))
 
     def __str__(self) -> str:
@@ -57,11 +57,11 @@ class AliasDbView(View):
         values = [v for v in (*self.graph.inputs, *made) if T.is_mutable(v.type)]
         return [(v, w) for i, w in enumerate(values) for v in values[:i] if self.inner.may_alias(v, w)]
 
-    def move_after_topologically_valid(self, node: Any, target: Any) -> bool:
+    def move_after_topologically_valid(self, node: object, target: object) -> bool:
         """Move a node, and what must come along, right after another one, if that is allowed."""
         return self.inner.move_after(unwrap(node), unwrap(target))
 
-    def move_before_topologically_valid(self, node: Any, target: Any) -> bool:
+    def move_before_topologically_valid(self, node: object, target: object) -> bool:
         """Move a node, and what must come along, right before another one, if that is allowed."""
         return self.inner.move_before(unwrap(node), unwrap(target))
 
@@ -118,7 +118,7 @@ class GraphView(View):
     def block(self) -> BlockView:
         return self._block
 
-    def createClone(self, node: Any, of_value: Callable[[ValueView], Any]) -> NodeView:
+    def createClone(self, node: object, of_value: Callable[[ValueView], object]) -> NodeView:
         """A copy, not placed yet, of a node of any graph; `of_value` gives the input for each of its inputs."""
         found: Node = unwrap(node)
         return NodeView(self.inner.clone_node(found, {v: unwrap(of_value(ValueView(v))) for v in found.inputs}))
@@ -128,21 +128,21 @@ class GraphView(View):
         """New nodes go before this one."""
         return NodeView(self.inner.insert_point)
 
-    def setInsertPoint(self, place: Any) -> None:
+    def setInsertPoint(self, place: object) -> None:
         """New nodes go before this node, or to the end of this block."""
         found = unwrap(place)
         self.inner.insert_point = found.return_node if isinstance(found, Block) else found
 
-    def insertNode(self, node: Any) -> NodeView:
+    def insertNode(self, node: object) -> NodeView:
         return NodeView(unwrap(node).insert_before(self.inner.insert_point))
 
-    def appendNode(self, node: Any) -> NodeView:
+    def appendNode(self, node: object) -> NodeView:
         return NodeView(self.inner.block.append(unwrap(node)))
 
-    def prependNode(self, node: Any) -> NodeView:
+    def prependNode(self, node: object) -> NodeView:
         return NodeView(self.inner.block.prepend(unwrap(node)))
 
-    def insert(self, kind: builtins.str, inputs: Sequence[Any] = ()) -> ValueView:
+    def insert(self, kind: builtins.str, inputs: Sequence[object] = ()) -> ValueView:
         """Insert a call of an operator; gives its result.
 
         Raises:
@@ -156,7 +156,7 @@ class GraphView(View):
     def permuteInputs(self, order: Sequence[int]) -> None:
         self.inner.block.param_node.permute_outputs([int(i) for i in order])
 
-    def insert_point_guard(self, place: Any) -> AbstractContextManager[None]:
+    def insert_point_guard(self, place: object) -> AbstractContextManager[None]:
         """What is inserted within the `with` goes before a node, or to the end of a block."""
         found, graph = unwrap(place), self.inner
         if isinstance(found, Block):
@@ -164,10 +164,10 @@ class GraphView(View):
             return at_end
         return graph.inserting_before(found)
 
-    def insertConstant(self, value: Any) -> ValueView:
+    def insertConstant(self, value: object) -> ValueView:
         return ValueView(self.inner.insert_constant(value))
 
-    def create(self, kind: builtins.str, inputs: Sequence[Any] = (), outputs: int = 1) -> NodeView:
+    def create(self, kind: builtins.str, inputs: Sequence[object] = (), outputs: int = 1) -> NodeView:
         """A node that is not placed yet.
 
         Raises:
@@ -178,7 +178,7 @@ class GraphView(View):
             raise ValueError(f"the inputs of a node are values, not {list(inputs)}")
         return NodeView(self.inner.create(kind, given, [T.TENSOR] * outputs))
 
-    def insertGraph(self, callee: Any, arguments: Sequence[Any]) -> list[ValueView]:
+    def insertGraph(self, callee: object, arguments: Sequence[object]) -> list[ValueView]:
         """Insert what another graph computes of these arguments."""
         return [ValueView(v) for v in self.inner.inline_call(unwrap(callee), [unwrap(a) for a in arguments])]
 
@@ -188,7 +188,7 @@ class GraphView(View):
     def eraseOutput(self, index: int) -> None:
         self.inner.block.erase_output(index)
 
-    def registerOutput(self, value: Any) -> int:
+    def registerOutput(self, value: object) -> int:
         return self.inner.add_output(unwrap(value))
 
     def makeMultiOutputIntoTuple(self) -> None:
@@ -213,7 +213,7 @@ def with_views(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, taking views and giving them. What it compiles shows its graphs as views, always."""
 
     @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: object, **kwargs: object) -> Any:
         with views_shown():
             return wrap(function(*map(unwrap, args), **{name: unwrap(value) for name, value in kwargs.items()}))
 

@@ -20,8 +20,8 @@ from jitlite.compat.stand_ins import stand_in
 from jitlite.compat.torch_graphs import views_shown, with_views
 from jitlite.compat.upgrade_names import UPGRADE_NAMES
 from jitlite.compiler.program import CallerNames
-from jitlite.executor.executor import get_num_profiled_runs, last_executed_optimized_graph
-from jitlite.executor.plans import set_fusion_strategy
+from jitlite.executor.last_run import last_executed_optimized_graph
+from jitlite.executor.plans import get_num_profiled_runs, set_fusion_strategy
 from jitlite.freeze import freeze as freezing
 from jitlite.frontend.classes.module_types import methods_to_compile
 from jitlite.frontend.syntax.python_ast import function_tree
@@ -154,12 +154,12 @@ def _values_of(graph: Graph) -> list[Value]:
     return [*graph.inputs, *inside]
 
 
-def interpret_graph(graph: Graph, inputs: Sequence[Any]) -> Any:
+def interpret_graph(graph: Graph, inputs: Sequence[object]) -> Any:
     """What a graph gives for these inputs, run as it is."""
     return create_function_from_graph("graph", graph.copy())(*inputs)
 
 
-def as_python_object(value: Any) -> Any:
+def as_python_object(value: object) -> Any:
     """The object itself: what a value of TorchScript is at run time is one of Python's."""
     return value
 
@@ -224,7 +224,7 @@ class TreeView(torch_types.View):
         return f"{self.inner}\n"
 
 
-def get_jit_def(fn: Any, def_name: str, self_name: str | None = None, is_classmethod: bool = False) -> TreeView:
+def get_jit_def(fn: object, def_name: str, self_name: str | None = None, is_classmethod: bool = False) -> TreeView:
     """The tree of a Python function.
 
     Raises:
@@ -265,7 +265,7 @@ class NothingKept:
 
 
 def create_script_module(
-    nn_module: torch.nn.Module, stubs_fn: Callable[..., Any], share_types: bool = True, is_tracing: bool = False
+    nn_module: torch.nn.Module, stubs_fn: Callable[..., object], share_types: bool = True, is_tracing: bool = False
 ) -> ScriptModule:
     """`torch.jit._recursive.create_script_module`, for `forward` and exported methods.
 
@@ -281,11 +281,11 @@ def create_script_module(
 
 
 def script(
-    obj: Any,
+    obj: object,
     optimize: object = None,
     _frames_up: int = 0,
-    _rcb: Callable[[str], Any] | None = None,
-    example_inputs: Any = None,
+    _rcb: Callable[[str], object] | None = None,
+    example_inputs: object = None,
 ) -> Any:
     """`jitlite.script`; what it makes shows its graphs as views."""
     with views_shown():

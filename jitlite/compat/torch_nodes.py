@@ -31,11 +31,11 @@ class ValueView(View):
         """The type; in a trace, of a tensor all about the one that was there when it was recorded."""
         return view_type(self._shown_type)
 
-    def setType(self, t: Any) -> ValueView:
+    def setType(self, t: object) -> ValueView:
         self.inner.type, self.inner.example_type = unwrap(t), None
         return self
 
-    def setTypeAs(self, other: Any) -> ValueView:
+    def setTypeAs(self, other: object) -> ValueView:
         self.inner.type, self.inner.example_type = unwrap(other).type, unwrap(other).example_type
         return self
 
@@ -43,7 +43,7 @@ class ValueView(View):
         """Take on the type that says all about a tensor."""
         self.inner.type = T.TensorType.from_tensor(tensor)
 
-    def copyMetadata(self, other: Any) -> ValueView:
+    def copyMetadata(self, other: object) -> ValueView:
         """Take on the name and the type of another value."""
         self.inner.copy_metadata(unwrap(other))
         return self
@@ -90,10 +90,10 @@ class ValueView(View):
         t = self._shown_type
         return t.requires_grad if isinstance(t, T.TensorType) else None
 
-    def replaceAllUsesWith(self, other: Any) -> None:
+    def replaceAllUsesWith(self, other: object) -> None:
         self.inner.replace_all_uses_with(unwrap(other))
 
-    def replaceAllUsesAfterNodeWith(self, node: Any, other: Any) -> None:
+    def replaceAllUsesAfterNodeWith(self, node: object, other: object) -> None:
         self.inner.replace_uses_after(unwrap(node), unwrap(other))
 
 
@@ -108,7 +108,7 @@ class UseView(View):
     def offset(self) -> int:
         return int(self.inner.offset)
 
-    def isAfter(self, other: Any) -> bool:
+    def isAfter(self, other: object) -> bool:
         mine, others = self.inner, unwrap(other)
         return bool(mine.offset > others.offset if mine.user is others.user else mine.user.is_after(others.user))
 
@@ -138,7 +138,7 @@ def _kind_of(node: Node, name: str) -> str:
     return next((k for t, k in kinds if isinstance(value, t)), "ival")
 
 
-def _as_torch_keeps(value: Any) -> Any:
+def _as_torch_keeps(value: object) -> Any:
     """An attribute as PyTorch keeps it: dtypes and bools as ints, devices as text, graphs and types as views."""
     if isinstance(value, INT_OBJECTS):
         return INT_CODES[value]
@@ -162,7 +162,7 @@ def _reader(kind: str) -> Callable[[NodeView, str], Any]:
     return read
 
 
-def _writer(self: NodeView, name: str, value: Any) -> NodeView:
+def _writer(self: NodeView, name: str, value: object) -> NodeView:
     """Set an attribute."""
     self.inner.attributes[name] = list(map(unwrap, value)) if isinstance(value, list) else unwrap(value)
     return self
@@ -212,10 +212,10 @@ class NodeView(View):
     def prev(self) -> NodeView | None:
         return None if self.inner.prev is None else NodeView(self.inner.prev)
 
-    def isBefore(self, other: Any) -> bool:
+    def isBefore(self, other: object) -> bool:
         return self.inner.is_before(unwrap(other))
 
-    def isAfter(self, other: Any) -> bool:
+    def isAfter(self, other: object) -> bool:
         return self.inner.is_after(unwrap(other))
 
     def hasUses(self) -> bool:
@@ -270,14 +270,14 @@ class NodeView(View):
         return [n for b in self.blocks() for n in b.findAllNodes(kind, recurse)]
 
     # -- changing it
-    def addInput(self, value: Any) -> ValueView:
+    def addInput(self, value: object) -> ValueView:
         return ValueView(self.inner.add_input(unwrap(value)))
 
-    def replaceInput(self, index: int, value: Any) -> ValueView:
+    def replaceInput(self, index: int, value: object) -> ValueView:
         """Use another value as an input; gives the one used so far."""
         return ValueView(self.inner.replace_input(index, unwrap(value)))
 
-    def replaceInputWith(self, old: Any, new: Any) -> None:
+    def replaceInputWith(self, old: object, new: object) -> None:
         self.inner.replace_input_with(unwrap(old), unwrap(new))
 
     def removeInput(self, index: int) -> None:
@@ -295,22 +295,22 @@ class NodeView(View):
     def addBlock(self) -> BlockView:
         return BlockView(self.inner.add_block())
 
-    def replaceAllUsesWith(self, other: Any) -> None:
+    def replaceAllUsesWith(self, other: object) -> None:
         self.inner.replace_all_uses_with(unwrap(other))
 
-    def insertBefore(self, place: Any) -> NodeView:
+    def insertBefore(self, place: object) -> NodeView:
         return NodeView(self.inner.insert_before(unwrap(place)))
 
-    def insertAfter(self, place: Any) -> NodeView:
+    def insertAfter(self, place: object) -> NodeView:
         return NodeView(self.inner.insert_after(unwrap(place)))
 
-    def moveBefore(self, place: Any) -> None:
+    def moveBefore(self, place: object) -> None:
         self.inner.move_before(unwrap(place))
 
-    def moveAfter(self, place: Any) -> None:
+    def moveAfter(self, place: object) -> None:
         self.inner.move_after(unwrap(place))
 
-    def copyMetadata(self, other: Any) -> NodeView:
+    def copyMetadata(self, other: object) -> NodeView:
         """Take on the place in the source and the scope of another node."""
         found = unwrap(other)
         self.inner.range, self.inner.scope, self.inner.call_stack = found.range, found.scope, found.call_stack
@@ -330,7 +330,7 @@ class NodeView(View):
         self.inner.attributes.pop(name, None)
         return self
 
-    def copyAttributes(self, other: Any) -> NodeView:
+    def copyAttributes(self, other: object) -> NodeView:
         self.inner.attributes = dict(unwrap(other).attributes)
         return self
 
@@ -387,10 +387,10 @@ class BlockView(View):
     def addInputToBlock(self) -> ValueView:
         return ValueView(self.inner.add_input())
 
-    def registerOutput(self, value: Any) -> int:
+    def registerOutput(self, value: object) -> int:
         return self.inner.add_output(unwrap(value))
 
-    def addNode(self, kind: str, inputs: Sequence[Any] = ()) -> NodeView:
+    def addNode(self, kind: str, inputs: Sequence[object] = ()) -> NodeView:
         """Add a node with one output at the end."""
         made = self.inner.graph.create(kind, list(map(unwrap, inputs)), [T.TENSOR])
         return NodeView(self.inner.append(made))

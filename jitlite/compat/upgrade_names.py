@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jitlite.archive.records import RecordReader, RecordWriter
 from jitlite.codegen.torchscript.source_out import VERSIONS
@@ -65,7 +65,7 @@ def dump_upgraders() -> dict[str, str]:
     return {name: str(function.graph) for name, function in upgraders.upgraders().items()}
 
 
-UPGRADE_NAMES: dict[str, Any] = {
+UPGRADE_NAMES: dict[str, object] = {
     "torch._C.PyTorchFileReader": RecordReader,
     "torch._C.PyTorchFileWriter": RecordWriter,
     "torch._C._UpgraderEntry": UpgraderEntry,

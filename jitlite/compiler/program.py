@@ -51,7 +51,7 @@ Observer = Callable[[str, Graph], None]
 """Called with the name of a step and the graph after it."""
 
 
-graph_view: ContextVar[Callable[[Graph], Any] | None] = ContextVar("graph_view", default=None)
+graph_view: ContextVar[Callable[[Graph], object] | None] = ContextVar("graph_view", default=None)
 """How programs that are made now show the graphs of their functions, if not as they are. See `torch_graphs.py`."""
 
 
@@ -65,12 +65,12 @@ class Program:
     def __init__(self) -> None:
         self.unit = SymbolTable()
         self.graph_view = graph_view.get()
-        self._functions: dict[tuple[Any, Any], Function] = {}
+        self._functions: dict[tuple[object, object], Function] = {}
         self._definitions: dict[Function, Definition] = {}
         self.module_types = ModuleTypes(self)
         self.names: Callable[[str], Any] | None = None
         """The meaning of names that the function to compile does not know by itself, while it is being compiled."""
-        self.defined: dict[str, Any] = {}
+        self.defined: dict[str, object] = {}
         """The functions and classes that texts have defined, by name."""
         self._checked: set[ClassType] = set()
 
@@ -83,6 +83,15 @@ class Program:
 
     def carried_sources(self) -> list[CarriedSource]:
         """The sources of the Python functions, and methods of classes, that are not found by their names."""
+        programs, classes = self._programs_and_classes()
+        compiled = [function.python_function for program in programs for function in program.unit]
+        bases = [base for cls in classes if cls for base in cls.__mro__]
+        methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
+        functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}
+        return [(f, *source) for f in functions if not _is_found_by_name(f) and (source := _described_source(f))]
+
+    def _programs_and_classes(self) -> tuple[Iterable[Program], Iterable[type | None]]:
+        """This program and those of the classes that are reached from it, and all these classes."""
         programs, classes = {self: None}, dict.fromkeys(self.module_types.classes())
         pending = [self]
         while pending:
@@ -92,17 +101,13 @@ class Program:
                 if isinstance(program, Program) and program not in programs:
                     programs[program] = None
                     pending.append(program)
-        compiled = [function.python_function for program in programs for function in program.unit]
-        bases = [base for cls in classes if cls for base in cls.__mro__]
-        methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
-        functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}
-        return [(f, *source) for f in functions if not _is_found_by_name(f) and (source := _described_source(f))]
+        return programs, classes
 
     def function_for(
         self,
-        python_function: Callable[..., Any],
+        python_function: Callable[..., object],
         range: SourceRange | None = None,
-        signature: Callable[..., Any] | None = None,
+        signature: Callable[..., object] | None = None,
     ) -> Function:
         """The script function of a Python function, compiled now if it was not yet.
 
@@ -186,7 +191,7 @@ class Program:
         """What a function of this program was compiled from."""
         return self._definitions[function]
 
-    def _declare(self, python_function: Callable[..., Any], signature: Callable[..., Any] | None) -> Function:
+    def _declare(self, python_function: Callable[..., object], signature: Callable[..., object] | None) -> Function:
         source = function_tree(python_function)
         declared = None if signature is None else function_tree(signature)
         resolver = FunctionResolver(source.function, source.extra_names, self.name)
@@ -201,7 +206,7 @@ class Program:
         return self.declare(definition, source.function)
 
     def declare(
-        self, definition: Definition, python_function: Callable[..., Any] | None = None, qualified: str | None = None
+        self, definition: Definition, python_function: Callable[..., object] | None = None, qualified: str | None = None
     ) -> Function:
         """A function that is compiled when it is first needed."""
         name = definition.name
@@ -341,7 +346,7 @@ def _classes_in(unit: SymbolTable) -> Iterator[ClassType]:
             yield found
 
 
-def _is_found_by_name(function: Any) -> bool:
+def _is_found_by_name(function: object) -> bool:
     found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
     if found is sys.modules.get("__main__"):
         return False
@@ -352,7 +357,7 @@ def _is_found_by_name(function: Any) -> bool:
 
 
 @contextmanager
-def knowing(program: Program, names: Callable[[str], Any] | None) -> Iterator[None]:
+def knowing(program: Program, names: Callable[[str], object] | None) -> Iterator[None]:
     """Inside, names that a function's own scope does not know mean what `names` says."""
     program.names, before = names, program.names
     try:
@@ -362,7 +367,7 @@ def knowing(program: Program, names: Callable[[str], Any] | None) -> Iterator[No
 
 
 def compile_python(
-    python_function: Callable[..., Any], names: Callable[[str], Any] | None = None
+    python_function: Callable[..., object], names: Callable[[str], object] | None = None
 ) -> tuple[Program, Function]:
     """Compile a Python function in a program of its own.
 
@@ -382,7 +387,7 @@ def is_scriptable_class(cls: type) -> bool:
     return why_no_script_class(cls) is None
 
 
-def compile_class(cls: type, names: Callable[[str], Any] | None = None) -> None:
+def compile_class(cls: type, names: Callable[[str], object] | None = None) -> None:
     """Compile all methods of a Python class. Enums, named tuples and exceptions need no compiling.
 
     Args:

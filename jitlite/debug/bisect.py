@@ -34,7 +34,7 @@ _MOST_STEPS_REDUCED = 100_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class GuiltyPass:
     """A pass that changes what a call does.
 
     Attributes:
@@ -72,8 +72,8 @@ class Finding:
 
 
 def bisect(
-    function: Any, *args: Any, passes: Pipeline | str | None = None, seconds: float = 30.0, **kwargs: Any
-) -> Finding | None:
+    function: object, *args: object, passes: Pipeline | str | None = None, seconds: float = 30.0, **kwargs: object
+) -> GuiltyPass | None:
     """The first pass after which a call does not do what it does without passes; None where all is well.
 
     Args:
@@ -122,7 +122,7 @@ def _names(passes: str) -> list[str]:
     return [name.strip() for name in passes.split(",") if name.strip()]
 
 
-def _call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Graph, list[Any]]:
+def _call(function: object, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[Graph, list[Any]]:
     if isinstance(function, Graph):
         if kwargs or len(args) != len(function.inputs):
             raise TypeError(f"the graph takes {len(function.inputs)} argument(s), {len(args) + len(kwargs)} were given")
@@ -172,8 +172,8 @@ def _name_of(pipeline: Pipeline, graph: Graph, number: int) -> str:
 
 
 def _finding(
-    name: str, number: int, total: int, fault: str, before: Graph, arguments: list[Any], seconds: float
-) -> Finding:
+    name: str, number: int, total: int, fault: str, before: Graph, arguments: list[object], seconds: float
+) -> GuiltyPass:
     def after(reproducer: Reproducer) -> tuple[str | None, str]:
         """What is wrong after the pass, and the graph it makes."""
         expected = observe(_runner(reproducer.graph, _MOST_STEPS_REDUCED), reproducer.arguments)
@@ -195,4 +195,4 @@ def _finding(
     if has_fault(small):
         small = reduce(small, has_fault, seconds=seconds)
     found, text = after(small)
-    return Finding(name, number, total, fault, before, small, found or fault, text)
+    return GuiltyPass(name, number, total, fault, before, small, found or fault, text)

@@ -31,17 +31,19 @@ def difference(expected: Any, got: Any, path: str = "result") -> str | None:
     if isinstance(expected, list | tuple):
         return _sequences(expected, got, path)
     if isinstance(expected, dict):
-        if list(expected) != list(got):
-            return f"{path}: keys {list(got)}, expected {list(expected)}"
-        return _first(difference(v, got[k], f"{path}[{k!r}]") for k, v in expected.items())
-    if isinstance(expected, float | complex):
-        same = _same_number(expected, got)
-        return None if same else f"{path}: {got!r}, expected {expected!r}"
-    return None if expected == got else f"{path}: {got!r}, expected {expected!r}"
+        return _dicts(expected, got, path)
+    is_same = _same_number(expected, got) if isinstance(expected, float | complex) else expected == got
+    return None if is_same else f"{path}: {got!r}, expected {expected!r}"
 
 
 def _first(found: Any) -> str | None:
     return next((sentence for sentence in found if sentence), None)
+
+
+def _dicts(expected: dict[object, object], got: dict[object, object], path: str) -> str | None:
+    if list(expected) != list(got):
+        return f"{path}: keys {list(got)}, expected {list(expected)}"
+    return _first(difference(v, got[k], f"{path}[{k!r}]") for k, v in expected.items())
 
 
 def _sequences(expected: Any, got: Any, path: str) -> str | None:
@@ -75,7 +77,7 @@ def _tensors(expected: torch.Tensor, got: torch.Tensor, path: str) -> str | None
     return None if same else f"{path}: values {g.flatten()[:6].tolist()}, expected {e.flatten()[:6].tolist()}"
 
 
-def _exceptions(expected: Any, got: Any, path: str) -> str | None:
+def _exceptions(expected: object, got: object, path: str) -> str | None:
     if type(expected) is not type(got):
         return f"{path}: {_named(got)}, expected {_named(expected)}"
     if str(expected).splitlines()[:1] != str(got).splitlines()[:1]:
@@ -83,5 +85,5 @@ def _exceptions(expected: Any, got: Any, path: str) -> str | None:
     return None
 
 
-def _named(value: Any) -> str:
+def _named(value: object) -> str:
     return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else f"{value!r}"

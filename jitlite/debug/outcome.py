@@ -39,7 +39,7 @@ class Outcome:
         return self.result, self.raised, self.arguments, self.printed, self.sharing
 
 
-def observe(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
+def observe(function: Callable[..., object], arguments: Sequence[object]) -> Outcome:
     """Call a function with a copy of the arguments, and the same random numbers each time; write down what it does."""
     arguments = copied(list(arguments))
     torch.default_generator.manual_seed(1)  # torch.manual_seed takes ten times as long
@@ -53,7 +53,7 @@ def observe(function: Callable[..., Any], arguments: Sequence[Any]) -> Outcome:
     return Outcome(result, raised, list(arguments), printed.getvalue(), sharing([result, arguments]))
 
 
-def copied(value: Any) -> Any:
+def copied(value: object) -> Any:
     """A deep copy; a tensor that is computed with gradients is copied as one that is not."""
     try:
         return copy.deepcopy(value)
@@ -68,7 +68,7 @@ def copied(value: Any) -> Any:
     return {k: copied(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def sharing(root: Any) -> list[int]:
+def sharing(root: object) -> list[int]:
     """For every mutable object below `root`, in order: the position of the first one that is the same object.
 
     Tensors are the same where they are one object, or where they show the same memory.
@@ -87,7 +87,7 @@ def sharing(root: Any) -> list[int]:
     return pattern
 
 
-def _identity(item: Any) -> Any:
+def _identity(item: object) -> Any:
     if isinstance(item, torch.Tensor) and item.layout is torch.strided:
         return "memory", item.untyped_storage().data_ptr()
     return id(item)

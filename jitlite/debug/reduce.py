@@ -92,10 +92,10 @@ def _is_valid(graph: Graph) -> bool:
 def _values(reproducer: Reproducer) -> dict[Value, Any]:
     """What the values were when the graph ran, the last time for those computed several times."""
     copy, copies = reproducer.graph.copy_with_map()
-    seen: dict[Value, Any] = {}
+    seen: dict[Value, object] = {}
 
     def recorder(value: Value) -> Callable[[Any], None]:
-        def record(found: Any) -> None:
+        def record(found: object) -> None:
             if found is not UNINITIALIZED:
                 seen[value] = copied(found)
 
@@ -171,7 +171,7 @@ def _heads(reproducer: Reproducer) -> Iterator[Reproducer]:
             yield _tidy(graph, arguments)
 
 
-def _become_inputs(graph: Graph, node: Node, seen: dict[Value, Any], arguments: list[Any]) -> bool:
+def _become_inputs(graph: Graph, node: Node, seen: dict[Value, object], arguments: list[object]) -> bool:
     """Drop a node; its outputs become inputs of the graph. False where it is not known what they are."""
     for output in node.outputs:
         if output.has_uses:
@@ -200,7 +200,7 @@ def _without_chunks(reproducer: Reproducer) -> Iterator[Reproducer]:
 
 
 def _without(
-    reproducer: Reproducer, start: int, stop: int, values: dict[Value, Any], inputs_first: bool
+    reproducer: Reproducer, start: int, stop: int, values: dict[Value, object], inputs_first: bool
 ) -> Reproducer | None:
     graph, copies = reproducer.graph.copy_with_map()
     seen = {copies[v]: found for v, found in values.items() if v in copies}
@@ -229,7 +229,7 @@ def _with_one_block(reproducer: Reproducer) -> Iterator[Reproducer]:
                 yield _tidy(graph, arguments)
 
 
-def _put_block_in_place(graph: Graph, node: Node, index: int, arguments: list[Any]) -> bool:
+def _put_block_in_place(graph: Graph, node: Node, index: int, arguments: list[object]) -> bool:
     block = node.blocks[index]
     loop = Loop(node) if node.kind == "prim::Loop" else None
     if loop is not None:
@@ -256,7 +256,7 @@ def _without_outputs(reproducer: Reproducer) -> Iterator[Reproducer]:
         yield _tidy(graph, reproducer.arguments)
 
 
-def _tidy(graph: Graph, arguments: Sequence[Any]) -> Reproducer:
+def _tidy(graph: Graph, arguments: Sequence[object]) -> Reproducer:
     """Without constants and inputs that nobody reads."""
     for node in list(graph.all_nodes()):
         if node.kind == "prim::Constant" and not node.output.has_uses:

@@ -42,7 +42,7 @@ def with_groups(graph: Graph, name: str, least: int, runner_for: MakeRunner) -> 
         groups = create_autodiff_subgraphs(copy, least)
         for node in groups:
             body = node.attributes["Subgraph"]
-            node.attributes["callable"] = _Maker(body, name, runner_for).on_demand()
+            node.attributes["callable"] = _DifferentiableGroup(body, name, runner_for).on_demand()
     return copy if groups else graph
 
 
@@ -51,7 +51,7 @@ def group_count(graph: Graph) -> int:
     return sum(node.kind == KIND for node in graph.all_nodes())
 
 
-class _Maker:
+class _DifferentiableGroup:
     """Makes a group differentiable."""
 
     def __init__(self, body: Graph, name: str, runner_for: MakeRunner) -> None:

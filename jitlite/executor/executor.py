@@ -20,52 +20,33 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
-import torch
-
 from jitlite.base import background, options
-from jitlite.base.locks import Lock
 from jitlite.codegen.python.python_tier import translate
 from jitlite.compiler import program as compiler
+from jitlite.executor import last_run
+from jitlite.executor.argument_types import ArgumentTypes
 from jitlite.executor.autodiff_groups import with_groups
 from jitlite.executor.plans import Counter, Counters, ExecutorState, Plan, Runner, strategy_at
-from jitlite.executor.specialize import Specialized, compile_for, may_gain, specialize
+from jitlite.executor.spec_plans import SpecPlans
+from jitlite.executor.specialize import Specialized, fallback_function, may_gain, specialize
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
-from jitlite.interpreter.guards import ArgumentSpec, dispatcher, spec_of, spec_reader, tensor_type_of
+from jitlite.interpreter.guards import ArgumentSpec, dispatcher
 from jitlite.interpreter.profiler import Profile
-from jitlite.interpreter.python_code import add_script_traceback, trials_of
-from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Value
+from jitlite.interpreter.python_code import add_script_traceback, region_states_of
+from jitlite.ir.graph import Graph
 from jitlite.ir.int_codes import holds_object
 from jitlite.ir.object_flow import may_hold
-from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
-from jitlite.native.policy import Trial
+from jitlite.native.policy import RegionState
 from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
-
-# -- switches that torch.jit has as functions
-
-
-def get_num_profiled_runs() -> int:
-    """How many calls are profiled before a function is specialized."""
-    return options.current().profiled_runs
-
-
-def optimized_execution(should_optimize: bool) -> AbstractContextManager[object]:
-    """A context in which functions run with (True) or without (False) being optimized."""
-    if not should_optimize:
-        return options.override(executor="off")
-    now = options.current().executor
-    return options.override(executor="profiling" if now == "off" else now)
-
 
 # -- what runs a graph
 
@@ -111,20 +92,15 @@ def plan_for(graph: Graph, name: str, objects: bool = True) -> Plan:
     if chosen.symbolic_gradients > 0:
         grouped = with_groups(graph, name, chosen.symbolic_gradients, make)
     run = make(grouped, name)
-    return Plan(grouped, run, ungrouped=None if chosen.symbolic_gradients <= 0 else graph, trials=trials_of(run))
+    return Plan(
+        grouped, run, ungrouped=None if chosen.symbolic_gradients <= 0 else graph, region_states=region_states_of(run)
+    )
 
 
 # -- the executor
 
 _FAILURES = 64
-"""After so many calls that a guard has turned away, it is considered whether the plan behind it is of use."""
-
-_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
-_registering = Lock("executors")
-_last: tuple[weakref.ref[Executor], str] | None = None
-"""What looked for a plan last, and by which mode of execution."""
-_following = False
-"""Is every run to look for its plan, so that `_last` is what ran last?"""
+"""After this many guard failures, check whether the specialized plan still pays."""
 
 
 class Executor:
@@ -156,7 +132,7 @@ class Executor:
         self._code: Code | None = None
         self._plain_code: Code | None = None
         self._calls = Counter()
-        self._profile: Profile | None = None
+        self._seen: ArgumentTypes | None = None
         self._profile_code: Code | None = None
         self._profiled_types: dict[str, Type] = {}
         self._specialized: Plan | None = None
@@ -164,18 +140,14 @@ class Executor:
         self._rest: Executor | None = None
         self._given_up = False
         self._before: weakref.ref[Executor] | None = None
-        self._settled: Runner | None = None
+        self._committed: Runner | None = None
         self._pending: set[str] = set()
         """The steps that are being taken in the background."""
-        self._inputs: list[Value] = []
-        self._optionals: list[Type | None] = []
-        self._read: Callable[..., tuple[Any, ...]] | None = None
-        self._by_spec: dict[tuple[Any, ...], Plan] = {}
+        self._by_spec = SpecPlans(graph, self._make_spec_plan, self.counters)
         self.entry: Runner = self._start
-        with _registering:
-            _executors.add(self)
+        last_run.register(self)
 
-    def run(self, bound: Sequence[Any]) -> Any:
+    def run(self, bound: Sequence[object]) -> Any:
         """The result of a call; `bound` has an argument for each input. An exception gets the script's traceback."""
         if not self.objects and self._takes_ints and any(map(holds_object, bound)):
             self.admit_objects()
@@ -196,26 +168,27 @@ class Executor:
                 return
             self.objects = True
             if self._general is not None:
-                self._general = plan_for(self._general.base, self.name)
-            self._code = self._plain_code = self._unoptimized = self._profile = self._profile_code = None
-            self._specialized = self._for = self._rest = self._settled = None
+                self._general = self._make_plan(self._general.base)
+            self._code = self._plain_code = self._unoptimized = self._seen = self._profile_code = None
+            self._specialized = self._for = self._rest = self._committed = None
             self._given_up = False
-            self._by_spec.clear()
-            self._look_again_from_the_first()
+            self._by_spec.forget()
+            self._invalidate_chain()
 
     # -- which way calls go
 
-    def look_again(self) -> None:
-        """Have the next call look at the switches."""
+    def invalidate_entry(self) -> None:
+        """Have the next call look at the switches, and choose its plan anew."""
         self.entry = self._start
 
     def _start(self, *arguments: Any) -> Any:
-        global _last
         mode = options.current().executor
-        _last = weakref.ref(self), mode
+        last_run.note(self, mode)
         way = self._way(mode)
         self.entry = way
-        if options.is_overridden() or _following or way != self._way(mode):  # or another thread has settled it
+        if (
+            options.is_overridden() or last_run.is_followed() or way != self._way(mode)
+        ):  # or another thread has settled it
             self.entry = self._start
         return way(*arguments)
 
@@ -223,24 +196,31 @@ class Executor:
         if mode == "profiling":
             if self._given_up and self._rest is not None:
                 return self._rest._way(mode)
-            return self._settled or self._warm
+            return self._committed or self._count_call
         if mode == "legacy":
-            return self._call_by_spec
+            return self._by_spec.call
         if mode == "off":
             return self.unoptimized.run
         return self.general.run
 
-    def _settle(self, way: Runner, why: str) -> None:
-        self._settled = way
+    def _commit_entry(self, way: Runner, why: str) -> None:
+        self._committed = way
         self._decision = why
-        self._look_again_from_the_first()
+        self._invalidate_chain()
 
-    def _look_again_from_the_first(self) -> None:
+    def _invalidate_chain(self) -> None:
         """The same for the executors that may have handed their calls to this one for good."""
-        self.look_again()
+        self.invalidate_entry()
         before = None if self._before is None else self._before()
         if before is not None:
-            before._look_again_from_the_first()
+            before._invalidate_chain()
+
+    def _make_plan(self, graph: Graph) -> Plan:
+        return plan_for(graph, self.name, self.objects)
+
+    def _make_spec_plan(self, graph: Graph) -> Plan:
+        self._decision = "a plan for each kind of arguments"
+        return self._make_plan(graph)
 
     # -- plans for all arguments
 
@@ -253,7 +233,7 @@ class Executor:
                 if self._general is None:
                     if options.current().background:
                         background.get_ready()
-                    self._general = plan_for(compiler.optimized(self.graph), self.name, self.objects)
+                    self._general = self._make_plan(compiler.optimized(self.graph))
                 found = self._general
         return found
 
@@ -283,10 +263,10 @@ class Executor:
 
     # -- profiling, then specializing
 
-    def _warm(self, *arguments: Any) -> Any:
+    def _count_call(self, *arguments: object) -> Any:
         """Run the general plan and count, until the function has turned out to be called often."""
         if self._calls.bump() + 1 >= options.current().specialize_after:
-            self._in_time(self._consider)
+            self._in_time(self._decide_specialization)
         return self.general.run(*arguments)
 
     def _in_time(self, step: Callable[[], None]) -> None:
@@ -301,145 +281,109 @@ class Executor:
                     step()
                 except Exception as error:  # a fault of ours is no reason for the program to stop
                     why = f"general plan: making another one failed with {type(error).__name__}"
-                    self._settle(self.general.run, why)
+                    self._commit_entry(self.general.run, why)
                     raise
                 finally:
                     self._pending.discard(step.__name__)
 
             background.submit(job)
 
-    def _consider(self) -> None:
+    def _decide_specialization(self) -> None:
         """Decide whether it is worth trying to specialize the function."""
         with compiler.compiling():
-            if self._settled is not None:
-                self.look_again()  # another thread was first
+            if self._committed is not None:
+                self.invalidate_entry()  # another thread was first
                 return
             general = self.general
             if strategy_at(self._level) is None:
-                self._settle(general.run, "general plan: specialized as often as the fusion strategy allows")
+                self._commit_entry(general.run, "general plan: specialized as often as the fusion strategy allows")
             elif not may_gain(general.base):
-                self._settle(general.run, "general plan: nothing in it depends on the types of arguments")
+                self._commit_entry(general.run, "general plan: nothing in it depends on the types of arguments")
             elif options.current().background:
-                self._watch()
-                self._settle(self._watched, "being profiled")
+                self._seen = ArgumentTypes(self.general.base.inputs, Profile())
+                self._commit_entry(self._watched, "being profiled")
             else:
-                self._settle(self._profiled, "being profiled")
+                self._commit_entry(self._profiled, "being profiled")
 
-    def _watch(self) -> None:
-        """Get ready to note of what types arguments are."""
-        self._profile = Profile()
-        self._inputs = list(self.general.base.inputs)
-        self._optionals = [None] * len(self._inputs)
-
-    def _watched(self, *arguments: Any) -> Any:
+    def _watched(self, *arguments: object) -> Any:
         """Run the general plan, and note of what types arguments are until enough has been seen.
 
         That is all that specializing asks. The machine would tell of all values, and take many times as long.
         """
-        profile = self._profile
-        if profile is not None:
-            for value, argument in zip(self._inputs, arguments, strict=True):
-                if isinstance(argument, torch.Tensor) and isinstance(value.type, T.TensorType):
-                    profile.recorder(value)(argument)
-            self._note_optionals(arguments)
+        seen = self._seen
+        if seen is not None:
+            seen.note(arguments)
             if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
                 self._in_time(self._specialize_watched)
         return self.general.run(*arguments)
 
     def _specialize_watched(self) -> None:
-        profile = self._profile
-        if profile is not None:
-            self._specialize(profile)
+        seen = self._seen
+        if seen is not None:
+            self._specialize(seen)
 
-    def _profiled(self, *arguments: Any) -> Any:
+    def _profiled(self, *arguments: object) -> Any:
         """Run the general plan on the stack machine, with profiles, until enough has been seen."""
-        code, profile = self._profiling()
-        self._see_optionals(arguments)
+        with compiler.compiling():
+            code, seen = self._profiling()
+            seen.note_optionals(arguments)
         try:
             return vm.run(code, arguments, code_for)
         finally:
             if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
-                self._specialize(profile)
+                self._specialize(seen)
 
-    def _profiling(self) -> tuple[Code, Profile]:
+    def _profiling(self) -> tuple[Code, ArgumentTypes]:
+        if self._seen is None or self._profile_code is None:
+            profile, copy = Profile(), self.general.base.copy()
+            profile_with(copy, profile.recorder)
+            self._profile_code = lower(copy, self.name, self.objects)
+            self._seen = ArgumentTypes(copy.inputs, profile)
+        return self._profile_code, self._seen
+
+    def _specialize(self, seen: ArgumentTypes) -> None:
         with compiler.compiling():
-            if self._profile is None or self._profile_code is None:
-                profile, copy = Profile(), self.general.base.copy()
-                profile_with(copy, profile.recorder)
-                self._inputs = list(copy.inputs)
-                self._optionals = [None] * len(copy.inputs)
-                self._profile_code = lower(copy, self.name, self.objects)
-                self._profile = profile
-            return self._profile_code, self._profile
-
-    def _see_optionals(self, arguments: Sequence[Any]) -> None:
-        """Note of Optional arguments whether they are there, and of which type."""
-        with compiler.compiling():
-            self._note_optionals(arguments)
-
-    def _note_optionals(self, arguments: Sequence[Any]) -> None:
-        for i, (value, argument) in enumerate(zip(self._inputs, arguments, strict=True)):
-            if not isinstance(value.type, T.OptionalType):
-                continue
-            inner = value.type.element
-            found: Type = T.NONE if argument is None else inner
-            if argument is not None and isinstance(inner, T.TensorType):
-                found = tensor_type_of(argument, sizes=True)
-            seen = self._optionals[i]
-            self._optionals[i] = found if seen is None else (T.unify(seen, found) or value.type)
-
-    def _seen(self, profile: Profile) -> list[Type]:
-        """The type of each argument, as far as all profiled calls agree."""
-        found: list[Type] = []
-        for value, optional in zip(self._inputs, self._optionals, strict=True):
-            seen = optional if isinstance(value.type, T.OptionalType) else profile.type_of(value)
-            fits = seen is not None and seen is not T.TENSOR and T.is_subtype(seen, value.type)
-            found.append(seen if seen is not None and fits else value.type)
-        return found
-
-    def _specialize(self, profile: Profile) -> None:
-        with compiler.compiling():
-            if self._settled not in (self._profiled, self._watched):
-                self.look_again()  # another thread was first
+            if self._committed not in (self._profiled, self._watched):
+                self.invalidate_entry()  # another thread was first
                 return
             kind = strategy_at(self._level)
             made = None
             if kind is not None:
-                made = specialize(self.general.base, self._seen(profile), with_sizes=kind == "STATIC")
-            self._profiled_types = profile.describe()
-            self._profile = self._profile_code = None
+                made = specialize(self.general.base, seen.seen(), with_sizes=kind == "STATIC")
+            self._profiled_types = seen.profile.describe()
+            self._seen = self._profile_code = None
             if made is not None:
                 self._install(made)
             else:
-                self._settle(self.general.run, "general plan: knowing the types of arguments would save nothing")
+                self._commit_entry(self.general.run, "general plan: knowing the types of arguments would save nothing")
 
     def _install(self, made: Specialized) -> None:
         general = self.general
         rest = self._rest = Executor(self.graph, self.name, self._level + 1, general, self.objects)
         rest._before = weakref.ref(self)
-        fallback = _function_of(general.graph, rest)
+        fallback = fallback_function(general.graph, rest)
         self.counters.specializations.bump()
         self._for = made
-        specialized = plan_for(made.graph, self.name, self.objects)
+        specialized = self._make_plan(made.graph)
         graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
         failed, no_plan = self.counters.guard_failures.bump, self.counters.fallbacks.bump
 
-        def otherwise(*arguments: Any) -> Any:
+        def on_guard_failure(*arguments: object) -> Any:
             if failed() % _FAILURES == _FAILURES - 1:
-                self._weigh(made)
+                self._drop_if_unprofitable(made)
             if rest._specialized is None:
                 no_plan()
             return rest.entry(*arguments)
 
         declared = [v.type for v in general.graph.inputs]
-        run = dispatcher(declared, made.types, specialized.run, otherwise, self.counters.hits.bump)
-        self._specialized = Plan(graph, run, trials=specialized.trials)
+        run = dispatcher(declared, made.types, specialized.run, on_guard_failure, self.counters.hits.bump)
+        self._specialized = Plan(graph, run, region_states=specialized.region_states)
         shown = ", ".join(
             f"{v.name} : {t}" for v, t in zip(general.graph.inputs, made.types, strict=True) if t is not v.type
         )
-        self._settle(run, f"specialized for {shown}: {made.saved} steps fewer a call, for {made.guard} to check")
+        self._commit_entry(run, f"specialized for {shown}: {made.saved} steps fewer a call, for {made.guard} to check")
 
-    def _weigh(self, made: Specialized) -> None:
+    def _drop_if_unprofitable(self, made: Specialized) -> None:
         """Give a specialized plan up if its guard has cost more than the plan has saved."""
         spent = self.counters.guard_failures.value * made.guard
         if self.counters.hits.value * made.gain < spent:
@@ -450,42 +394,7 @@ class Executor:
             if not self._given_up:
                 self._given_up, self._specialized, self._for = True, None, None
                 self._decision += "; given up, for few calls are of that kind"
-                self._look_again_from_the_first()
-
-    # -- a plan for each kind of arguments
-
-    def _call_by_spec(self, *arguments: Any) -> Any:
-        read = self._read
-        if read is None:
-            read = self._read = spec_reader([v.type for v in self.graph.inputs])
-        key = read(*arguments)
-        plan = self._by_spec.get(key)
-        if plan is None:
-            self.counters.misses.bump()
-            plan = self._plan_for(key)
-        else:
-            plan.last_hit = self.counters.hits.bump()
-        return plan.run(*arguments)
-
-    def _plan_for(self, key: tuple[Any, ...]) -> Plan:
-        with compiler.compiling():
-            plan = self._by_spec.get(key)
-            if plan is None:
-                spec = spec_of([v.type for v in self.graph.inputs], key)
-                plan = plan_for(compile_for(self.graph, spec.types), self.name, self.objects)
-                plan.last_hit = self.counters.hits.value
-                self._forget_plans(options.current().cached_plans - 1)
-                self._by_spec[key] = plan
-                self.counters.specializations.bump()
-                self._decision = "a plan for each kind of arguments"
-            return plan
-
-    def _forget_plans(self, most: int) -> None:
-        """Have at most so many plans: those go that have not run for longest."""
-        plans = self._by_spec
-        while len(plans) > max(most, 0):
-            plans.pop(min(plans, key=lambda key: plans[key].last_hit))
-            self.counters.evictions.bump()
+                self._invalidate_chain()
 
     # -- for those who look
 
@@ -494,14 +403,13 @@ class Executor:
         """The graph of the general plan."""
         return self.general.graph
 
-    def graph_for(self, bound: Sequence[Any]) -> Graph:
+    def graph_for(self, bound: Sequence[object]) -> Graph:
         """The graph that a call with these arguments runs now."""
         mode = options.current().executor
         if mode == "off":
             return self.graph
         if mode == "legacy":
-            read = spec_reader([v.type for v in self.graph.inputs])
-            return self._plan_for(read(*bound)).graph
+            return self._by_spec.graph_for(bound)
         if mode == "profiling" and self._specialized is not None:
             return self._specialized.graph
         if self._given_up and self._rest is not None:
@@ -517,8 +425,9 @@ class Executor:
 
     def last_graph(self, mode: str) -> Graph:
         """The graph of the plan that ran last, in the given mode."""
-        if mode == "legacy" and self._by_spec:
-            return next(reversed(self._by_spec.values())).graph
+        found = self._by_spec.last_graph() if mode == "legacy" else None
+        if found is not None:
+            return found
         if mode == "profiling" and self._specialized is not None:
             return self._specialized.graph
         if mode == "profiling" and self._given_up and self._rest is not None:
@@ -528,7 +437,7 @@ class Executor:
     @property
     def profile(self) -> dict[str, Type]:
         """The types that profiled calls have seen, by name of value."""
-        return self._profiled_types if self._profile is None else self._profile.describe()
+        return self._profiled_types if self._seen is None else self._seen.profile.describe()
 
     @property
     def specialized(self) -> Specialized | None:
@@ -537,9 +446,7 @@ class Executor:
 
     def state(self) -> ExecutorState:
         """What the executor has now."""
-        plans: dict[Any, Plan] = {}
-        types = [v.type for v in self.graph.inputs]
-        plans.update((spec_of(types, key), plan) for key, plan in list(self._by_spec.items()))
+        plans = self._by_spec.by_spec()
         step: Executor | None = self
         totals = dict.fromkeys(self.counters.as_dict(), 0)
         while step is not None:
@@ -548,34 +455,25 @@ class Executor:
             for name, number in step.counters.as_dict().items():
                 totals[name] += number
             step = step._rest
-        trials = self._trials_of(plans.values())
-        totals["native_runs"] = sum(trial.runs for trial in trials)
-        totals["native_misses"] = sum(trial.misses for trial in trials)
+        states = self._region_states_of(plans.values())
+        totals["native_runs"] = sum(state.runs for state in states)
+        totals["native_misses"] = sum(state.bailouts for state in states)
         return ExecutorState(self.graph, self._general, plans, totals, self.decision)
 
     @property
-    def trials(self) -> list[Trial]:
+    def region_states(self) -> list[RegionState]:
         """What becomes of the regions of all plans that can be machine code."""
-        return self._trials_of(self.state().execution_plans.values())
+        return self._region_states_of(self.state().execution_plans.values())
 
-    def _trials_of(self, plans: Iterable[Plan]) -> list[Trial]:
+    def _region_states_of(self, plans: Iterable[Plan]) -> list[RegionState]:
         general = [] if self._general is None else [self._general]
-        return [trial for plan in (*general, *plans) for trial in plan.trials]
+        return [state for plan in (*general, *plans) for state in plan.region_states]
 
-    def __deepcopy__(self, memo: Any) -> Executor:
+    def __deepcopy__(self, memo: object) -> Executor:
         return Executor(self.graph, self.name)
 
     def __reduce__(self) -> Any:
         return Executor, (self.graph, self.name)
-
-
-def _function_of(graph: Graph, executor: Executor) -> Function:
-    """The function that calls go on as which a guard has turned away."""
-    arguments = [Argument(v.name, v.type) for v in graph.inputs]
-    schema = function_schema("fallback_function", arguments, [v.type for v in graph.outputs])
-    function = Function("fallback_function", schema=schema, graph=graph)
-    function.compiled = executor
-    return function
 
 
 # -- functions that functions call
@@ -602,29 +500,3 @@ def code_for(function: Function) -> Code:
 def plain_code_for(function: Function) -> Code:
     """The bytecode of a called function, without passes."""
     return executor_of(function).plain_code
-
-
-def last_executed_optimized_graph() -> Graph | None:
-    """The graph of the plan that ran last; None where none did.
-
-    Runs are followed from the first call of this function on; that one tells which function looked for a plan last.
-    """
-    global _following
-    if not _following:
-        _following = True
-        _look_again()
-    if _last is None:
-        return None
-    reference, mode = _last
-    executor = reference()
-    return None if executor is None else executor.last_graph(mode)
-
-
-def _look_again() -> None:
-    with _registering:
-        executors = list(_executors)
-    for executor in executors:
-        executor.look_again()
-
-
-options.on_change(_look_again)

@@ -51,7 +51,7 @@ class Explanation:
     __repr__ = __str__
 
 
-def explain(executor: Executor, bound: Sequence[Any]) -> Explanation:
+def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
     """What becomes of a call.
 
     Args:
@@ -105,20 +105,23 @@ def _done(records: Sequence[PassRecord]) -> Iterator[str]:
             gone.setdefault(record.name, Counter()).update(record.gone)
             new.setdefault(record.name, Counter()).update(record.new)
     for name, kinds in gone.items():
-        removed = Counter({k: n for k, n in kinds.items() if k != "prim::Constant" or name == "constant_pooling"})
-        added = Counter({k: n for k, n in new[name].items() if k != "prim::Constant"})
-        if name == "inline" or (not removed and not added):
-            continue
-        template = _SAID.get(name)
-        if template is not None and removed:
-            yield template.format(gone=_some(removed), new=_some(added))
-        else:
-            made = f", and put in {_some(added)}" if added else ""
-            yield f"{name} took out {_some(removed) or 'nothing'}{made}"
+        if name != "inline":
+            yield from _done_by(name, kinds, new[name])
     if records:
         first, last = records[0].nodes_before, records[-1].nodes_after
         milliseconds = 1e3 * sum(r.seconds for r in records)
         yield f"{first} nodes became {last}, in {milliseconds:.1f} ms and {len(records)} passes"
+
+
+def _done_by(name: str, gone: Counter[str], new: Counter[str]) -> Iterator[str]:
+    removed = Counter({k: n for k, n in gone.items() if k != "prim::Constant" or name == "constant_pooling"})
+    added = Counter({k: n for k, n in new.items() if k != "prim::Constant"})
+    template = _SAID.get(name)
+    if template is not None and removed:
+        yield template.format(gone=_some(removed), new=_some(added))
+    elif removed or added:
+        made = f", and put in {_some(added)}" if added else ""
+        yield f"{name} took out {_some(removed) or 'nothing'}{made}"
 
 
 # -- what they left, and why
@@ -205,12 +208,12 @@ def _repeated(graph: Graph) -> Iterator[str]:
 # -- what depends on the arguments
 
 
-def _argument_types(graph: Graph, bound: Sequence[Any]) -> tuple[Type, ...]:
+def _argument_types(graph: Graph, bound: Sequence[object]) -> tuple[Type, ...]:
     declared = [v.type for v in graph.inputs]
     return spec_of(declared, spec_reader(declared)(*bound)).types
 
 
-def _specialized(executor: Executor, graph: Graph, bound: Sequence[Any]) -> Iterator[str]:
+def _specialized(executor: Executor, graph: Graph, bound: Sequence[object]) -> Iterator[str]:
     mode = options.current().executor
     yield f"{executor.decision} (executor: {mode})"
     if options.current().symbolic_gradients > 0:
@@ -237,11 +240,11 @@ def _native(executor: Executor) -> Iterator[str]:
     if options.current().native == "off":
         yield "no: the switch `native` is off"
         return
-    for trial in executor.trials:
-        count = f", it ran so {trial.runs} times" if trial.runs else ""
-        missed = f", and {trial.misses} times Python had to do it" if trial.misses else ""
-        places = ", ".join(dict.fromkeys(_place(loop) for loop in trial.region.loops))
-        yield f"of {trial.region.size} operations with the loop at {places}: {trial.state}{count}{missed}"
+    for state in executor.region_states:
+        count = f", it ran so {state.runs} times" if state.runs else ""
+        missed = f", and {state.bailouts} times Python had to do it" if state.bailouts else ""
+        places = ", ".join(dict.fromkeys(_place(loop) for loop in state.region.loops))
+        yield f"of {state.region.size} operations with the loop at {places}: {state.status}{count}{missed}"
     for loop, reason in find_regions(executor.optimized_graph).refused.items():
         yield f"not the loop at {_place(loop)}: {reason}"
 

@@ -1,14 +1,19 @@
-"""Plans, what is counted about them, and how many there may be: the data of `executor.py`."""
+"""Plans, what is counted about them, how many there may be and after how many calls: the data of `executor.py`."""
 
 from __future__ import annotations
 
 import itertools
+import operator
+import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from jitlite.base import options
+from jitlite.interpreter.guards import ArgumentSpec
 from jitlite.ir.graph import Graph
-from jitlite.native.policy import Trial
+from jitlite.native.policy import RegionState
 
 Runner = Callable[..., Any]
 """What runs a graph: takes an argument for each input and gives its result, a tuple where there are several."""
@@ -52,14 +57,14 @@ class Plan:
         graph: what runs.
         last_hit: the number of the last call, of those that found a plan in the cache, that found this one.
         ungrouped: the graph before groups of operators were differentiated, if they were.
-        trials: what becomes of the regions of it that can be machine code.
+        region_states: what becomes of the regions of it that can be machine code.
     """
 
     graph: Graph
     run: Runner
     last_hit: int = 0
     ungrouped: Graph | None = None
-    trials: Sequence[Trial] = ()
+    region_states: Sequence[RegionState] = ()
 
     @property
     def base(self) -> Graph:
@@ -67,16 +72,29 @@ class Plan:
         return self.graph if self.ungrouped is None else self.ungrouped
 
 
+def get_num_profiled_runs() -> int:
+    """How many calls are profiled before a function is specialized."""
+    return options.current().profiled_runs
+
+
+def optimized_execution(should_optimize: bool) -> AbstractContextManager[object]:
+    """A context in which functions run with (True) or without (False) being optimized."""
+    if not should_optimize:
+        return options.override(executor="off")
+    now = options.current().executor
+    return options.override(executor="profiling" if now == "off" else now)
+
+
 class Counter:
-    """A number that many threads count up: `bump()` is one step of C."""
+    """A number that many threads count up: `bump()` is one step of C, which gives the number there was before."""
 
     def __init__(self) -> None:
-        self._numbers = itertools.count()
+        self._numbers = iter(range(sys.maxsize))
         self.bump: Callable[[], int] = self._numbers.__next__
 
     @property
     def value(self) -> int:
-        return int(repr(self._numbers)[6:-1])
+        return sys.maxsize - operator.length_hint(self._numbers)
 
     def __repr__(self) -> str:
         return str(self.value)
@@ -126,6 +144,6 @@ class ExecutorState:
 
     graph: Graph
     fallback: Plan | None
-    execution_plans: dict[Any, Plan]
+    execution_plans: dict[ArgumentSpec, Plan]
     counters: dict[str, int]
     decision: str

@@ -17,8 +17,10 @@ from jitlite.analysis.alias import AliasDb
 from jitlite.compiler import program as compiler
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
+from jitlite.ir.unit import Function
 from jitlite.passes.guarded import refine_inputs
 from jitlite.passes.pipelines import PHASES, SPECIALIZE
 from jitlite.passes.registry import PassHook
@@ -132,7 +134,7 @@ def attempt(graph: Graph, types: Sequence[Type]) -> Specialized:
     """The graph for arguments of the given types, whatever it gains."""
     made, used, copies = refined(graph, types)
     SPECIALIZE(made)
-    saved = _Comparison(made, copies).saved(graph.block)
+    saved = _SavedSteps(made, copies).saved(graph.block)
     return Specialized(made, used, saved, _guard_steps([v.type for v in graph.inputs], used))
 
 
@@ -185,7 +187,7 @@ def _check_steps(t: Type) -> int:
     return steps + 1 if steps else 0
 
 
-class _Comparison:
+class _SavedSteps:
     """How many steps a specialized graph saves: those of the nodes that have gone and would have run."""
 
     def __init__(self, made: Graph, copies: dict[Value, Value]) -> None:
@@ -247,3 +249,12 @@ def compile_for(graph: Graph, types: Sequence[Type], hook: PassHook | None = Non
             if name != "inline":
                 phase(made, hook)
         return made
+
+
+def fallback_function(graph: Graph, executor: object) -> Function:
+    """The function run after a guard failure."""
+    arguments = [Argument(v.name, v.type) for v in graph.inputs]
+    schema = function_schema("fallback_function", arguments, [v.type for v in graph.outputs])
+    function = Function("fallback_function", schema=schema, graph=graph)
+    function.compiled = executor
+    return function

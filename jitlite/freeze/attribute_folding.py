@@ -64,10 +64,10 @@ def named_types(t: Type) -> Iterator[ClassType | InterfaceType]:
 
 
 @dataclass
-class Objects:
+class ReachableObjects:
     """The objects that can be reached from a module by attributes: submodules and objects of script classes."""
 
-    root: Any
+    root: object
     found: dict[int, tuple[Any, ClassType]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class Objects:
         return found
 
 
-def is_object(value: Any) -> bool:
+def is_object(value: object) -> bool:
     """Is it a script module or an object of a script class?"""
     if isinstance(value, type):
         return False
@@ -127,7 +127,7 @@ class Folding:
     """
 
     def __init__(
-        self, objects: Objects, graphs: Sequence[tuple[Graph, Any]], pinned: Callable[[Any, str], bool]
+        self, objects: ReachableObjects, graphs: Sequence[tuple[Graph, object]], pinned: Callable[[object, str], bool]
     ) -> None:
         self.objects = objects
         self.graphs = [graph for graph, _ in graphs]
@@ -138,7 +138,7 @@ class Folding:
         self._outer: dict[Value, Value] = {}
         self._assigned: set[Cell] = set()
         self._assigned_members: set[tuple[Type, str]] = set()
-        self._constants: dict[Any, Any] = {}
+        self._constants: dict[object, object] = {}
 
     # -- what is what
 
@@ -172,7 +172,7 @@ class Folding:
         found = read(owner, node.attributes["name"])
         return found if is_object(found) else None
 
-    def _is_assigned(self, owner: Any, name: str) -> bool:
+    def _is_assigned(self, owner: object, name: str) -> bool:
         t = class_type_of(owner)
         return (id(owner), name) in self._assigned or (t, name) in self._assigned_members or t in self.escaped
 
@@ -239,10 +239,9 @@ class Folding:
             return False
         name = node.attributes["name"]
         cell, value = (id(owner), name), read(owner, name)
-        mutable = bool(reachable_kinds(node.output.type)) and value is not None
         if self._is_assigned(owner, name) or self._pinned(owner, name) or is_object(value):
             return False
-        if mutable and (written is None or cell in written.cells):
+        if value is not None and not _stays_as_it_is(node.output.type, cell, written):
             return False
         copied = written is not None and cell in written.shown and isinstance(value, list | dict)
         if copied and not _is_flat(value):
@@ -251,14 +250,10 @@ class Folding:
         if constant is None:
             return False
         made[cell] = constant
-        with graph.inserting_before(node):
-            if copied:  # every call gives a list of its own, or a caller could change the constant
-                constant = graph.insert("aten::copy", (constant,), (constant.type,), range=node.range).output
-        node.output.replace_all_uses_with(constant)
-        node.destroy()
+        _replace(graph, node, constant, copied=copied)
         return True
 
-    def _constant(self, graph: Graph, node: Node, cell: Cell, value: Any) -> Value | None:
+    def _constant(self, graph: Graph, node: Node, cell: Cell, value: object) -> Value | None:
         key = id(value) if memory_of(value) else cell  # one object in two cells stays one object
         if key not in self._constants:
             self._constants[key] = _as_constant(value)
@@ -403,7 +398,7 @@ def _one_constant_each(graph: Graph) -> dict[Cell, Value]:
     return found
 
 
-def memory_of(value: Any) -> frozenset[Any]:
+def memory_of(value: object) -> frozenset[Any]:
     """What a value is made of that can be written: storages of tensors, lists, dicts and objects by identity."""
     found: set[Any] = set()
     pending, seen = [value], set()
@@ -437,23 +432,41 @@ class _NoneSuch:
 _NONE_SUCH = _NoneSuch()
 
 
-def _as_constant(value: Any) -> Any:
+def _stays_as_it_is(type: Type, cell: Cell, written: _Written | None) -> bool:
+    """Is what the cell holds of a type that nothing can change, or known not to be written to?"""
+    return not reachable_kinds(type) or (written is not None and cell not in written.cells)
+
+
+def _replace(graph: Graph, node: Node, constant: Value, *, copied: bool) -> None:
+    """Put a constant in the place of a read."""
+    with graph.inserting_before(node):
+        if copied:  # every call gives a list of its own, or a caller could change the constant
+            constant = graph.insert("aten::copy", (constant,), (constant.type,), range=node.range).output
+    node.output.replace_all_uses_with(constant)
+    node.destroy()
+
+
+def _as_constant(value: object) -> Any:
     """The value as a constant: containers copied, tensors cut off from autograd; `_NONE_SUCH` where it can be none."""
     if isinstance(value, torch.Tensor):
         return value.detach() if value.requires_grad or isinstance(value, torch.nn.Parameter) else value
     if isinstance(value, list | tuple):
-        parts = [_as_constant(part) for part in value]
-        if any(part is _NONE_SUCH for part in parts):
-            return _NONE_SUCH
-        if isinstance(value, list):
-            return parts
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+        return _sequence_as_constant(value)
     if isinstance(value, dict):
         entries = {key: _as_constant(part) for key, part in value.items()}
         return _NONE_SUCH if any(part is _NONE_SUCH for part in entries.values()) else entries
     return value if value is None or type_of_constant(value) is not None else _NONE_SUCH
 
 
-def _is_flat(value: list[Any] | dict[Any, Any]) -> bool:
+def _sequence_as_constant(value: list[object] | tuple[object, ...]) -> Any:
+    parts = [_as_constant(part) for part in value]
+    if any(part is _NONE_SUCH for part in parts):
+        return _NONE_SUCH
+    if isinstance(value, list):
+        return parts
+    return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+
+
+def _is_flat(value: list[object] | dict[object, object]) -> bool:
     parts = value.values() if isinstance(value, dict) else value
     return all(isinstance(part, _FLAT) for part in parts)

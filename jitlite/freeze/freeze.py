@@ -15,7 +15,15 @@ import torch
 
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler import program as compiler
-from jitlite.freeze.attribute_folding import Folding, Objects, all_graphs, all_nodes, is_object, named_types, read
+from jitlite.freeze.attribute_folding import (
+    Folding,
+    ReachableObjects,
+    all_graphs,
+    all_nodes,
+    is_object,
+    named_types,
+    read,
+)
 from jitlite.freeze.frozen_module import (
     FrozenModule,
     define,
@@ -141,14 +149,14 @@ def freeze_module(
         return _Freezing(module, preserved_attrs, freeze_interfaces, preserve_parameters).run()
 
 
-def _class_of(module: Any) -> ClassType:
+def _class_of(module: object) -> ClassType:
     found = class_type_of(module)
     assert found is not None
     return found
 
 
 @dataclass
-class _Entry:
+class _KeptMethod:
     """A method that is kept, of one module, with the graph that is being frozen."""
 
     owner: ScriptModule
@@ -166,7 +174,7 @@ class _Freezing:
         self.freeze_interfaces = freeze_interfaces
         self.training = bool(getattr(module, "training", False))
         self.keeps_parameters = preserve_parameters or self.training
-        self.entries: list[_Entry] = []
+        self.entries: list[_KeptMethod] = []
         self.kept: dict[ClassType, set[str]] = {}
         """Attributes that stay, by class."""
         self.whole: set[ClassType] = set()
@@ -183,7 +191,7 @@ class _Freezing:
     def _preserve(self, path: str) -> None:
         *way, name = path.split(".")
         owner: Any = self.module
-        steps: list[tuple[Any, str]] = []
+        steps: list[tuple[object, str]] = []
         for step in way:
             steps.append((owner, step))
             owner = owner._modules.get(step) if isinstance(owner, torch.nn.Module) else None
@@ -214,9 +222,9 @@ class _Freezing:
             return
         if any(_class_of(owner) is t for output in method.graph.outputs for t in named_types(output.type)):
             raise RuntimeError("attempted to freeze a module that return itself")
-        self.entries.append(_Entry(owner, method, method.graph.copy()))
+        self.entries.append(_KeptMethod(owner, method, method.graph.copy()))
 
-    def _is_pinned(self, owner: Any, name: str) -> bool:
+    def _is_pinned(self, owner: object, name: str) -> bool:
         if (id(owner), name) in self._pinned or (self.training and name == "training"):
             return True
         t = _class_of(owner)
@@ -225,7 +233,7 @@ class _Freezing:
     # -- the work
 
     def run(self) -> FrozenModule:
-        objects = Objects(self.module)
+        objects = ReachableObjects(self.module)
         # a method of a submodule serves every object of its class, so nothing is known of the object
         known = [(e.graph, e.owner if e.owner is self.module else None) for e in self.entries]
         folding = Folding(objects, known, self._is_pinned)
@@ -294,7 +302,7 @@ class _Freezing:
         if dropped:
             self._simplify()
 
-    def _note_what_is_left(self, objects: Objects, folding: Folding) -> None:
+    def _note_what_is_left(self, objects: ReachableObjects, folding: Folding) -> None:
         for node in self._nodes():
             t = node.inputs[0].type if node.kind in ("prim::GetAttr", "prim::SetAttr") else None
             if isinstance(t, ClassType):
@@ -304,7 +312,7 @@ class _Freezing:
 
     # -- new classes
 
-    def _build(self, objects: Objects) -> FrozenModule:
+    def _build(self, objects: ReachableObjects) -> FrozenModule:
         root = _class_of(self.module)
         if root in self.whole:
             self.kept[root] = set(root.attributes)

@@ -68,7 +68,7 @@ class FrozenModule(RecursiveScriptModule):
         _settle(made, vars(self)[CLASS_TYPE])
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         """The archive that saving the module gives: what it is made of has no other form.
 
         Raises:

@@ -86,7 +86,7 @@ def differentiable(
 
 
 def differentiable_on_demand(
-    make: Callable[[tuple[bool, ...]], Callable[..., Any]], plain: Callable[..., Any], graph: Graph
+    make: Callable[[tuple[bool, ...]], Callable[..., object]], plain: Callable[..., object], graph: Graph
 ) -> Callable[..., Any]:
     """A function that makes itself differentiable for the inputs that require a gradient, each time they are others.
 
@@ -127,7 +127,7 @@ def _is_recorded(inputs: Sequence[Any], tensors: Sequence[int]) -> bool:
     return recorded
 
 
-def _is_real(value: Any) -> bool:
+def _is_real(value: object) -> bool:
     """Is the argument something that makes no complex tensor of a real one?"""
     if isinstance(value, torch.dtype):
         return not value.is_complex
@@ -152,11 +152,18 @@ class _Layout:
     """Where things are: computed once for a gradient."""
 
     def __init__(self, gradient: Gradient) -> None:
-        f, real = gradient.f, gradient.f_real_outputs
+        real = gradient.f_real_outputs
         kept = [i for i in gradient.df_input_vjps if i >= real]
         self.returned = [*range(real), *kept]
         """Outputs of f that are outputs of the node."""
         self.vjps = [self.returned.index(i) for i in gradient.df_input_vjps]
+        self.sources = [frozenset(gradient.f_output_sources[i]) for i in self.returned]
+        self.has_gradient = [i in set(gradient.df_input_vjps) for i in self.returned]
+        self._constant: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        self._place_captured(gradient)
+
+    def _place_captured(self, gradient: Gradient) -> None:
+        f = gradient.f
         captured = [(0, i, f.inputs[i]) for i in gradient.df_input_captured_inputs]
         captured += [(1, i, f.outputs[i]) for i in gradient.df_input_captured_outputs]
         is_tensor = [isinstance(value.type, T.TensorType) for _, _, value in captured]
@@ -168,9 +175,6 @@ class _Layout:
         first, second = iter(range(len(self.saved))), iter(range(len(self.saved), len(captured)))
         self.order = [next(first if tensor else second) for tensor in is_tensor]
         """Positions of what df takes among what is saved followed by what is kept otherwise."""
-        self.sources = [frozenset(gradient.f_output_sources[i]) for i in self.returned]
-        self.has_gradient = [i in set(gradient.df_input_vjps) for i in self.returned]
-        self._constant: dict[tuple[bool, ...], tuple[int, ...]] = {}
 
     def constant(self, needs: tuple[bool, ...]) -> tuple[int, ...]:
         """The returned outputs that have no gradient, if these inputs need one."""
@@ -229,10 +233,11 @@ def _node(
     return DifferentiableGraph.apply
 
 
-def _saved(ctx: Any, layout: _Layout, vjps: Sequence[Any]) -> Sequence[Any]:
+def _saved(ctx: Any, layout: _Layout, vjps: Sequence[object]) -> Sequence[Any]:
     """The saved tensors. What is only used with gradients that are zero may have been written by now."""
     try:
-        return ctx.saved_tensors  # type: ignore[no-any-return]
+        saved: Sequence[Any] = ctx.saved_tensors
+        return saved
     except RuntimeError as error:
         given = {i for i, v in enumerate(vjps) if v is not None}
         raw = ctx._raw_saved_tensors
@@ -243,12 +248,14 @@ def _saved(ctx: Any, layout: _Layout, vjps: Sequence[Any]) -> Sequence[Any]:
 
 def _unpacked(saved: Any, error: Exception) -> torch.Tensor:
     """One saved tensor. Outputs of the node cannot be unpacked alone: what they hold is taken, if nobody wrote it."""
+    found: torch.Tensor
     try:
-        return saved.unpack()  # type: ignore[no-any-return]
+        found = saved.unpack()
     except RuntimeError:
         if torch.is_grad_enabled() or saved.data._version:
             raise error from None
-        return saved.data  # type: ignore[no-any-return]
+        found = saved.data
+    return found
 
 
 def _kept(value: Any) -> Any:

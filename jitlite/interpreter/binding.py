@@ -32,7 +32,7 @@ class Mismatch(Exception):
     """The value is not of the type. The text says which part of the value, if not all of it."""
 
 
-def bind_arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def bind_arguments(schema: Schema, args: Sequence[object], kwargs: Mapping[str, object]) -> list[Any]:
     """The arguments in the order of the schema, defaults filled in.
 
     Raises:
@@ -41,7 +41,7 @@ def bind_arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any
     formals = schema.arguments
     if len(args) + len(kwargs) > len(formals):
         _fail_superfluous(schema, args, kwargs)
-    bound: list[Any] = []
+    bound: list[object] = []
     for position, value in enumerate(args):
         if formals[position].kwarg_only:
             raise RuntimeError(
@@ -64,7 +64,7 @@ def bind_arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any
     return bound
 
 
-def _convert(schema: Schema, position: int, value: Any) -> Any:
+def _convert(schema: Schema, position: int, value: object) -> Any:
     formal = schema.arguments[position]
     try:
         if formal.size and isinstance(value, int | float) and not isinstance(formal.type, T.OptionalType):
@@ -74,7 +74,7 @@ def _convert(schema: Schema, position: int, value: Any) -> Any:
         raise RuntimeError(_mismatch_text(schema, position, value, str(mismatch))) from None
 
 
-def bind_value(t: Type, value: Any, what: str) -> Any:
+def bind_value(t: Type, value: object, what: str) -> Any:
     """The value in the form that type `t` asks for.
 
     Raises:
@@ -90,7 +90,7 @@ def bind_value(t: Type, value: Any, what: str) -> Any:
         ) from None
 
 
-def with_checked_result(function: Callable[..., Any], t: Type) -> Callable[..., Any]:
+def with_checked_result(function: Callable[..., object], t: Type) -> Callable[..., Any]:
     """A function of Python whose result is to be of type `t`, converted as an argument would be.
 
     The function raises RuntimeError where its result is not of the type.
@@ -114,7 +114,7 @@ def with_checked_result(function: Callable[..., Any], t: Type) -> Callable[..., 
     return call
 
 
-def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> str:
+def _mismatch_text(schema: Schema, position: int, value: object, detail: str) -> str:
     formal = schema.arguments[position]
     inferred = " (inferred)" if formal.inferred else ""
     lines = [
@@ -132,19 +132,19 @@ def _mismatch_text(schema: Schema, position: int, value: Any, detail: str) -> st
     return "\n".join(lines)
 
 
-def _class_name(value: Any) -> str:
+def _class_name(value: object) -> str:
     """The name of a value's class; of a named tuple, with its fields."""
     name = type(value).__name__
     fields = getattr(value, "_fields", None)
     return name if fields is None else f"{name} (aka NamedTuple({', '.join(fields)}))"
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 500 else f"{text[:500]}..."
 
 
-def _fail_superfluous(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def _fail_superfluous(schema: Schema, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     given = len(args) + len(kwargs)
     hint = _keyword_hint(schema, kwargs)
     raise RuntimeError(
@@ -153,12 +153,12 @@ def _fail_superfluous(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, 
     )
 
 
-def _fail_missing(schema: Schema, formal: Argument, kwargs: Mapping[str, Any]) -> None:
+def _fail_missing(schema: Schema, formal: Argument, kwargs: Mapping[str, object]) -> None:
     hint = _keyword_hint(schema, kwargs)
     raise RuntimeError(f"{schema.name}() is missing value for argument '{formal.name}'. Declaration: {schema}{hint}")
 
 
-def _fail_keywords(schema: Schema, positional: int, kwargs: Mapping[str, Any]) -> None:
+def _fail_keywords(schema: Schema, positional: int, kwargs: Mapping[str, object]) -> None:
     for formal in schema.arguments[:positional]:
         if formal.name in kwargs:
             raise RuntimeError(
@@ -169,7 +169,7 @@ def _fail_keywords(schema: Schema, positional: int, kwargs: Mapping[str, Any]) -
     raise RuntimeError(f"Unknown keyword argument '{unknown}' for operator '{schema.name}'. Schema: {schema}{hint}")
 
 
-def _keyword_hint(schema: Schema, kwargs: Mapping[str, Any]) -> str:
+def _keyword_hint(schema: Schema, kwargs: Mapping[str, object]) -> str:
     names = [a.name for a in schema.arguments]
     hints = [(name, did_you_mean(name, names)) for name in kwargs if name not in names]
     return "".join(f"\nhint: '{name}': {hint}" for name, hint in hints if hint)
@@ -195,7 +195,7 @@ def _make_converter(t: Type) -> Converter:
             return make(t)
     has_type = checker(t)
 
-    def as_is(value: Any) -> Any:
+    def as_is(value: object) -> Any:
         if has_type(value):
             return value
         raise Mismatch
@@ -207,14 +207,14 @@ objects_met: list[object] = [None]
 """Holds something else each time that an object such as a dtype was given for an int."""
 
 
-def _meet(value: Any) -> Any:
+def _meet(value: object) -> Any:
     """Take notice of such objects in a value that needs no conversion."""
     if value.__class__ not in PLAIN and holds_object(value):
         objects_met[0] = object()
     return value
 
 
-def _to_int(value: Any) -> Any:
+def _to_int(value: object) -> Any:
     if isinstance(value, int):
         return value
     if isinstance(value, INT_OBJECTS):
@@ -250,7 +250,7 @@ def _number_of(value: Any, conversions: tuple[str, ...], number: Callable[[Any],
     raise Mismatch
 
 
-def _to_bool(value: Any) -> Any:
+def _to_bool(value: object) -> Any:
     if isinstance(value, bool):
         return value
     if value is None or isinstance(value, int | float | torch.Tensor) or type(value).__module__ == "numpy":
@@ -258,7 +258,7 @@ def _to_bool(value: Any) -> Any:
     raise Mismatch
 
 
-def _to_number(value: Any) -> Any:
+def _to_number(value: object) -> Any:
     if isinstance(value, int | float | complex):
         return value
     if isinstance(value, torch.Tensor) and value.numel() == 1:
@@ -266,13 +266,13 @@ def _to_number(value: Any) -> Any:
     return _to_int(value) if hasattr(value, "__index__") else _to_complex(value)
 
 
-def _to_tensor(value: Any) -> Any:
+def _to_tensor(value: object) -> Any:
     if isinstance(value, torch.Tensor) or value is None:  # TorchScript takes None for a tensor that is not there
         return value
     raise Mismatch
 
 
-def _to_string(value: Any) -> Any:
+def _to_string(value: object) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):  # TorchScript takes them for the text that they are in UTF-8
@@ -283,7 +283,7 @@ def _to_string(value: Any) -> Any:
     raise Mismatch
 
 
-def _to_device(value: Any) -> Any:
+def _to_device(value: object) -> Any:
     if isinstance(value, torch.device):
         return value
     if isinstance(value, str):
@@ -319,7 +319,7 @@ _COMMONEST: dict[Type, type] = {T.INT: int, T.FLOAT: float, T.BOOL: bool, T.STRI
 """The class that most instances have: looking for one class takes half as long as looking for several."""
 
 
-def _convert_part(value: Any, t: Type, what: str) -> Any:
+def _convert_part(value: object, t: Type, what: str) -> Any:
     try:
         return converter(t)(value)
     except Mismatch as inner:
@@ -327,7 +327,7 @@ def _convert_part(value: Any, t: Type, what: str) -> Any:
         raise Mismatch(f"{what}: {reason}" if reason[0].isupper() else f"{what} {reason}") from None
 
 
-def _convert_all(values: Iterable[Any], element: Type, what: str) -> list[Any]:
+def _convert_all(values: Iterable[object], element: Type, what: str) -> list[Any]:
     return [_convert_part(value, element, f"{what} {index}") for index, value in enumerate(values)]
 
 
@@ -351,7 +351,7 @@ def _to_list(t: T.ListType) -> Converter:
 
 
 def _to_dict(t: T.DictType) -> Converter:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if not isinstance(value, dict):
             raise Mismatch
         keys = _convert_all(value, t.key, "key")
@@ -363,7 +363,7 @@ def _to_dict(t: T.DictType) -> Converter:
 
 
 def _to_tuple(t: T.TupleType) -> Converter:
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if isinstance(value, torch.Tensor) and value.dim() > 0:
             value = tuple(value)
         if not isinstance(value, tuple | list):
@@ -371,8 +371,9 @@ def _to_tuple(t: T.TupleType) -> Converter:
         parts = plain_tuple(value) if isinstance(value, tuple) else tuple(value)
         if len(parts) != len(t.elements):
             raise Mismatch(f"has {len(parts)} elements and not {len(t.elements)}")
-        if t.names is not None and getattr(value, "_fields", t.names) != t.names:
-            raise Mismatch(f"has the fields {', '.join(value._fields)}")  # type: ignore[union-attr]
+        fields: Any = getattr(value, "_fields", t.names)
+        if t.names is not None and fields != t.names:
+            raise Mismatch(f"has the fields {', '.join(fields)}")
         pairs = enumerate(zip(parts, t.elements, strict=True))
         converted = [_convert_part(v, e, f"element {i}") for i, (v, e) in pairs]
         if isinstance(value, tuple) and reads_as_tuple(type(value)) and all(map(operator.is_, parts, converted)):
@@ -390,7 +391,7 @@ def _to_union(t: T.UnionType) -> Converter:
     is_member = checker(t)
     element = converter(T.without_none(t)) if isinstance(t, T.OptionalType) else None
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if value is None and T.NONE in t.members:
             return None
         if element is not None:
@@ -405,7 +406,7 @@ def _to_union(t: T.UnionType) -> Converter:
     return convert
 
 
-def _converted_to_member(value: Any, t: T.UnionType) -> Any:
+def _converted_to_member(value: object, t: T.UnionType) -> Any:
     """A tuple, list or dict as a member of a union that it is not of yet; `_missing` where none or several take it."""
     if isinstance(value, tuple) and checker(t)(list(plain_tuple(value))):
         return list(plain_tuple(value))
@@ -421,7 +422,7 @@ def _to_object(t: T.ClassType) -> Converter:
     """An object whose attributes are of the types that the class was compiled with."""
     has_type = checker(t)
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if not has_type(value):
             missing = next((name for name in t.attributes if not hasattr(value, name)), None)
             raise Mismatch("" if missing is None or t.is_module else f"missing attribute {missing}")
@@ -448,7 +449,7 @@ def _to_enum(t: T.EnumType) -> Converter:
     """A member; of a class of the same name and with the same value, for programs that come from archives."""
     has_type, members = checker(t), getattr(t.python_class, "__members__", {})
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if has_type(value):
             return value
         if isinstance(value, enum.Enum) and _plain_name(qualified_name(type(value))) == _plain_name(t.qualified_name):
@@ -468,7 +469,7 @@ def _plain_name(qualified: str) -> str:
 def _to_interface(t: T.InterfaceType) -> Converter:
     has_type = checker(t)
 
-    def convert(value: Any) -> Any:
+    def convert(value: object) -> Any:
         if has_type(value):
             return value
         found = class_type_of(value)

@@ -10,15 +10,16 @@ that is not simply an operator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 from jitlite.base.source import CompileError
 from jitlite.interpreter.binding import with_checked_result
-from jitlite.interpreter.code import Code, Operator, Place
+from jitlite.interpreter.code import Code, CodePlace, Operator
 from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.instructions import TABLE, link
+from jitlite.interpreter.last_uses import drop_unused, insert_last_uses
+from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
 from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -52,9 +53,9 @@ def lower(graph: Graph, name: str = "graph", objects: bool = False) -> Code:
     """
     make_room(depth_of(graph))
     prepared = graph.copy()
-    _drop_unused(prepared.block)
-    _insert_last_uses(prepared)
-    emitter = _Emitter(name, find_inlined(prepared), ObjectFlow(prepared, objects))
+    drop_unused(prepared.block)
+    insert_last_uses(prepared)
+    emitter = _BytecodeEmitter(name, find_inlined(prepared), ObjectFlow(prepared, objects))
     emitter.emit_block(prepared.block)
     emitter.emit(prepared.block.return_node, "RET")
     code = emitter.code
@@ -64,61 +65,6 @@ def lower(graph: Graph, name: str = "graph", objects: bool = False) -> Code:
 
 
 # -- preparation
-
-
-def _drop_unused(block: Block) -> None:
-    """Let a `prim::Drop` use whatever nothing uses."""
-
-    def drop(values: Iterable[Value]) -> Node | None:
-        unused = [v for v in values if not v.has_uses and v.node.kind != "prim::Constant"]
-        return block.graph.create("prim::Drop", unused) if unused else None
-
-    dropped = drop(block.inputs)
-    if dropped is not None:
-        block.prepend(dropped)
-    for node in block.nodes:
-        dropped = drop(node.outputs)
-        if dropped is not None:
-            dropped.insert_after(node)
-        for inner in node.blocks:
-            _drop_unused(inner)
-
-
-def _insert_last_uses(graph: Graph) -> None:
-    """Where the last use of a value is in a nested block, drop it behind the node that holds that block.
-
-    The nested block may run many times or not at all, so the value cannot be given up there.
-    """
-    seen: set[Value] = set()
-    drops: dict[Node, Node] = {}
-
-    def scan_block(block: Block) -> None:
-        scan_node(block.return_node)
-        for node in block.reversed_nodes:
-            scan_node(node)
-
-    def scan_node(node: Node) -> None:
-        for block in node.blocks:
-            scan_block(block)
-        for value in reversed(node.inputs):
-            if value in seen:
-                continue
-            seen.add(value)
-            holder = _holder(node, value.node.block)
-            if holder is not node and value.node.kind != "prim::Constant":
-                if holder not in drops:
-                    drops[holder] = graph.create("prim::Drop").insert_after(holder)
-                drops[holder].add_input(value)
-
-    scan_block(graph.block)
-
-
-def _holder(node: Node, block: Block | None) -> Node:
-    """The node of `block` that is `node` or has it somewhere inside."""
-    while node.block is not block:
-        assert node.block is not None and node.block.owner is not None, "the value is not in scope"
-        node = node.block.owner
-    return node
 
 
 def find_inlined(graph: Graph) -> set[Node]:
@@ -169,7 +115,7 @@ def _previous_computation(node: Node) -> Node | None:
 _Task = Callable[[], None]
 
 
-class _Emitter:
+class _BytecodeEmitter:
     """Writes the instructions of one graph."""
 
     def __init__(self, name: str, inlined: set[Node], flow: ObjectFlow) -> None:
@@ -179,16 +125,16 @@ class _Emitter:
         self.registers: dict[Value, int] = {}
         """The register of each stored value; of a constant, its place in the constant table."""
         self.uses_emitted: dict[Value, int] = {}
-        self.operators: dict[tuple[Any, ...], int] = {}
+        self.operators: dict[tuple[object, ...], int] = {}
         self.names: dict[str, int] = {}
-        self.places: dict[Node, Place] = {}
+        self.places: dict[Node, CodePlace] = {}
 
     # -- the instruction list
     def emit(self, node: Node, opcode: str, x: int = 0, n: int = 0) -> int:
         """Append an instruction that belongs to `node`; gives its position."""
         assert opcode in TABLE
         if node not in self.places:
-            self.places[node] = Place(node.range, node.call_stack)
+            self.places[node] = CodePlace(node.range, node.call_stack)
         self.code.instructions.append(I(opcode, x, n))
         self.code.places.append(self.places[node])
         return len(self.code.instructions) - 1
@@ -322,7 +268,7 @@ class _Emitter:
         else:
             self.emit(node, "OP", self.operator_index(node, op, fn))
 
-    def operator_index(self, node: Node, op: Op, fn: Callable[..., Any], shared: bool = True) -> int:
+    def operator_index(self, node: Node, op: Op, fn: Callable[..., object], shared: bool = True) -> int:
         """The operator's place in the table; operators with fixed numbers of inputs and outputs are entered once."""
         schema, inputs, outputs = op.schema, len(node.inputs), len(node.outputs)
         shared = shared and not (schema.is_vararg or schema.is_varret or op.attributes)
@@ -441,7 +387,7 @@ class _Emitter:
         if index is None:
             index = self.names[name] = len(self.code.names)
             self.code.names.append(name)
-        owner: Any = node.inputs[0].type
+        owner: object = node.inputs[0].type
         set_it = "INIT_ATTR" if isinstance(owner, T.ClassType) and owner.is_frozen else "SET_ATTR"
         self.emit(node, "GET_ATTR" if node.kind == "prim::GetAttr" else set_it, index)
 
@@ -484,64 +430,36 @@ def _operands(node: Node) -> Sequence[Value]:
     return passed_arguments(node)
 
 
-_STRUCTURAL_OPERATORS: dict[str, Callable[..., Any]] = {"prim::TupleUnpack": tuple}
+_STRUCTURAL_OPERATORS: dict[str, Callable[..., object]] = {"prim::TupleUnpack": tuple}
 """Structural kinds that TorchScript runs as operators."""
 
-_SPECIAL: dict[str, Callable[[_Emitter, Node], Any]] = {
-    "prim::If": _Emitter.if_,
-    "prim::Loop": _Emitter.loop,
-    "prim::Try": _Emitter.try_,
-    "prim::GradOf": _Emitter.grad_of,
-    "prim::DifferentiableGraph": _Emitter.group,
-    "prim::FunctionalGraph": _Emitter.group,
-    "prim::CallFunction": _Emitter.call_function,
-    "prim::CallMethod": _Emitter.call_method,
-    "prim::PythonOp": _Emitter.python_call,
-    "prim::IgnoredPythonOp": _Emitter.python_call,
+_SPECIAL: dict[str, Callable[[_BytecodeEmitter, Node], object]] = {
+    "prim::If": _BytecodeEmitter.if_,
+    "prim::Loop": _BytecodeEmitter.loop,
+    "prim::Try": _BytecodeEmitter.try_,
+    "prim::GradOf": _BytecodeEmitter.grad_of,
+    "prim::DifferentiableGraph": _BytecodeEmitter.group,
+    "prim::FunctionalGraph": _BytecodeEmitter.group,
+    "prim::CallFunction": _BytecodeEmitter.call_function,
+    "prim::CallMethod": _BytecodeEmitter.call_method,
+    "prim::PythonOp": _BytecodeEmitter.python_call,
+    "prim::IgnoredPythonOp": _BytecodeEmitter.python_call,
     "prim::fork": lambda e, node: e.defer("FORK", "<forked function>", node),
     "prim::awaitable": lambda e, node: e.defer("AWAITABLE", "<awaitable function>", node),
-    "prim::RaiseException": _Emitter.raise_exception,
-    "prim::GetAttr": _Emitter.attribute,
-    "prim::SetAttr": _Emitter.attribute,
-    "prim::TupleConstruct": _Emitter.tuple_construct,
-    "prim::TupleSlice": _Emitter.tuple_slice,
+    "prim::RaiseException": _BytecodeEmitter.raise_exception,
+    "prim::GetAttr": _BytecodeEmitter.attribute,
+    "prim::SetAttr": _BytecodeEmitter.attribute,
+    "prim::TupleConstruct": _BytecodeEmitter.tuple_construct,
+    "prim::TupleSlice": _BytecodeEmitter.tuple_slice,
     "prim::ListConstruct": lambda e, node: e.container("LIST_CONSTRUCT", node),
-    "prim::DictConstruct": _Emitter.dict_,
+    "prim::DictConstruct": _BytecodeEmitter.dict_,
     "prim::ListUnpack": lambda e, node: e.emit(node, "LIST_UNPACK", len(node.outputs)),
     "prim::CreateObject": lambda e, node: e.emit(node, "CREATE_OBJECT", e.types([node.output.type])),
-    "prim::isinstance": _Emitter.isinstance_,
+    "prim::isinstance": _BytecodeEmitter.isinstance_,
     "prim::Uninitialized": lambda e, node: e.emit(node, "UN_INITIALIZED"),
-    "prim::Enter": _Emitter.enter,
-    "prim::Exit": _Emitter.exit,
-    "aten::warn": _Emitter.warn,
+    "prim::Enter": _BytecodeEmitter.enter,
+    "prim::Exit": _BytecodeEmitter.exit,
+    "aten::warn": _BytecodeEmitter.warn,
     "aten::format": lambda e, node: e.emit(node, "FORMAT", len(node.inputs)),
 }
 """Kinds with an instruction of their own."""
-
-
-def as_at_run_time(wanted: Type, static: Type) -> Type:
-    """What to look for where the value has the static type `static` and isinstance asks for `wanted`.
-
-    A value typed float may be an int at run time (and a complex may be either). Where the static type leaves no
-    doubt that such a value is meant, the int has to count as the float.
-    """
-    members = T.members_of(static)
-    if wanted not in members or any(m is not wanted and _collapsed(m) is _collapsed(wanted) for m in members):
-        return wanted
-    return _widened(wanted)
-
-
-def _widened(t: Type) -> Type:
-    if t is T.FLOAT:
-        return T.UnionType.of([T.INT, T.FLOAT])
-    if t is T.COMPLEX:
-        return T.NUMBER
-    parts = t.contained
-    return t.with_contained([_widened(p) for p in parts]) if parts else t
-
-
-def _collapsed(t: Type) -> Type:
-    if t in (T.INT, T.FLOAT, T.COMPLEX):
-        return T.NUMBER
-    parts = t.contained
-    return t.with_contained([_collapsed(p) for p in parts]) if parts else t

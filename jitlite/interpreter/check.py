@@ -7,7 +7,8 @@ how many protected parts they are in, jumps stay in the code, and operands are i
 from __future__ import annotations
 
 from jitlite.interpreter.code import Code
-from jitlite.interpreter.instructions import TABLE, InstructionSpec, Operand
+from jitlite.interpreter.instruction_specs import InstructionSpec, Operand
+from jitlite.interpreter.instructions import TABLE
 
 
 class CodeError(AssertionError):

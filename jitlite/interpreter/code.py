@@ -36,7 +36,7 @@ class Operator:
 
     name: str
     overload: str
-    fn: Callable[..., Any]
+    fn: Callable[..., object]
     inputs: int
     outputs: int
     spread: bool
@@ -46,7 +46,7 @@ class Operator:
         return f"{self.name}.{self.overload}" if self.overload else self.name
 
 
-class Place(NamedTuple):
+class CodePlace(NamedTuple):
     """Where an instruction comes from: the source, and the calls that inlining removed around it, outermost first."""
 
     range: SourceRange | None
@@ -69,13 +69,13 @@ class Code:
     inputs: int = 0
     outputs: int = 0
     instructions: list[Instruction] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
-    constants: list[Any] = field(default_factory=list)
+    places: list[CodePlace] = field(default_factory=list)
+    constants: list[object] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)
     types: list[Type] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     register_size: int = 0
     program: list[Linked] = field(default_factory=list, repr=False)
-    warned: dict[Any, Any] = field(default_factory=dict, repr=False)
+    warned: dict[object, object] = field(default_factory=dict, repr=False)
     """Which warnings were given already (a `__warningregistry__`)."""

@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from jitlite.interpreter.code import Code
-from jitlite.interpreter.instructions import TABLE, Operand
+from jitlite.interpreter.instruction_specs import Operand
+from jitlite.interpreter.instructions import TABLE
 
 _LONGEST_COMMENT = 40
 

@@ -47,9 +47,9 @@ _CLASSES: dict[Type, tuple[type, ...]] = {
 class Runs(Protocol):
     """What runs a function. `entry` may be exchanged at any time."""
 
-    entry: Callable[..., Any]
+    entry: Callable[..., object]
 
-    def run(self, bound: Sequence[Any]) -> Any:
+    def run(self, bound: Sequence[object]) -> Any:
         """The result for a value for each parameter."""
         ...
 
@@ -117,7 +117,7 @@ def _fast_path(values: list[str], passed: str, tests: list[str], conversions: li
     ]
 
 
-def _test(value: str, t: Type, names: dict[str, Any]) -> str | None:
+def _test(value: str, t: Type, names: dict[str, object]) -> str | None:
     """An expression that is true where the value needs no conversion; None where there is no simple one."""
     if isinstance(t, T.OptionalType):
         inner = _test(value, t.element, names)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from jitlite.base.source import SourceRange
-from jitlite.interpreter.code import Code, Place
+from jitlite.interpreter.code import Code, CodePlace
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
 
@@ -33,7 +33,7 @@ class Protection(NamedTuple):
     contexts: int
 
 
-class Frame:
+class CallFrame:
     """One running call. `pc` is up to date only while the frame waits for a call or an error is being reported."""
 
     __slots__ = ("code", "machine", "pc", "program", "registers", "stack")
@@ -43,11 +43,11 @@ class Frame:
         self.code = code
         self.program = code.program
         self.pc = -1
-        self.registers: list[Any] = [None] * (code.register_size + 1)  # register 0 does not exist
+        self.registers: list[object] = [None] * (code.register_size + 1)  # register 0 does not exist
         self.stack = machine.stack
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CodePlace:
         """Where in the source the frame is."""
         return self.code.places[max(self.pc, 0)]
 
@@ -71,12 +71,12 @@ class Machine:
     def __init__(
         self,
         code_for: Callable[[Function], Code],
-        evaluate: Callable[[Function, list[Any]], Any],
-        fork: Callable[[Callable[[], Any]], Any],
+        evaluate: Callable[[Function, list[object]], object],
+        fork: Callable[[Callable[[], object]], object],
     ) -> None:
         self.stack: list[Any] = []
-        self.frames: list[Frame] = []
-        self.entered: list[Any] = []
+        self.frames: list[CallFrame] = []
+        self.entered: list[object] = []
         self.handlers: list[Protection] = []
         self.caught: tuple[BaseException, list[Calling]] | None = None
         self.code_for = code_for
@@ -92,7 +92,7 @@ class Machine:
         """
         if len(self.frames) >= self.depth_limit:
             raise RecursionError(f"maximum recursion depth exceeded while calling {code.name}")
-        self.frames.append(Frame(self, code))
+        self.frames.append(CallFrame(self, code))
 
     def catch(self, error: BaseException) -> bool:
         """Go on at the innermost handler; False where there is none."""
@@ -119,7 +119,7 @@ class Machine:
         return exit_contexts(self.entered, down_to, error)
 
 
-def exit_contexts(entered: list[Any], down_to: int, error: BaseException) -> BaseException:
+def exit_contexts(entered: list[object], down_to: int, error: BaseException) -> BaseException:
     """Leave the last of the context managers entered, because of an error; gives the error to go on with."""
     while len(entered) > down_to:
         manager = entered.pop()
@@ -130,7 +130,7 @@ def exit_contexts(entered: list[Any], down_to: int, error: BaseException) -> Bas
     return error
 
 
-Calling = tuple[str, Place]
+Calling = tuple[str, CodePlace]
 """The name of a function that is running, and where it is."""
 
 
@@ -161,5 +161,6 @@ def add_traceback(error: BaseException, calls: Iterable[Calling]) -> None:
     if any(note.startswith(_HEADING) for note in notes):
         return
     # `add_note` is new in Python 3.11 and does just this
+    noted: Any = error
     with suppress(AttributeError, TypeError):
-        error.__notes__ = [*notes, script_traceback(calls)]  # type: ignore[attr-defined]
+        noted.__notes__ = [*notes, script_traceback(calls)]

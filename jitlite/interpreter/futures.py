@@ -29,7 +29,7 @@ from typing import Any
 
 import torch
 
-from jitlite.interpreter.modes import Modes, is_watched
+from jitlite.interpreter.modes import ThreadModes, is_watched
 
 _DEEPEST_HELP = 40
 """Calls begun by waiting for them, within one another on one stack. Beyond, the waiting thread is suspended and the
@@ -48,9 +48,9 @@ class Future(torch.futures.Future[Any]):
         modes: what it is called under; None for those of the thread that calls it.
     """
 
-    def __init__(self, compute: Callable[[], Any], modes: Modes | None = None) -> None:
+    def __init__(self, compute: Callable[[], object], modes: ThreadModes | None = None) -> None:
         super().__init__()
-        self._compute: Callable[[], Any] | None = compute
+        self._compute: Callable[[], object] | None = compute
         self._modes = modes
         self._claim = threading.Lock()
         """Taken, and never given back, by the thread that runs the call."""
@@ -60,7 +60,7 @@ class Future(torch.futures.Future[Any]):
         self._ended = False
         self._pool: Pool | None = None
         """The pool of the process in which the call has begun."""
-        self._value: Any = None
+        self._value: object = None
         self._error: BaseException | None = None
         self._trace: TracebackType | None = None
         self._raiser: _Raiser | None = None
@@ -146,16 +146,16 @@ class Future(torch.futures.Future[Any]):
         self._seen = True
         return super().then(callback)
 
-    def add_done_callback(self, callback: Callable[[torch.futures.Future[Any]], None]) -> None:
+    def add_done_callback(self, callback: Callable[[torch.futures.Future[object]], None]) -> None:
         """Let `callback(self)` be called when the call has ended."""
         self._seen = True
         super().add_done_callback(callback)
 
-    def set_result(self, result: Any) -> None:
+    def set_result(self, result: object) -> None:
         """Refused: the result is that of the call."""
         raise RuntimeError("the result of a forked call cannot be set")
 
-    def set_exception(self, result: Any) -> None:
+    def set_exception(self, result: object) -> None:
         """Refused: the result is that of the call."""
         raise RuntimeError("the result of a forked call cannot be set")
 
@@ -191,7 +191,7 @@ class _Raiser:
         self.future = weakref.ref(future)
         self.error: BaseException | None = None
 
-    def __call__(self, value: Any) -> Any:
+    def __call__(self, value: object) -> Any:
         future = self.future()
         if future is None:
             assert self.error is not None
@@ -335,16 +335,16 @@ if hasattr(os, "register_at_fork"):
 atexit.register(lambda: _pool.close())
 
 
-def fork(compute: Callable[[], Any]) -> Future:
+def fork(compute: Callable[[], object]) -> Future:
     """The future of `compute()`, which a thread of the pool runs; this one, where only it has the modes for that."""
     if is_watched():
         return at_once(compute)
-    future = Future(compute, Modes())
+    future = Future(compute, ThreadModes())
     _pool.submit(future)
     return future
 
 
-def at_once(compute: Callable[[], Any]) -> Future:
+def at_once(compute: Callable[[], object]) -> Future:
     """The future of `compute()`, which is run now."""
     future = Future(compute)
     future.run()

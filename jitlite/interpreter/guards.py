@@ -25,7 +25,7 @@ from jitlite.ir.types import Type
 PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 """Classes of tensors that are what they seem to be."""
 
-_NAMES: dict[str, Any] = {"PLAIN": PLAIN, "grad_mode": torch.is_grad_enabled, "strided": torch.strided}
+_NAMES: dict[str, object] = {"PLAIN": PLAIN, "grad_mode": torch.is_grad_enabled, "strided": torch.strided}
 
 
 def tensor_type_of(value: Any, *, sizes: bool) -> T.TensorType:
@@ -81,7 +81,7 @@ def _key_source(t: Type, value: str) -> str | None:
     return None
 
 
-def spec_of(types: Sequence[Type], key: tuple[Any, ...]) -> ArgumentSpec:
+def spec_of(types: Sequence[Type], key: tuple[object, ...]) -> ArgumentSpec:
     """What a key means for parameters of these types."""
     parts = iter(key[1:])
     return ArgumentSpec(key, tuple(t if _key_source(t, "a") is None else _refined(t, next(parts)) for t in types))
@@ -107,7 +107,7 @@ def _refined(t: Type, part: Any) -> Type:
 # -- conditions
 
 
-def guard_source(declared: Sequence[Type], refined: Sequence[Type], names: dict[str, Any]) -> str:
+def guard_source(declared: Sequence[Type], refined: Sequence[Type], names: dict[str, object]) -> str:
     """The condition, on arguments a0, a1 ..., that they are of the refined types; `names` gets what it refers to."""
     conditions: list[str] = []
     for i, (before, after) in enumerate(zip(declared, refined, strict=True)):
@@ -115,7 +115,7 @@ def guard_source(declared: Sequence[Type], refined: Sequence[Type], names: dict[
     return " and ".join(conditions) or "True"
 
 
-def _conditions(declared: Type, refined: Type, value: str, names: dict[str, Any]) -> list[str]:
+def _conditions(declared: Type, refined: Type, value: str, names: dict[str, object]) -> list[str]:
     if refined is declared:
         return []
     if refined is T.NONE:
@@ -126,7 +126,7 @@ def _conditions(declared: Type, refined: Type, value: str, names: dict[str, Any]
     return [f"{value} is not None"]
 
 
-def _tensor_conditions(t: T.TensorType, value: str, names: dict[str, Any]) -> list[str]:
+def _tensor_conditions(t: T.TensorType, value: str, names: dict[str, object]) -> list[str]:
     def name(of: Any) -> str:
         found = next((n for n, v in names.items() if v is of or (type(v) is type(of) and v == of)), None)
         if found is None:
@@ -161,8 +161,8 @@ def _has_size(t: T.TensorType) -> bool:
 
 
 def dispatcher(
-    declared: Sequence[Type], refined: Sequence[Type], fast: Callable[..., Any], otherwise: Callable[..., Any],
-    hit: Callable[[], Any],
+    declared: Sequence[Type], refined: Sequence[Type], fast: Callable[..., object], otherwise: Callable[..., object],
+    hit: Callable[[], object],
 ) -> Callable[..., Any]:  # fmt: skip
     """A function that calls `fast` where the arguments are of the refined types, after `hit()`, else `otherwise`."""
     names: dict[str, Any] = {}

@@ -34,7 +34,10 @@ _AUTOCAST_DEVICES = tuple(
 )
 
 
-class Modes:
+_cuda: Any = torch.cuda
+
+
+class ThreadModes:
     """The modes that the thread it is made in has now."""
 
     __slots__ = ("_autocast", "_autocast_cache", "_context", "_cuda", "_forward_grad", "_grad", "_inference")
@@ -45,12 +48,12 @@ class Modes:
         self._inference = torch.is_inference_mode_enabled()
         self._autocast = _autocast_state()
         self._autocast_cache = torch.is_autocast_cache_enabled()
-        self._cuda = torch.cuda.current_stream() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+        self._cuda = _cuda.current_stream() if _cuda.is_initialized() else None
         self._context = contextvars.copy_context()
 
     def call(self, compute: Callable[[], Any]) -> Any:
         """The result of `compute()` under these modes; those of the thread are put back, whatever happens."""
-        before = Modes()
+        before = ThreadModes()
         with ExitStack() as stack:
             if self._inference != before._inference:
                 stack.enter_context(torch._C._InferenceMode(self._inference))

@@ -1,13 +1,11 @@
 """What tensors were seen in the runs of a graph with `prim::profile` nodes.
 
-A `Profile` has one `Recorder` for each profiled value. What several runs see is merged: a fact on which they agree
-stays, a dimension that differs becomes symbolic. Two dimensions that were equal in every run share a symbol, written
-SS(-1), SS(-2), ... as in TorchScript.
+A `Profile` has one `ProfileRecorder` for each profiled value. What several runs see is merged: a fact on which they
+agree stays, a dimension that differs becomes symbolic. Two dimensions that were equal in every run share a symbol,
+written SS(-1), SS(-2), ... as in TorchScript.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from jitlite.interpreter.guards import tensor_type_of
 from jitlite.ir import types as T
@@ -18,14 +16,14 @@ _MOST_SHAPES = 64
 """Types remembered for a value. A loop may compute it thousands of times: then nothing is taken to be known."""
 
 
-class Recorder:
+class ProfileRecorder:
     """The types seen of one value. Call it with a value to have it seen."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._found: list[T.TensorType] = []
 
-    def __call__(self, value: Any) -> None:
+    def __call__(self, value: object) -> None:
         if len(self._found) < _MOST_SHAPES:
             self._found.append(tensor_type_of(value, sizes=True))
         elif self._found[-1] is not T.TENSOR:
@@ -46,11 +44,11 @@ class Profile:
     """What was seen of every value."""
 
     def __init__(self) -> None:
-        self.recorders: dict[Value, Recorder] = {}
+        self.recorders: dict[Value, ProfileRecorder] = {}
 
-    def recorder(self, value: Value) -> Recorder:
+    def recorder(self, value: Value) -> ProfileRecorder:
         """The recorder of a value of the graph that is being instrumented."""
-        return self.recorders.setdefault(value, Recorder(value.name))
+        return self.recorders.setdefault(value, ProfileRecorder(value.name))
 
     def type_of(self, value: Value) -> Type | None:
         """The merged type of a value, None where it was never seen."""
@@ -63,7 +61,7 @@ class Profile:
         return {r.name: _with_symbols(r, numbers) for r in self.recorders.values() if r.seen is not None}
 
 
-def _with_symbols(recorder: Recorder, numbers: dict[tuple[int, ...], int]) -> Type:
+def _with_symbols(recorder: ProfileRecorder, numbers: dict[tuple[int, ...], int]) -> Type:
     """What was seen; `numbers` has the symbol for the sizes that a dimension had, run by run."""
     t = recorder.seen
     assert isinstance(t, T.TensorType)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
-from jitlite.interpreter.code import Place
+from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
 from jitlite.ir.code_text import Identifier, Text, code, comment, mark
-from jitlite.native.policy import Trial
+from jitlite.native.policy import RegionState
 
 FIRST_MARK = 0xF0000
 """Characters from here on (a private area of Unicode) begin the part of a line that a nested operation is written as;
@@ -30,7 +30,7 @@ class Line(NamedTuple):
     """A line of generated code: its text with marks, and the place of the statement."""
 
     text: Text
-    place: Place | None
+    place: CodePlace | None
 
 
 class PythonCode:
@@ -40,20 +40,20 @@ class PythonCode:
         name: of the script function.
         run: the generated function: takes a value for each input of the graph; gives its result (a tuple where the
             graph has several outputs).
-        trials: what becomes of the regions in it that can be machine code.
+        region_states: what becomes of the regions in it that can be machine code.
     """
 
     def __init__(
         self,
         name: str,
         lines: list[Line],
-        nested: list[Place],
+        nested: list[CodePlace],
         names: dict[str, Any],
         entry: Identifier,
-        trials: Sequence[Trial] = (),
+        region_states: Sequence[RegionState] = (),
     ) -> None:
         self.name = name
-        self.trials = trials
+        self.region_states = region_states
         self._lines = lines
         self._nested = nested
         text = "\n".join(_without_marks(line.text) for line in lines) + "\n"
@@ -79,10 +79,10 @@ class PythonCode:
         """What `linecache` asks a loader for."""
         return self.source
 
-    def place_of(self, line: int, column: int | None, end_column: int | None) -> Place:
+    def place_of(self, line: int, column: int | None, end_column: int | None) -> CodePlace:
         """The place in the script of a part of the text: of the smallest operation around it."""
         found = self._lines[line - 1]
-        place = found.place or Place(None)
+        place = found.place or CodePlace(None)
         if column is None or end_column is None:
             return place
         for start, end, nested in self._spans(found.text):  # outer ones come first
@@ -90,8 +90,8 @@ class PythonCode:
                 place = nested
         return place
 
-    def _spans(self, text: str) -> list[tuple[int, int, Place]]:
-        spans: list[tuple[int, int, Place]] = []
+    def _spans(self, text: str) -> list[tuple[int, int, CodePlace]]:
+        spans: list[tuple[int, int, CodePlace]] = []
         open_marks: list[tuple[int, int]] = []
         column = 0
         for character in text:
@@ -116,10 +116,10 @@ def _without_marks(text: str) -> str:
     return "".join(c for c in text if c != END_MARK and ord(c) < FIRST_MARK)
 
 
-def trials_of(run: Callable[..., Any]) -> Sequence[Trial]:
+def region_states_of(run: Callable[..., object]) -> Sequence[RegionState]:
     """What becomes of the regions of a generated function; nothing where it is none."""
     found = getattr(run, "__globals__", {}).get(_LOADER)
-    return found.trials if isinstance(found, PythonCode) else ()
+    return found.region_states if isinstance(found, PythonCode) else ()
 
 
 def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:

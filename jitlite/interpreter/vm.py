@@ -14,10 +14,10 @@ from jitlite.base.source import Error
 from jitlite.interpreter import futures
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code
-from jitlite.interpreter.frames import SWITCH, Frame, Machine, add_traceback
+from jitlite.interpreter.frames import SWITCH, CallFrame, Machine, add_traceback
 from jitlite.ir.unit import Function
 
-Watch = Callable[[Frame], None]
+Watch = Callable[[CallFrame], None]
 
 
 class StepLimit(Error):
@@ -26,7 +26,7 @@ class StepLimit(Error):
 
 def run(
     function: Function | Code,
-    arguments: Sequence[Any],
+    arguments: Sequence[object],
     code_for: Callable[[Function], Code] = code_of,
     *,
     step_limit: int | None = None,
@@ -143,7 +143,7 @@ def _run_watched(machine: Machine, watch: Watch) -> None:
 def _watches(step_limit: int | None, watch: Watch | None) -> Watch:
     taken = 0
 
-    def count(frame: Frame) -> None:
+    def count(frame: CallFrame) -> None:
         nonlocal taken
         if watch is not None:
             watch(frame)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
@@ -111,12 +110,12 @@ class OperatorNamespaces(SugaredValue):
         return OperatorNamespace(name, self.permissions, self.upgrades)
 
 
-class ConstantTable(SugaredValue):
+class ArchivedConstants(SugaredValue):
     """`CONSTANTS`: `c0`, `c1` and so on are its entries. `typed` gives the type of one."""
 
     kind = "the table of constants"
 
-    def __init__(self, entries: Callable[[int], Any], typed: Callable[[Any], Type | None]) -> None:
+    def __init__(self, entries: Callable[[int], object], typed: Callable[[object], Type | None]) -> None:
         self.entries = entries
         self.typed = typed
 

@@ -33,19 +33,19 @@ from jitlite.ir import types as T
 from jitlite.ir.code_text import is_dunder
 from jitlite.ir.constants import enum_type, made_enum
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
-from jitlite.ir.traits import Spelling
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, TupleType, Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, type_of_value
 from jitlite.loading.archive_names import (
     ArchivedClass,
+    ArchivedConstants,
     ArchiveResolver,
-    ConstantTable,
     OperatorNamespace,
     OperatorNamespaces,
     Permissions,
     QualifiedName,
 )
+from jitlite.loading.archived_numbers import compare_as_objects
 from jitlite.loading.attribute_names import may_be_attribute, may_be_method, may_python_call
 from jitlite.loading.source_text import CodeFile, show_original_places
 from jitlite.loading.unset import UnsetObject
@@ -87,35 +87,8 @@ class ArchiveProgram(Program):
             CLEANUP(graph)
         show_original_places(graph, self.files)
         for node in list(graph.all_nodes()):
-            _compare_dtypes(graph, node)
+            compare_as_objects(graph, node)
         return graph, schema
-
-
-DTYPES = (
-    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
-    torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32,
-    torch.bfloat16, torch.quint4x2, torch.quint2x4,
-)  # fmt: skip
-"""dtypes by their numbers in programs."""
-LAYOUTS: tuple[Any, ...] = (torch.strided, torch.sparse_coo, torch.sparse_csr, None, torch.sparse_csc, torch.sparse_bsr,
-           torch.sparse_bsc)  # fmt: skip
-"""Layouts by their numbers in programs."""
-_NUMBERED: dict[str | None, tuple[Any, ...]] = {"dtype": DTYPES, "layout": LAYOUTS}
-"""What programs write as a number, by what `Spelling.CODED` says of the operator that gives it."""
-
-
-def _compare_dtypes(graph: Graph, node: Any) -> None:
-    """In `x.dtype == 6`, let the number be the dtype that it stands for, as that is what x.dtype is at run time."""
-    if node.kind not in ("aten::eq", "aten::ne") or len(node.inputs) != 2:
-        return
-    for one, other in ((0, 1), (1, 0)):
-        meanings = _NUMBERED.get(Spelling.CODED.of(node.inputs[one].node.kind), ())
-        value = node.inputs[other]
-        number = constant_of(value) if is_constant(value) else None
-        if type(number) is int and 0 <= number < len(meanings) and meanings[number] is not None:
-            with graph.inserting_before(node):
-                named = graph.insert_constant(meanings[number], T.INT, node.range)
-            node.replace_input(other, named)
 
 
 class ArchivedObject(TextClass):
@@ -152,7 +125,7 @@ class Importer:
     """
 
     def __init__(
-        self, members: Mapping[str, bytes], version: int, constants: Callable[[int], Any], allow: Collection[str]
+        self, members: Mapping[str, bytes], version: int, constants: Callable[[int], object], allow: Collection[str]
     ) -> None:
         self.members = members
         self.program = ArchiveProgram()
@@ -169,7 +142,7 @@ class Importer:
             {
                 "torch": OperatorNamespace("aten", permissions, upgrades),
                 "ops": OperatorNamespaces(permissions, upgrades),
-                "CONSTANTS": ConstantTable(constants, _type_of_constant),
+                "CONSTANTS": ArchivedConstants(constants, _type_of_constant),
                 "__torch__": QualifiedName("__torch__", self._meaning),
             },
             self.type_of,
@@ -313,7 +286,7 @@ def _file_of(name: str) -> str:
     return f"code/{name.rpartition('.')[0].replace('.', '/')}.py"
 
 
-def _type_of_constant(value: Any) -> Type | None:
+def _type_of_constant(value: object) -> Type | None:
     return ClassType.of(value.class_name) if isinstance(value, UnsetObject) else type_of_value(value)
 
 
@@ -426,6 +399,16 @@ class _ClassImport:
         return made
 
     def _fill(self, made: ClassType) -> None:
+        self._fill_attributes(made)
+        if not made.is_module:
+            for name, value in made.constants.items():
+                setattr(made.python_class, name, value)
+        for method in self._methods():
+            if method.name in made.methods or method.name in made.attributes:
+                raise CompileError(f"'{method.name}' is defined twice", self.file.place(method))
+            made.definition.add(method.name, self.importer.definition(self.file, method, is_method=True))
+
+    def _fill_attributes(self, made: ClassType) -> None:
         for name, annotation, value, statement in self._members():
             if not may_be_attribute(name) or is_dunder(name) or (value is not None and name.startswith("__")):
                 raise CompileError(f"'{name}' is no name for an attribute", self.file.place(statement))
@@ -437,13 +420,6 @@ class _ClassImport:
                 raise CompileError("an attribute needs a type", self.file.place(statement))
         made.parameters.update(n for n in self.lists["__parameters__"] if n in made.attributes)
         made.buffers.update(n for n in self.lists["__buffers__"] if n in made.attributes)
-        if not made.is_module:
-            for name, value in made.constants.items():
-                setattr(made.python_class, name, value)
-        for method in self._methods():
-            if method.name in made.methods or method.name in made.attributes:
-                raise CompileError(f"'{method.name}' is defined twice", self.file.place(method))
-            made.definition.add(method.name, self.importer.definition(self.file, method, is_method=True))
 
     def _attribute_type(self, name: str, annotation: ast.expr) -> Type:
         found = self._type(annotation)

@@ -27,7 +27,7 @@ from jitlite.loading.import_source import Importer
 from jitlite.loading.load import check_kind, code_of, is_lite, version_of
 from jitlite.loading.objects import Objects
 from jitlite.loading.source_text import CodeFile
-from jitlite.loading.unpickling import Global, Unpickler
+from jitlite.loading.unpickling import PickledGlobal, Unpickler
 
 _DEEPEST = 200
 """Objects within one another that are listed."""
@@ -37,7 +37,7 @@ _LISTS = {"__parameters__": "parameters", "__buffers__": "buffers", "__forward_p
 
 
 @dataclass(eq=False)
-class Record:
+class ListedObject:
     """An object in a pickle: the name of its class, and its state."""
 
     name: str
@@ -189,7 +189,7 @@ class Listing:
     classes: dict[str, ClassListing]
     functions: dict[str, str]
     operators: list[OperatorListing]
-    root: Any
+    root: object
     tensors: list[TensorListing]
     extra: dict[str, int]
 
@@ -329,7 +329,7 @@ def _bytecode_operators(reader: ArchiveReader) -> Counter[str]:
 # -- pickles
 
 
-class _Name:
+class _ListedName:
     """A global name in a pickle that is only noted."""
 
     def __init__(self, module: str, name: str) -> None:
@@ -346,39 +346,39 @@ class _Name:
             return {}
         if (self.module, self.name) == ("builtins", "complex"):
             return complex(*(a for a in arguments if isinstance(a, int | float)))
-        return Record(f"{self.module}.{self.name}", argument)
+        return ListedObject(f"{self.module}.{self.name}", argument)
 
-    def build(self, state: Any) -> Any:
-        return Record(f"{self.module}.{self.name}", state)
+    def build(self, state: object) -> Any:
+        return ListedObject(f"{self.module}.{self.name}", state)
 
 
 def _records(reader: ArchiveReader, member: str) -> Any:
-    names: dict[tuple[str, str], Global] = {}
+    names: dict[tuple[str, str], PickledGlobal] = {}
 
-    def find(module: str, name: str) -> Global:
-        return names.setdefault((module, name), _Name(module, name))
+    def find(module: str, name: str) -> PickledGlobal:
+        return names.setdefault((module, name), _ListedName(module, name))
 
     with faults_of(member):
         return Unpickler(reader.read(member), member, find, _storage).load()
 
 
-def _storage(described: Any) -> StorageRecord:
+def _storage(described: object) -> StorageRecord:
     if not (isinstance(described, tuple) and len(described) >= 5 and described[0] == "storage"):
         raise ValueError("a persistent id that is no storage")
-    dtype = described[1].name if isinstance(described[1], _Name) else str(described[1])
+    dtype = described[1].name if isinstance(described[1], _ListedName) else str(described[1])
     count = described[4] if isinstance(described[4], int) else 0
     return StorageRecord(dtype, str(described[2]), str(described[3]), count)
 
 
-def _tensors(root: Any, classes: dict[str, ClassListing]) -> Iterator[TensorListing]:
+def _tensors(root: object, classes: dict[str, ClassListing]) -> Iterator[TensorListing]:
     """The tensors of an object and what is in it, those of one place once."""
     seen: set[int] = set()
-    todo: list[tuple[str, str, Any, int]] = [("", "attribute", root, 0)]
+    todo: list[tuple[str, str, object, int]] = [("", "attribute", root, 0)]
     while todo:
         path, role, value, depth = todo.pop()
         if isinstance(value, TensorRecord):
             yield TensorListing(path, role, value)
-        elif depth < _DEEPEST and isinstance(value, Record | dict | list | tuple) and id(value) not in seen:
+        elif depth < _DEEPEST and isinstance(value, ListedObject | dict | list | tuple) and id(value) not in seen:
             seen.add(id(value))
             todo += reversed(_parts(path, value, classes, depth + 1))
 
@@ -386,7 +386,7 @@ def _tensors(root: Any, classes: dict[str, ClassListing]) -> Iterator[TensorList
 def _parts(
     path: str, value: Any, classes: dict[str, ClassListing], depth: int
 ) -> list[tuple[str, str, Any, int]]:  # fmt: skip
-    if isinstance(value, Record) and isinstance(value.state, dict):
+    if isinstance(value, ListedObject) and isinstance(value.state, dict):
         known = classes.get(value.name)
         parameters, buffers = (known.parameters, known.buffers) if known else ([], [])
         return [
@@ -394,7 +394,7 @@ def _parts(
              v, depth)
             for n, v in value.state.items()
         ]  # fmt: skip
-    if isinstance(value, Record):
+    if isinstance(value, ListedObject):
         return [(f"{path}.__getstate__()".lstrip("."), "state", value.state, depth)]
     items = value.items() if isinstance(value, dict) else enumerate(value)
     return [(f"{path}[{key!r}]", "element", v, depth) for key, v in items]
@@ -437,7 +437,7 @@ def compile_methods(reader: ArchiveReader, listing: Listing, allow: Collection[s
     Raises:
         ArchiveError, CompileError: something in it is not as it should be.
     """
-    table: list[Any] = []
+    table: list[object] = []
 
     def constant(number: int) -> Any:
         if not table:

@@ -14,12 +14,12 @@ from jitlite.ir import types as T
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.loading.archive_names import Permissions
 from jitlite.loading.import_source import CUSTOM, Importer
-from jitlite.loading.lite_code import MEMBER, Context, Missing, method_code
+from jitlite.loading.lite_code import MEMBER, LiteContext, Missing, method_code
 from jitlite.loading.lite_module import LiteClass, LiteMethod, LiteModule
 from jitlite.loading.lite_types import LiteTypes
-from jitlite.loading.objects import Call, Objects
+from jitlite.loading.objects import Objects, PickledCall
 from jitlite.loading.setters import Setter
-from jitlite.loading.unpickling import Global
+from jitlite.loading.unpickling import PickledGlobal
 from jitlite.loading.unset import leave_unset
 
 OLDEST, NEWEST = 4, 9
@@ -50,7 +50,7 @@ def load_lite(
         ArchiveError: the file is damaged, or uses what is not there, all of which is named.
     """
     classes = _Classes()
-    context = Context(version, Permissions(allow), LiteTypes(), Missing())
+    context = LiteContext(version, Permissions(allow), LiteTypes(), Missing())
     folder = "bytecode" if any(name.startswith("bytecode/") for name in reader.names()) else "constants"
     program = _Objects(classes, Storages(reader, folder, device, mapped=mapped), MEMBER, allow, run_code).read(reader)
     with faults_of(MEMBER):
@@ -76,7 +76,7 @@ class _Classes:
 # -- the program
 
 
-def _methods(program: Any) -> list[Any]:
+def _methods(program: object) -> list[Any]:
     """The methods of a program of a version that can be read."""
     if not isinstance(program, tuple) or not program:
         raise ArchiveError("it holds no methods", MEMBER)
@@ -89,7 +89,7 @@ def _methods(program: Any) -> list[Any]:
     return list(methods)
 
 
-def _add_method(classes: _Classes, entry: Any, context: Context) -> None:
+def _add_method(classes: _Classes, entry: object, context: LiteContext) -> None:
     if not (isinstance(entry, tuple) and len(entry) in (2, 3) and isinstance(entry[0], str)):
         raise ArchiveError("a method that is none", MEMBER)
     owner, _, name = entry[0].rpartition(".")
@@ -109,7 +109,7 @@ def _schema(name: str, described: Any, types: LiteTypes) -> Schema:
     return function_schema(name, arguments, returns)
 
 
-def _argument(described: dict[str, Any], types: LiteTypes, *, is_self: bool) -> Argument:
+def _argument(described: dict[str, object], types: LiteTypes, *, is_self: bool) -> Argument:
     name, default = described["name"], described["default_value"]
     if not isinstance(name, str):
         raise ArchiveError("a parameter without a name", MEMBER)
@@ -136,14 +136,14 @@ class _Objects(Objects):
     def _no_importer(self) -> Importer:
         raise ArchiveError("it needs the source of the program, which the file does not have", self.member)
 
-    def _class(self, qualified: str) -> Global:
+    def _class(self, qualified: str) -> PickledGlobal:
         return super()._class(qualified) if qualified.startswith(CUSTOM) else _LiteObject(self, qualified)
 
-    def _tagged(self, value: Any, text: Any) -> Any:
+    def _tagged(self, value: object, text: object) -> Any:
         return value
 
 
-class _LiteObject(Call):
+class _LiteObject(PickledCall):
     """A name for a class of such a file."""
 
     def __init__(self, objects: _Objects, name: str) -> None:
@@ -151,7 +151,7 @@ class _LiteObject(Call):
         self.objects = objects
         self.cls = objects.classes.get(name)
 
-    def build(self, state: Any) -> LiteModule:
+    def build(self, state: object) -> LiteModule:
         made = LiteModule(self.cls)
         if self.objects.run_code or "__setstate__" not in self.cls.methods:
             self._set_state(made, state)
@@ -159,7 +159,7 @@ class _LiteObject(Call):
             leave_unset(made, state)
         return made
 
-    def _set_state(self, made: LiteModule, state: Any) -> None:
+    def _set_state(self, made: LiteModule, state: object) -> None:
         setter = self.cls.methods.get("__setstate__")
         if setter is not None:
             objects = self.objects

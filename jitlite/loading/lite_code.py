@@ -18,9 +18,10 @@ from typing import Any
 from jitlite.archive.errors import ArchiveError
 from jitlite.executor.executor import executor_of
 from jitlite.interpreter.check import CodeError, check_code
-from jitlite.interpreter.code import Code, Operator, Place
+from jitlite.interpreter.code import Code, CodePlace, Operator
 from jitlite.interpreter.code import Instruction as I
-from jitlite.interpreter.instructions import TABLE, Operand, link
+from jitlite.interpreter.instruction_specs import Operand
+from jitlite.interpreter.instructions import TABLE, link
 from jitlite.ir import ops
 from jitlite.ir.int_codes import INT_CODES, is_int_coded
 from jitlite.ir.ops import Op
@@ -78,7 +79,7 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class Context:
+class LiteContext:
     """What the methods of one file have in common: the version of its operators, what it may use, its types."""
 
     version: int
@@ -87,7 +88,7 @@ class Context:
     missing: Missing
 
 
-def method_code(name: str, table: Any, inputs: int | None, context: Context) -> Code | None:
+def method_code(name: str, table: object, inputs: int | None, context: LiteContext) -> Code | None:
     """The code of a method, checked; None where something is missing, which `context.missing` is told.
 
     Args:
@@ -134,7 +135,7 @@ def _stored_first(instructions: Sequence[I]) -> int:
 # -- the tables
 
 
-def _fields(table: Any, names: Sequence[str], method: str) -> dict[str, Any]:
+def _fields(table: object, names: Sequence[str], method: str) -> dict[str, Any]:
     entries = _sequence(table, method)
     found = {e[0]: e[1] for e in entries if isinstance(e, tuple) and len(e) == 2 and isinstance(e[0], str)}
     for name in names:
@@ -143,13 +144,13 @@ def _fields(table: Any, names: Sequence[str], method: str) -> dict[str, Any]:
     return found
 
 
-def _sequence(value: Any, method: str) -> Sequence[Any]:
+def _sequence(value: object, method: str) -> Sequence[Any]:
     if not isinstance(value, tuple | list):
         raise ArchiveError(f"a table of {method} is a {type(value).__name__}", MEMBER)
     return value
 
 
-def _instruction(entry: Any, method: str) -> I:
+def _instruction(entry: object, method: str) -> I:
     if not (isinstance(entry, tuple) and len(entry) == 3 and isinstance(entry[0], str)):
         raise ArchiveError(f"an instruction of {method} is none", MEMBER)
     opcode, x, n = entry
@@ -162,7 +163,7 @@ _Named = tuple[str, str, "int | None"]
 """Name and overload of an operator, and how many arguments it is given (None: all)."""
 
 
-def _named(entry: Any, method: str) -> _Named:
+def _named(entry: object, method: str) -> _Named:
     if not (isinstance(entry, tuple) and len(entry) in (2, 3) and all(isinstance(e, str) for e in entry[:2])):
         raise ArchiveError(f"an operator of {method} is none", MEMBER)
     given = entry[2] if len(entry) == 3 else None
@@ -175,7 +176,7 @@ def _named(entry: Any, method: str) -> _Named:
 class _Translation:
     """The instructions of one method, being translated."""
 
-    def __init__(self, code: Code, names: Sequence[_Named], context: Context, raise_arguments: int) -> None:
+    def __init__(self, code: Code, names: Sequence[_Named], context: LiteContext, raise_arguments: int) -> None:
         self.code = code
         self.raise_arguments = raise_arguments
         self.names = names
@@ -189,7 +190,7 @@ class _Translation:
             made = self.translated(entry, behind)
             complete = complete and made is not None
             self.code.instructions.append(made or entry)
-            self.code.places.append(Place(None))
+            self.code.places.append(CodePlace(None))
         return complete
 
     def translated(self, entry: I, behind: I) -> I | None:
@@ -314,7 +315,7 @@ _OBJECTS = frozenset({"GET_ATTR", "SET_ATTR", "INTERFACE_CALL"})
 
 
 def _elements(count: int) -> Callable[[Any], Any]:
-    def elements(value: Any) -> Any:
+    def elements(value: object) -> Any:
         if not isinstance(value, tuple) or len(value) != count:
             raise TypeError(f"the program takes a {type(value).__name__} for a tuple of {count}")
         return value
@@ -322,7 +323,7 @@ def _elements(count: int) -> Callable[[Any], Any]:
     return elements
 
 
-def _operator(found: Op, fn: Callable[..., Any], schema: Schema, given: int | None) -> Operator:
+def _operator(found: Op, fn: Callable[..., object], schema: Schema, given: int | None) -> Operator:
     outputs = len(schema.returns)
     if found.name in _GIVE_CODES or (outputs == 1 and is_int_coded(found.schema.returns[0].declared_type)):
         fn = _given_code(fn)
@@ -337,7 +338,7 @@ def _operator(found: Op, fn: Callable[..., Any], schema: Schema, given: int | No
 
 
 def _with_defaults(
-    fn: Callable[..., Any], arguments: Sequence[Argument], given: int, written: int, name: str
+    fn: Callable[..., object], arguments: Sequence[Argument], given: int, written: int, name: str
 ) -> Callable[..., Any]:
     """The function of the arguments that are given: the first, and the last `written`, where results are put."""
     first, last = given - written, len(arguments) - written

@@ -38,11 +38,11 @@ class LiteClass:
     qualified_name: str
     methods: dict[str, LiteMethod] = field(default_factory=dict)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> LiteClass:
+    def __deepcopy__(self, memo: dict[int, object]) -> LiteClass:
         return self
 
 
-class BoundMethod:
+class BoundLiteMethod:
     """A method of a module of the lite interpreter."""
 
     def __init__(self, method: LiteMethod, owner: LiteModule) -> None:
@@ -51,7 +51,7 @@ class BoundMethod:
         self.__name__ = method.name.rpartition(".")[2]
         self.__qualname__ = method.name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         if is_unset(self.owner):
             raise unset_error(self.owner._lite_class.qualified_name)
         schema = self.method.schema
@@ -87,11 +87,11 @@ class LiteModule(torch.nn.Module):
         vars(self)["_lite_class"] = cls
         vars(self)["_slots"] = []
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: object, **kwargs: object) -> Any:
         """Run the method `forward`."""
         return self.find_method("forward")(*args, **kwargs)
 
-    def find_method(self, name: str) -> BoundMethod:
+    def find_method(self, name: str) -> BoundLiteMethod:
         """The method of that name.
 
         Raises:
@@ -100,9 +100,9 @@ class LiteModule(torch.nn.Module):
         found = self._lite_class.methods.get(name)
         if found is None:
             raise AttributeError(f"{self._lite_class.qualified_name} has no method '{name}'")
-        return BoundMethod(found, self)
+        return BoundLiteMethod(found, self)
 
-    def run_method(self, name: str, *args: Any) -> Any:
+    def run_method(self, name: str, *args: object) -> Any:
         """Run the method of that name."""
         return self.find_method(name)(*args)
 
@@ -117,19 +117,19 @@ class LiteModule(torch.nn.Module):
         vars(made).update({n: copy.copy(v) if n in _COPIED else v for n, v in vars(self).items()})
         return made
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> LiteModule:
+    def __deepcopy__(self, memo: dict[int, object]) -> LiteModule:
         made = memo[id(self)] = type(self).__new__(type(self))
         vars(made).update(copy.deepcopy(vars(self), memo))
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         raise TypeError("a module of the lite interpreter cannot be pickled: keep its file")
 
     def _get_name(self) -> str:
         return self._lite_class.qualified_name.rpartition(".")[2]
 
     # -- attributes
-    def add_slot(self, name: str, value: Any) -> None:
+    def add_slot(self, name: str, value: object) -> None:
         """Give the next attribute.
 
         Raises:
@@ -140,7 +140,7 @@ class LiteModule(torch.nn.Module):
         self._slots.append(name)
         self._keep(name, value)
 
-    def _keep(self, name: str, value: Any) -> None:
+    def _keep(self, name: str, value: object) -> None:
         for kept in (self._parameters, self._buffers, self._modules, vars(self)):
             kept.pop(name, None)
         if isinstance(value, torch.nn.Parameter):
@@ -162,7 +162,7 @@ class LiteModule(torch.nn.Module):
                 return kept[name]
         raise AttributeError(f"{self._lite_class.qualified_name} has lost its attribute '{name}'")
 
-    def set_slot(self, index: int, value: Any) -> None:
+    def set_slot(self, index: int, value: object) -> None:
         """Set an attribute by its number. A new object has none yet: they get their numbers for names."""
         if index > len(self._slots) + _MOST_NEW:
             raise IndexError(f"{self._lite_class.qualified_name} has no attribute {index}")
@@ -180,7 +180,7 @@ _MOST_NEW = 10_000
 def get_slot(index: int) -> Callable[[Any], Any]:
     """GET_ATTR."""
 
-    def get(owner: Any) -> Any:
+    def get(owner: object) -> Any:
         return _module(owner).slot(index)
 
     return get
@@ -189,7 +189,7 @@ def get_slot(index: int) -> Callable[[Any], Any]:
 def set_slot(index: int) -> Callable[[Any, Any], None]:
     """SET_ATTR."""
 
-    def set(owner: Any, value: Any) -> None:
+    def set(owner: object, value: object) -> None:
         _module(owner).set_slot(index, value)
 
     return set
@@ -216,12 +216,12 @@ def _custom_method(owner: Any, name: str) -> Callable[..., Any]:
     return found
 
 
-def _module(owner: Any) -> LiteModule:
+def _module(owner: object) -> LiteModule:
     if not isinstance(owner, LiteModule):
         raise TypeError(f"the program takes a {type(owner).__name__} for a module")
     return owner
 
 
-def _filled(schema: Schema | None, arguments: Sequence[Any]) -> list[Any]:
+def _filled(schema: Schema | None, arguments: Sequence[object]) -> list[Any]:
     missing = [] if schema is None else [a.default for a in schema.arguments[len(arguments) :]]
     return [*arguments, *missing]

@@ -30,7 +30,7 @@ class LiteTypes:
     def __init__(self) -> None:
         self.named: dict[str, Type] = {}
 
-    def parse_all(self, texts: Sequence[Any]) -> list[Type]:
+    def parse_all(self, texts: Sequence[object]) -> list[Type]:
         """The types of a method, in order.
 
         Raises:
@@ -38,7 +38,7 @@ class LiteTypes:
         """
         return [self.parse(text) for text in texts]
 
-    def parse(self, text: Any) -> Type:
+    def parse(self, text: object) -> Type:
         """The type that a text means.
 
         Raises:
@@ -54,7 +54,7 @@ class LiteTypes:
         except Exception as error:  # whatever text makes the parser raise
             raise ArchiveError(f"'{text[:100]}' is no type: {str(error).splitlines()[0]}", _MEMBER) from None
 
-    def parse_loosely(self, text: Any) -> Type:
+    def parse_loosely(self, text: object) -> Type:
         """The type of a parameter or result; Any where it has a part that the file does not define."""
         try:
             return self.parse(text)

@@ -29,9 +29,9 @@ _VERSIONS = (".data/version", "version")
 
 
 def load(
-    f: Any,
+    f: object,
     map_location: str | torch.device | None = None,
-    _extra_files: dict[str, Any] | None = None,
+    _extra_files: dict[str, object] | None = None,
     _restore_shapes: bool = False,
     *,
     allow: Collection[str] = (),
@@ -88,7 +88,7 @@ def _read_again(content: bytes, tensors: Sequence[torch.Tensor]) -> Any:
 readers.append(_read_again)
 
 
-def _device(location: Any) -> torch.device | None:
+def _device(location: object) -> torch.device | None:
     if location is None or isinstance(location, torch.device):
         return location
     if isinstance(location, str):
@@ -122,7 +122,7 @@ class _Loading:
         self.device = device
         self.allow = allow
         self.importer = Importer(code_of(reader), version, self.constant, allow)
-        self._constants: tuple[Any, ...] | None = None
+        self._constants: tuple[object, ...] | None = None
 
     def root(self, *, with_inputs: bool = False) -> Any:
         """The object that the archive holds; with the inputs that it was traced with, if it has them and they are
@@ -269,13 +269,17 @@ def check_kind(reader: ArchiveReader) -> None:
     if has_code and "model.json" not in names:
         missing = next(name for name in ("data.pkl", "constants.pkl") if name not in reader)
         raise ArchiveError("the archive has no such member; the file was damaged or written incompletely", missing)
+    raise _error_for_other_kind(names)
+
+
+def _error_for_other_kind(names: set[str]) -> ArchiveError:
     for name, what, hint in _KINDS:
         if name in names or any(n.startswith(f"{name}/") for n in names):
-            raise ArchiveError(f"the file is no TorchScript archive but {what}", hint=hint)
-    raise ArchiveError("the file is a ZIP file but no TorchScript archive", hint="write one with torch.jit.save")
+            return ArchiveError(f"the file is no TorchScript archive but {what}", hint=hint)
+    return ArchiveError("the file is a ZIP file but no TorchScript archive", hint="write one with torch.jit.save")
 
 
-def _read_extra(reader: ArchiveReader, files: dict[str, Any]) -> None:
+def _read_extra(reader: ArchiveReader, files: dict[str, object]) -> None:
     for name in files:
         member = f"extra/{name}"
         files[name] = reader.read(member) if member in reader else b""

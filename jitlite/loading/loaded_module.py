@@ -52,7 +52,7 @@ class LoadedModule(RecursiveScriptModule):
             raise unset_error(vars(self)[CLASS_TYPE].qualified_name)
         return super().__getattr__(name)
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> Any:
         """What the Python class says; a container whose class is not known here has its submodules in order."""
         try:
             return super().__getitem__(index)
@@ -77,7 +77,7 @@ class LoadedModule(RecursiveScriptModule):
         settle(made, vars(self)[CLASS_TYPE])
         return made
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
+    def __reduce_ex__(self, protocol: object) -> Any:
         """The archive that saving the module gives."""
         return as_archive(self)
 
@@ -104,7 +104,7 @@ def read_again(
     return readers[-1](content, tensors)
 
 
-readers: list[Callable[[bytes, Sequence[torch.Tensor]], Any]] = []
+readers: list[Callable[[bytes, Sequence[torch.Tensor]], object]] = []
 """What reads an archive: who does so is above this file."""
 
 

@@ -21,11 +21,11 @@ from jitlite.loading.import_source import CUSTOM, Importer
 from jitlite.loading.loaded_module import LoadedModule, settle
 from jitlite.loading.setters import Setter
 from jitlite.loading.shaping import Shaper, WrongType
-from jitlite.loading.unpickling import ROOM, Global, Unpickler
+from jitlite.loading.unpickling import ROOM, PickledGlobal, Unpickler
 from jitlite.loading.unset import UnsetObject, leave_unset
 from jitlite.objects.function import ScriptFunction
 
-_MISSING: Any = object()
+_MISSING: object = object()
 _LIBRARIES = frozenset({"quantized", "sparse", "rnn", "xnnpack", "mkldnn"})
 """Libraries of C++ classes that are part of torch."""
 _LISTS = frozenset({"build_intlist", "build_doublelist", "build_boollist", "build_tensorlist", "build_complexlist"})
@@ -65,7 +65,7 @@ class Objects:
         self.member = member
         self.shaper = Shaper()
         self._parameters: dict[int, tuple[torch.Tensor, torch.nn.Parameter]] = {}
-        self._classes: dict[str, Global] = {}
+        self._classes: dict[str, PickledGlobal] = {}
 
     def load(self, data: bytes) -> Any:
         """The value that the pickle holds.
@@ -77,13 +77,13 @@ class Objects:
             room = ROOM - len(data) + 2 * self.storages.reader.size
             return Unpickler(data, self.member, self._find, self._persistent, room).load()
 
-    def _persistent(self, described: Any) -> Any:
+    def _persistent(self, described: object) -> Any:
         if self.outside and isinstance(described, tuple) and described[:1] == (OUTSIDE,):
             return self.outside[described[1]]
         return self.storages.find(described, self.member)
 
     # -- global names
-    def _find(self, module: str, name: str) -> Global:
+    def _find(self, module: str, name: str) -> PickledGlobal:
         if module == "__torch__" or module.startswith("__torch__."):
             qualified = f"{module}.{name}"
             if qualified not in self._classes:
@@ -97,13 +97,13 @@ class Objects:
             )  # fmt: skip
         return made
 
-    def _known(self, module: str, name: str) -> Global | None:
+    def _known(self, module: str, name: str) -> PickledGlobal | None:
         if module == "torch.jit._pickle":
             if name in _LISTS:
-                return Call(_list)
-            return Call(self._tagged) if name == "restore_type_tag" else None
+                return PickledCall(_list)
+            return PickledCall(self._tagged) if name == "restore_type_tag" else None
         if module == "torch._utils" and name in REBUILD:
-            return Call(REBUILD[name])
+            return PickledCall(REBUILD[name])
         if module == "torch" and name in STORAGE_TYPES:
             return StorageType(STORAGE_TYPES[name])
         if module == "torch" and name in _SCHEMES:
@@ -114,20 +114,20 @@ class Objects:
             ("collections", "OrderedDict"): _no_hooks,
         }
         function = known.get((module, name))
-        return None if function is None else Call(function)
+        return None if function is None else PickledCall(function)
 
-    def _class(self, qualified: str) -> Global:
+    def _class(self, qualified: str) -> PickledGlobal:
         if qualified.startswith(CUSTOM):
             made = _CustomClass(self, qualified)
             return made if self.run_code else _UnsetCustomClass(qualified)
         found = self.importer().needed_type(qualified, self.member)
         if isinstance(found, EnumType):
-            return Call(_member_of(found), spread=False)
+            return PickledCall(_member_of(found), spread=False)
         if isinstance(found, ClassType):
             return _ModuleClass(self, found) if found.is_module else _ObjectClass(self, found)
         raise ArchiveError(f"'{qualified}' is no class of which there can be an object", self.member)
 
-    def _tagged(self, value: Any, text: Any) -> Any:
+    def _tagged(self, value: object, text: object) -> Any:
         """A container with the text of its type, which says more than the value where named tuples are in it."""
         if isinstance(text, str) and "__torch__" in text:
             resolve = self.importer().resolver.resolve_type
@@ -135,7 +135,7 @@ class Objects:
         return value
 
     # -- values of attributes
-    def shaped(self, value: Any, wanted: Type, what: str) -> Any:
+    def shaped(self, value: object, wanted: Type, what: str) -> Any:
         """The value in the form that its type asks for: a tuple for a named tuple becomes one.
 
         Raises:
@@ -146,7 +146,7 @@ class Objects:
         except WrongType as error:
             raise ArchiveError(f"{what} is to be of type {wanted.annotation}, but holds {error}", self.member) from None
 
-    def attribute(self, owner: ClassType, name: str, state: dict[str, Any]) -> Any:
+    def attribute(self, owner: ClassType, name: str, state: dict[str, object]) -> Any:
         """The value of an attribute in the state of an object.
 
         Raises:
@@ -169,10 +169,10 @@ class Objects:
         return known[1]
 
 
-class Call:
+class PickledCall:
     """A name for a function: with `spread`, of a tuple of arguments, else of the argument itself."""
 
-    def __init__(self, function: Callable[..., Any], *, spread: bool = True) -> None:
+    def __init__(self, function: Callable[..., object], *, spread: bool = True) -> None:
         self.function = function
         self.spread = spread
 
@@ -183,16 +183,16 @@ class Call:
             raise ValueError("a call without a tuple of arguments")
         return self.function(*argument)
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         raise ValueError("a function is used as a class")
 
     @staticmethod
-    def no_function(*arguments: Any) -> Any:
+    def no_function(*arguments: object) -> Any:
         """What a name for something else is as a function."""
         raise ValueError("a value is called")
 
 
-class _Scheme(Call, NamedScheme):
+class _Scheme(PickledCall, NamedScheme):
     """A name for a way to quantize."""
 
     def __init__(self, scheme: torch.qscheme) -> None:
@@ -200,7 +200,7 @@ class _Scheme(Call, NamedScheme):
         self.scheme = scheme
 
 
-class StorageType(Call):
+class StorageType(PickledCall):
     """A name for a class of storages, of which the dtype counts."""
 
     def __init__(self, dtype: torch.dtype) -> None:
@@ -208,13 +208,13 @@ class StorageType(Call):
         self.dtype = dtype
 
 
-def _list(values: Any) -> Any:
+def _list(values: object) -> Any:
     if not isinstance(values, list):
         raise ValueError("expected a list")
     return values
 
 
-def _device(text: Any, index: Any = None) -> torch.device:
+def _device(text: object, index: object = None) -> torch.device:
     if type(text) is not str or len(text) > _LONGEST_DEVICE or (index is not None and type(index) is not int):
         raise ValueError("expected the name of a device")
     return torch.device(text) if index is None else torch.device(text, index)
@@ -235,7 +235,7 @@ def _no_hooks() -> dict[Any, Any]:
 
 
 def _member_of(type: EnumType) -> Callable[[Any], Any]:
-    def member(value: Any) -> Any:
+    def member(value: object) -> Any:
         if isinstance(value, int | float | str):  # others could have an equality of their own
             for each in type.python_class:
                 if value == each.value:
@@ -248,15 +248,15 @@ def _member_of(type: EnumType) -> Callable[[Any], Any]:
 # -- objects
 
 
-class _ObjectClass(Call):
+class _ObjectClass(PickledCall):
     """A name for a class of the archive."""
 
     def __init__(self, objects: Objects, type: ClassType) -> None:
-        super().__init__(Call.no_function)
+        super().__init__(PickledCall.no_function)
         self.objects = objects
         self.type = type
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         made = self._new()
         if self.objects.run_code or "__setstate__" not in self.type.methods:
             self._set_state(made, state)
@@ -268,7 +268,7 @@ class _ObjectClass(Call):
         cls = self.type.python_class
         return cls.__new__(cls)
 
-    def _set_state(self, made: Any, state: Any) -> None:
+    def _set_state(self, made: object, state: object) -> None:
         if "__setstate__" in self.type.methods:
             self._run_setter(made, state)
             return
@@ -284,7 +284,7 @@ class _ObjectClass(Call):
     def _set(self, made: Any, name: str, value: Any) -> None:
         vars(made)[name] = value
 
-    def _run_setter(self, made: Any, state: Any) -> None:
+    def _run_setter(self, made: object, state: object) -> None:
         """`__setstate__`: the one part of a program that is run to load it, as the format asks for it."""
         setter = self.type.methods["__setstate__"]
         arguments = setter.schema.arguments
@@ -334,7 +334,7 @@ class _ModuleClass(_ObjectClass):
         else:
             vars(made)[name] = value
 
-    def _run_setter(self, made: Any, state: Any) -> None:
+    def _run_setter(self, made: Any, state: object) -> None:
         """`__setstate__`, which assigns plain tensors to parameters: they become parameters when it is done."""
         names = list(made._parameters)
         made._parameters.clear()
@@ -343,11 +343,11 @@ class _ModuleClass(_ObjectClass):
             self._set(made, name, vars(made).pop(name, None))
 
 
-class _CustomClass(Call):
+class _CustomClass(PickledCall):
     """A name for a class that a library defines in C++, such as the packed weights of quantized modules."""
 
     def __init__(self, objects: Objects, qualified: str) -> None:
-        super().__init__(Call.no_function)
+        super().__init__(PickledCall.no_function)
         self.objects = objects
         self.qualified = qualified
         self.name = qualified.removeprefix(CUSTOM)
@@ -373,7 +373,7 @@ class _CustomClass(Call):
         bound_class(made)  # so that programs know its methods
         return made
 
-    def _check(self, state: Any) -> None:
+    def _check(self, state: object) -> None:
         try:
             self.objects.allowance.take(check_state(self.name, state), 0, "packing weights")
         except (NotPacked, Exhausted) as error:
@@ -383,12 +383,12 @@ class _CustomClass(Call):
         return ArchiveError(f"an object of '{self.qualified}' cannot be made here: {why}", self.objects.member)
 
 
-class _UnsetCustomClass(Call):
+class _UnsetCustomClass(PickledCall):
     """A name for a class in C++ of which no object is made."""
 
     def __init__(self, qualified: str) -> None:
-        super().__init__(Call.no_function)
+        super().__init__(PickledCall.no_function)
         self.qualified = qualified
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         return UnsetObject(self.qualified, state)

@@ -18,7 +18,7 @@ from jitlite.archive.packed_parameters import PACKING, NotPacked, packed_bytes
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code, Instruction, Operator
-from jitlite.interpreter.frames import Frame
+from jitlite.interpreter.frames import CallFrame
 from jitlite.interpreter.instructions import link
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -71,9 +71,9 @@ class Setter:
         self.allowance = allowance
         self.allow = frozenset(allow)
         self._codes: dict[int, tuple[Code, Code]] = {}
-        self._frame: Frame | None = None
+        self._frame: CallFrame | None = None
 
-    def run(self, function: Function | Code, arguments: Sequence[Any]) -> Any:
+    def run(self, function: Function | Code, arguments: Sequence[object]) -> Any:
         """Run it. The random numbers and the modes of the process stay as they are.
 
         Raises:
@@ -88,7 +88,7 @@ class Setter:
             except _Refused as error:
                 raise self._stopped(f"{error}{self._place()}") from None
 
-    def _run(self, function: Function | Code, arguments: Sequence[Any]) -> Any:
+    def _run(self, function: Function | Code, arguments: Sequence[object]) -> Any:
         code = self._guarded(function) if isinstance(function, Code) else self._code_for(function)
         return vm.run(code, arguments, self._code_for, watch=self._step)
 
@@ -126,7 +126,7 @@ class Setter:
         return refused
 
     # -- steps
-    def _step(self, frame: Frame) -> None:
+    def _step(self, frame: CallFrame) -> None:
         self._frame = frame
         opcode, x, n = frame.code.instructions[frame.pc]
         if opcode not in INSTRUCTIONS:
@@ -141,7 +141,7 @@ class Setter:
         elif opcode == "INTERFACE_CALL":
             raise _Refused("it calls a method by its name")
 
-    def _size(self, value: Any) -> int:
+    def _size(self, value: object) -> int:
         """The number of values in a value, however often they occur, as far as there are steps left."""
         found, todo = 0, [value]
         while todo and found <= self.allowance.steps:
@@ -168,7 +168,7 @@ class Setter:
         if name in Trait.SILENT.kinds:
             return replace(operator, fn=_nothing)
         op = next((o for o in ops.lookup(name) if o.schema.overload == operator.overload), None)
-        check: Callable[..., Any] | None = PACKING.get(name)
+        check: Callable[..., object] | None = PACKING.get(name)
         on_tensors = op is not None and (op.overload is not None or _has_tensors(op.schema))
         listed = TENSORS if on_tensors else SIMPLE
         if check is None and (name not in listed | CHEAP or (op is not None and not _is_meant(op.schema))):
@@ -201,7 +201,7 @@ class Setter:
 
         return call
 
-    def _check_values(self, name: str, arguments: Sequence[Any]) -> None:
+    def _check_values(self, name: str, arguments: Sequence[object]) -> None:
         """Take the steps of an operator on numbers, texts and containers."""
         if any(class_type_of(each) is not None for each in arguments) and name not in CHEAP:
             raise _Refused(f"it uses the operator '{name}' on an object of a class")
@@ -213,7 +213,7 @@ class Setter:
             self.allowance.spend(self._size(arguments) + sum(t.numel() for t in _tensors(arguments)))
         self.allowance.spend(result_size(name, arguments) // _WORD)
 
-    def _check_plain(self, name: str, arguments: Sequence[Any]) -> None:
+    def _check_plain(self, name: str, arguments: Sequence[object]) -> None:
         """See that no argument holds an object whose class could say what the operator does."""
         todo, left = list(arguments), self.allowance.steps
         while todo and left > 0:
@@ -225,7 +225,7 @@ class Setter:
             elif class_type_of(each) is not None:
                 raise _Refused(f"it uses the operator '{name}' on an object of a class")
 
-    def _pack(self, operator: Operator, check: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    def _pack(self, operator: Operator, check: Callable[..., object], arguments: Sequence[object]) -> Any:
         """Pack weights, or unpack them, which makes what is as large."""
         try:
             check(*arguments)
@@ -236,7 +236,7 @@ class Setter:
         self.allowance.take(_bytes_of(made), 0, f"'{operator.name}'")
         return made
 
-    def _check_tensors(self, op: Op, fn: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    def _check_tensors(self, op: Op, fn: Callable[..., object], arguments: Sequence[object]) -> None:
         for given, argument in zip(arguments, op.schema.arguments, strict=False):
             if T.LAYOUT in T.members_of(argument.declared_type) and given not in (None, torch.strided):
                 raise _Refused(f"it uses the operator '{op.name}' with the layout {given}")
@@ -247,7 +247,7 @@ class Setter:
             self.allowance.spend(_OBJECT * sum(max(t.shape, default=0) for t in _tensors(arguments)))
         self.allowance.take(self._made_by(op, fn, arguments), _bytes_of(arguments), f"'{op.name}'")
 
-    def _made_by(self, op: Op, fn: Callable[..., Any], arguments: Sequence[Any]) -> int:
+    def _made_by(self, op: Op, fn: Callable[..., object], arguments: Sequence[object]) -> int:
         """The bytes that a call makes."""
         if op.name in VIEWS:
             return 0
@@ -266,7 +266,7 @@ class Setter:
         return sum(t.untyped_storage().nbytes() for key, t in made.items() if key not in known)
 
 
-def _nothing(*arguments: Any) -> None:
+def _nothing(*arguments: object) -> None:
     return None
 
 
@@ -291,17 +291,17 @@ def _has_tensors(schema: Schema) -> bool:
     return any(isinstance(m, T.TensorType) for t in types for m in (*T.members_of(t), *t.contained))
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def _tensors(value: object) -> list[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         return [value]
     return [t for part in value for t in _tensors(part)] if isinstance(value, list | tuple) else []
 
 
-def _bytes_of(value: Any) -> int:
+def _bytes_of(value: object) -> int:
     return sum(t.numel() * t.element_size() for t in _tensors(value))
 
 
-def _on_meta(schema: Schema, given: Sequence[Any]) -> list[Any]:
+def _on_meta(schema: Schema, given: Sequence[object]) -> list[Any]:
     found = list(given)
     for at, argument in enumerate(schema.arguments[: len(found)]):
         if T.DEVICE in T.members_of(argument.type):
@@ -309,7 +309,7 @@ def _on_meta(schema: Schema, given: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _as_meta(value: Any) -> Any:
+def _as_meta(value: object) -> Any:
     if isinstance(value, torch.Tensor):
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device="meta")
     return [_as_meta(part) for part in value] if isinstance(value, list) else value

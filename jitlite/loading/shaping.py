@@ -20,7 +20,7 @@ def _is(*classes: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, classes)
 
 
-_SIMPLE: dict[Type, Callable[[Any], bool]] = {
+_SIMPLE: dict[Type, Callable[[object], bool]] = {
     T.NONE: lambda value: value is None, T.BOOL: _is(bool), T.STRING: _is(str), T.TENSOR: _is(torch.Tensor),
     T.INT: lambda value: isinstance(value, int) and not isinstance(value, bool),
     T.FLOAT: lambda value: isinstance(value, int | float) and not isinstance(value, bool),
@@ -35,9 +35,9 @@ class Shaper:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, Type], tuple[Any, Any]] = {}
+        self._known: dict[tuple[int, Type], tuple[object, object]] = {}
 
-    def shaped(self, value: Any, wanted: Type) -> Any:
+    def shaped(self, value: object, wanted: Type) -> Any:
         """The value, or the named tuple that it stands for.
 
         Raises:
@@ -57,7 +57,7 @@ class Shaper:
             known = self._known[id(value), wanted] = value, self._parts(value, wanted)
         return known[1]
 
-    def _parts(self, value: Any, wanted: Type) -> Any:
+    def _parts(self, value: object, wanted: Type) -> Any:
         if isinstance(wanted, T.UnionType):
             return self._member(value, wanted)
         if isinstance(wanted, ListType) and isinstance(value, list):
@@ -76,7 +76,7 @@ class Shaper:
             return value
         raise WrongType(_shown(value))
 
-    def _member(self, value: Any, wanted: T.UnionType) -> Any:
+    def _member(self, value: object, wanted: T.UnionType) -> Any:
         for member in T.members_of(wanted):
             try:
                 return self.shaped(value, member)
@@ -85,7 +85,7 @@ class Shaper:
         raise WrongType(_shown(value))
 
 
-def _is_object(value: Any, wanted: Type) -> bool:
+def _is_object(value: object, wanted: Type) -> bool:
     if isinstance(wanted, ClassType):
         if wanted.definition is None:  # a class in C++
             return not isinstance(value, list | dict | tuple | int | float | str | torch.nn.Module)
@@ -98,6 +98,6 @@ def _is_object(value: Any, wanted: Type) -> bool:
     return not isinstance(wanted, ListType | DictType | TupleType)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     found = class_type_of(value)
     return f"an object of {found.annotation}" if found is not None else f"a {type(value).__name__}"

@@ -162,7 +162,7 @@ def _entries(data: bytes, member: str) -> tuple[list[int], list[_Entry | None]]:
     if not data:
         return [], []
     table = Unpickler(data, member, lambda module, name: _ListMaker(), None).load()
-    sources: dict[Any, Source | None] = {}
+    sources: dict[object, Source | None] = {}
     strings: tuple[str, ...] = ()
     if table and table[0] == "FORMAT_WITH_STRING_TABLE":
         strings, table = table[1], table[2]
@@ -197,7 +197,7 @@ class _ListMaker:
     def call(self, argument: Any) -> Any:
         return argument[0]
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         raise ValueError("a table of places has no objects")
 
 

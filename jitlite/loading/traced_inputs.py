@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from jitlite.archive.errors import ArchiveError
@@ -14,7 +12,7 @@ from jitlite.loading.loaded_module import LoadedModule
 MEMBER = "traced_inputs"
 
 
-def restore_inputs(module: Any, stored: Any) -> None:
+def restore_inputs(module: object, stored: object) -> None:
     """Let a module keep its example inputs, and the graphs of its methods show what their parameters were.
 
     Args:

@@ -28,14 +28,14 @@ _ENTRY = 100
 """Bytes of an entry of a dict."""
 
 
-class Global(Protocol):
+class PickledGlobal(Protocol):
     """What a global name in a pickle means."""
 
     def call(self, argument: Any) -> Any:
         """What the name gives for an argument, which for all but enums is a tuple of arguments."""
         ...
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         """A new object with this state."""
         ...
 
@@ -50,8 +50,8 @@ _MARK = _Mark()
 class _Unmade:
     """Stands for an object until its state is there."""
 
-    def __init__(self, meaning: Global) -> None:
-        self.meaning: Global | None = meaning
+    def __init__(self, meaning: PickledGlobal) -> None:
+        self.meaning: PickledGlobal | None = meaning
         self.made: Any = None
 
 
@@ -78,8 +78,8 @@ class Unpickler:
         self,
         data: bytes,
         member: str,
-        find: Callable[[str, str], Global],
-        persistent: Callable[[Any], Any] | None,
+        find: Callable[[str, str], PickledGlobal],
+        persistent: Callable[[object], object] | None,
         room: int = ROOM,
     ) -> None:
         self.data = data
@@ -89,7 +89,7 @@ class Unpickler:
         self.room = room
         self.position = 0
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, object] = {}
         self.extents = Extents(len(data))
 
     def load(self) -> Any:
@@ -151,7 +151,7 @@ class Unpickler:
         self._pay(sys.getsizeof(text))
         return text
 
-    def _push(self, value: Any) -> None:
+    def _push(self, value: object) -> None:
         self.stack.append(value)
 
     def _pop(self) -> Any:
@@ -167,7 +167,7 @@ class Unpickler:
             raise self._fault("a global name stands where a value is to be")
         return found
 
-    def _used(self, value: Any) -> Any:
+    def _used(self, value: object) -> Any:
         if isinstance(value, _Unmade):
             if value.meaning is not None:
                 raise self._fault("an object is used that has no state yet")
@@ -211,7 +211,7 @@ class Unpickler:
     def _tuple(self, count: int) -> None:
         self._push_tuple([self._pop() for _ in range(count)][::-1])
 
-    def _push_tuple(self, parts: list[Any]) -> None:
+    def _push_tuple(self, parts: list[object]) -> None:
         made = _tuple_of(parts)
         self.extents.made(made, made)
         self._push(made)
@@ -220,13 +220,13 @@ class Unpickler:
         self.extents.begin(made, made)
         self._push(made)
 
-    def _extend(self, values: list[Any]) -> None:
+    def _extend(self, values: list[object]) -> None:
         found = self._top(list)
         if not self.extents.grow(found, values):
             raise self._fault("a list is changed that is in use already")
         found.extend(values)
 
-    def _set_items(self, values: list[Any]) -> None:
+    def _set_items(self, values: list[object]) -> None:
         found = self._top(dict)
         self._pay(_ENTRY * len(values) // 2)
         if len(values) % 2:
@@ -256,7 +256,7 @@ class Unpickler:
         module, name = self._line(), self._line()
         self._push(_Named(self.find(module, name)))
 
-    def _callee(self) -> Global:
+    def _callee(self) -> PickledGlobal:
         value = self._pop()
         if not isinstance(value, _Named):
             raise self._fault("something that is no global name is called")
@@ -266,7 +266,7 @@ class Unpickler:
         argument = self._value()
         self._push_result(self._callee().call, argument)
 
-    def _push_result(self, function: Callable[[Any], Any], argument: Any) -> None:
+    def _push_result(self, function: Callable[[object], object], argument: object) -> None:
         """What a function that the caller has given makes of a value."""
         self.extents.hand_out(argument)
         made = function(argument)
@@ -297,11 +297,11 @@ class Unpickler:
 class _Named:
     """A global name on the stack, which no other value can be taken for."""
 
-    def __init__(self, meaning: Global) -> None:
+    def __init__(self, meaning: PickledGlobal) -> None:
         self.meaning = meaning
 
 
-def _tuple_of(parts: Iterable[Any]) -> tuple[Any, ...]:
+def _tuple_of(parts: Iterable[object]) -> tuple[Any, ...]:
     """A tuple; a global name in it is what it means."""
     return tuple(part.meaning if isinstance(part, _Named) else part for part in parts)
 

@@ -22,7 +22,7 @@ class UnsetObject:
         __raw_state__: the object's state as the archive has it.
     """
 
-    def __init__(self, class_name: str, state: Any) -> None:
+    def __init__(self, class_name: str, state: object) -> None:
         self.class_name = class_name
         self.__raw_state__ = state
 
@@ -35,7 +35,7 @@ class UnsetObject:
         return f"<object of {self.class_name} without its state>"
 
 
-def leave_unset(made: Any, state: Any) -> None:
+def leave_unset(made: object, state: object) -> None:
     """Let an object keep its state as the archive has it."""
     vars(made)[RAW_STATE] = state
     cls: Any = type(made)
@@ -43,7 +43,7 @@ def leave_unset(made: Any, state: Any) -> None:
         cls.__getattr__ = _missing_attribute
 
 
-def _missing_attribute(owner: Any, name: str) -> Any:
+def _missing_attribute(owner: object, name: str) -> Any:
     """`__getattr__` of a class of the archive some of whose objects have no state."""
     found = class_type_of(owner)
     if found is not None and name in found.attributes and is_unset(owner):
@@ -51,7 +51,7 @@ def _missing_attribute(owner: Any, name: str) -> Any:
     raise AttributeError(f"'{type(owner).__name__}' object has no attribute '{name}'")
 
 
-def is_unset(value: Any) -> bool:
+def is_unset(value: object) -> bool:
     """Is a value an object without its state?"""
     return RAW_STATE in getattr(value, "__dict__", ())
 
@@ -64,7 +64,7 @@ def unset_error(class_name: str) -> ArchiveError:
     )  # fmt: skip
 
 
-def unset_objects(root: Any) -> Iterator[Any]:
+def unset_objects(root: object) -> Iterator[Any]:
     """The objects without their state in a module that was read, each once."""
     seen: set[int] = set()
     todo = [root]

@@ -13,8 +13,8 @@ import libcst as cst
 from libcst import metadata as meta
 from libcst.helpers import get_full_name_for_node
 
-from jitlite.migrate.findings import Finding, Kind
-from jitlite.migrate.uses import Finder, Found, Use
+from jitlite.migrate.findings import MigrationFinding, MigrationKind
+from jitlite.migrate.uses import Finder, Found, TorchJitUse
 
 _COMMENT = "# torch.compile can take this: "
 _AS_A_PROGRAM = {
@@ -38,7 +38,7 @@ class Marks:
         finder: Finder,
         found: Found,
         positions: Mapping[cst.CSTNode, object],
-        own_uses: Iterable[Use],
+        own_uses: Iterable[TorchJitUse],
     ) -> None:
         self.parents = finder.parents
         self.scopes = finder.scopes
@@ -54,9 +54,9 @@ class Marks:
         self._accesses: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         for assignment in assigned:
             self._accesses.setdefault(assignment.node, []).extend(access.node for access in assignment.references)
-        self._callees: dict[cst.CSTNode, Use] = {use.node: use for use in [*found.uses, *self.own_uses]}
+        self._callees: dict[cst.CSTNode, TorchJitUse] = {use.node: use for use in [*found.uses, *self.own_uses]}
 
-    def look(self, uses: Iterable[Use]) -> list[Finding]:
+    def look(self, uses: Iterable[TorchJitUse]) -> list[MigrationFinding]:
         """Look at every use of `script` and `trace`; gives what was found."""
         findings = []
         for use in [*uses, *self.own_uses]:
@@ -64,10 +64,10 @@ class Marks:
             if name not in ("script", "trace") or self._is_only_named(use):
                 continue
             statement, reason = self._judge(use)
-            kind = Kind.CAN_COMPILE if statement is not None else Kind.CANNOT_COMPILE
+            kind = MigrationKind.CAN_COMPILE if statement is not None else MigrationKind.CANNOT_COMPILE
             place = self.positions[use.node]
             assert isinstance(place, meta.CodeRange)
-            findings.append(Finding(place.start.line, place.start.column + 1, kind, name, reason))
+            findings.append(MigrationFinding(place.start.line, place.start.column + 1, kind, name, reason))
             if statement is not None and not _has_mark(statement):
                 self.comments[statement] = _COMMENT + reason
         return findings
@@ -78,12 +78,12 @@ class Marks:
         line = cst.EmptyLine(comment=cst.Comment(self.comments[original]))
         return updated.with_changes(leading_lines=[*updated.leading_lines, line])
 
-    def _is_only_named(self, use: Use) -> bool:
+    def _is_only_named(self, use: TorchJitUse) -> bool:
         """Is it neither called nor a decorator, as in `script = torch.jit.script`?"""
         parent = self.parents.get(use.node)
         return not isinstance(parent, cst.Decorator) and not (isinstance(parent, cst.Call) and parent.func is use.node)
 
-    def _judge(self, use: Use) -> tuple[cst.CSTNode | None, str]:
+    def _judge(self, use: TorchJitUse) -> tuple[cst.CSTNode | None, str]:
         """The statement that can go, with what it is; or None, with what is against it."""
         parent = self.parents[use.node]
         if isinstance(parent, cst.Decorator):

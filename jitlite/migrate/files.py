@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from jitlite.migrate.findings import Finding, Kind, Migration
+from jitlite.migrate.findings import Migration, MigrationFinding, MigrationKind
 
 _SKIPPED = {"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"}
 _SUFFIXES = {".py", ".pyi"}
@@ -85,7 +85,7 @@ def migrate_file(path: Path, rewrite: Rewrite, available: Collection[str], marks
         return Migration(str(path), b"", b"", error=f"it cannot be read: {error.strerror}")
     if path.suffix == _NOTEBOOK:
         uses = b"torch.jit" in source or b"import jit" in source
-        left = Finding(1, 1, Kind.LEFT, "torch.jit", "it is a notebook; save its code as a .py file")
+        left = MigrationFinding(1, 1, MigrationKind.LEFT, "torch.jit", "it is a notebook; save its code as a .py file")
         return Migration(str(path), source, source, (left,) if uses else ())
     try:
         if b"jit" in source and _is_too_deep(source):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Kind(Enum):
+class MigrationKind(Enum):
     """What became of a use of torch.jit."""
 
     REWRITTEN = "rewritten"
@@ -17,7 +17,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class MigrationFinding:
     """One use of torch.jit.
 
     Attributes:
@@ -30,7 +30,7 @@ class Finding:
 
     line: int
     column: int
-    kind: Kind
+    kind: MigrationKind
     text: str
     reason: str = ""
 
@@ -53,7 +53,7 @@ class Migration:
     path: str
     before: bytes
     after: bytes
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[MigrationFinding, ...] = field(default=())
     error: str = ""
 
     @property
@@ -61,6 +61,6 @@ class Migration:
         """Is there anything to write?"""
         return self.after != self.before
 
-    def of_kind(self, *kinds: Kind) -> list[Finding]:
+    def of_kind(self, *kinds: MigrationKind) -> list[MigrationFinding]:
         """The findings of these kinds."""
         return [finding for finding in self.findings if finding.kind in kinds]

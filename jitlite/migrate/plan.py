@@ -11,8 +11,8 @@ from libcst.helpers import get_full_name_for_node
 
 from jitlite.migrate import names
 from jitlite.migrate.compile_marks import Marks
-from jitlite.migrate.findings import Finding, Kind
-from jitlite.migrate.uses import Binding, Finder, Use, name_after_as
+from jitlite.migrate.findings import MigrationFinding, MigrationKind
+from jitlite.migrate.uses import Binding, Finder, TorchJitUse, name_after_as
 
 PACKAGE = "jitlite"
 _ASKING = {"getattr", "hasattr"}
@@ -24,7 +24,7 @@ _UNCERTAIN = "the name at its start may stand for something else too"
 _OF_OUTER = "the name at its start is bound by way of `nonlocal`"
 
 
-class Plan:
+class MigrationPlan:
     """What is to be exchanged for what.
 
     Attributes:
@@ -45,7 +45,7 @@ class Plan:
         self.parents = self.finder.parents
         self.module = wrapper.module
         self.local_name = self._free_name() if self.found.name_is_taken else PACKAGE
-        self.findings: list[Finding] = []
+        self.findings: list[MigrationFinding] = []
         self.nodes: dict[cst.CSTNode, cst.CSTNode] = {}
         self.aliases: dict[cst.ImportAlias, tuple[str | None, str, str | None]] = {}
         self.stars: dict[cst.ImportFrom, tuple[list[str], bool]] = {}
@@ -55,7 +55,7 @@ class Plan:
         self._needs: list[tuple[Binding, tuple[int, int]]] = []
         self.marks = Marks(self.finder, self.found, self.positions, self.found.own_uses) if marks else None
         self._complete: dict[Binding, bool] = {}
-        self._uses: dict[Binding, list[Use]] = {}
+        self._uses: dict[Binding, list[TorchJitUse]] = {}
         for use in self.found.uses:
             for binding in use.bindings:
                 self._uses.setdefault(binding, []).append(use)
@@ -92,13 +92,13 @@ class Plan:
             name = f"_{name}"
         return name
 
-    def _note(self, node: cst.CSTNode, kind: Kind, text: str, reason: str = "") -> None:
+    def _note(self, node: cst.CSTNode, kind: MigrationKind, text: str, reason: str = "") -> None:
         start = self.positions[node].start
-        self.findings.append(Finding(start.line, start.column + 1, kind, text, reason))
+        self.findings.append(MigrationFinding(start.line, start.column + 1, kind, text, reason))
 
     def _note_rewritten(self, node: cst.CSTNode, path: str) -> None:
         reason = names.TO_LOOK_AT.get(path.rpartition(".")[2], "")
-        self._note(node, Kind.LOOK if reason else Kind.REWRITTEN, path, reason)
+        self._note(node, MigrationKind.LOOK if reason else MigrationKind.REWRITTEN, path, reason)
 
     # -- names
     def _binding(self, binding: Binding) -> None:
@@ -106,22 +106,25 @@ class Plan:
         source = binding.source
         if not names.is_of_torch_jit(binding.path) or binding.is_dotted:
             return
+        if isinstance(source, cst.ImportAlias):
+            self._import(binding, source)
+        elif isinstance(source, cst.SimpleString) and names.is_home(binding.path) and self._is_complete(binding):
+            self.nodes[source] = _with_text(source, PACKAGE)
+            self._note(source, MigrationKind.REWRITTEN, binding.path)
+
+    def _import(self, binding: Binding, source: cst.ImportAlias) -> None:
         new = names.counterpart(binding.path, self.available)
-        if isinstance(source, cst.ImportAlias) and isinstance(binding.statement, cst.ImportFrom) and new is not None:
+        if isinstance(binding.statement, cst.ImportFrom) and new is not None:
             self.aliases[source] = (PACKAGE, new, binding.name if binding.name != new else name_after_as(source))
             self._note_rewritten(source, binding.path)
-        elif isinstance(source, cst.ImportAlias) and names.name_in_typing(binding.path) is not None:
+        elif names.name_in_typing(binding.path) is not None:
             self.aliases[source] = ("typing", _last(binding.path), name_after_as(source))
-            self._note(source, Kind.REWRITTEN, binding.path)
-        elif isinstance(source, cst.ImportAlias) and not names.is_home(binding.path):
-            self._note(source, Kind.LEFT, binding.path, names.reason_against(binding.path))
-        elif names.is_home(binding.path) and self._is_complete(binding):
-            if isinstance(source, cst.ImportAlias):
-                self.aliases[source] = (None, PACKAGE, binding.name if binding.name != PACKAGE else None)
-                self._note(source, Kind.REWRITTEN, binding.path)
-            elif isinstance(source, cst.SimpleString):
-                self.nodes[source] = _with_text(source, PACKAGE)
-                self._note(source, Kind.REWRITTEN, binding.path)
+            self._note(source, MigrationKind.REWRITTEN, binding.path)
+        elif not names.is_home(binding.path):
+            self._note(source, MigrationKind.LEFT, binding.path, names.reason_against(binding.path))
+        elif self._is_complete(binding):
+            self.aliases[source] = (None, PACKAGE, binding.name if binding.name != PACKAGE else None)
+            self._note(source, MigrationKind.REWRITTEN, binding.path)
 
     def _is_complete(self, binding: Binding) -> bool:
         """Does jitlite have all that is asked of this name for torch.jit, by the same names?"""
@@ -131,19 +134,19 @@ class Plan:
             self._complete[binding] = not binding.is_attribute and all(map(self._would_do, uses))
         return self._complete[binding]
 
-    def _would_do(self, use: Use) -> bool:
+    def _would_do(self, use: TorchJitUse) -> bool:
         if self._is_target(use):
             return False
         if names.is_home(use.path):
             return self._is_asked_for_known(use) or self._named_again(use) is not None
         return names.counterpart(use.path, self.available) == use.path.rpartition(".")[2]
 
-    def _named_again(self, use: Use) -> Binding | None:
+    def _named_again(self, use: TorchJitUse) -> Binding | None:
         """The name that `jit = torch.jit` gives, if all that is asked of it is there."""
         again = self._again.get(use.node, ())
         return again[0] if len(again) == 1 and self._is_complete(again[0]) else None
 
-    def _is_asked_for_known(self, use: Use) -> bool:
+    def _is_asked_for_known(self, use: TorchJitUse) -> bool:
         """Is it the torch.jit of `getattr(torch.jit, "script")`, for a name that jitlite has?"""
         argument = self.parents.get(use.node)
         call = self.parents.get(argument) if isinstance(argument, cst.Arg) else None
@@ -157,45 +160,52 @@ class Plan:
         return names.counterpart(f"{use.path}.{name}", self.available) == name
 
     # -- uses
-    def _use(self, use: Use) -> None:
+    def _use(self, use: TorchJitUse) -> None:
         new = names.counterpart(use.path, self.available)
         if use.attributes == 0 and new is not None:
             return  # whatever has bound the name is rewritten
         is_asked = names.is_home(use.path) and (self._is_asked_for_known(use) or self._named_again(use))
         if self._is_target(use):
-            self._note(use.node, Kind.LEFT, use.path, "it is given another value, which jitlite would not notice")
+            self._note(
+                use.node, MigrationKind.LEFT, use.path, "it is given another value, which jitlite would not notice"
+            )
         elif new is not None or is_asked:
-            against = "" if self._renamed(use) else self._against_import(use)
-            if against:
-                self._note(use.node, Kind.LEFT, use.path, against)
-                return
-            self._note_rewritten(use.node, use.path)
-            if not self._renamed(use):
-                name = cst.Name(self.local_name)
-                self._write_out(use, name if new is None else cst.Attribute(name, cst.Name(new)))
+            self._exchange(use, new)
         elif use.attributes and self._is_free_builtin(names.builtin_type(use.path)):
-            self._note(use.node, Kind.REWRITTEN, use.path)
+            self._note(use.node, MigrationKind.REWRITTEN, use.path)
             self.nodes[use.node] = cst.Name(names.builtin_type(use.path) or "", use.node.lpar, use.node.rpar)
         elif use.attributes or names.is_home(use.path):
             if use.attributes == 0 and names.name_in_typing(use.path):
                 return  # the import is rewritten
-            self._note(use.node, Kind.LEFT, use.path, names.reason_against(use.path))
+            self._note(use.node, MigrationKind.LEFT, use.path, names.reason_against(use.path))
+
+    def _exchange(self, use: TorchJitUse, new: str | None) -> None:
+        """Use what jitlite has by the name `new`, or jitlite itself, where the import that takes can be made."""
+        is_renamed = self._renamed(use)
+        against = "" if is_renamed else self._against_import(use)
+        if against:
+            self._note(use.node, MigrationKind.LEFT, use.path, against)
+            return
+        self._note_rewritten(use.node, use.path)
+        if not is_renamed:
+            name = cst.Name(self.local_name)
+            self._write_out(use, name if new is None else cst.Attribute(name, cst.Name(new)))
 
     def _is_free_builtin(self, name: str | None) -> bool:
         return name is not None and name not in self.found.names
 
-    def _renamed(self, use: Use) -> bool:
+    def _renamed(self, use: TorchJitUse) -> bool:
         """Does the name at the start stand for jitlite from now on?"""
         return all(b.source in self.aliases or b.source in self.nodes or self._follows(b) for b in use.bindings)
 
     def _follows(self, binding: Binding) -> bool:
         return isinstance(binding.statement, cst.Assign) and names.is_home(binding.path) and self._is_complete(binding)
 
-    def _write_out(self, use: Use, new: cst.Name | cst.Attribute) -> None:
+    def _write_out(self, use: TorchJitUse, new: cst.Name | cst.Attribute) -> None:
         self.nodes[use.node] = new.with_changes(lpar=use.node.lpar, rpar=use.node.rpar)
         self._need_import(use.node, use.bindings)
 
-    def _against_import(self, use: Use) -> str:
+    def _against_import(self, use: TorchJitUse) -> str:
         """What is against an import of jitlite behind whatever binds the name at the start."""
         if not use.is_certain:
             return _UNCERTAIN
@@ -226,7 +236,7 @@ class Plan:
         start = self.positions[node].start
         return start.line, start.column
 
-    def _is_target(self, use: Use) -> bool:
+    def _is_target(self, use: TorchJitUse) -> bool:
         context = self.contexts.get(use.node)
         return use.attributes > 0 and context in (meta.ExpressionContext.STORE, meta.ExpressionContext.DEL)
 
@@ -241,9 +251,9 @@ class Plan:
         uses = [use for use in self._uses.get(binding, ()) if use.node not in self.nodes]
         if uses:
             if given != names.HOME:
-                self._note(source, Kind.LEFT, given, names.reason_against(given))
+                self._note(source, MigrationKind.LEFT, given, names.reason_against(given))
             return False
-        self._note(source, Kind.REWRITTEN, given)
+        self._note(source, MigrationKind.REWRITTEN, given)
         if self._needs_torch() and not self._imports_torch_beside(statement):
             self.aliases[source] = (None, "torch", None)
             return False
@@ -272,7 +282,7 @@ class Plan:
                 self.nodes[text] = text.with_changes(value=new)
         elif isinstance(text, cst.ConcatenatedString) and _OF_JIT.search(str(text.evaluated_value)):
             self._torch_in_texts = True
-            self._note(text, Kind.LEFT, names.HOME, "it is put together of several strings")
+            self._note(text, MigrationKind.LEFT, names.HOME, "it is put together of several strings")
 
     def _in_text(self, node: cst.CSTNode, text: str, bindings: Iterable[Binding]) -> str:
         """The text of an annotation with jitlite's names for torch.jit's."""
@@ -285,13 +295,13 @@ class Plan:
                 path = f"{names.HOME}.{match[1]}"
                 name, builtin = names.counterpart(path, self.available), names.builtin_type(path)
                 if name is None and builtin is not None and self._is_free_builtin(builtin):
-                    self._note(node, Kind.REWRITTEN, path)
+                    self._note(node, MigrationKind.REWRITTEN, path)
                     return builtin
                 if name is None:
-                    self._note(node, Kind.LEFT, path, names.reason_against(path))
+                    self._note(node, MigrationKind.LEFT, path, names.reason_against(path))
                     self._torch_in_texts = True
                     return match[0]
-                self._note(node, Kind.REWRITTEN, path)
+                self._note(node, MigrationKind.REWRITTEN, path)
                 self._need_import(node, [binding])
                 return f"{self.local_name}.{name}"
 
@@ -324,7 +334,7 @@ class Plan:
             path = f"{names.HOME}.{match[1]}"
             name = names.counterpart(path, self.available)
             if name is None:
-                self._note(node, Kind.LEFT, path, names.reason_against(path))
+                self._note(node, MigrationKind.LEFT, path, names.reason_against(path))
                 return match[0]
             self._note_rewritten(node, path)
             if torch is not None:
@@ -339,7 +349,7 @@ class Plan:
         docstrings = set()
         known = {use.node for use in self.found.uses}
 
-        class Visitor(cst.CSTVisitor):
+        class TextVisitor(cst.CSTVisitor):
             def visit_Import(self, node: cst.Import) -> bool:
                 return False
 
@@ -356,7 +366,7 @@ class Plan:
             def visit_Attribute(self, node: cst.Attribute) -> bool:
                 looks = re.fullmatch(r"(.+\.)?torch\.jit\.\w+", get_full_name_for_node(node) or "")
                 if looks and node not in known and node.value not in known:
-                    plan._note(node, Kind.LEFT, looks[0], "its torch does not come from an import of torch")
+                    plan._note(node, MigrationKind.LEFT, looks[0], "its torch does not come from an import of torch")
                 return node not in known
 
             def visit_Expr(self, node: cst.Expr) -> None:
@@ -369,16 +379,18 @@ class Plan:
                 plan._torch_in_texts |= isinstance(value, str) and bool(_OTHER_TORCH.search(value))
                 whole = isinstance(value, str) and re.fullmatch(r"torch\.jit(\.\w+)*", value)
                 if whole and node not in plan.nodes and node not in docstrings:
-                    plan._note(node, Kind.LEFT, str(value), "it is a string, of which only you know what reads it")
+                    plan._note(
+                        node, MigrationKind.LEFT, str(value), "it is a string, of which only you know what reads it"
+                    )
 
             def visit_Call(self, node: cst.Call) -> None:
                 name = node.func.value if isinstance(node.func, cst.Name) else None
                 if name in _ASKING and len(node.args) > 1 and finder.stands_for(node.args[0].value) == "torch":
                     text = node.args[1].value
                     if isinstance(text, cst.SimpleString) and text.evaluated_value == "jit":
-                        plan._note(node, Kind.LEFT, names.HOME, "it is asked for by name")
+                        plan._note(node, MigrationKind.LEFT, names.HOME, "it is asked for by name")
 
-        self.module.visit(Visitor())
+        self.module.visit(TextVisitor())
 
     def _star(self, statement: cst.ImportFrom) -> None:
         """`from torch.jit import *` becomes an import of the names that the file uses."""
@@ -387,9 +399,11 @@ class Plan:
         lacking = [n for n in of_torch if n not in wanted]
         for name in lacking:
             path = f"{names.HOME}.{name}"
-            self._note(self.found.unbound[name][0], Kind.LEFT, path, names.reason_against(path))
+            self._note(self.found.unbound[name][0], MigrationKind.LEFT, path, names.reason_against(path))
         if not wanted:
-            self._note(statement, Kind.LEFT, "from torch.jit import *", "nothing in the file is known to come from it")
+            self._note(
+                statement, MigrationKind.LEFT, "from torch.jit import *", "nothing in the file is known to come from it"
+            )
             return
         self.stars[statement] = sorted(wanted), bool(lacking)
         for name in wanted:

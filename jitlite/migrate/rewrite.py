@@ -21,7 +21,7 @@ import libcst as cst
 from libcst import metadata as meta
 
 from jitlite.migrate.findings import Migration
-from jitlite.migrate.plan import PACKAGE, Plan
+from jitlite.migrate.plan import PACKAGE, MigrationPlan
 from jitlite.migrate.uses import name_after_as
 
 
@@ -43,7 +43,7 @@ def migrate_source(source: bytes, path: str, available: Collection[str], marks: 
     except (UnicodeDecodeError, LookupError, SyntaxError) as error:
         return Migration(path, source, source, error=f"it cannot be read: {error}")
     wrapper = meta.MetadataWrapper(module, unsafe_skip_copy=True)
-    plan = Plan(wrapper, available, marks)
+    plan = MigrationPlan(wrapper, available, marks)
     plan.make()
     after = wrapper.module.visit(_Applied(plan)).bytes if plan.is_needed() else source
     return Migration(path, source, after, tuple(sorted(plan.findings, key=lambda f: (f.line, f.column))))
@@ -52,7 +52,7 @@ def migrate_source(source: bytes, path: str, available: Collection[str], marks: 
 class _Applied(cst.CSTTransformer):
     """The file as it was planned."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: MigrationPlan) -> None:
         super().__init__()
         self.plan = plan
 
@@ -128,24 +128,31 @@ class _Applied(cst.CSTTransformer):
             return [new, known] if is_needed else [known]
         if isinstance(old.names, cst.ImportStar) or isinstance(new.names, cst.ImportStar):
             return [new]
-        pairs = list(zip(old.names, new.names, strict=True))
-        of_package = [(a, b) for a, b in pairs if self.plan.aliases.get(a, ("",))[0] == PACKAGE]
-        modules = [(a, b) for a, b in pairs if a in self.plan.aliases and self.plan.aliases[a][0] is None]
-        if len(of_package) == len(pairs):
-            return [new.with_changes(module=package, names=[self._alias(a, b) for a, b in pairs])]
-        of_typing = [(a, b) for a, b in pairs if self.plan.aliases.get(a, ("",))[0] == "typing"]
-        if not of_package and not modules and not of_typing:
+        by_module: dict[str | None, list[cst.ImportAlias]] = {}
+        """The names by the module that they are to come from; those without one are modules themselves."""
+        kept = []
+        for before, after in zip(old.names, new.names, strict=True):
+            if before not in self.plan.aliases:
+                kept.append(after)
+                continue
+            module = self.plan.aliases[before][0]
+            by_module.setdefault(module, []).append(after if module == "typing" else self._alias(before, after))
+        if not by_module:
             return [new]
-        if len(of_typing) == len(pairs):
-            return [new.with_changes(module=cst.Name("typing"))]
-        rest = [b for a, b in pairs if a not in self.plan.aliases]
-        ours = [self._alias(a, b) for a, b in of_package]
-        split = [_of_names(rest, new)] if rest else []
-        if ours:
-            split.append(_of_names(ours, new).with_changes(module=package))
-        if of_typing:
-            split.append(_of_names([b for _, b in of_typing], new).with_changes(module=cst.Name("typing")))
-        return split + [cst.Import([_alone(self._alias(a, b))]) for a, b in modules]
+        return self._split(new, kept, by_module)
+
+    def _split(
+        self, new: cst.ImportFrom, kept: list[cst.ImportAlias], by_module: dict[str | None, list[cst.ImportAlias]]
+    ) -> list[cst.BaseSmallStatement]:
+        """An import for each module that names come from now."""
+        whole = len(by_module) == 1 and not kept and None not in by_module
+        split = [_of_names(kept, new)] if kept else []
+        for module in (PACKAGE, "typing"):
+            names = by_module.get(module)
+            if names:
+                statement = new.with_changes(names=names) if whole else _of_names(names, new)
+                split.append(statement.with_changes(module=cst.Name(module)))
+        return split + [cst.Import([_alone(alias)]) for alias in by_module.get(None, ())]
 
 
 def _of_names(aliases: Sequence[cst.ImportAlias], statement: cst.ImportFrom) -> cst.ImportFrom:

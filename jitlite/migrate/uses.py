@@ -53,7 +53,7 @@ class Binding:
 
 
 @dataclass(eq=False)
-class Use:
+class TorchJitUse:
     """A chain of attributes that leads into torch.jit.
 
     Attributes:
@@ -89,8 +89,8 @@ class Found:
     """
 
     bindings: list[Binding] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
-    own_uses: list[Use] = field(default_factory=list)
+    uses: list[TorchJitUse] = field(default_factory=list)
+    own_uses: list[TorchJitUse] = field(default_factory=list)
     annotations: list[tuple[cst.BaseString, tuple[Binding, ...]]] = field(default_factory=list)
     stars: list[cst.ImportFrom] = field(default_factory=list)
     unbound: dict[str, list[cst.CSTNode]] = field(default_factory=dict)
@@ -277,9 +277,9 @@ class Finder:
                 break
             node, path, attributes = longer, f"{path}.{longer.attr.value}", attributes + 1
         if is_of_torch_jit(path):
-            self.found.uses.append(Use(node, path, bindings, attributes, self._is_certain(referents, bindings)))
+            self.found.uses.append(TorchJitUse(node, path, bindings, attributes, self._is_certain(referents, bindings)))
         elif path.partition(".")[0] == self.package:
-            self.found.own_uses.append(Use(node, path, bindings, attributes))
+            self.found.own_uses.append(TorchJitUse(node, path, bindings, attributes))
         else:
             name, first = _root(_full(start)), self._at(start)
             self.found.torch_elsewhere[name] = min(first, self.found.torch_elsewhere.get(name, first))

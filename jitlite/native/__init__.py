@@ -5,10 +5,10 @@ with lists and dicts that the region itself makes, and with elements of lists fr
 taken about as long as compiling it takes; then it becomes a function of machine code. Without llvmlite Python goes on.
 
 Why results are Python's: ints are 64 bits wide, and whatever goes another way in Python than in 64 bits makes the
-region *miss*: an overflow, a division by zero, a position outside a list, a key that is missing, an argument that is
-not just an `int`, `float` or `bool` where one is declared, no memory. Then the function says "not done" and the region
-runs in Python, from its start. That is sound because a region does nothing that can be seen before it is done: it
-prints nothing, draws no random numbers, raises nothing, and writes only to lists and dicts that it has made and that
+region *bail out*: an overflow, a division by zero, a position outside a list, a key that is missing, an argument that
+is not just an `int`, `float` or `bool` where one is declared, no memory. Then the function says "not done" and the
+region runs in Python, from its start. That is sound because a region does nothing that can be seen before it is done:
+it prints nothing, draws no random numbers, raises nothing, and writes only to lists and dicts that it has made and that
 nothing else knows. So exceptions come from Python too, with the script's traceback.
 
 How to read: `regions.py` says which nodes qualify, `rules.py` and `containers.py` how operators are emitted,

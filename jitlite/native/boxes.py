@@ -15,57 +15,57 @@ The table of a dict has, for each hash, the number of the entry + 1, or 0; a pla
 from __future__ import annotations
 
 from jitlite.native.capi import address, pointer
-from jitlite.native.code import Code
+from jitlite.native.code import LLVMBuilder
 
 NEXT, OBJECT, DATA, COUNT, ROOM, KEYS, TABLE, MASK, ASKED = range(9)
 _BOX = 8 * (ASKED + 1)
 
 MEMORY = 1 << 30
-"""Bytes that the boxes of a call may ask for: it misses when they want more."""
+"""Bytes that the boxes of a call may ask for: it bails out when they want more."""
 
 _SPREAD = -7046029254386353131
 """2**64 divided by the golden ratio: multiplied by it, keys that are close together are far apart."""
 
 
-def new_box(code: Code, frame: str) -> str:
-    """An empty list or dict. Misses: no memory."""
+def new_box(code: LLVMBuilder, frame: str) -> str:
+    """An empty list or dict. Bails out: no memory."""
     code.helper(_make())
     box = code.value(f"call ptr @make(ptr {frame})")
-    code.miss_if(code.value(f"icmp eq ptr {box}, null"))
+    code.bail_out_if(code.value(f"icmp eq ptr {box}, null"))
     return box
 
 
-def reserve(code: Code, frame: str, box: str, count: str, size: str) -> None:
-    """Have room for so many elements of a size. Misses: no memory."""
+def reserve(code: LLVMBuilder, frame: str, box: str, count: str, size: str) -> None:
+    """Have room for so many elements of a size. Bails out: no memory."""
     code.helper(_grow())
     room = code.load("i64", code.field(box, ROOM))
     enough, more = code.fresh("enough"), code.fresh("more")
     code.branch(code.value(f"icmp sle i64 {count}, {room}"), enough, more)
     code.label(more)
-    code.miss_if(code.value(f"call i1 @grow(ptr {frame}, ptr {box}, i32 {DATA}, i64 {count}, i64 {size})"))
+    code.bail_out_if(code.value(f"call i1 @grow(ptr {frame}, ptr {box}, i32 {DATA}, i64 {count}, i64 {size})"))
     code.go(enough)
     code.label(enough)
 
 
-def find(code: Code, box: str, key: str) -> str:
+def find(code: LLVMBuilder, box: str, key: str) -> str:
     """The number of a key's entry in a dict, -1 where there is none."""
     code.helper(_find())
     return code.value(f"call i64 @find(ptr {box}, i64 {key})")
 
 
-def find_or_insert(code: Code, frame: str, box: str, key: str, size: str) -> str:
-    """The number of a key's entry in a dict, a new one if need be. Misses: no memory."""
+def find_or_insert(code: LLVMBuilder, frame: str, box: str, key: str, size: str) -> str:
+    """The number of a key's entry in a dict, a new one if need be. Bails out: no memory."""
     for text in (_grow(), _find(), _rehash(), _insert()):
         code.helper(text)
     entry = code.value(f"call i64 @insert(ptr {frame}, ptr {box}, i64 {key}, i64 {size})")
-    code.miss_if(code.value(f"icmp slt i64 {entry}, 0"))
+    code.bail_out_if(code.value(f"icmp slt i64 {entry}, 0"))
     return entry
 
 
-def free(code: Code, frame: str, until: str = "null") -> None:
+def free(code: LLVMBuilder, frame: str, until: str = "null") -> None:
     """Free the boxes of a call, the last one first, until that one."""
     code.helper(_free())
-    code.do(f"call void @free(ptr {frame}, ptr {until})")
+    code.emit(f"call void @free(ptr {frame}, ptr {until})")
 
 
 def _function(name: str) -> str:

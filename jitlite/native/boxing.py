@@ -6,19 +6,19 @@ from jitlite.ir import types as T
 from jitlite.ir.types import Type
 from jitlite.native.boxes import COUNT, DATA, KEYS, OBJECT
 from jitlite.native.capi import pointer
-from jitlite.native.code import RAISED, Code
+from jitlite.native.code import RAISED, LLVMBuilder
 from jitlite.native.layout import SCALARS, stored
 
 CLASS_OFFSET = 8
-"""Where an object says of which class it is. A trial at the first use makes sure (see `entry.py`)."""
+"""Where an object says of which class it is. A self-test at the first use makes sure (see `entry.py`)."""
 
 
-def unboxed(code: Code, held: str, t: Type) -> str:
-    """A number from outside. Misses: an object that is not just of the class, an int of more than 64 bits."""
+def unboxed(code: LLVMBuilder, held: str, t: Type) -> str:
+    """A number from outside. Bails out: an object that is not just of the class, an int of more than 64 bits."""
     if t is T.BOOL:
         is_true = code.value(f"icmp eq ptr {held}, {pointer(id(True))}")
         is_false = code.value(f"icmp eq ptr {held}, {pointer(id(False))}")
-        code.miss_unless(code.value(f"or i1 {is_true}, {is_false}"))
+        code.bail_out_unless(code.value(f"or i1 {is_true}, {is_false}"))
         return is_true
     _check_class(code, held, SCALARS[t][2])
     if t is T.FLOAT:
@@ -26,21 +26,21 @@ def unboxed(code: Code, held: str, t: Type) -> str:
     overflow = code.slot("i32")
     code.store("i32", "0", overflow)
     number = code.call("i64", "PyLong_AsLongLongAndOverflow", "ptr, ptr", held, overflow)
-    code.miss_if(code.value(f"icmp ne i32 {code.load('i32', overflow)}, 0"))
+    code.bail_out_if(code.value(f"icmp ne i32 {code.load('i32', overflow)}, 0"))
     return number
 
 
-def check_list(code: Code, held: str) -> None:
-    """Misses: an object that is not just a list."""
+def check_list(code: LLVMBuilder, held: str) -> None:
+    """Bails out: an object that is not just a list."""
     _check_class(code, held, list)
 
 
-def _check_class(code: Code, held: str, wanted: type) -> None:
+def _check_class(code: LLVMBuilder, held: str, wanted: type) -> None:
     place = code.value(f"getelementptr i8, ptr {held}, i64 {CLASS_OFFSET}")
-    code.miss_if(code.value(f"icmp ne ptr {code.load('ptr', place)}, {pointer(id(wanted))}"))
+    code.bail_out_if(code.value(f"icmp ne ptr {code.load('ptr', place)}, {pointer(id(wanted))}"))
 
 
-def boxed(code: Code, value: str, t: Type) -> str:
+def boxed(code: LLVMBuilder, value: str, t: Type) -> str:
     """A Python object, for which there has to be memory: else the exception leaves the function."""
     if t is T.INT:
         found = code.call("ptr", "PyLong_FromLongLong", "i64", value)
@@ -57,7 +57,7 @@ def boxed(code: Code, value: str, t: Type) -> str:
     return found
 
 
-def boxed_tuple(code: Code, parts: list[tuple[str, Type]]) -> str:
+def boxed_tuple(code: LLVMBuilder, parts: list[tuple[str, Type]]) -> str:
     """A tuple of values, each with its type."""
     objects = [boxed(code, value, t) for value, t in parts]
     made = code.call("ptr", "PyTuple_New", "i64", str(len(parts)))
@@ -67,7 +67,7 @@ def boxed_tuple(code: Code, parts: list[tuple[str, Type]]) -> str:
     return made
 
 
-def _boxed_container(code: Code, box: str, t: Type) -> str:
+def _boxed_container(code: LLVMBuilder, box: str, t: Type) -> str:
     """The Python object of a box, made the first time: one box is one object, however it is reached.
 
     There is no box where a variable has no value yet, the result of a function before `return` for instance. What
@@ -97,7 +97,7 @@ def _boxed_container(code: Code, box: str, t: Type) -> str:
     return code.load("ptr", result)
 
 
-def _boxed_list(code: Code, box: str, element: Type) -> str:
+def _boxed_list(code: LLVMBuilder, box: str, element: Type) -> str:
     count, data = code.load("i64", code.field(box, COUNT)), code.load("ptr", code.field(box, DATA))
     made = code.call("ptr", "PyList_New", "i64", count)
     code.leave_if(code.value(f"icmp eq ptr {made}, null"), RAISED)
@@ -108,7 +108,7 @@ def _boxed_list(code: Code, box: str, element: Type) -> str:
     return made
 
 
-def _boxed_dict(code: Code, box: str, t: Type) -> str:
+def _boxed_dict(code: LLVMBuilder, box: str, t: Type) -> str:
     assert isinstance(t, T.DictType)
     count, data = code.load("i64", code.field(box, COUNT)), code.load("ptr", code.field(box, DATA))
     keys = code.load("ptr", code.field(box, KEYS))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from jitlite.native.capi import address, pointer
 
-MISS, RAISED = "miss", "raised"
+BAIL_OUT, RAISED = "bail_out", "raised"
 """Where a function goes when it cannot be done here, and where it goes with an exception that Python has set."""
 
 
@@ -15,7 +15,7 @@ class NotNative(Exception):
     """Something that machine code is not made of; says what."""
 
 
-class Code:
+class LLVMBuilder:
     """Instructions, one after the other. Registers have numbers, slots are variables that LLVM makes registers of."""
 
     def __init__(self) -> None:
@@ -31,13 +31,13 @@ class Code:
         return f"{base}{self._count}"
 
     # -- instructions
-    def do(self, text: str) -> None:
+    def emit(self, text: str) -> None:
         self.lines.append(f"  {text}")
 
     def value(self, text: str) -> str:
         """An instruction that gives something: the register it is in."""
         register = self.fresh("%r")
-        self.do(f"{register} = {text}")
+        self.emit(f"{register} = {text}")
         return register
 
     def intrinsic(self, signature: str, *operands: str) -> str:
@@ -50,7 +50,7 @@ class Code:
         """A call of a C function; "" for one that gives nothing."""
         text = f"call {result} {pointer(address(name))}({_arguments(types, operands)})"
         if result == "void":
-            self.do(text)
+            self.emit(text)
             return ""
         return self.value(text)
 
@@ -68,7 +68,7 @@ class Code:
         return self.value(f"load {type}, ptr {place}")
 
     def store(self, type: str, value: str, place: str) -> None:
-        self.do(f"store {type} {value}, ptr {place}")
+        self.emit(f"store {type} {value}, ptr {place}")
 
     def field(self, box: str, number: int) -> str:
         """The place of a field, eight bytes each."""
@@ -79,10 +79,10 @@ class Code:
         self.lines.append(f"{name}:")
 
     def go(self, label: str) -> None:
-        self.do(f"br label %{label}")
+        self.emit(f"br label %{label}")
 
     def branch(self, condition: str, then: str, otherwise: str) -> None:
-        self.do(f"br i1 {condition}, label %{then}, label %{otherwise}")
+        self.emit(f"br i1 {condition}, label %{then}, label %{otherwise}")
 
     def leave_if(self, condition: str, label: str) -> None:
         """Go there if the condition holds, else on."""
@@ -90,12 +90,12 @@ class Code:
         self.branch(condition, label, onward)
         self.label(onward)
 
-    def miss_if(self, condition: str) -> None:
+    def bail_out_if(self, condition: str) -> None:
         """Have Python do it if the condition holds."""
-        self.leave_if(condition, MISS)
+        self.leave_if(condition, BAIL_OUT)
 
-    def miss_unless(self, condition: str) -> None:
-        self.miss_if(self.value(f"xor i1 {condition}, true"))
+    def bail_out_unless(self, condition: str) -> None:
+        self.bail_out_if(self.value(f"xor i1 {condition}, true"))
 
     @contextmanager
     def counting(self, count: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How operators on lists, dicts and tuples are emitted, and when they miss.
+"""How operators on lists, dicts and tuples are emitted, and when they bail out.
 
 Letters of operands: `l` a list that the region makes, `o` a list from outside, `d` a dict that the region makes, `t` a
 tuple, `*` anything. A rule is given a `Site`; it gives the result, or nothing.
@@ -14,7 +14,7 @@ from jitlite.ir.graph import Node, constant_of
 from jitlite.ir.types import Type
 from jitlite.native.boxes import COUNT, DATA, KEYS, find, find_or_insert, new_box, reserve
 from jitlite.native.boxing import unboxed
-from jitlite.native.code import Code
+from jitlite.native.code import LLVMBuilder
 from jitlite.native.layout import OUTSIDE, stored, zero
 
 
@@ -22,7 +22,7 @@ from jitlite.native.layout import OUTSIDE, stored, zero
 class Site:
     """Where a rule is applied."""
 
-    code: Code
+    code: LLVMBuilder
     node: Node
     frame: str
     """The register that points to the frame, on which boxes are chained."""
@@ -47,26 +47,26 @@ def element_of(t: Type) -> Type:
     return t.value
 
 
-def size_of(code: Code, t: Type) -> str:
+def size_of(code: LLVMBuilder, t: Type) -> str:
     """The size of a value, as LLVM computes it."""
     return f"ptrtoint (ptr getelementptr ({stored(t)}, ptr null, i64 1) to i64)"
 
 
-def element_place(code: Code, box: str, index: str, t: Type) -> str:
+def element_place(code: LLVMBuilder, box: str, index: str, t: Type) -> str:
     """Where element `index` is, which has to be there."""
     data = code.load("ptr", code.field(box, DATA))
     return code.value(f"getelementptr {stored(t)}, ptr {data}, i64 {index}")
 
 
-def _position(code: Code, index: str, count: str) -> str:
-    """A position from the front. Misses: outside."""
+def _position(code: LLVMBuilder, index: str, count: str) -> str:
+    """A position from the front. Bails out: outside."""
     negative = code.value(f"icmp slt i64 {index}, 0")
     position = code.value(f"select i1 {negative}, i64 {code.value(f'add i64 {index}, {count}')}, i64 {index}")
-    code.miss_if(code.value(f"icmp uge i64 {position}, {count}"))
+    code.bail_out_if(code.value(f"icmp uge i64 {position}, {count}"))
     return position
 
 
-def _count(code: Code, box: str) -> str:
+def _count(code: LLVMBuilder, box: str) -> str:
     return code.load("i64", code.field(box, COUNT))
 
 
@@ -104,7 +104,7 @@ def _append(site: Site, box: str, value: str, t: Type) -> None:
 
 
 def append(site: Site) -> str:
-    """Misses: no memory."""
+    """Bails out: no memory."""
     box, value = site.operands
     _append(site, box, value, site.element)
     return box
@@ -115,14 +115,14 @@ def length(site: Site) -> str:
 
 
 def item(site: Site) -> str:
-    """Misses: a position outside."""
+    """Bails out: a position outside."""
     code, (box, index) = site.code, site.operands
     place = element_place(code, box, _position(code, index, _count(code, box)), site.element)
     return code.load(stored(site.element), place)
 
 
 def set_item(site: Site) -> str:
-    """Misses: a position outside."""
+    """Bails out: a position outside."""
     code, (box, index, value) = site.code, site.operands
     place = element_place(code, box, _position(code, index, _count(code, box)), site.element)
     code.store(stored(site.element), value, place)
@@ -130,7 +130,7 @@ def set_item(site: Site) -> str:
 
 
 def pop(site: Site) -> str:
-    """Misses: a position outside."""
+    """Bails out: a position outside."""
     code, (box, index) = site.code, site.operands
     count = _count(code, box)
     position, last = _position(code, index, count), code.value(f"sub i64 {count}, 1")
@@ -140,7 +140,7 @@ def pop(site: Site) -> str:
     behind = code.value(f"sub i64 {last}, {position}")
     size = code.value(f"mul i64 {behind}, {size_of(code, site.element)}")
     code.declared.add("declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)")
-    code.do(f"call void @llvm.memmove.p0.p0.i64(ptr {place}, ptr {following}, i64 {size}, i1 false)")
+    code.emit(f"call void @llvm.memmove.p0.p0.i64(ptr {place}, ptr {following}, i64 {size}, i1 false)")
     code.store("i64", last, code.field(box, COUNT))
     return result
 
@@ -156,7 +156,7 @@ def _filled(site: Site, box: str, count: str, t: Type) -> None:
 
 
 def repeat(site: Site) -> str:
-    """`xs * n` and `n * xs`: a new list. Misses: a length that is no int of 64 bits, no memory."""
+    """`xs * n` and `n * xs`: a new list. Bails out: a length that is no int of 64 bits, no memory."""
     code = site.code
     which = 1 if site.letters[0] == "i" else 0
     given, times = _own(site, which), site.operands[1 - which]
@@ -166,7 +166,7 @@ def repeat(site: Site) -> str:
     count = _count(code, given)
     pair = code.intrinsic("{ i64, i1 } @llvm.smul.with.overflow.i64(i64, i64)", count, times)
     total = code.value(f"extractvalue {{ i64, i1 }} {pair}, 0")
-    code.miss_if(code.value(f"extractvalue {{ i64, i1 }} {pair}, 1"))
+    code.bail_out_if(code.value(f"extractvalue {{ i64, i1 }} {pair}, 1"))
     box = new_box(code, site.frame)
     _filled(site, box, total, t)
     with code.counting(times) as turn:
@@ -178,7 +178,7 @@ def repeat(site: Site) -> str:
 
 
 def copy(site: Site) -> str:
-    """A new list of the same elements. Misses: no memory."""
+    """A new list of the same elements. Bails out: no memory."""
     if site.letters == OUTSIDE:
         return _own(site, 0)
     code, (given,) = site.code, site.operands
@@ -191,7 +191,7 @@ def copy(site: Site) -> str:
 
 
 def range_list(site: Site) -> str:
-    """Misses: no memory."""
+    """Bails out: no memory."""
     code, (count,) = site.code, site.operands
     negative = code.value(f"icmp slt i64 {count}, 0")
     count = code.value(f"select i1 {negative}, i64 0, i64 {count}")
@@ -205,7 +205,7 @@ def range_list(site: Site) -> str:
 def _own(site: Site, which: int) -> str:
     """An operand that is a list as one of the region's own: a copy if it is from outside.
 
-    Misses: an element that is not just of the type, no memory.
+    Bails out: an element that is not just of the type, no memory.
     """
     code, given, t = site.code, site.operands[which], element_of(site.node.inputs[which].type)
     if site.letters[which] != OUTSIDE:
@@ -223,7 +223,7 @@ def outside_length(site: Site) -> str:
 
 
 def outside_item(site: Site) -> str:
-    """An element of Python's list. Misses: a position outside, an element that is not just of the type."""
+    """An element of Python's list. Bails out: a position outside, an element that is not just of the type."""
     code, (items, index) = site.code, site.operands
     position = _position(code, index, code.call("i64", "PyList_Size", "ptr", items))
     found = code.call("ptr", "PyList_GetItem", "ptr, i64", items, position)
@@ -234,7 +234,7 @@ def outside_item(site: Site) -> str:
 
 
 def make_dict(site: Site) -> str:
-    """A new dict of the operands. Misses: no memory."""
+    """A new dict of the operands. Bails out: no memory."""
     box, t = new_box(site.code, site.frame), element_of(site.node.output.type)
     for key, value in zip(site.operands[::2], site.operands[1::2], strict=True):
         _put(site, box, key, value, t)
@@ -248,7 +248,7 @@ def _put(site: Site, box: str, key: str, value: str, t: Type) -> None:
 
 
 def put(site: Site) -> None:
-    """Misses: no memory."""
+    """Bails out: no memory."""
     box, key, value = site.operands
     _put(site, box, key, value, site.element)
 
@@ -258,10 +258,10 @@ def contains(site: Site) -> str:
 
 
 def value_of(site: Site) -> str:
-    """Misses: a key that is not there."""
+    """Bails out: a key that is not there."""
     code, (box, key) = site.code, site.operands
     entry = find(code, box, key)
-    code.miss_if(code.value(f"icmp slt i64 {entry}, 0"))
+    code.bail_out_if(code.value(f"icmp slt i64 {entry}, 0"))
     return code.load(stored(site.element), element_place(code, box, entry, site.element))
 
 
@@ -311,7 +311,7 @@ def _value(site: Site, index: str) -> str:
 
 
 def _entries(site: Site, t: Type, entry: Callable[[Site, str], str]) -> str:
-    """A new list of something of each entry, in order of insertion. Misses: no memory."""
+    """A new list of something of each entry, in order of insertion. Bails out: no memory."""
     code = site.code
     box, count = new_box(code, site.frame), _count(code, site.operands[0])
     _filled(site, box, count, t)

@@ -3,7 +3,7 @@
     PyObject *entry(PyObject *self, PyObject *const *args, Py_ssize_t count)
 
 is what `METH_FASTCALL` calls. It gives the outputs of the region (a tuple unless there is one), None where it has
-missed, or null with an exception: what a signal's handler raised, or no memory for results.
+bailed out, or null with an exception: what a signal's handler raised, or no memory for results.
 
 Loops look up every `TRIPS` iterations: they call a function of Python, so that whatever Python does between two
 instructions is done (handlers of signals, Ctrl-C, exceptions that other threads have set), and let other threads have
@@ -17,10 +17,10 @@ from jitlite.ir.structure import Loop
 from jitlite.native.boxes import free
 from jitlite.native.boxing import boxed, boxed_tuple, check_list, unboxed
 from jitlite.native.capi import pointer
-from jitlite.native.code import MISS, RAISED, Code
+from jitlite.native.code import BAIL_OUT, RAISED, LLVMBuilder
 from jitlite.native.containers import Site, holds_boxes, keeps_boxes
 from jitlite.native.layout import OUTSIDE, letter_of, literal, stored, zero
-from jitlite.native.regions import Region, all_nodes, container_rule, is_outside, raises, scalar_rule
+from jitlite.native.regions import NativeRegion, all_nodes, container_rule, is_outside, raises, scalar_rule
 from jitlite.native.rules import widened
 from jitlite.operators.prims import OVER_RANGE
 
@@ -34,20 +34,20 @@ def _between() -> None:
     """Called from loops: Python looks at what is pending whenever a function of its own is entered."""
 
 
-def emit(region: Region, counters: int) -> str:
+def emit(region: NativeRegion, counters: int) -> str:
     """The text of the module.
 
     Args:
         region: what to compute.
-        counters: the address of two ints of 64 bits: how often the function was done, and how often it missed.
+        counters: the address of two ints of 64 bits: how often the function was done, and how often it bailed out.
     """
-    return _Emitter(region).module(counters)
+    return _RegionEmitter(region).module(counters)
 
 
-class _Emitter:
-    def __init__(self, region: Region) -> None:
+class _RegionEmitter:
+    def __init__(self, region: NativeRegion) -> None:
         self.region = region
-        self.code = Code()
+        self.code = LLVMBuilder()
         self.registers: dict[Value, str] = {}
         self.frame = self.code.slot("{ ptr, i64 }")
         self.fuel = self.code.slot("i64")
@@ -76,18 +76,18 @@ class _Emitter:
         outputs = [(self.operand(v), v.type) for v in self.region.outputs]
         result = boxed(code, *outputs[0]) if len(outputs) == 1 else boxed_tuple(code, outputs)
         self._end(result, counters)
-        code.label(MISS)
+        code.label(BAIL_OUT)
         code.call("void", "Py_IncRef", "ptr", pointer(id(None)))
         self._end(pointer(id(None)), counters + 8)
         code.label(RAISED)
         free(code, self.frame)
-        code.do("ret ptr null")
+        code.emit("ret ptr null")
 
     def _end(self, result: str, counter: int) -> None:
         code = self.code
         code.store("i64", code.value(f"add i64 {code.load('i64', pointer(counter))}, 1"), pointer(counter))
         free(code, self.frame)
-        code.do(f"ret ptr {result}")
+        code.emit(f"ret ptr {result}")
 
     # -- values
     def operand(self, value: Value) -> str:
@@ -151,7 +151,7 @@ class _Emitter:
         for block, label in zip(node.blocks, labels, strict=True):
             code.label(label)
             if raises(block):
-                code.go(MISS)
+                code.go(BAIL_OUT)
                 continue
             self.block(block)
             for value, slot in zip(block.outputs, slots, strict=True):
@@ -187,7 +187,7 @@ class _Emitter:
         for value, slot in zip(body.outputs, [goes_on, *slots], strict=True):
             code.store(stored(value.type), self.operand(value), slot)
         code.store("i64", code.value(f"add i64 {index}, 1"), number)
-        self._look_up()
+        self._poll_signals()
         code.go(head)
         code.label(end)
         for output, slot in zip(node.outputs, slots, strict=True):
@@ -200,7 +200,7 @@ class _Emitter:
         start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
         return self.code.value(f"add i64 {start}, {self.code.value(f'mul i64 {index}, {step}')}")
 
-    def _look_up(self) -> None:
+    def _poll_signals(self) -> None:
         code = self.code
         left = code.value(f"sub i64 {code.load('i64', self.fuel)}, 1")
         code.store("i64", left, self.fuel)

@@ -1,7 +1,7 @@
 """From the text of a function to a callable: llvmlite, and the object that Python calls.
 
 llvmlite is imported when the first function is compiled. That one also makes sure that this Python is as we take it to
-be (`_trial`): if anything is not, nothing is ever compiled.
+be (`_self_test`): if anything is not, nothing is ever compiled.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
-from jitlite.native.code import RAISED, Code
+from jitlite.native.code import RAISED, LLVMBuilder
 from jitlite.native.emit import ENTRY, emit
-from jitlite.native.regions import Region
+from jitlite.native.regions import NativeRegion
 
 Entry = Callable[..., Any]
 
@@ -42,14 +42,14 @@ class _Method(ctypes.Structure):
     )
 
 
-class Machine:
+class MachineCode:
     """The machine code of one region. It is freed with this object, which its entry keeps alive.
 
     Attributes:
-        counters: how often it was done, and how often it missed.
+        counters: how often it was done, and how often it bailed out.
     """
 
-    def __init__(self, name: str, region: Region | None = None) -> None:
+    def __init__(self, name: str, region: NativeRegion | None = None) -> None:
         self.counters = (ctypes.c_int64 * 2)()
         self.name = name
         self.region = region  # the code knows addresses of its constants
@@ -84,7 +84,7 @@ class Machine:
 _compiling = Lock("native", reentrant=True)
 """Held while compiling. A process is not forked meanwhile: in the child, llvmlite's own lock would stay locked."""
 
-_loaded: Any = None
+_loaded: object = None
 _is_refused = False
 
 
@@ -124,7 +124,7 @@ def _target_machine(llvm: Any) -> Any:
 
 
 def _tuning(llvm: Any) -> Any:
-    """Loops that may miss in every iteration gain nothing from being unrolled or vectorized, which takes time."""
+    """Loops that may bail out in every iteration gain nothing from being unrolled or vectorized, which takes time."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     for name in ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving"):
         setattr(tuning, name, False)
@@ -152,16 +152,16 @@ _DISPOSE = "LLVMPY_DisposeNewModulePassManger"
 """As llvmlite spells it."""
 
 
-def compile_region(region: Region, name: str) -> tuple[Entry, Machine] | None:
-    """What runs a region: takes its inputs; gives its outputs, or None if it has missed. None if there can be none."""
+def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode] | None:
+    """What runs a region: takes its inputs; gives its outputs, or None if it bails out. None if there can be none."""
     global _is_refused
     if _is_refused:
         return None
     with _compiling:
         try:
             if not _has_been_tried:
-                _trial()
-            machine = Machine(name, region)
+                _self_test()
+            machine = MachineCode(name, region)
             return machine.load(emit(region, ctypes.addressof(machine.counters))), machine
         except (RecursionError, MemoryError):  # says nothing about the next one
             return None
@@ -175,7 +175,7 @@ def compile_region(region: Region, name: str) -> tuple[Entry, Machine] | None:
 _has_been_tried = False
 
 
-def _trial() -> None:
+def _self_test() -> None:
     """Compile and call a function that takes apart and makes objects, and try C's mathematics.
 
     Raises:
@@ -184,16 +184,16 @@ def _trial() -> None:
     global _has_been_tried
     if sys.implementation.name != "cpython" or object.__basicsize__ != CLASS_OFFSET + ctypes.sizeof(ctypes.c_void_p):
         raise OSError("objects are laid out in another way here")
-    code = Code()
+    code = LLVMBuilder()
     first = code.load("ptr", "%args")
     held = code.load("ptr", code.value(f"getelementptr i8, ptr {first}, i64 {CLASS_OFFSET}"))
     code.call("void", "Py_IncRef", "ptr", held)
-    code.do(f"ret ptr {held}")
+    code.emit(f"ret ptr {held}")
     code.label(RAISED)
-    code.do("ret ptr null")
+    code.emit("ret ptr null")
     text = f"define ptr @{ENTRY}(ptr %self, ptr %args, i64 %count) {{\n" + "\n".join(code.lines) + "\n}\n"
-    entry = Machine("trial").load(text)
-    objects: tuple[Any, ...] = (1, 1.5, True, [], None)
+    entry = MachineCode("self_test").load(text)
+    objects: tuple[object, ...] = (1, 1.5, True, [], None)
     if any(entry(value) is not type(value) for value in objects):
         raise OSError("objects do not say their class where expected")
     for name in MATHEMATICS:

@@ -54,7 +54,7 @@ def stored(t: Type) -> str:
 
 def literal(value: Any, t: Type) -> str | None:
     """A number as LLVM writes it; None where it is not just of the type, or does not fit."""
-    wanted: Any = SCALARS[t][2] if t in SCALARS else None
+    wanted: object = SCALARS[t][2] if t in SCALARS else None
     if type(value) is not wanted:
         return None
     if t is T.FLOAT:

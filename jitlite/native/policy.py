@@ -16,23 +16,23 @@ from typing import Any
 
 from jitlite.base import background, options
 from jitlite.ir.code_text import Identifier, private
-from jitlite.native.entry import Entry, Machine, compile_region, is_loaded
-from jitlite.native.regions import Region
+from jitlite.native.entry import Entry, MachineCode, compile_region, is_loaded
+from jitlite.native.regions import NativeRegion
 
 IMPORT_SECONDS = 0.1
 COMPILE_SECONDS = 0.02
 NODE_SECONDS = 0.001
 """What importing llvmlite takes, compiling any region, and compiling each node of it."""
 
-MISSES = 8
-"""A region that has missed so often, and at least as often as it was done, is given up."""
+BAILOUTS = 8
+"""A region that has bailed out so often, and at least as often as it was done, is given up."""
 
 
-def _misses(*arguments: Any) -> None:
+def _bail_out(*arguments: object) -> None:
     """What is called for a region that is given up."""
 
 
-class Trial:
+class RegionState:
     """What becomes of one region of a plan.
 
     Generated code asks for `native`, which is None while Python runs the region, and calls `spent` when it has:
@@ -42,16 +42,16 @@ class Trial:
 
     Attributes:
         region: what may become machine code.
-        state: a sentence about it.
+        status: a sentence about it.
     """
 
-    def __init__(self, region: Region, name: str, mode: str, publish: Callable[[Entry], None]) -> None:
+    def __init__(self, region: NativeRegion, name: str, mode: str, publish: Callable[[Entry], None]) -> None:
         """`publish` puts what is to be called for the region where generated code finds it."""
         self.region = region
         self.name = name
         self.seconds = 0.0
-        self.state = "not hot yet"
-        self._machine: Machine | None = None
+        self.status = "not hot yet"
+        self._machine: MachineCode | None = None
         self._is_cold = mode == "auto"
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
         self._publish = publish
@@ -65,7 +65,7 @@ class Trial:
         return 0 if self._machine is None else int(self._machine.counters[0])
 
     @property
-    def misses(self) -> int:
+    def bailouts(self) -> int:
         """How often machine code could not do it."""
         return 0 if self._machine is None else int(self._machine.counters[1])
 
@@ -74,26 +74,26 @@ class Trial:
         """The seconds that compiling it is likely to take."""
         return self._least + (0.0 if is_loaded() else IMPORT_SECONDS)
 
-    def spent(self, since: float) -> None:
+    def record_run(self, since: float) -> None:
         """Python has run the region, from `since` on."""
         if self._is_cold:
             self.seconds += time.perf_counter() - since
             if self.seconds > self._least and self.seconds > self.price:
                 self._is_cold = False
                 if options.current().background:
-                    self.state = "hot: it is being compiled"
+                    self.status = "hot: it is being compiled"
                     background.submit(self._make)
                 else:
-                    self.state = "hot: its next run compiles it"
+                    self.status = "hot: its next run compiles it"
                     self._publish(self._compile)
-        elif self.misses >= MISSES and self.misses > self.runs:
-            self._give_up(f"given up, for it missed {self.misses} times of {self.misses + self.runs}")
+        elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
+            self._give_up(f"given up, for it missed {self.bailouts} times of {self.bailouts + self.runs}")
 
     def _give_up(self, why: str) -> None:
-        self.state = why
-        self._publish(_misses)  # not None: generated code of another thread may be about to call what it has seen
+        self.status = why
+        self._publish(_bail_out)  # not None: generated code of another thread may be about to call what it has seen
 
-    def _compile(self, *arguments: Any) -> Any:
+    def _compile(self, *arguments: object) -> Any:
         """Become machine code, and run it. Threads that come meanwhile stay with Python."""
         if not self._compiling.acquire(blocking=False):
             return None
@@ -116,13 +116,13 @@ class Trial:
             self._give_up("no machine code here: llvmlite is missing, or does not work with this Python")
             return None
         entry, self._machine = made
-        self.state = "machine code"
+        self.status = "machine code"
         self._publish(entry)
         return entry
 
 
-class Trials:
-    """The trials of the regions in one generated function.
+class RegionStates:
+    """The states of the regions in one generated function.
 
     Args:
         mode: the switch `native`.
@@ -130,22 +130,22 @@ class Trials:
         fresh: gives a name that is not taken.
     """
 
-    def __init__(self, mode: str, names: dict[str, Any], fresh: Callable[[Identifier], Identifier]) -> None:
-        self.made: list[Trial] = []
+    def __init__(self, mode: str, names: dict[str, object], fresh: Callable[[Identifier], Identifier]) -> None:
+        self.made: list[RegionState] = []
         self._mode = mode
         self._names = names
         self._fresh = fresh
-        self._written: dict[Region, tuple[Identifier, Identifier]] = {}
+        self._written: dict[NativeRegion, tuple[Identifier, Identifier]] = {}
 
-    def native(self, region: Region) -> Identifier:
+    def native(self, region: NativeRegion) -> Identifier:
         """The name of what runs a region as machine code, None while there is nothing."""
         return self._named(region)[0]
 
-    def spent(self, region: Region) -> Identifier:
+    def record_run(self, region: NativeRegion) -> Identifier:
         """The name of what is told that Python has run a region."""
         return self._named(region)[1]
 
-    def _named(self, region: Region) -> tuple[Identifier, Identifier]:
+    def _named(self, region: NativeRegion) -> tuple[Identifier, Identifier]:
         found = self._written.get(region)
         if found is None:
             native, spent = found = self._written[region] = (
@@ -153,7 +153,7 @@ class Trials:
                 self._fresh(private("spent")),
             )
             self._names[native] = None
-            trial = Trial(region, native, self._mode, partial(self._names.__setitem__, native))
-            self._names[spent] = trial.spent
-            self.made.append(trial)
+            state = RegionState(region, native, self._mode, partial(self._names.__setitem__, native))
+            self._names[spent] = state.record_run
+            self.made.append(state)
         return found

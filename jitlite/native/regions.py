@@ -25,7 +25,7 @@ _UNSET = "prim::Uninitialized"
 
 
 @dataclass(eq=False)
-class Region:
+class NativeRegion:
     """Nodes that can be machine code.
 
     Attributes:
@@ -49,20 +49,20 @@ class Region:
 
 
 @dataclass
-class Regions:
+class NativeRegions:
     """What was found in a graph: the regions, and for other loops why they are in none."""
 
-    found: list[Region] = field(default_factory=list)
+    found: list[NativeRegion] = field(default_factory=list)
     refused: dict[Node, str] = field(default_factory=dict)
 
-    def parts(self) -> dict[Node, Region]:
+    def parts(self) -> dict[Node, NativeRegion]:
         """The region of each node, as far as the block is concerned that the region is in."""
         return {node: region for region in self.found for node in region.nodes}
 
 
-def find_regions(graph: Graph) -> Regions:
+def find_regions(graph: Graph) -> NativeRegions:
     """The regions of a graph. None is within another."""
-    regions = Regions()
+    regions = NativeRegions()
     if any(node.kind == "prim::Loop" for node in graph.all_nodes()):
         blocks = [graph.block]
         while blocks:
@@ -70,7 +70,7 @@ def find_regions(graph: Graph) -> Regions:
     return regions
 
 
-def _search(block: Block, regions: Regions) -> list[Block]:
+def _search(block: Block, regions: NativeRegions) -> list[Block]:
     """Find the regions that are in this very block; gives the blocks to look in for others."""
     inner: list[Block] = []
     run = _Run()
@@ -82,14 +82,14 @@ def _search(block: Block, regions: Regions) -> list[Block]:
             run, inner = _Run(), inner + node.blocks
             continue
         try:
-            run.admit(node)
+            run.try_add(node)
         except NotNative as reason:
             run.close(regions, before=node)
             run, length = _Run(), _range_of(node)
             try:  # what it is refused for may be what the run has made
                 if length is not None:
-                    run.admit(length)
-                run.admit(node)
+                    run.try_add(length)
+                run.try_add(node)
             except NotNative:
                 run, inner = _Run(), inner + node.blocks
                 if node.kind == "prim::Loop":
@@ -121,7 +121,7 @@ def is_outside(value: Value) -> bool:
 
 
 def raises(block: Block) -> bool:
-    """Does the block raise, whatever it does before? It misses then, and Python does what it does."""
+    """Does the block raise, whatever it does before? It bails out then, and Python does what it does."""
     return any(node.kind == "prim::RaiseException" for node in block.nodes)
 
 
@@ -159,7 +159,7 @@ class _Run:
         self.has_loop = False
 
     # -- which nodes qualify
-    def admit(self, node: Node) -> None:
+    def try_add(self, node: Node) -> None:
         """Take a node in.
 
         Raises:
@@ -226,7 +226,7 @@ class _Run:
             raise NotNative("a condition is no bool")
 
     # -- what becomes of them
-    def close(self, regions: Regions, before: Node | None = None) -> None:
+    def close(self, regions: NativeRegions, before: Node | None = None) -> None:
         """Make a region of the run, if it is worth one. `before`: the node behind it, which does not qualify."""
         if before is not None and self.nodes and self.nodes[-1] is _range_of(before):
             self.nodes.pop()  # it is written in the loop's head
@@ -245,7 +245,7 @@ class _Run:
             reason = f"it has {size} operations" if outputs else "nothing reads what it computes"
             regions.refused.update((loop, reason) for loop in _loops_in(self.nodes))
             return
-        regions.found.append(Region(self.nodes, inputs, outputs, frozenset(made_in(self.nodes)), size))
+        regions.found.append(NativeRegion(self.nodes, inputs, outputs, frozenset(made_in(self.nodes)), size))
 
 
 def _refusal(node: Node, letters: str) -> str:

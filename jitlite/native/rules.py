@@ -1,4 +1,4 @@
-"""How operators on numbers are emitted, and when they miss.
+"""How operators on numbers are emitted, and when they bail out.
 
 A row is an operator, the letters of its operands and result (`i` int, `f` float, `b` bool), and what emits it. Where no
 row has a bool, a bool counts as the int that it is to Python. What is not here is left to Python: `int ** int` for
@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from jitlite.ir import types as T
 from jitlite.native.capi import MATHEMATICS
-from jitlite.native.code import Code
+from jitlite.native.code import LLVMBuilder
 from jitlite.native.layout import HIGHEST, LOWEST, literal
 
 Emit = Callable[..., str]
@@ -27,12 +27,12 @@ _EXACT = 1 << 53
 
 
 def _overflowing(name: str) -> Emit:
-    """Addition and the like. Misses: overflow."""
+    """Addition and the like. Bails out: overflow."""
 
-    def emit(code: Code, a: str, b: str) -> str:
+    def emit(code: LLVMBuilder, a: str, b: str) -> str:
         pair = code.intrinsic(f"{{ i64, i1 }} @llvm.{name}.with.overflow.i64(i64, i64)", a, b)
         result = code.value(f"extractvalue {{ i64, i1 }} {pair}, 0")
-        code.miss_if(code.value(f"extractvalue {{ i64, i1 }} {pair}, 1"))
+        code.bail_out_if(code.value(f"extractvalue {{ i64, i1 }} {pair}, 1"))
         return result
 
     return emit
@@ -41,25 +41,25 @@ def _overflowing(name: str) -> Emit:
 add, subtract, multiply = _overflowing("sadd"), _overflowing("ssub"), _overflowing("smul")
 
 
-def _check_divisor(code: Code, a: str, b: str) -> None:
-    """Misses: division by zero, and the one quotient that is too large."""
+def _check_divisor(code: LLVMBuilder, a: str, b: str) -> None:
+    """Bails out: division by zero, and the one quotient that is too large."""
     if not b.lstrip("-").isdigit():
-        code.miss_if(code.value(f"icmp eq i64 {b}, 0"))
+        code.bail_out_if(code.value(f"icmp eq i64 {b}, 0"))
     elif int(b) == 0:
-        code.miss_if("true")
+        code.bail_out_if("true")
     if not b.isdigit():
         lowest, minus = code.value(f"icmp eq i64 {a}, {LOWEST}"), code.value(f"icmp eq i64 {b}, -1")
-        code.miss_if(code.value(f"and i1 {lowest}, {minus}"))
+        code.bail_out_if(code.value(f"and i1 {lowest}, {minus}"))
 
 
-def _is_off(code: Code, rest: str, b: str) -> str:
+def _is_off(code: LLVMBuilder, rest: str, b: str) -> str:
     """Has division towards zero left a rest of the wrong sign?"""
     inexact = code.value(f"icmp ne i64 {rest}, 0")
     opposite = code.value(f"icmp slt i64 {code.value(f'xor i64 {rest}, {b}')}, 0")
     return code.value(f"and i1 {inexact}, {opposite}")
 
 
-def floor_divide(code: Code, a: str, b: str) -> str:
+def floor_divide(code: LLVMBuilder, a: str, b: str) -> str:
     """Rounded down."""
     _check_divisor(code, a, b)
     quotient, rest = code.value(f"sdiv i64 {a}, {b}"), code.value(f"srem i64 {a}, {b}")
@@ -67,95 +67,95 @@ def floor_divide(code: Code, a: str, b: str) -> str:
     return code.value(f"sub i64 {quotient}, {less}")
 
 
-def remainder(code: Code, a: str, b: str) -> str:
+def remainder(code: LLVMBuilder, a: str, b: str) -> str:
     """With the sign of the divisor."""
     _check_divisor(code, a, b)
     rest = code.value(f"srem i64 {a}, {b}")
     return code.value(f"select i1 {_is_off(code, rest, b)}, i64 {code.value(f'add i64 {rest}, {b}')}, i64 {rest}")
 
 
-def truncated_quotient(code: Code, a: str, b: str) -> str:
+def truncated_quotient(code: LLVMBuilder, a: str, b: str) -> str:
     """Rounded towards zero."""
     _check_divisor(code, a, b)
     return code.value(f"sdiv i64 {a}, {b}")
 
 
-def true_divide(code: Code, a: str, b: str) -> str:
-    """Misses: division by zero, and numbers that are no floats, for Python rounds the quotient and not the numbers."""
-    code.miss_if(code.value(f"icmp eq i64 {b}, 0"))
+def true_divide(code: LLVMBuilder, a: str, b: str) -> str:
+    """Bails out: division by zero, and numbers that are no floats, for Python rounds the quotient, not the numbers."""
+    code.bail_out_if(code.value(f"icmp eq i64 {b}, 0"))
     return code.value(f"fdiv double {_exactly(code, a)}, {_exactly(code, b)}")
 
 
-def _exactly(code: Code, a: str) -> str:
-    """An int as the float of the same value. Misses: where there may be none."""
+def _exactly(code: LLVMBuilder, a: str) -> str:
+    """An int as the float of the same value. Bails out: where there may be none."""
     shifted = code.value(f"add i64 {a}, {_EXACT}")
-    code.miss_if(code.value(f"icmp ugt i64 {shifted}, {2 * _EXACT}"))
+    code.bail_out_if(code.value(f"icmp ugt i64 {shifted}, {2 * _EXACT}"))
     return to_float(code, a)
 
 
-def negate(code: Code, a: str) -> str:
-    """Misses: the lowest int."""
+def negate(code: LLVMBuilder, a: str) -> str:
+    """Bails out: the lowest int."""
     return subtract(code, "0", a)
 
 
-def absolute(code: Code, a: str) -> str:
-    """Misses: the lowest int."""
+def absolute(code: LLVMBuilder, a: str) -> str:
+    """Bails out: the lowest int."""
     negative = code.value(f"icmp slt i64 {a}, 0")
     return code.value(f"select i1 {negative}, i64 {negate(code, a)}, i64 {a}")
 
 
-def shift_left(code: Code, a: str, b: str) -> str:
-    """Misses: a shift by less than 0 or more than 62, and overflow."""
-    code.miss_if(code.value(f"icmp ugt i64 {b}, 62"))
+def shift_left(code: LLVMBuilder, a: str, b: str) -> str:
+    """Bails out: a shift by less than 0 or more than 62, and overflow."""
+    code.bail_out_if(code.value(f"icmp ugt i64 {b}, 62"))
     result = code.value(f"shl i64 {a}, {b}")
-    code.miss_if(code.value(f"icmp ne i64 {code.value(f'ashr i64 {result}, {b}')}, {a}"))
+    code.bail_out_if(code.value(f"icmp ne i64 {code.value(f'ashr i64 {result}, {b}')}, {a}"))
     return result
 
 
-def shift_right(code: Code, a: str, b: str) -> str:
-    """Misses: a shift by less than 0."""
-    code.miss_if(code.value(f"icmp slt i64 {b}, 0"))
+def shift_right(code: LLVMBuilder, a: str, b: str) -> str:
+    """Bails out: a shift by less than 0."""
+    code.bail_out_if(code.value(f"icmp slt i64 {b}, 0"))
     far = code.value(f"icmp sgt i64 {b}, 63")
     return code.value(f"ashr i64 {a}, {code.value(f'select i1 {far}, i64 63, i64 {b}')}")
 
 
-def range_length(code: Code, start: str, stop: str, step: str) -> str:
-    """The number of elements of a range. Misses: a step of 0, and overflow on the way."""
-    code.miss_if(code.value(f"icmp eq i64 {step}, 0"))
+def range_length(code: LLVMBuilder, start: str, stop: str, step: str) -> str:
+    """The number of elements of a range. Bails out: a step of 0, and overflow on the way."""
+    code.bail_out_if(code.value(f"icmp eq i64 {step}, 0"))
     sign = code.value(f"select i1 {code.value(f'icmp sgt i64 {step}, 0')}, i64 1, i64 -1")
     span = subtract(code, add(code, subtract(code, stop, start), step), sign)
     return larger_int(code, "0", floor_divide(code, span, step))
 
 
-def element_of_range(code: Code, index: str, start: str, step: str) -> str:
-    """Misses: overflow."""
+def element_of_range(code: LLVMBuilder, index: str, start: str, step: str) -> str:
+    """Bails out: overflow."""
     return add(code, start, multiply(code, index, step))
 
 
-def larger_int(code: Code, a: str, b: str) -> str:
+def larger_int(code: LLVMBuilder, a: str, b: str) -> str:
     return code.value(f"select i1 {code.value(f'icmp sgt i64 {b}, {a}')}, i64 {b}, i64 {a}")
 
 
-def smaller_int(code: Code, a: str, b: str) -> str:
+def smaller_int(code: LLVMBuilder, a: str, b: str) -> str:
     return code.value(f"select i1 {code.value(f'icmp slt i64 {b}, {a}')}, i64 {b}, i64 {a}")
 
 
 # -- floats
 
 
-def float_divide(code: Code, a: str, b: str) -> str:
-    """Misses: division by zero."""
-    code.miss_if(code.value(f"fcmp oeq double {b}, 0.0"))
+def float_divide(code: LLVMBuilder, a: str, b: str) -> str:
+    """Bails out: division by zero."""
+    code.bail_out_if(code.value(f"fcmp oeq double {b}, 0.0"))
     return code.value(f"fdiv double {a}, {b}")
 
 
-def _sign_of(code: Code, a: str, sign: str) -> str:
+def _sign_of(code: LLVMBuilder, a: str, sign: str) -> str:
     return code.intrinsic("double @llvm.copysign.f64(double, double)", a, sign)
 
 
-def _rest(code: Code, a: str, b: str) -> tuple[str, str, str]:
+def _rest(code: LLVMBuilder, a: str, b: str) -> tuple[str, str, str]:
     """The remainder with the sign of a, that with the sign of b, and whether the two differ."""
-    code.miss_if(code.value(f"fcmp oeq double {b}, 0.0"))
+    code.bail_out_if(code.value(f"fcmp oeq double {b}, 0.0"))
     rest = code.call("double", "fmod", "double, double", a, b)
     inexact = code.value(f"fcmp une double {rest}, 0.0")
     below = code.value(
@@ -167,13 +167,13 @@ def _rest(code: Code, a: str, b: str) -> tuple[str, str, str]:
     return rest, wanted, corrected
 
 
-def float_remainder(code: Code, a: str, b: str) -> str:
-    """Misses: division by zero."""
+def float_remainder(code: LLVMBuilder, a: str, b: str) -> str:
+    """Bails out: division by zero."""
     return _rest(code, a, b)[1]
 
 
-def float_floor_divide(code: Code, a: str, b: str) -> str:
-    """Python's way to a quotient that is whole. Misses: division by zero."""
+def float_floor_divide(code: LLVMBuilder, a: str, b: str) -> str:
+    """Python's way to a quotient that is whole. Bails out: division by zero."""
     rest, _, corrected = _rest(code, a, b)
     quotient = code.value(f"fdiv double {code.value(f'fsub double {a}, {rest}')}, {b}")
     less = code.value(f"select i1 {corrected}, double 1.0, double 0.0")
@@ -185,89 +185,89 @@ def float_floor_divide(code: Code, a: str, b: str) -> str:
     return code.value(f"select i1 {code.value(f'fcmp une double {quotient}, 0.0')}, double {whole}, double {none}")
 
 
-def c_remainder(code: Code, a: str, b: str) -> str:
-    """`math.fmod`. Misses: what is not a number."""
+def c_remainder(code: LLVMBuilder, a: str, b: str) -> str:
+    """`math.fmod`. Bails out: what is not a number."""
     rest = code.call("double", "fmod", "double, double", a, b)
-    code.miss_if(code.value(f"fcmp uno double {rest}, 0.0"))
+    code.bail_out_if(code.value(f"fcmp uno double {rest}, 0.0"))
     return rest
 
 
-def power(code: Code, a: str, b: str) -> str:
-    """Misses: operands or a result that are not finite (a root of a negative number is none), and tiny results, of
+def power(code: LLVMBuilder, a: str, b: str) -> str:
+    """Bails out: operands or a result that are not finite (a root of a negative number is none), and tiny results, of
     which some are an OverflowError."""
     for operand in (a, b):
-        code.miss_unless(is_finite(code, operand))
+        code.bail_out_unless(is_finite(code, operand))
     result = code.call("double", "pow", "double, double", a, b)
-    code.miss_unless(is_finite(code, result))
+    code.bail_out_unless(is_finite(code, result))
     tiny = code.value(f"fcmp olt double {float_absolute(code, result)}, {literal(sys.float_info.min, T.FLOAT)}")
-    code.miss_if(code.value(f"and i1 {tiny}, {code.value(f'fcmp une double {result}, 0.0')}"))
+    code.bail_out_if(code.value(f"and i1 {tiny}, {code.value(f'fcmp une double {result}, 0.0')}"))
     return result
 
 
-def floor(code: Code, a: str) -> str:
+def floor(code: LLVMBuilder, a: str) -> str:
     return code.intrinsic("double @llvm.floor.f64(double)", a)
 
 
-def ceil(code: Code, a: str) -> str:
+def ceil(code: LLVMBuilder, a: str) -> str:
     return code.intrinsic("double @llvm.ceil.f64(double)", a)
 
 
-def float_absolute(code: Code, a: str) -> str:
+def float_absolute(code: LLVMBuilder, a: str) -> str:
     return code.intrinsic("double @llvm.fabs.f64(double)", a)
 
 
-def square_root(code: Code, a: str) -> str:
-    """Misses: numbers below 0."""
-    code.miss_if(code.value(f"fcmp olt double {a}, 0.0"))
+def square_root(code: LLVMBuilder, a: str) -> str:
+    """Bails out: numbers below 0."""
+    code.bail_out_if(code.value(f"fcmp olt double {a}, 0.0"))
     return code.intrinsic("double @llvm.sqrt.f64(double)", a)
 
 
 def _mathematics(name: str, above: float | None = None) -> Emit:
-    """A function of C's library. Misses: an operand or a result that is not finite, or an operand not above a bound."""
+    """A function of C's library. Bails out: an operand or a result that is not finite, an operand not above a bound."""
 
-    def emit(code: Code, a: str) -> str:
-        code.miss_unless(is_finite(code, a))
+    def emit(code: LLVMBuilder, a: str) -> str:
+        code.bail_out_unless(is_finite(code, a))
         if above is not None:
-            code.miss_unless(code.value(f"fcmp ogt double {a}, {literal(above, T.FLOAT)}"))
+            code.bail_out_unless(code.value(f"fcmp ogt double {a}, {literal(above, T.FLOAT)}"))
         result = code.call("double", name, "double", a)
-        code.miss_unless(is_finite(code, result))
+        code.bail_out_unless(is_finite(code, result))
         return result
 
     return emit
 
 
-def is_finite(code: Code, a: str) -> str:
+def is_finite(code: LLVMBuilder, a: str) -> str:
     return code.value(f"fcmp olt double {float_absolute(code, a)}, {literal(math.inf, T.FLOAT)}")
 
 
-def is_infinite(code: Code, a: str) -> str:
+def is_infinite(code: LLVMBuilder, a: str) -> str:
     return code.value(f"fcmp oeq double {float_absolute(code, a)}, {literal(math.inf, T.FLOAT)}")
 
 
-def larger_float(code: Code, a: str, b: str) -> str:
+def larger_float(code: LLVMBuilder, a: str, b: str) -> str:
     return code.value(f"select i1 {code.value(f'fcmp ogt double {b}, {a}')}, double {b}, double {a}")
 
 
-def smaller_float(code: Code, a: str, b: str) -> str:
+def smaller_float(code: LLVMBuilder, a: str, b: str) -> str:
     return code.value(f"select i1 {code.value(f'fcmp olt double {b}, {a}')}, double {b}, double {a}")
 
 
 # -- conversions
 
 
-def to_float(code: Code, a: str) -> str:
+def to_float(code: LLVMBuilder, a: str) -> str:
     """To the nearest float, ties to even, as Python does."""
     return code.value(f"sitofp i64 {a} to double")
 
 
-def to_int(code: Code, a: str) -> str:
-    """Towards zero. Misses: NaN, and what does not fit."""
-    code.miss_unless(code.value(f"fcmp oge double {a}, {literal(float(LOWEST), T.FLOAT)}"))
-    code.miss_unless(code.value(f"fcmp olt double {a}, {literal(float(HIGHEST), T.FLOAT)}"))
+def to_int(code: LLVMBuilder, a: str) -> str:
+    """Towards zero. Bails out: NaN, and what does not fit."""
+    code.bail_out_unless(code.value(f"fcmp oge double {a}, {literal(float(LOWEST), T.FLOAT)}"))
+    code.bail_out_unless(code.value(f"fcmp olt double {a}, {literal(float(HIGHEST), T.FLOAT)}"))
     return code.value(f"fptosi double {a} to i64")
 
 
-def widened(code: Code, a: str) -> str:
+def widened(code: LLVMBuilder, a: str) -> str:
     """A bool as an int."""
     return code.value(f"zext i1 {a} to i64")
 
@@ -275,7 +275,7 @@ def widened(code: Code, a: str) -> str:
 # -- the table
 
 
-def _same(code: Code, a: str) -> str:
+def _same(code: LLVMBuilder, a: str) -> str:
     return a
 
 

@@ -131,13 +131,13 @@ def test_calls_go_on_while_a_loop_is_compiled(monkeypatch):
         f(100)
         assert begun.wait(60)
         assert [f(n) for n in range(50)] == [loop(n) for n in range(50)]
-        assert [t.state for t in f.executor.trials] == ["hot: it is being compiled"]
+        assert [t.status for t in f.executor.region_states] == ["hot: it is being compiled"]
     finally:
         go.set()
     assert wait_for_compilation(60)
-    assert [t.state for t in f.executor.trials] == ["machine code"]
+    assert [t.status for t in f.executor.region_states] == ["machine code"]
     assert [f(n) for n in range(50)] == [loop(n) for n in range(50)]
-    assert f.executor.trials[0].runs == 50
+    assert f.executor.region_states[0].runs == 50
 
 
 def test_work_that_fails_leaves_the_function_as_it_was(monkeypatch):

@@ -81,7 +81,7 @@ def test_who_asks(monkeypatch, argv, orig_argv, is_asked):
 
 
 def report(torch="2.13.0", python="3.11.7", **what):
-    return doctor.Report({"python": python, "torch": torch}, {}, {}, **what)
+    return doctor.DoctorReport({"python": python, "torch": torch}, {}, {}, **what)
 
 
 MISSING = {"is_exporting": {"state": "replaced", "purpose": "p", "lost": "exports", "reason": "no such name"}}

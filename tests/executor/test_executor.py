@@ -19,9 +19,11 @@ from jitlite.analysis import operator_samples
 from jitlite.base import options
 from jitlite.compat import executor_switches as switches
 from jitlite.executor import executor as executor_module
-from jitlite.executor.executor import Executor, last_executed_optimized_graph, optimized_execution
+from jitlite.executor import last_run
+from jitlite.executor.executor import Executor
 from jitlite.executor.explain import explain
-from jitlite.executor.plans import set_fusion_strategy
+from jitlite.executor.last_run import last_executed_optimized_graph
+from jitlite.executor.plans import Counter, get_num_profiled_runs, optimized_execution, set_fusion_strategy
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.guards import dispatcher, spec_of, spec_reader
@@ -41,7 +43,7 @@ def executor_for(function) -> Executor:
 @pytest.fixture(autouse=True)
 def nobody_asks_for_the_last_graph(monkeypatch):
     """Once somebody has, calls go by way of what notes it."""
-    monkeypatch.setattr(executor_module, "_following", False)
+    monkeypatch.setattr(last_run, "_following", False)
 
 
 @pytest.fixture
@@ -199,7 +201,7 @@ def test_a_function_without_gain_runs_its_general_plan_without_any_check(hot):
         for _ in range(4):
             run.run([torch.ones(2)])
         assert run.decision.startswith("general plan")
-        assert run._settled is run.general.run
+        assert run._committed is run.general.run
 
 
 def test_the_entry_of_a_settled_function_is_the_plan_itself():
@@ -289,7 +291,7 @@ def test_profiles_merge_to_symbolic_shapes():
         return z.relu() if z.size(0) == 4 else z
 
     with options.override(executor="profiling", specialize_after=1, profiled_runs=3):
-        assert executor_module.get_num_profiled_runs() == 3
+        assert get_num_profiled_runs() == 3
         run = executor_for(f)
         for n in (2, 2, 4, 5):
             run.run([torch.ones(n, 3), torch.ones(3, n)])
@@ -477,10 +479,10 @@ def test_many_compiles_leave_nothing_behind(count):
 
     compile_and_run(20)
     gc.collect()
-    before, executors = len(gc.get_objects()), len(executor_module._executors)
+    before, executors = len(gc.get_objects()), len(last_run._all)
     compile_and_run(count)
     gc.collect()
-    assert len(executor_module._executors) <= executors
+    assert len(last_run._all) <= executors
     assert len(gc.get_objects()) - before < 1000
 
 
@@ -544,7 +546,7 @@ def test_torchs_flags_are_the_switch():
         assert switches.set_profiling_executor(True) is False and options.current().executor == "simple"
         options.set_globally(executor="legacy")
         assert switches.set_profiling_executor(True) is False and options.current().executor == "profiling"
-        assert switches.set_num_profiled_runs(3) == 1 and executor_module.get_num_profiled_runs() == 3
+        assert switches.set_num_profiled_runs(3) == 1 and get_num_profiled_runs() == 3
     finally:
         options.set_globally(executor=before, profiled_runs=1)
 
@@ -578,3 +580,9 @@ def test_a_mode_does_not_see_what_operators_are_tried_on(monkeypatch):
         assert jitlite.script(f)(x)
     assert operator_samples._remembered
     assert seen <= {"cosh", "dim", "__get__"}
+
+
+def test_a_counter_can_be_read_while_it_counts():
+    counter = Counter()
+    assert (counter.value, counter.bump(), counter.bump(), counter.value, counter.bump()) == (0, 0, 1, 2, 2)
+    assert str(counter) == "3"

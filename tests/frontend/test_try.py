@@ -18,7 +18,7 @@ from jitlite import CompileError
 from jitlite.analysis.alias import AliasDb
 from jitlite.interpreter import bytecode, vm
 from jitlite.interpreter.check import CodeError, check_code
-from jitlite.interpreter.code import Code, Instruction, Place
+from jitlite.interpreter.code import Code, CodePlace, Instruction
 from jitlite.interpreter.disassemble import disassemble
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import VerifyError, verify
@@ -641,7 +641,7 @@ def test_the_listing_shows_what_is_protected():
 
 
 def code_of(*instructions: Instruction) -> Code:
-    return Code("f", 0, 0, list(instructions), [Place(None)] * len(instructions))
+    return Code("f", 0, 0, list(instructions), [CodePlace(None)] * len(instructions))
 
 
 def test_the_checker_counts_protected_parts():

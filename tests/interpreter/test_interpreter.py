@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from jitlite.base.source import CompileError, Source, SourceRange
-from jitlite.interpreter import instructions
+from jitlite.interpreter import instruction_docs
 from jitlite.interpreter.bytecode import code_of, lower
 from jitlite.interpreter.check import check_code
 from jitlite.interpreter.vm import StepLimit, run
@@ -546,4 +546,4 @@ def test_objects():
 
 def test_every_instruction_is_documented(request):
     text = (request.config.rootpath / "docs" / "instructions.md").read_text()
-    assert text == instructions.reference()
+    assert text == instruction_docs.reference()

@@ -20,11 +20,11 @@ import pytest
 import jitlite
 from jitlite.cli import main, terminal
 from jitlite.migrate import files, names
-from jitlite.migrate.findings import Kind, Migration
+from jitlite.migrate.findings import Migration, MigrationKind
 from jitlite.migrate.rewrite import migrate_source
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "migrate").glob("*.txt"))
-_DONE = (Kind.REWRITTEN, Kind.LOOK)
+_DONE = (MigrationKind.REWRITTEN, MigrationKind.LOOK)
 
 
 def migrate(source: str, marks: bool = False) -> Migration:
@@ -64,7 +64,7 @@ def test_the_result_runs_and_stays(kind: str, title: str, source: str, tmp_path:
     again = migrate_source(done.after, "file.py", jitlite.__all__, kind == "compile")
     assert again.after == done.after
     assert not again.of_kind(*_DONE)
-    if kind in ("imports", "uses") and not done.of_kind(Kind.LEFT):
+    if kind in ("imports", "uses") and not done.of_kind(MigrationKind.LEFT):
         lines = [line for line in done.after.decode().splitlines() if "import" in line]
         assert not any("torch.jit" in line or "_jit_internal" in line for line in lines)
         path = tmp_path / "migrated.py"
@@ -76,7 +76,7 @@ def test_the_result_runs_and_stays(kind: str, title: str, source: str, tmp_path:
 
 def test_nearly_all_is_rewritten() -> None:
     done = [migrate(source) for kind, _, source in ALL if kind in ("imports", "uses")]
-    rewritten, left = (sum(len(m.of_kind(*kinds)) for m in done) for kinds in (_DONE, (Kind.LEFT,)))
+    rewritten, left = (sum(len(m.of_kind(*kinds)) for m in done) for kinds in (_DONE, (MigrationKind.LEFT,)))
     assert rewritten / (rewritten + left) > 0.95
     assert len(ALL) >= 50
 

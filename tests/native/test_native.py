@@ -29,7 +29,7 @@ from jitlite.base import options
 from jitlite.debug.equality import difference
 from jitlite.debug.outcome import compare, observe
 from jitlite.native import entry, policy
-from jitlite.native.entry import Machine
+from jitlite.native.entry import MachineCode
 from jitlite.native.rules import SCALAR_RULES
 
 _COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
@@ -47,7 +47,7 @@ def scripted(source: str, name: str = "f") -> Any:
 
 
 def counts(function: Any) -> tuple[int, int]:
-    """How often regions of a function ran as machine code, and how often they missed."""
+    """How often regions of a function ran as machine code, and how often they bailed out."""
     counters = function.get_debug_state().counters
     return counters["native_runs"], counters["native_misses"]
 
@@ -59,7 +59,7 @@ def check(source: str, *calls: tuple[Any, ...]) -> tuple[int, int]:
     for arguments in calls:
         found = compare(observe(eager, arguments), observe(function, arguments))
         assert found is None, f"f{arguments}: {found}\n{source}\n{function.generated_code}"
-    assert function.executor.trials, f"no region was found\n{function.generated_code}"
+    assert function.executor.region_states, f"no region was found\n{function.generated_code}"
     return counts(function)
 
 
@@ -126,7 +126,7 @@ def result_of(expression: str, parameters: str) -> str:
     return str(function.schema.returns[0].type)
 
 
-# -- when it misses
+# -- when it bails out
 
 
 @pytest.mark.parametrize(
@@ -248,10 +248,10 @@ def test_what_is_given_up() -> None:
                 s *= i
             return s
         """)
-    for _ in range(3 * policy.MISSES):
+    for _ in range(3 * policy.BAILOUTS):
         assert function(30) == math.factorial(29)
     runs, misses = counts(function)
-    assert (runs, misses) == (0, policy.MISSES)
+    assert (runs, misses) == (0, policy.BAILOUTS)
     assert "given up" in str(function.explain(30))
 
 
@@ -528,7 +528,7 @@ def test_too_little_room_to_compile_says_nothing_about_the_next_region(
 
     monkeypatch.setattr(entry, "_has_been_tried", False)
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(entry, "_trial", fail)
+        meanwhile.setattr(entry, "_self_test", fail)
         function = scripted(_LONG)
         function(10)
     assert counts(function) == (0, 0)
@@ -555,7 +555,7 @@ def test_the_stack_machine_has_none() -> None:
 def test_machine_code_is_freed_with_its_plan() -> None:
     def alive() -> int:
         gc.collect()
-        return sum(isinstance(o, Machine) for o in gc.get_objects())
+        return sum(isinstance(o, MachineCode) for o in gc.get_objects())
 
     before = alive()
     function = scripted(_LONG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jitlite.interpreter.instructions import reference
+from jitlite.interpreter.instruction_docs import reference
 from jitlite.operators.operator_docs import operators_markdown
 from jitlite.passes.registry import passes_markdown
 

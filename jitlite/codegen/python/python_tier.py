@@ -22,31 +22,27 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
 
+from jitlite.codegen.python.contexts import enter_context, exit_context
+from jitlite.codegen.python.last_uses import last_uses, may_be_large
+from jitlite.codegen.python.leaving import Leaving, last_if, position_in
+from jitlite.codegen.python.limits import check_depth
 from jitlite.codegen.python.python_writer import ExpressionWriter, Runner
 from jitlite.codegen.range_loops import same_at_start, with_range_loops
 from jitlite.codegen.variables import identifier
-from jitlite.interpreter.code import Place
+from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import exit_contexts
 from jitlite.interpreter.python_code import Line, PythonCode
-from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, cut, fixed, indented, joined, literal, made_identifier, private
 from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.structure import UNBOUNDED, Loop
 from jitlite.ir.traits import Trait
 from jitlite.ir.unit import Function
-from jitlite.ir.values import special_method
-from jitlite.native.policy import Trials
-from jitlite.native.regions import Region, find_regions
+from jitlite.native.policy import RegionStates
+from jitlite.native.regions import NativeRegion, find_regions
 from jitlite.operators.prims import OVER_RANGE, make_exception
 from jitlite.operators.python_forms import CannotTranslate
-
-_DEEPEST = 18
-"""Blocks within one another. Python allows 20 loops and handlers, and 100 levels of indentation."""
-
-_DEEPEST_IF = 90
 
 
 def translate(
@@ -72,34 +68,8 @@ def translate(
     Raises:
         CannotTranslate: where Python's own limits do not allow it, or the graph has something that cannot be run.
     """
-    make_room(_check_depth(graph))
+    make_room(check_depth(graph))
     return FunctionWriter(graph, name, runner_of, boxed, native, objects).code()
-
-
-def _check_depth(graph: Graph) -> int:
-    """How many blocks are within one another; refused where Python does not take so many."""
-    deepest = 0
-    depths: list[tuple[Block, int, int]] = [(graph.block, 0, 0)]
-    while depths:
-        block, all_blocks, static = depths.pop()
-        if all_blocks > _DEEPEST_IF or static > _DEEPEST:
-            raise CannotTranslate("blocks are nested too deeply for Python")
-        deepest = max(deepest, all_blocks)
-        for node in block.nodes:
-            if node.blocks and not node.has(Trait.IS_STATEMENT):
-                raise CannotTranslate(f"{node.kind} has blocks, but does not run them")
-            inner = static + (node.kind != "prim::If")
-            depths += [(b, all_blocks + 1, inner) for b in node.blocks]
-    return deepest
-
-
-class Leaving(NamedTuple):
-    """How a loop is left from within a `prim::If`."""
-
-    position: int
-    """Of the output that says whether the loop goes on."""
-    on_the_way: tuple[Callable[[], None], ...]
-    """What hands on outputs, from the innermost block to the loop."""
 
 
 class FunctionWriter(ExpressionWriter):
@@ -118,12 +88,12 @@ class FunctionWriter(ExpressionWriter):
         self.parts = {} if native == "off" else find_regions(ranges).parts()
         self.boxed = boxed
         super().__init__(ranges, runner_of, self.parts, objects)
-        self.trials = Trials(native, self.names, self.fresh)
+        self.region_states = RegionStates(native, self.names, self.fresh)
         self.name: str = name
         self.lines: list[Line] = []
         self.indent = 0
         self.has_contexts = any(n.kind in ("prim::Enter", "prim::Exit") for n in self.graph.all_nodes())
-        self.dying = self._find_dying()
+        self.last_uses = self._last_uses()
 
     def code(self) -> PythonCode:
         entry = self.fresh(identifier(self.name, "graph"))
@@ -140,7 +110,7 @@ class FunctionWriter(ExpressionWriter):
             else:
                 self.block(self.graph.block)
                 self.returned()
-        return PythonCode(self.name, self.lines, self.nested_places, self.names, entry, self.trials.made)
+        return PythonCode(self.name, self.lines, self.nested_places, self.names, entry, self.region_states.made)
 
     def _write_with_contexts(self) -> None:
         """The managers entered are kept in a list: whatever is raised, those not left yet are left."""
@@ -159,7 +129,7 @@ class FunctionWriter(ExpressionWriter):
 
     def returned(self) -> None:
         outputs = self.graph.outputs
-        self.place = Place(outputs[0].node.range, outputs[0].node.call_stack) if outputs else None
+        self.place = CodePlace(outputs[0].node.range, outputs[0].node.call_stack) if outputs else None
         texts = [self.text(v, self.graph.block.return_node) for v in outputs]
         if self.boxed:
             self.write("return [{}]", joined(", ", texts))
@@ -189,37 +159,41 @@ class FunctionWriter(ExpressionWriter):
 
         `last` is the `prim::If` at the end of it that may leave a loop.
         """
-        part: Region | None = None
+        region: NativeRegion | None = None
         for node in block.nodes:
             if node.kind == "prim::Constant" or node in self.nesting.nested:
                 continue
-            part = self.go_over(part, self.parts.get(node))
-            self.place = Place(node.range, node.call_stack)
+            entered = self.parts.get(node)
+            if entered is not region:
+                self._leave_region(region)
+                self._enter_region(entered)
+                region = entered
+            self.place = CodePlace(node.range, node.call_stack)
             if node is last:
                 self.if_(node, leaving)
                 return
             self.statement(node)
-            self.forget(self.dying.get(node, ()))
-        self.go_over(part, None)
+            self.forget(self.last_uses.get(node, ()))
+        self._leave_region(region)
 
-    def go_over(self, left: Region | None, entered: Region | None) -> Region | None:
-        """Leave a region, or none, and enter another one: machine code, or else what follows."""
-        if left is entered:
-            return entered
-        if left is not None:
-            self.write("{}(_since)", self.trials.spent(left))
+    def _enter_region(self, region: NativeRegion | None) -> None:
+        """Machine code, or else what follows."""
+        if region is None:
+            return
+        native = self.region_states.native(region)
+        arguments = joined(", ", [self.variables[v].name for v in region.inputs])
+        names = [self.variables[v].name for v in region.outputs]
+        self.write("_done = {} and {}({})", native, native, arguments)
+        self.write("if _done is not None:")
+        self.write("    {} = _done", joined(", ", names))
+        self.write("else:")
+        self.indent += 1
+        self.write("_since = {}()", self.bind(time.perf_counter, "clock"))
+
+    def _leave_region(self, region: NativeRegion | None) -> None:
+        if region is not None:
+            self.write("{}(_since)", self.region_states.record_run(region))
             self.indent -= 1
-        if entered is not None:
-            native = self.trials.native(entered)
-            arguments = joined(", ", [self.variables[v].name for v in entered.inputs])
-            names = [self.variables[v].name for v in entered.outputs]
-            self.write("_done = {} and {}({})", native, native, arguments)
-            self.write("if _done is not None:")
-            self.write("    {} = _done", joined(", ", names))
-            self.write("else:")
-            self.indent += 1
-            self.write("_since = {}()", self.bind(time.perf_counter, "clock"))
-        return entered
 
     def statement(self, node: Node) -> None:
         """Write a node that is not part of another one."""
@@ -268,42 +242,15 @@ class FunctionWriter(ExpressionWriter):
         if names:
             self.write("del {}", joined(", ", names))
 
-    def _find_dying(self) -> dict[Node, list[Value]]:
-        """For each statement, the values that may be large and that nothing reads after it."""
-        dying: dict[Node, list[Value]] = {}
-        parameters = [self.graph.block.param_node] if self.boxed else []
-        for node in itertools.chain(parameters, self.graph.all_nodes()):
-            if node in self.nesting.nested or node.block is None:
-                continue
-            for value in node.outputs:
-                if not value.has_uses or node.kind == "prim::Constant" or not may_be_large(value.type):
-                    continue
-                if any(n in self.nesting.conditional for n in _owners(node)):
-                    continue
-                roots = [self.nesting.root_in(use.user, node.block) for use in value.uses]
-                last = max(roots, key=self.variables.end_of)
-                after = self.variables.end_of(last) + 1
-                variable = self.variables[value]
-                # a branch in which the variable holds something else forgets that itself, and only that branch does
-                is_shared_inside = any(last in _owners(v.node) for v in variable.values)
-                is_followed = last.kind != "prim::Return" and not self._ends(last)
-                if is_followed and not is_shared_inside and not variable.is_used_after(after):
-                    dying.setdefault(last, []).append(value)
-        return dying
-
-    def _ends(self, node: Node) -> bool:
-        """Does nothing come after this statement in its block?"""
-        following = node.next
-        while following is not None and following.kind == "prim::Constant":
-            following = following.next
-        return following is None
+    def _last_uses(self) -> dict[Node, list[Value]]:
+        return last_uses(self.graph, self.nesting, self.variables, of_parameters=self.boxed)
 
     # -- control flow
     def if_(self, node: Node, leaving: Leaving | None = None) -> None:
         condition = self.text(node.inputs[0], node)
         negated = code("not {}", self.text(node.inputs[0], node, True))
         then_lines, else_lines = (self.branch(node, block, leaving) for block in node.blocks)
-        place = Place(node.range, node.call_stack)
+        place = CodePlace(node.range, node.call_stack)
 
         def head(template: str, text: Text) -> None:
             self.lines.append(Line(indented(code(template, text), self.indent), place))
@@ -323,7 +270,7 @@ class FunctionWriter(ExpressionWriter):
             self.lines += then_lines
             self.lines += self._else(else_lines, place)
 
-    def _else(self, lines: list[Line], place: Place) -> list[Line]:
+    def _else(self, lines: list[Line], place: CodePlace) -> list[Line]:
         """The lines of an else branch; one that is nothing but an if becomes `elif`."""
         if not lines:
             return []
@@ -346,12 +293,12 @@ class FunctionWriter(ExpressionWriter):
                 del pairs[[o for o, _ in pairs].index(node.outputs[leaving.position])]
             self.copy([o for o, _ in pairs], [v for _, v in pairs], block.return_node)
 
-        inner = None if leaving is None else _last_if(block, block.outputs[leaving.position], self.nesting.conditional)
+        inner = None if leaving is None else last_if(block, block.outputs[leaving.position], self.nesting.conditional)
         if leaving is None or inner is None:
             self.block(block)
         else:
-            self.block(block, inner, Leaving(_position(inner, block, leaving), (take_over, *leaving.on_the_way)))
-        self.place = Place(node.range, node.call_stack)
+            self.block(block, inner, Leaving(position_in(inner, block, leaving), (take_over, *leaving.on_the_way)))
+        self.place = CodePlace(node.range, node.call_stack)
         take_over()
         if leaving is not None and inner is None:
             self.leave(block.outputs[leaving.position], block.return_node, leaving)
@@ -379,7 +326,7 @@ class FunctionWriter(ExpressionWriter):
         loop = Loop(node)
         last = None
         if constant_of(loop.start_condition, None) is True:
-            last = _last_if(loop.body, loop.condition, self.nesting.conditional)
+            last = last_if(loop.body, loop.condition, self.nesting.conditional)
         if last is not None:
             self.loop_left_inside(node, last)
         elif not loop.has_condition:
@@ -399,7 +346,7 @@ class FunctionWriter(ExpressionWriter):
 
         with self.indented():
             self.block(body, last, Leaving(last.outputs.index(loop.condition), (carry,)))
-            self.place = Place(node.range, node.call_stack)
+            self.place = CodePlace(node.range, node.call_stack)
             carry()
 
     def loop_while(self, node: Node) -> None:
@@ -437,7 +384,7 @@ class FunctionWriter(ExpressionWriter):
             if negated is not None and not head.startswith("while"):
                 self.write("if not {}: break", negated)
             self.block(body)
-            self.place = Place(node.range, node.call_stack)
+            self.place = CodePlace(node.range, node.call_stack)
             if again is not None and condition is not None:
                 self.write("{} = {}", condition, self.text(again, body.return_node))
             self.copy(loop.parameters, loop.followings, body.return_node)
@@ -516,21 +463,6 @@ class FunctionWriter(ExpressionWriter):
         self.write("{}", code("{} = {}", self.variables[node.output].name, text) if _is_read(node) else text)
 
 
-def _last_if(block: Block, goes_on: Value, conditional: set[Node]) -> Node | None:
-    """The `prim::If` at the end of a block that alone decides whether a loop goes on; False in one branch or more."""
-    node = goes_on.node
-    if node.kind != "prim::If" or node.block is not block or goes_on.use_count > 1 or node in conditional:
-        return None
-    following = node.next
-    while following is not None and following.kind == "prim::Constant":
-        following = following.next
-    return node if following is None else None
-
-
-def _position(inner: Node, block: Block, leaving: Leaving) -> int:
-    return inner.outputs.index(block.outputs[leaving.position])
-
-
 def outdented(line: Line) -> Line:
     """The line, one level further out."""
     return Line(cut(line.text, 4), line.place)
@@ -540,34 +472,7 @@ def _is_read(node: Node) -> bool:
     return bool(node.outputs) and node.output.has_uses
 
 
-def _owners(node: Node) -> Iterator[Node]:
-    block = node.block
-    while block is not None and block.owner is not None:
-        yield block.owner
-        block = block.owner.block
-
-
-_SMALL = frozenset({T.INT, T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER, T.STRING, T.NONE, T.DEVICE, T.FUNCTION, T.LAYOUT})
-
-
-def may_be_large(t: T.Type) -> bool:
-    """Can a value of the type keep much memory alive?"""
-    return t not in _SMALL and not isinstance(t, T.EnumType)
-
-
 # -- context managers
-
-
-def enter_context(entered: list[Any], manager: Any) -> Any:
-    """Enter a context manager and note it as the last one entered."""
-    result = special_method(manager, "__enter__")()
-    entered.append(manager)
-    return result
-
-
-def exit_context(entered: list[Any]) -> Any:
-    """Leave the context manager entered last."""
-    return special_method(entered.pop(), "__exit__")(None, None, None)
 
 
 _STATEMENTS: dict[str, Callable[[FunctionWriter, Node], None]] = {

@@ -10,14 +10,14 @@ from functools import partial
 from typing import Any
 
 from jitlite.codegen.nesting import DEEPEST, Nesting
-from jitlite.codegen.python.subscripts import REST, Subscript, subscript
+from jitlite.codegen.python.subscripts import REST, SubscriptText, subscript
 from jitlite.codegen.variables import Variables, unused
 from jitlite.codegen.variables import identifier as variable_name
 from jitlite.interpreter import futures
 from jitlite.interpreter.binding import with_checked_result
-from jitlite.interpreter.bytecode import as_at_run_time
-from jitlite.interpreter.code import Place
+from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.python_code import MOST_MARKS, add_script_traceback, marked
+from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.code_text import Identifier, Text, code, filled, fixed, holes, joined, literal, private
@@ -36,7 +36,7 @@ _BARE_HOLE = re.compile(r"(?:(?<=[(\[])|(?<=[,:] )|(?<= = ))\{(\d+)\}(?=[)\],]|$
 Runner = Callable[..., Any]
 
 
-class Link:
+class CallTarget:
     """A function that generated code calls. What runs it is made by the first call.
 
     Attributes:
@@ -48,13 +48,13 @@ class Link:
     def __init__(self, function: Function, runner_of: Callable[[Function], Runner]) -> None:
         self.run: Runner
 
-        def run_first(*arguments: Any) -> Any:
+        def run_first(*arguments: object) -> Any:
             self.run = runner_of(function)
             return self.run(*arguments)
 
         self.run = run_first
 
-    def evaluate(self, *arguments: Any) -> Any:
+    def evaluate(self, *arguments: object) -> Any:
         """Run it apart from whatever is running: an exception gets a script traceback of its own."""
         try:
             return self.run(*arguments)
@@ -84,7 +84,7 @@ class ExpressionWriter:
         self.runner_of = runner_of
         self.forms: dict[Node, Form] = {}
         self.names: dict[str, Any] = {}
-        self.links: dict[Function, Link] = {}
+        self.links: dict[Function, CallTarget] = {}
         self.nesting = Nesting(graph, self._is_expression, self._is_in_order, self.deepest, parts)
         errors = [Try(n).error for n in graph.all_nodes() if n.kind == "prim::Try"]
         self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
@@ -96,10 +96,10 @@ class ExpressionWriter:
             "_since",
         }
         self.bound: dict[int, Identifier] = {}
-        self.nested_places: list[Place] = []
+        self.nested_places: list[CodePlace] = []
         self.in_head: dict[Value, Value] = {}
         """While the head of a loop is written: what is carried on, and the values it becomes."""
-        self.place: Place | None = None
+        self.place: CodePlace | None = None
         """Of the statement that is being written."""
 
     # -- names
@@ -115,11 +115,11 @@ class ExpressionWriter:
             self.names[name] = value
         return name
 
-    def link(self, function: Function, arguments: Sequence[Value] = ()) -> Link:
+    def link(self, function: Function, arguments: Sequence[Value] = ()) -> CallTarget:
         if self.flow.of_any(arguments) is Likelihood.OBJECT:
             function.is_given_objects = True
         if function not in self.links:
-            self.links[function] = Link(function, self.runner_of)
+            self.links[function] = CallTarget(function, self.runner_of)
         return self.links[function]
 
     # -- forms
@@ -153,7 +153,7 @@ class ExpressionWriter:
         return self.variables[self.in_head.get(value, value)].name
 
     def marked(self, text: Text, node: Node) -> Text:
-        place = Place(node.range, node.call_stack)
+        place = CodePlace(node.range, node.call_stack)
         if place == self.place or len(self.nested_places) >= MOST_MARKS:
             return text
         self.nested_places.append(place)
@@ -172,7 +172,7 @@ class ExpressionWriter:
             return code("list({})", text), True
         return text, form.is_atom
 
-    def subscript(self, found: Subscript, node: Node) -> Text:
+    def subscript(self, found: SubscriptText, node: Node) -> Text:
         items: list[Text] = []
         for item in found.items:
             if item is REST:
@@ -226,8 +226,7 @@ class ExpressionWriter:
         kind = type(value)
         if value is None or kind is bool or kind is str:
             return literal(value)
-        is_number = (kind is int and abs(value) < 1 << 62) or (kind is float and math.isfinite(value))  # type: ignore
-        if is_number:
+        if _has_literal(value):
             text = literal(value)
             return code("({})", text) if in_expression and not text[0].isdigit() else text
         return self.bind(value, "constant")
@@ -248,7 +247,7 @@ class ExpressionWriter:
         )
         make = futures.fork if node.kind == "prim::fork" else Await
 
-        def defer(*arguments: Any) -> Any:
+        def defer(*arguments: object) -> Any:
             return make(partial(link.evaluate, *arguments))
 
         return call_form(defer, len(node.inputs))
@@ -285,3 +284,10 @@ _FORMS: dict[str, Callable[[ExpressionWriter, Node], Form]] = {
     "aten::wait": lambda writer, node: call_form(futures.wait, 1),
 }
 """Kinds whose form depends on more than the node."""
+
+
+def _has_literal(value: object) -> bool:
+    """Is it a number that is written where it is used?"""
+    if type(value) is int:
+        return abs(value) < 1 << 62
+    return type(value) is float and math.isfinite(value)

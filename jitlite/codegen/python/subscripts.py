@@ -32,14 +32,14 @@ REST = Item(())
 
 
 @dataclass(frozen=True)
-class Subscript:
+class SubscriptText:
     """`base[items]`."""
 
     base: Value
     items: tuple[Item, ...]
 
 
-def subscript(node: Node, nested: set[Node]) -> Subscript | None:
+def subscript(node: Node, nested: set[Node]) -> SubscriptText | None:
     """The subscript that a `select` or `slice` is written as, with those that are nested in it; None if it is neither.
 
     Which dimension an operator means has to be known. A slice needs a positive step: others are errors that Python
@@ -50,15 +50,15 @@ def subscript(node: Node, nested: set[Node]) -> Subscript | None:
         return None
     dim, base = constant_of(node.inputs[1]), node.inputs[0]
     if dim < 0:  # counted from the last one
-        return Subscript(base, (REST, item, *[WHOLE] * (-dim - 1))) if item.keeps_dimension else None
+        return SubscriptText(base, (REST, item, *[WHOLE] * (-dim - 1))) if item.keeps_dimension else None
     inner = subscript(base.node, nested) if base.node in nested else None
     if inner is not None and REST not in inner.items:
         place = _place(inner.items, dim)
         # items are evaluated from left to right: a new one has to stand behind those before it
         if place >= len(inner.items):
             filled = inner.items + (WHOLE,) * (place - len(inner.items))
-            return Subscript(inner.base, (*filled, item))
-    return Subscript(base, (WHOLE,) * dim + (item,))
+            return SubscriptText(inner.base, (*filled, item))
+    return SubscriptText(base, (WHOLE,) * dim + (item,))
 
 
 def _item(node: Node) -> Item | None:

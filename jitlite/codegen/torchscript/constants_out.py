@@ -29,7 +29,7 @@ class ConstantTable:
     def __init__(self) -> None:
         self.values: list[tuple[Any, Type]] = []
 
-    def add(self, value: Any, type: Type) -> str:
+    def add(self, value: object, type: Type) -> str:
         """Enter a value, unless an equal tensor is there; gives the text that means it."""
         for number, (known, _) in enumerate(self.values):
             if known is value or (isinstance(value, torch.Tensor) and _same_tensor(known, value)):
@@ -38,7 +38,7 @@ class ConstantTable:
         return f"CONSTANTS.c{len(self.values) - 1}"
 
 
-def _same_tensor(known: Any, value: torch.Tensor) -> bool:
+def _same_tensor(known: object, value: torch.Tensor) -> bool:
     if (
         not isinstance(known, torch.Tensor)
         or known.layout != value.layout
@@ -69,12 +69,12 @@ def checked_int(value: int, what: str, range: SourceRange | None = None) -> int:
     )
 
 
-def int_code(value: Any) -> int:
+def int_code(value: object) -> int:
     """The int that a dtype, layout, memory format or quantisation scheme is in TorchScript."""
     return INT_CODES[value]
 
 
-def member_of(type: Type, value: Any) -> Type:
+def member_of(type: Type, value: object) -> Type:
     """The type, among those that a value of a type such as Union or Any may be of, that this one is of."""
     if isinstance(type, T.OptionalType):
         return T.NONE if value is None else member_of(type.element, value)
@@ -97,7 +97,7 @@ class ConstantWriter:
         declare: is told of each named thing that a text mentions.
     """
 
-    def __init__(self, names: TypeNames, table: ConstantTable, declare: Callable[[Any], None]) -> None:
+    def __init__(self, names: TypeNames, table: ConstantTable, declare: Callable[[object], None]) -> None:
         self.names = names
         self.table = table
         self.declare = declare
@@ -119,7 +119,7 @@ class ConstantWriter:
                 return write(self, value, type, range)
         raise NotSupportedError(f"a constant of the class {value.__class__.__name__} has no place in an archive", range)
 
-    def _simple(self, value: Any, type: Type, range: SourceRange | None) -> str:
+    def _simple(self, value: object, type: Type, range: SourceRange | None) -> str:
         if isinstance(value, enum.Enum):
             self.declare(type)
             return f"{self.names.name(type)}.{archive_identifier(value.name, 'a member of an enum')}"
@@ -134,14 +134,14 @@ class ConstantWriter:
             return float_text(float(value))
         return str(checked_int(value, "a constant", range))
 
-    def _list(self, value: list[Any], type: Type, range: SourceRange | None) -> str:
+    def _list(self, value: list[object], type: Type, range: SourceRange | None) -> str:
         known = type if isinstance(type, T.ListType) else T.ListType.of(T.TENSOR)
         items = ", ".join(self.text(v, known.element, range) for v in value)
         if value and is_told_by_members(known.element):
             return f"[{items}]"
         return f"annotate({self.names.text(known, range)}, [{items}])"
 
-    def _dict(self, value: dict[Any, Any], type: Type, range: SourceRange | None) -> str:
+    def _dict(self, value: dict[object, object], type: Type, range: SourceRange | None) -> str:
         known = type if isinstance(type, T.DictType) else T.DictType.of(T.STRING, T.TENSOR)
         pairs = ((self.text(k, known.key, range), self.text(v, known.value, range)) for k, v in value.items())
         items = ", ".join(f"{key}: {item}" for key, item in pairs)
@@ -149,7 +149,7 @@ class ConstantWriter:
             return f"{{{items}}}"
         return f"annotate({self.names.text(known, range)},{{{items}}})"
 
-    def _tuple(self, value: tuple[Any, ...], type: Type, range: SourceRange | None) -> str:
+    def _tuple(self, value: tuple[object, ...], type: Type, range: SourceRange | None) -> str:
         fits = isinstance(type, T.TupleType) and len(type.elements) == len(value)
         types = type.elements if fits and isinstance(type, T.TupleType) else tuple(map(type_of_value, value))
         items = [self.text(v, t, range) for v, t in zip(value, types, strict=True)]
@@ -186,7 +186,7 @@ def float_text(value: float) -> str:
     return text if "." in text or "e" in text else f"{text}."
 
 
-def needs_table(value: Any) -> bool:
+def needs_table(value: object) -> bool:
     """Would the text of the value, or of a part of it, not read back as the same in every reader?"""
     if isinstance(value, str):
         return not value.isascii()

@@ -151,7 +151,7 @@ _NOTHING = (
 """
 )
 
-BODIES: Mapping[Any, str] = {
+BODIES: Mapping[object, str] = {
     torch.no_grad: _GRAD_MODE.format(mode="False"),
     torch.enable_grad: _GRAD_MODE.format(mode="True"),
     torch.set_grad_enabled: _SET_GRAD_ENABLED,
@@ -168,8 +168,9 @@ BODIES: Mapping[Any, str] = {
 class _Autocast(torch.autocast):
     """`torch.autocast` for programs from archives, in which dtypes are numbers."""
 
-    def __init__(self, device_type: str, dtype: Any, enabled: bool, cache_enabled: bool | None) -> None:
-        super().__init__(device_type, int_coded(T.SCALAR_TYPE, dtype), enabled, cache_enabled)  # type: ignore[arg-type]
+    def __init__(self, device_type: str, dtype: object, enabled: bool, cache_enabled: bool | None) -> None:
+        coded: Any = int_coded(T.SCALAR_TYPE, dtype)
+        super().__init__(device_type, coded, enabled, cache_enabled)
 
 
 class _AutocastOfDevice(_Autocast):
@@ -177,7 +178,7 @@ class _AutocastOfDevice(_Autocast):
 
     device_type = "cuda"
 
-    def __init__(self, enabled: bool, dtype: Any, cache_enabled: bool) -> None:
+    def __init__(self, enabled: bool, dtype: object, cache_enabled: bool) -> None:
         super().__init__(self.device_type, dtype, enabled, cache_enabled)
 
 
@@ -210,13 +211,13 @@ _BY_NAME: Mapping[str, str] = {"torch.jit.strict_fusion": _NOTHING}
 """The same for classes that are known by name only."""
 
 
-def body_of(cls: Any) -> str | None:
+def body_of(cls: object) -> str | None:
     """The body of the declaration of a class, None for one that is not torch's."""
     known = BODIES.get(_DECLARED_AS.get(cls, cls)) if isinstance(cls, type) else None
     return known or _BY_NAME.get(f"{getattr(cls, '__module__', '')}.{getattr(cls, '__qualname__', '')}")
 
 
-REFUSED: Mapping[Any, str] = {
+REFUSED: Mapping[object, str] = {
     torch.inference_mode: "use torch.no_grad()",
 }
 """Classes that TorchScript has no equal of, and what to use instead."""

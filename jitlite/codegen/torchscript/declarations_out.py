@@ -40,7 +40,7 @@ def write_declaration(file: SourceFile, named: Any) -> None:
             write(file, named)
 
 
-def _plain_name(file: SourceFile, named: Any) -> str:
+def _plain_name(file: SourceFile, named: object) -> str:
     return file.names.name(named).rpartition(".")[2]
 
 
@@ -142,7 +142,7 @@ def _empty_init(type: ClassType) -> Function:
     return Function("__init__", qualified_name=f"{type.qualified_name}.__init__", schema=schema, graph=graph)
 
 
-def _is_constant(value: Any) -> bool:
+def _is_constant(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_constant, value))
     return value is None or isinstance(value, bool | int | float | complex | str | torch.device | torch.dtype)

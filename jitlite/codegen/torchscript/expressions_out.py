@@ -349,7 +349,7 @@ def _equals_default(argument: Argument, value: Value) -> bool:
     return _same(given, default)
 
 
-def _same(given: Any, default: Any) -> bool:
+def _same(given: object, default: object) -> bool:
     if isinstance(given, list) and isinstance(default, list):
         return len(given) == len(default) and all(map(_same, given, default))
     if given.__class__ is not default.__class__ or isinstance(given, torch.Tensor):

@@ -305,27 +305,32 @@ def _is_known(field: re.Match[str]) -> bool:
 
 
 def _put_percent(made: _Formatted, field: re.Match[str], value: Value) -> None:
-    flags, kind, precision = field["flags"], field["kind"], field["precision"]
+    kind = field["kind"]
     if value.type is T.BOOL and kind in "eE":
         value = made.insert("aten::Float", value, of=T.FLOAT)
     if _is_known(field) and not (value.type is T.BOOL and kind in "di"):
         made.put(value, f"%{kind}")
         return
-    is_number = kind in "difF"
     if kind in "eEc" or (kind == "r" and value.type not in (T.INT, T.BOOL, T.FLOAT, T.NONE)):
         raise made.refuse(f"'{field[0]}'")
     if kind in "sr" and value.type is not T.STRING:
         value = made.insert("aten::str", value)
     if kind in "di" and value.type is not T.INT:
         value = made.insert("aten::Int", value, of=T.INT)
+    made.put(made.formatted(value, _percent_spec(field), field[0]))
+
+
+def _percent_spec(field: re.Match[str]) -> Spec:
+    """What `%-5d` and the like ask for, in the terms of `format`."""
+    flags, kind, precision = field["flags"], field["kind"], field["precision"]
+    is_number = kind in "difF"
     zero = "0" in flags and "-" not in flags and is_number
     sign = ("+" if "+" in flags else " " if " " in flags else "") if is_number else ""
     align = "<" if "-" in flags else "=" if zero else ">"
-    spec = Spec(
+    return Spec(
         "0" if zero else " ", align, sign, int(field["width"] or 0), None if precision is None else int(precision),
         {"i": "d", "r": "s"}.get(kind, kind),
     )  # fmt: skip
-    made.put(made.formatted(value, spec, field[0]))
 
 
 LOWERINGS: dict[str, Callable[[Node], bool]] = {"aten::format": lower_format, "aten::percentFormat": lower_percent}

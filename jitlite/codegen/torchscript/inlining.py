@@ -50,8 +50,10 @@ def _before(node: Node) -> Node:
     previous = node.prev
     while previous is not None and previous.kind == "prim::Constant":
         previous = previous.prev
-    assert previous is not None or node.block is not None
-    return previous if previous is not None else node.block.param_node  # type: ignore[union-attr]
+    if previous is not None:
+        return previous
+    assert node.block is not None, "the node is in a block"
+    return node.block.param_node
 
 
 def _can_inline(value: Value) -> bool:

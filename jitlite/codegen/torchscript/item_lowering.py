@@ -28,7 +28,7 @@ _INDICES = T.ListType.of(T.OptionalType.of(T.TENSOR))
 
 
 @dataclass(frozen=True)
-class _Part:
+class _IndexEntry:
     """An entry of an index and its operands."""
 
     entry: Entry
@@ -54,7 +54,7 @@ def lower_item(node: Node) -> bool:
     Raises:
         NotSupportedError: TorchScript cannot say it.
     """
-    lowering = _Lowering(node, _parts(node, 1))
+    lowering = _IndexLowering(node, _parts(node, 1))
     result = lowering.read(node.inputs[0])
     result.copy_metadata(node.output)
     node.output.replace_all_uses_with(result)
@@ -67,7 +67,7 @@ def lower_set_item(node: Node) -> bool:
     Raises:
         NotSupportedError: TorchScript cannot say it.
     """
-    _Lowering(node, _parts(node, 2)).write(node.inputs[0], node.inputs[1])
+    _IndexLowering(node, _parts(node, 2)).write(node.inputs[0], node.inputs[1])
     return True
 
 
@@ -76,7 +76,7 @@ def lower_assignment(node: Node) -> bool:
     if len(node.inputs) != 2:
         return False
     tensor, value = node.inputs
-    make = _Maker(node)
+    make = _OperatorInserter(node)
     if isinstance(value.type, T.TensorType):
         made = make("aten::copy_", tensor, value, make.constant(False))
     else:
@@ -85,7 +85,7 @@ def lower_assignment(node: Node) -> bool:
     return True
 
 
-class _Maker:
+class _OperatorInserter:
     """Inserts operators at the place of a node."""
 
     def __init__(self, node: Node) -> None:
@@ -103,20 +103,20 @@ class _Maker:
         return self("aten::Int", value, type=T.INT) if value.type is T.BOOL else value
 
 
-def _parts(node: Node, first: int) -> list[_Part]:
+def _parts(node: Node, first: int) -> list[_IndexEntry]:
     left = iter(node.inputs[first:])
     parts = []
     for entry in parse_index(node.attributes["index"]):
-        parts.append(_Part(entry, tuple(next(left) for _ in range(entry.operands))))
+        parts.append(_IndexEntry(entry, tuple(next(left) for _ in range(entry.operands))))
     return parts
 
 
-class _Lowering:
+class _IndexLowering:
     """Writes one index in operators."""
 
-    def __init__(self, node: Node, parts: list[_Part]) -> None:
+    def __init__(self, node: Node, parts: list[_IndexEntry]) -> None:
         self.node = node
-        self.make = _Maker(node)
+        self.make = _OperatorInserter(node)
         self.parts = [self._plain(part) for part in parts]
         split = next((i for i, p in enumerate(parts) if p.entry.kind == "..."), len(parts))
         self.front, self.back = self.parts[:split], self.parts[split + 1 :]
@@ -128,7 +128,7 @@ class _Lowering:
             f"TorchScript has no {what}: it has no place in an archive", self.node.range, hint=hint
         )
 
-    def _plain(self, part: _Part) -> _Part:
+    def _plain(self, part: _IndexEntry) -> _IndexEntry:
         """The part with lists made tensors, and tensors made bounds of slices."""
         make = self.make
         if part.entry.kind == "slice":
@@ -136,7 +136,7 @@ class _Lowering:
                 make("aten::IntImplicit", v, type=T.INT) if isinstance(v.type, T.TensorType) else v
                 for v in part.operands
             )
-            return _Part(part.entry, tuple(bounds))
+            return _IndexEntry(part.entry, tuple(bounds))
         if part.entry.kind != "item" or isinstance(part.index.type, T.TensorType) or part.is_int:
             return part
         if isinstance(part.index.type, T.ListType) and isinstance(part.index.type.element, T.ListType):
@@ -144,7 +144,7 @@ class _Lowering:
         if isinstance(part.index.type, T.ListType):
             dtype = torch.bool if part.index.type.element is T.BOOL else torch.int64
             none, false = make.constant(None), make.constant(False)
-            return _Part(part.entry, (make("aten::tensor", part.index, make.constant(dtype), none, false),))
+            return _IndexEntry(part.entry, (make("aten::tensor", part.index, make.constant(dtype), none, false),))
         raise self._refusal(f"index of type {part.index.type.annotation}", "test what it is before, and index by that")
 
     # -- which way
@@ -201,7 +201,7 @@ class _Lowering:
             view = self._basic(view, self.make.constant(dim), part)
         return self._exactly(view) if self._is_exact() else self._as_torch(view)
 
-    def _basic(self, view: Value, dim: Value, part: _Part) -> Value:
+    def _basic(self, view: Value, dim: Value, part: _IndexEntry) -> Value:
         make = self.make
         if part.is_int:
             return make("aten::select", view, dim, part.index)
@@ -288,7 +288,7 @@ def _has_dimensions(index: Value) -> bool:
     return is_listed or is_range or is_known
 
 
-def _from_behind(parts: Sequence[_Part]) -> list[tuple[int, _Part]]:
+def _from_behind(parts: Sequence[_IndexEntry]) -> list[tuple[int, _IndexEntry]]:
     """The parts behind `...` from last to first, with the dimension each applies to."""
     found = []
     dim = -1

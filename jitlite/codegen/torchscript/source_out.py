@@ -58,7 +58,7 @@ class Dependencies:
         self._ending: set[Function] = set()
         """Functions that do not call themselves, nor does what they call."""
 
-    def add(self, named: Any) -> None:
+    def add(self, named: object) -> None:
         """Enter a named type or a function."""
         self.found.setdefault(named)
 

@@ -32,7 +32,7 @@ Module = Callable[..., Any]
 
 
 @has_side_effect
-def run_if(condition: Any, true_graph: Module, false_graph: Module, operands: Sequence[Any]) -> Any:
+def run_if(condition: object, true_graph: Module, false_graph: Module, operands: Sequence[object]) -> Any:
     """`true_graph(*operands) if condition else false_graph(*operands)`."""
     if symbolic.is_open(condition):
         return symbolic.cond(condition, true_graph, false_graph, tuple(operands))
@@ -40,7 +40,9 @@ def run_if(condition: Any, true_graph: Module, false_graph: Module, operands: Se
 
 
 @has_side_effect
-def run_loop(count: Any, condition: Any, body_graph: Module, carried: Sequence[Any], operands: Sequence[Any]) -> Any:
+def run_loop(
+    count: Any, condition: Any, body_graph: Module, carried: Sequence[object], operands: Sequence[object]
+) -> Any:
     """Call the body with the number of the round, the carried values and the operands, while the condition holds.
 
     Args:
@@ -63,7 +65,7 @@ def run_loop(count: Any, condition: Any, body_graph: Module, carried: Sequence[A
 
 
 @has_side_effect
-def run_try(body_graph: Module, handler_graph: Module, operands: Sequence[Any]) -> Any:
+def run_try(body_graph: Module, handler_graph: Module, operands: Sequence[object]) -> Any:
     """Call the body; if it raises, the handler, with the exception as its first argument."""
     try:
         return symbolic.call(body_graph, *operands)
@@ -73,14 +75,14 @@ def run_try(body_graph: Module, handler_graph: Module, operands: Sequence[Any]) 
 
 
 @has_side_effect
-def run_with(manager: Any, body_graph: Module, operands: Sequence[Any]) -> Any:
+def run_with(manager: Any, body_graph: Module, operands: Sequence[object]) -> Any:
     """Call the body within a context manager. Its first result is what `__enter__` gave."""
     with manager as entered:
         return (entered, *symbolic.call(body_graph, *operands))
 
 
 @has_side_effect
-def check(condition: Any, message: str, class_name: str | None = None) -> None:
+def check(condition: object, message: str, class_name: str | None = None) -> None:
     """Raise an exception unless the condition holds.
 
     Args:
@@ -93,7 +95,7 @@ def check(condition: Any, message: str, class_name: str | None = None) -> None:
 
 
 @has_side_effect
-def write_attribute(owner: Any, name: str, value: Any) -> None:
+def write_attribute(owner: Any, name: str, value: object) -> None:
     """`owner.name = value`."""
     owner = owner.module if isinstance(owner, Root) else owner
     symbolic.check_attribute(owner, name)
@@ -101,7 +103,7 @@ def write_attribute(owner: Any, name: str, value: Any) -> None:
 
 
 @has_side_effect
-def read_attribute(owner: Any, name: str) -> Any:
+def read_attribute(owner: object, name: str) -> Any:
     """`owner.name`, read where the node stands: it may be written in the same graph."""
     return getattr(owner.module if isinstance(owner, Root) else owner, name)
 

@@ -87,11 +87,11 @@ def _check_names(module: GraphModule) -> None:
                 raise NotSupportedError(f"the name {name!a} of '{path}' cannot stand in an exported program")
 
 
-def _distinct(examples: Any) -> Any:
+def _distinct(examples: object) -> Any:
     """The example inputs, with a clone where a tensor is given again: torch.export would take the two for one input."""
     seen: set[int] = set()
 
-    def own(value: Any) -> Any:
+    def own(value: object) -> Any:
         if not isinstance(value, torch.Tensor) or id(value) not in seen:
             seen.add(id(value))
             return value
@@ -187,7 +187,7 @@ def _refuse_changes(originals: list[tuple[str, Any, Any]]) -> None:
             )
 
 
-def _parts(item: Any) -> list[int]:
+def _parts(item: object) -> list[int]:
     return [id(part) for part in (item if isinstance(item, tuple) else (item,))]
 
 
@@ -212,13 +212,14 @@ class _Recorded(torch.nn.Module):
 def _runner(module: GraphModule) -> Callable[..., Any]:
     signature = inspect.signature(module.forward)
 
-    def forward(*args: Any, **kwargs: Any) -> Any:
+    def forward(*args: object, **kwargs: object) -> Any:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         with torch_internals.preserve_node_meta():  # nodes then tell the lines of the script
             return LocatedInterpreter(module).run(*bound.args)
 
-    forward.__signature__ = signature  # type: ignore[attr-defined]
+    described: Any = forward
+    described.__signature__ = signature
     return forward
 
 

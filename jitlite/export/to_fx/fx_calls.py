@@ -34,7 +34,7 @@ from jitlite.ir.values import value_has_type
 from jitlite.operators import containers, scalars, tensors
 
 
-class Call(NamedTuple):
+class FxCall(NamedTuple):
     """A node of an FX graph: a call of a function, or of the method of the first argument if `target` is a text."""
 
     target: Any
@@ -42,7 +42,7 @@ class Call(NamedTuple):
     kwargs: dict[str, Any] = {}
 
 
-def operator_call(node: Node, args: Sequence[Any], *, for_export: bool) -> Call | None:
+def operator_call(node: Node, args: Sequence[object], *, for_export: bool) -> FxCall | None:
     """The call for an operator; `args` are its operands in the FX graph. None where it has none.
 
     Args:
@@ -53,11 +53,11 @@ def operator_call(node: Node, args: Sequence[Any], *, for_export: bool) -> Call 
         return None
     method = _METHODS.get(op.schema.key)
     if method is not None:
-        return Call(method, tuple(args))
+        return FxCall(method, tuple(args))
     if op.overload is not None and not keyword.iskeyword(op.schema.overload):  # `random_.from` cannot be written
         return _overload_call(op, node.inputs, args)
     if for_export and op.schema.name == "prim::data":
-        return Call("detach", tuple(args))  # torch.export does not see through `.data`
+        return FxCall("detach", tuple(args))  # torch.export does not see through `.data`
     made = _declared_call(op, node, args)
     if for_export and made.target in _FOR_EXPORT:
         made = made._replace(target=_FOR_EXPORT[made.target])
@@ -78,7 +78,7 @@ _METHODS = {
 # -- the dispatcher's operators
 
 
-def _overload_call(op: Op, values: Sequence[Value], args: Sequence[Any]) -> Call:
+def _overload_call(op: Op, values: Sequence[Value], args: Sequence[object]) -> FxCall:
     formals = op.schema.arguments
     positional, keywords = [], {}
     by_name = False
@@ -91,7 +91,7 @@ def _overload_call(op: Op, values: Sequence[Value], args: Sequence[Any]) -> Call
             keywords[formal.name] = arg
         else:
             positional.append(arg)
-    return Call(op.overload, tuple(positional), keywords)
+    return FxCall(op.overload, tuple(positional), keywords)
 
 
 def _same(value: object, default: object) -> bool:
@@ -108,17 +108,17 @@ def int_coded_operands(op: Op, values: Sequence[Value]) -> list[tuple[int, Argum
     return found
 
 
-def as_dtype(value: Any) -> Any:
+def as_dtype(value: object) -> Any:
     """The dtype behind its int code; other values are given back."""
     return int_coded(T.SCALAR_TYPE, value)
 
 
-def as_layout(value: Any) -> Any:
+def as_layout(value: object) -> Any:
     """The layout behind its int code; other values are given back."""
     return int_coded(T.LAYOUT, value)
 
 
-def as_memory_format(value: Any) -> Any:
+def as_memory_format(value: object) -> Any:
     """The memory format behind its int code; other values are given back."""
     return int_coded(T.MEMORY_FORMAT, value)
 
@@ -129,7 +129,7 @@ def decoder(declared: T.Type) -> Callable[[Any], Any]:
     return _DECODERS[bare]
 
 
-_DECODERS: dict[T.Type, Callable[[Any], Any]] = {
+_DECODERS: dict[T.Type, Callable[[object], object]] = {
     T.SCALAR_TYPE: as_dtype,
     T.LAYOUT: as_layout,
     T.MEMORY_FORMAT: as_memory_format,
@@ -139,34 +139,34 @@ _DECODERS: dict[T.Type, Callable[[Any], Any]] = {
 # -- operators that jitlite declares
 
 
-def _declared_call(op: Op, node: Node, args: Sequence[Any]) -> Call:
-    fn: Any = op.fn
+def _declared_call(op: Op, node: Node, args: Sequence[object]) -> FxCall:
+    fn: object = op.fn
     if op.overload is not None:
         return _generic(op, args)
     if op.attributes:
-        return Call(_named(op), tuple(args), {name: node.attributes[name] for name in op.attributes})
+        return FxCall(_named(op), tuple(args), {name: node.attributes[name] for name in op.attributes})
     special = _SPECIAL.get(fn)
     if special is not None:
         return special(node, args)
     simple = _SIMPLE.get(fn)
     if simple is not None:
-        return Call(simple, tuple(args))
+        return FxCall(simple, tuple(args))
     if isinstance(fn, operator.attrgetter):
-        return Call(getattr, (*args, fn.__reduce__()[1][0]))
+        return FxCall(getattr, (*args, fn.__reduce__()[1][0]))
     name = _method_name(op)
     if name is not None:
-        return Call(run_method, (args[0], name, *args[1:])) if _is_effect(op) else Call(name, tuple(args))
+        return FxCall(run_method, (args[0], name, *args[1:])) if _is_effect(op) else FxCall(name, tuple(args))
     for_reals = getattr(fn, "for_reals", None)
     if for_reals is not None and all(v.type in (T.INT, T.FLOAT, T.BOOL) for v in node.inputs):
-        return Call(for_reals, tuple(args))
+        return FxCall(for_reals, tuple(args))
     return _generic(op, args)
 
 
-def _generic(op: Op, args: Sequence[Any]) -> Call:
+def _generic(op: Op, args: Sequence[object]) -> FxCall:
     """A call of the function that is the operator's meaning, by its own name or the operator's."""
     if op.overload is None and is_importable(op.fn):
-        return Call(_named(op), tuple(args))
-    return Call(run_effect if _is_effect(op) else run_operator, (op.schema.qualified, *args))
+        return FxCall(_named(op), tuple(args))
+    return FxCall(run_effect if _is_effect(op) else run_operator, (op.schema.qualified, *args))
 
 
 def _named(op: Op) -> Any:
@@ -195,13 +195,13 @@ def _meaning(qualified: str) -> Callable[..., Any]:
     return next(op.fn for op in ops.lookup(name) if op.schema.overload == overload and op.fn is not None)
 
 
-def run_operator(qualified: str, *args: Any) -> Any:
+def run_operator(qualified: str, *args: object) -> Any:
     """Run the operator of this name and overload."""
     return _meaning(qualified)(*args)
 
 
 @has_side_effect
-def run_effect(qualified: str, *args: Any) -> Any:
+def run_effect(qualified: str, *args: object) -> Any:
     """Run the operator of this name and overload, for what it does."""
     return _meaning(qualified)(*args)
 
@@ -217,7 +217,7 @@ def _method_name(op: Op) -> str | None:
 
 
 @has_side_effect
-def run_method(self: Any, name: str, *args: Any) -> Any:
+def run_method(self: object, name: str, *args: object) -> Any:
     """Call a method that changes its object: `self.append(value)`."""
     return getattr(self, name)(*args)
 
@@ -230,41 +230,41 @@ _NUMBER_DTYPES: dict[T.Type, torch.dtype] = {
 }
 
 
-def _tensor(node: Node, args: Sequence[Any]) -> Call:
+def _tensor(node: Node, args: Sequence[Any]) -> FxCall:
     """`torch.tensor(data, ...)`. Of a number it is an operator; the function itself does not bear being traced."""
     data, dtype, device, requires_grad = args
     dtype = int_coded(T.SCALAR_TYPE, dtype)
     number = node.inputs[0].type
     if number not in _NUMBER_DTYPES or number is T.COMPLEX or requires_grad is not False:
-        return Call(tensors.tensor, (data, dtype, device, requires_grad))
+        return FxCall(tensors.tensor, (data, dtype, device, requires_grad))
     if dtype is None and number is not T.FLOAT:  # floats are of the default dtype
         dtype = _NUMBER_DTYPES[number]
     given = {name: value for name, value in (("dtype", dtype), ("device", device)) if value is not None}
-    return Call(torch.ops.aten.scalar_tensor.default, (data,), given)
+    return FxCall(torch.ops.aten.scalar_tensor.default, (data,), given)
 
 
-def _number_to_tensor(node: Node, args: Sequence[Any]) -> Call:
+def _number_to_tensor(node: Node, args: Sequence[object]) -> FxCall:
     dtype = _NUMBER_DTYPES.get(node.inputs[0].type)
     if dtype is None:
-        return Call(tensors.number_to_tensor, tuple(args))
-    return Call(torch.ops.aten.scalar_tensor.default, tuple(args), {"dtype": dtype})
+        return FxCall(tensors.number_to_tensor, tuple(args))
+    return FxCall(torch.ops.aten.scalar_tensor.default, tuple(args), {"dtype": dtype})
 
 
-def _sum_of_products(node: Node, args: Sequence[Any]) -> Call:
+def _sum_of_products(node: Node, args: Sequence[object]) -> FxCall:
     if constant_of(node.inputs[1], None) == 0 and constant_of(node.inputs[2], None) == 1:
-        return Call(operator.pos, (args[0],))
-    return Call(scalars.derive_index, tuple(args))
+        return FxCall(operator.pos, (args[0],))
+    return FxCall(scalars.derive_index, tuple(args))
 
 
-_SPECIAL: dict[Any, Callable[[Node, Sequence[Any]], Call]] = {
+_SPECIAL: dict[object, Callable[[Node, Sequence[object]], FxCall]] = {
     tensors.tensor: _tensor,
     tensors.number_to_tensor: _number_to_tensor,
     scalars.derive_index: _sum_of_products,
-    tensors.warn: lambda node, args: Call(control_flow.warn, (args[0],)),
+    tensors.warn: lambda node, args: FxCall(control_flow.warn, (args[0],)),
 }
 """Operators whose call depends on the node, by the function that they are declared with."""
 
-_SIMPLE: dict[Any, Any] = {
+_SIMPLE: dict[object, object] = {
     containers.list_item: operator.getitem,
     containers.tuple_index: operator.getitem,
     containers.list_set_item: has_side_effect(operator.setitem),  # as torch itself says in newer versions
@@ -275,7 +275,7 @@ _SIMPLE: dict[Any, Any] = {
 }
 """What to call for an operator, by the function that it is declared with."""
 
-_FOR_EXPORT: dict[Any, Any] = {
+_FOR_EXPORT: dict[object, object] = {
     int: symbolic.to_int,
     float: symbolic.to_float,
     bool: symbolic.to_bool,
@@ -295,7 +295,7 @@ _FOR_EXPORT: dict[Any, Any] = {
 # -- types
 
 
-def has_type(value: Any, names: Sequence[str]) -> bool:
+def has_type(value: object, names: Sequence[str]) -> bool:
     """Is the value of one of the types of these names?"""
     return any(value_has_type(value, _type(name)) for name in names)
 
@@ -339,13 +339,13 @@ def _refuse_tracing(what: str) -> None:
         )
 
 
-def new_list(*values: Any) -> list[Any]:
+def new_list(*values: object) -> list[Any]:
     """A new list."""
     _refuse_tracing("a list")
     return list(values)
 
 
-def new_dict(*pairs: tuple[Any, Any]) -> dict[Any, Any]:
+def new_dict(*pairs: tuple[object, object]) -> dict[Any, Any]:
     """A new dict of keys and values."""
     _refuse_tracing("a dict")
     return dict(pairs)
@@ -370,12 +370,12 @@ def call_value(function: Any, *args: Any) -> Any:
 
 
 @has_side_effect
-def set_attribute(owner: Any, name: str, value: Any) -> None:
+def set_attribute(owner: object, name: str, value: object) -> None:
     """`owner.name = value`, for an object that is no module."""
     setattr(owner, name, value)
 
 
-def or_default(value: Any, default: Any) -> Any:
+def or_default(value: object, default: object) -> Any:
     """The value of a parameter; its default, which Python code cannot spell, for None."""
     return default if value is None else value
 

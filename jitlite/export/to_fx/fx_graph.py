@@ -25,7 +25,7 @@ from jitlite.compiler import program as compiler
 from jitlite.export.to_fx import fx_calls
 from jitlite.export.to_fx.fx_kinds import KINDS, write_with
 from jitlite.export.to_fx.fx_modules import graph_module, rename_hiding_parameters, skeleton
-from jitlite.export.to_fx.fx_scope import Conversion, Scope, is_literal
+from jitlite.export.to_fx.fx_scope import FxExport, FxScope, is_literal
 from jitlite.export.to_fx.preparation import Hooks, Prepared
 from jitlite.ir import types as T
 from jitlite.ir.code_text import identifier, is_identifier
@@ -36,7 +36,7 @@ from jitlite.ir.values import class_type_of
 Kept = Collection[str] | Callable[[str, torch.nn.Module], bool]
 
 
-def to_fx(obj: Any, *, method: str = "forward", keep: Kept = (), for_export: bool = False) -> GraphModule:
+def to_fx(obj: object, *, method: str = "forward", keep: Kept = (), for_export: bool = False) -> GraphModule:
     """An FX module that does what a script does. It shares the parameters and buffers of a module, under their names.
 
     Branches on attributes are decided by what these are now, `training` among them. What depends on arguments stays:
@@ -58,8 +58,8 @@ def to_fx(obj: Any, *, method: str = "forward", keep: Kept = (), for_export: boo
     with compiler.compiling():
         prepared = Prepared(function, owner, is_kept, _hooks_of(obj, method))
         root = skeleton(owner)
-        conversion = Conversion(prepared, root, for_export, KINDS, write_with)
-        scope = Scope(conversion, None, root)
+        conversion = FxExport(prepared, root, for_export, KINDS, write_with)
+        scope = FxScope(conversion, None, root)
         _add_parameters(scope, function, owner is not None)
         scope.emit_block(prepared.graph.block)
         outputs = [scope.read(v) for v in prepared.graph.outputs]
@@ -85,7 +85,7 @@ def _named(keep: Collection[str], owner: Any) -> Callable[[str, torch.nn.Module]
     return lambda name, module: name in keep
 
 
-def _function_of(obj: Any, method: str) -> tuple[Function, Any]:
+def _function_of(obj: object, method: str) -> tuple[Function, Any]:
     function = getattr(obj, "__jitlite_function__", None)
     if isinstance(function, Function):
         return function, getattr(obj, "owner", None)
@@ -100,13 +100,13 @@ def _function_of(obj: Any, method: str) -> tuple[Function, Any]:
     )
 
 
-def _hooks_of(obj: Any, method: str) -> Hooks:
+def _hooks_of(obj: object, method: str) -> Hooks:
     """What a call of the module itself runs beside `forward`; a call of one of its methods runs no hooks."""
     known = class_type_of(obj) if isinstance(obj, torch.nn.Module) and method == "forward" else None
     return (known.forward_pre_hooks, known.forward_hooks) if known is not None else ((), ())
 
 
-def _add_parameters(scope: Scope, function: Function, is_method: bool) -> None:
+def _add_parameters(scope: FxScope, function: Function, is_method: bool) -> None:
     inputs = scope.conversion.prepared.graph.inputs
     for formal, value in list(zip(function.schema.arguments, inputs, strict=True))[is_method:]:
         default = formal.default if formal.has_default else None
@@ -127,6 +127,9 @@ _PLAIN: dict[T.Type, Any] = {
 }  # fmt: skip
 
 
+_typing: Any = typing
+
+
 def _annotation(t: T.Type) -> Any:
     """The annotation of a parameter, for readers and for those who make a graph of the module again."""
     if isinstance(t, T.OptionalType):
@@ -136,14 +139,14 @@ def _annotation(t: T.Type) -> Any:
     if not parts or None in parts:
         return _PLAIN.get(t)
     if isinstance(t, T.ListType):
-        return typing.List[parts[0]]  # type: ignore[valid-type]  # noqa: UP006
+        return _typing.List[parts[0]]
     if isinstance(t, T.DictType):
-        return typing.Dict[parts[0], parts[1]]  # type: ignore[valid-type]  # noqa: UP006
+        return _typing.Dict[parts[0], parts[1]]
     is_plain = isinstance(t, T.TupleType) and t.names is None
     return typing.Tuple[tuple(parts)] if is_plain else None  # noqa: UP006
 
 
-def _class_name(function: Function, owner: Any) -> str:
+def _class_name(function: Function, owner: object) -> str:
     known = class_type_of(owner) if owner is not None else None
     name = known.qualified_name.rpartition(".")[2] if known is not None else function.name
     return name if is_identifier(name) else "GraphModule"

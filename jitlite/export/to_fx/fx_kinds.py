@@ -10,9 +10,9 @@ import torch
 from torch import fx
 
 from jitlite.export.to_fx import control_flow, fx_calls, symbolic
-from jitlite.export.to_fx.fx_calls import Call, is_importable
+from jitlite.export.to_fx.fx_calls import FxCall, is_importable
 from jitlite.export.to_fx.fx_modules import graph_module
-from jitlite.export.to_fx.fx_scope import Scope, has_nodes
+from jitlite.export.to_fx.fx_scope import FxScope, has_nodes
 from jitlite.export.to_fx.preparation import always_raises
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
@@ -23,7 +23,7 @@ from jitlite.ir.values import class_type_of, named_tuple_class, object_class
 # -- control flow
 
 
-def _if(scope: Scope, node: Node) -> None:
+def _if(scope: FxScope, node: Node) -> None:
     condition = scope.read(node.inputs[0])
     raising = [always_raises(b) for b in node.blocks]
     if not node.outputs and raising[0] != raising[1]:
@@ -35,7 +35,7 @@ def _if(scope: Scope, node: Node) -> None:
     operands = _join(scope, inner)
     names = ("true_graph", "false_graph")
     parts = [_attach(scope, part, name, node) for part, name in zip(inner, names, strict=True)]
-    made = scope.call(Call(control_flow.run_if, (condition, *parts, operands)), node)
+    made = scope.call(FxCall(control_flow.run_if, (condition, *parts, operands)), node)
     scope.result(made, node)
 
 
@@ -48,35 +48,35 @@ def _plain_error(block: Block) -> tuple[str, str | None] | None:
     return message, class_name[0] if class_name else None
 
 
-def _check(scope: Scope, node: Node, condition: Any, is_negated: bool, error: tuple[str, str | None]) -> None:
+def _check(scope: FxScope, node: Node, condition: object, is_negated: bool, error: tuple[str, str | None]) -> None:
     message, class_name = error
     target: Any
     if is_negated:
         target = symbolic.negation if scope.conversion.for_export else operator.not_
-        condition = scope.call(Call(target, (condition,)), node)
+        condition = scope.call(FxCall(target, (condition,)), node)
     prefix, _, text = message.partition(": ")
     if class_name is None and prefix == "AssertionError" and text:
         target = control_flow.check if scope.conversion.for_export else torch._assert
-        scope.call(Call(target, (condition, text)), node)
+        scope.call(FxCall(target, (condition, text)), node)
         return
     if isinstance(class_name, QualifiedClassName) and class_name.python_class.__module__ != "builtins":
         class_name = scope.get_attribute(scope.conversion.store(class_name, "exception"))
     elif isinstance(class_name, str):
         class_name = str(class_name)
-    scope.call(Call(control_flow.check, (condition, message, class_name or "")), node)
+    scope.call(FxCall(control_flow.check, (condition, message, class_name or "")), node)
 
 
-def _loop(scope: Scope, node: Node) -> None:
+def _loop(scope: FxScope, node: Node) -> None:
     (block,) = node.blocks
     count, condition, *carried = [scope.read(v) for v in node.inputs]
     body = _inner(scope, block.nodes, block.inputs, block.outputs)
     operands = _join(scope, [body])
     part = _attach(scope, body, "body_graph", node)
     arguments = (count, condition, part, tuple(carried), operands)
-    scope.result(scope.call(Call(control_flow.run_loop, arguments), node), node)
+    scope.result(scope.call(FxCall(control_flow.run_loop, arguments), node), node)
 
 
-def _try(scope: Scope, node: Node) -> None:
+def _try(scope: FxScope, node: Node) -> None:
     if scope.conversion.for_export:
         raise scope.refusal(
             "a `try` has no place in an exported program", node, "test for what may go wrong, instead of catching it"
@@ -85,10 +85,10 @@ def _try(scope: Scope, node: Node) -> None:
     inner = [_inner(scope, body.nodes, (), body.outputs), _inner(scope, handler.nodes, handler.inputs, handler.outputs)]
     operands = _join(scope, inner)
     parts = [_attach(scope, p, n, node) for p, n in zip(inner, ("body_graph", "handler_graph"), strict=True)]
-    scope.result(scope.call(Call(control_flow.run_try, (*parts, operands)), node), node)
+    scope.result(scope.call(FxCall(control_flow.run_try, (*parts, operands)), node), node)
 
 
-def write_with(scope: Scope, enter: Node, nodes: Sequence[Node]) -> None:
+def write_with(scope: FxScope, enter: Node, nodes: Sequence[Node]) -> None:
     """Write the body of a `with` statement."""
     inside = set(nodes)
     outputs = [v for n in nodes for v in n.outputs if any(_is_outside(u.user, inside) for u in v.uses)]
@@ -102,10 +102,10 @@ def write_with(scope: Scope, enter: Node, nodes: Sequence[Node]) -> None:
     body = _inner(scope, nodes, (), outputs)
     operands = _join(scope, [body])
     part = _attach(scope, body, "with_graph", enter)
-    made = scope.call(Call(control_flow.run_with, (manager, part, operands)), enter)
+    made = scope.call(FxCall(control_flow.run_with, (manager, part, operands)), enter)
     for i, value in enumerate([entered, *outputs]):
         if value is not None and value.has_uses:
-            scope.values[value] = scope.call(Call(operator.getitem, (made, i)), enter)
+            scope.values[value] = scope.call(FxCall(operator.getitem, (made, i)), enter)
 
 
 def _is_outside(user: Node, inside: set[Node]) -> bool:
@@ -117,9 +117,9 @@ def _is_outside(user: Node, inside: set[Node]) -> bool:
     return True
 
 
-def _inner(scope: Scope, nodes: Iterable[Node], inputs: Sequence[Value], outputs: Sequence[Value]) -> Scope:
+def _inner(scope: FxScope, nodes: Iterable[Node], inputs: Sequence[Value], outputs: Sequence[Value]) -> FxScope:
     """The graph of a branch or body."""
-    inner = Scope(scope.conversion, scope, torch.nn.Module())
+    inner = FxScope(scope.conversion, scope, torch.nn.Module())
     inner.holder.training = scope.holder.training
     for value in inputs:
         inner.values[value] = inner.placeholder(value.name)
@@ -128,7 +128,7 @@ def _inner(scope: Scope, nodes: Iterable[Node], inputs: Sequence[Value], outputs
     return inner
 
 
-def _join(scope: Scope, inner: Sequence[Scope]) -> tuple[Any, ...]:
+def _join(scope: FxScope, inner: Sequence[FxScope]) -> tuple[Any, ...]:
     """Let all of these graphs take the same operands, behind their own parameters; gives the operands."""
     keys = list(dict.fromkeys(key for part in inner for key in part.captured))
     given = [next(part.captured[key][0] for part in inner if key in part.captured) for key in keys]
@@ -145,7 +145,7 @@ def _join(scope: Scope, inner: Sequence[Scope]) -> tuple[Any, ...]:
     return tuple(given)
 
 
-def _attach(scope: Scope, inner: Scope, name: str, node: Node) -> fx.Node:
+def _attach(scope: FxScope, inner: FxScope, name: str, node: Node) -> fx.Node:
     """Make a graph an attribute of the module around it; gives the node that reads it."""
     number = 0
     while hasattr(scope.holder, f"{name}_{number}"):
@@ -162,11 +162,11 @@ def _attach(scope: Scope, inner: Scope, name: str, node: Node) -> fx.Node:
 # -- attributes and objects
 
 
-def _get_attribute(scope: Scope, node: Node) -> None:
+def _get_attribute(scope: FxScope, node: Node) -> None:
     prepared, name = scope.prepared, node.attributes["name"]
     owner = prepared.module_of(node.inputs[0])
     if owner is None:
-        scope.values[node.output] = scope.call(Call(getattr, (scope.read(node.inputs[0]), name)), node)
+        scope.values[node.output] = scope.call(FxCall(getattr, (scope.read(node.inputs[0]), name)), node)
         return
     found = prepared.object_of(node.output)
     if scope.is_fixed_attribute(node.output) or not node.output.has_uses:
@@ -174,15 +174,15 @@ def _get_attribute(scope: Scope, node: Node) -> None:
     path = prepared.path_of(node.inputs[0]) or ()
     scope.place_attribute(path, name, getattr(owner, name, found))
     reference = scope.owner_reference(node.inputs[0])
-    made = scope.call(Call(control_flow.read_attribute, (reference, name)), node, name)
+    made = scope.call(FxCall(control_flow.read_attribute, (reference, name)), node, name)
     scope.values[node.output] = made
 
 
-def _set_attribute(scope: Scope, node: Node) -> None:
+def _set_attribute(scope: FxScope, node: Node) -> None:
     owner, value = node.inputs
     name = node.attributes["name"]
     if scope.prepared.module_of(owner) is None:
-        scope.call(Call(fx_calls.set_attribute, (scope.read(owner), name, scope.read(value))), node)
+        scope.call(FxCall(fx_calls.set_attribute, (scope.read(owner), name, scope.read(value))), node)
         return
     if isinstance(value.type, T.ClassType) and value.type.is_module:
         raise scope.refusal(
@@ -190,10 +190,10 @@ def _set_attribute(scope: Scope, node: Node) -> None:
         )
     module = scope.prepared.module_of(owner)
     scope.place_attribute(scope.prepared.path_of(owner) or (), name, getattr(module, name, None))
-    scope.call(Call(control_flow.write_attribute, (scope.owner_reference(owner), name, scope.read(value))), node)
+    scope.call(FxCall(control_flow.write_attribute, (scope.owner_reference(owner), name, scope.read(value))), node)
 
 
-def _new_object(scope: Scope, node: Node) -> None:
+def _new_object(scope: FxScope, node: Node) -> None:
     if _constructor(node) is not None:
         return  # made where `__init__` is called
     made: Any = node.output.type
@@ -204,15 +204,15 @@ def _new_object(scope: Scope, node: Node) -> None:
             node,
             "define the class at the top of a module",
         )
-    call = Call(fx_calls.new_object, (fx_calls.qualified_class(cls),))
+    call = FxCall(fx_calls.new_object, (fx_calls.qualified_class(cls),))
     scope.values[node.output] = scope.call(call, node)
 
 
-def _construction(scope: Scope, cls: Any, args: tuple[Any, ...]) -> Call:
+def _construction(scope: FxScope, cls: Any, args: tuple[Any, ...]) -> FxCall:
     """A call of a class."""
     if is_importable(cls):
-        return Call(fx_calls.make, (fx_calls.qualified_class(cls), *args))
-    return Call(fx_calls.call_value, (scope.get_attribute(scope.conversion.store(cls, "class")), *args))
+        return FxCall(fx_calls.make, (fx_calls.qualified_class(cls), *args))
+    return FxCall(fx_calls.call_value, (scope.get_attribute(scope.conversion.store(cls, "class")), *args))
 
 
 def _constructor(node: Node) -> Node | None:
@@ -224,7 +224,7 @@ def _constructor(node: Node) -> Node | None:
     return None
 
 
-def _call_method(scope: Scope, node: Node) -> None:
+def _call_method(scope: FxScope, node: Node) -> None:
     name, (receiver, *arguments) = node.attributes["name"], node.inputs
     args = tuple(scope.read(v) for v in arguments)
     if name == "__init__" and receiver.node.kind == "prim::CreateObject":
@@ -251,11 +251,11 @@ def _keep(root: torch.nn.Module, target: str, module: torch.nn.Module) -> None:
     root.get_submodule(prefix)._modules[name] = module
 
 
-def _call_function(scope: Scope, node: Node) -> None:
+def _call_function(scope: FxScope, node: Node) -> None:
     raise scope.refusal("a function is called that is not known here", node)
 
 
-def _python_call(scope: Scope, node: Node) -> None:
+def _python_call(scope: FxScope, node: Node) -> None:
     function = node.attributes.get("callable")
     if function is None:
         raise scope.refusal("a Python function is called that is not available", node)
@@ -267,14 +267,14 @@ def _python_call(scope: Scope, node: Node) -> None:
             "define it at the top of a module",
         )
     target = fx.node.has_side_effect(function)
-    made = scope.call(Call(target, args), node)
+    made = scope.call(FxCall(target, args), node)
     if len(node.outputs) == 1:
         scope.values[node.output] = made
     else:
         scope.result(made, node)
 
 
-def _deferred(scope: Scope, node: Node) -> None:
+def _deferred(scope: FxScope, node: Node) -> None:
     what = "fork" if node.kind == "prim::fork" else "an awaitable"
     raise scope.refusal(
         f"the result of {what} is not waited for where it is made",
@@ -286,69 +286,71 @@ def _deferred(scope: Scope, node: Node) -> None:
 # -- values
 
 
-def _same(scope: Scope, node: Node) -> None:
+def _same(scope: FxScope, node: Node) -> None:
     scope.values[node.output] = scope.read(node.inputs[0])
 
 
-def _tuple(scope: Scope, node: Node) -> None:
+def _tuple(scope: FxScope, node: Node) -> None:
     made: Any = node.output.type
     cls = named_tuple_class(made)
     args = tuple(scope.read(v) for v in node.inputs)
     is_plain_class = is_importable(cls) and not cls.__module__.startswith("torch")
-    scope.values[node.output] = scope.call(Call(cls, args) if is_plain_class else _construction(scope, cls, args), node)
+    scope.values[node.output] = scope.call(
+        FxCall(cls, args) if is_plain_class else _construction(scope, cls, args), node
+    )
 
 
-def _list(scope: Scope, node: Node) -> None:
+def _list(scope: FxScope, node: Node) -> None:
     values = [scope.read(v) for v in node.inputs]
-    call = Call(list, (values,)) if has_nodes(values) else Call(fx_calls.new_list, tuple(values))
+    call = FxCall(list, (values,)) if has_nodes(values) else FxCall(fx_calls.new_list, tuple(values))
     scope.values[node.output] = scope.call(call, node)
 
 
-def _dict(scope: Scope, node: Node) -> None:
+def _dict(scope: FxScope, node: Node) -> None:
     values = [scope.read(v) for v in node.inputs]
     pairs = list(zip(values[::2], values[1::2], strict=True))
-    call = Call(dict, (pairs,)) if has_nodes(pairs) else Call(fx_calls.new_dict, tuple(pairs))
+    call = FxCall(dict, (pairs,)) if has_nodes(pairs) else FxCall(fx_calls.new_dict, tuple(pairs))
     scope.values[node.output] = scope.call(call, node)
 
 
-def _unpack(scope: Scope, node: Node) -> None:
+def _unpack(scope: FxScope, node: Node) -> None:
     value = scope.read(node.inputs[0])
     if node.kind == "prim::ListUnpack":
-        value = scope.call(Call(fx_calls.unpack, (value, len(node.outputs))), node)
+        value = scope.call(FxCall(fx_calls.unpack, (value, len(node.outputs))), node)
     for i, output in enumerate(node.outputs):
         if output.has_uses:
             is_display = isinstance(value, (tuple, list))
-            scope.values[output] = value[i] if is_display else scope.call(Call(operator.getitem, (value, i)), node)
+            scope.values[output] = value[i] if is_display else scope.call(FxCall(operator.getitem, (value, i)), node)
 
 
-def _tuple_slice(scope: Scope, node: Node) -> None:
+def _tuple_slice(scope: FxScope, node: Node) -> None:
     part = slice(node.attributes["beg"], node.attributes["end"])
-    scope.values[node.output] = scope.call(Call(operator.getitem, (scope.read(node.inputs[0]), part)), node)
+    scope.values[node.output] = scope.call(FxCall(operator.getitem, (scope.read(node.inputs[0]), part)), node)
 
 
-def _isinstance(scope: Scope, node: Node) -> None:
+def _isinstance(scope: FxScope, node: Node) -> None:
     value, wanted = scope.read(node.inputs[0]), node.attributes["types"]
     if list(wanted) == [T.NONE]:
-        call = Call(operator.is_, (value, None))
+        call = FxCall(operator.is_, (value, None))
     else:
         names = [str(t) for t in wanted]
         if not all(fx_calls.is_name_of(name, t) for name, t in zip(names, wanted, strict=True)):
             raise scope.refusal(f"isinstance of {', '.join(names)} has no meaning in an FX graph", node)
-        call = Call(fx_calls.has_type, (value, names))
+        call = FxCall(fx_calls.has_type, (value, names))
     scope.values[node.output] = scope.call(call, node)
 
 
-def _truth(scope: Scope, node: Node) -> None:
+def _truth(scope: FxScope, node: Node) -> None:
     """`bool(x)` of a tensor; the condition of branches takes the tensor itself while a program is exported."""
     (value,) = node.inputs
     if scope.conversion.for_export and isinstance(value.type, T.TensorType) and _is_condition_only(node.output):
         scope.values[node.output] = scope.read(value)
         return
     target = symbolic.to_bool if scope.conversion.for_export else bool
-    scope.values[node.output] = scope.call(Call(target, (scope.read(value),)), node)
+    scope.values[node.output] = scope.call(FxCall(target, (scope.read(value),)), node)
 
 
-def _checked_cast(scope: Scope, node: Node) -> None:
+def _checked_cast(scope: FxScope, node: Node) -> None:
     raise scope.refusal(
         f"a cast to {node.output.type.annotation} that has to be checked has no meaning in an FX graph", node,
         "let 'isinstance' choose the branch that it is in",
@@ -365,19 +367,19 @@ def _is_condition_only(value: Value) -> bool:
     return True
 
 
-def _tensor_item(scope: Scope, node: Node) -> None:
+def _tensor_item(scope: FxScope, node: Node) -> None:
     tensor, *operands = map(scope.read, node.inputs)
     index = index_of(node.attributes["index"], operands)
-    scope.values[node.output] = scope.call(Call(operator.getitem, (tensor, index)), node)
+    scope.values[node.output] = scope.call(FxCall(operator.getitem, (tensor, index)), node)
 
 
-def _set_tensor_item(scope: Scope, node: Node) -> None:
+def _set_tensor_item(scope: FxScope, node: Node) -> None:
     tensor, value, *operands = map(scope.read, node.inputs)
     index = index_of(node.attributes["index"], operands)
-    scope.call(Call(operator.setitem, (tensor, index, value)), node)
+    scope.call(FxCall(operator.setitem, (tensor, index, value)), node)
 
 
-KINDS: dict[str, Callable[[Scope, Node], None]] = {
+KINDS: dict[str, Callable[[FxScope, Node], None]] = {
     "prim::If": _if,
     "prim::Loop": _loop,
     "prim::Try": _try,

@@ -28,7 +28,7 @@ class ScriptGraphModule(GraphModule):
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         return deep_copy(self, memo, lambda: self._copied(memo))
 
-    def _copied(self, memo: dict[int, Any]) -> GraphModule:
+    def _copied(self, memo: dict[int, object]) -> GraphModule:
         made = super().__deepcopy__(memo)
         for kind in (*_STATE, "_non_persistent_buffers_set"):
             made.__dict__[kind] = copy.deepcopy(self.__dict__[kind], memo)
@@ -52,14 +52,14 @@ class ScriptGraphModule(GraphModule):
         return {name: value for name, value in vars(self).items() if name not in left_out}
 
 
-def rebuild(name: str, nodes: list[tuple[Any, ...]], state: dict[str, Any]) -> ScriptGraphModule:
+def rebuild(name: str, nodes: list[tuple[object, ...]], state: dict[str, object]) -> ScriptGraphModule:
     """The module of these nodes."""
     root = torch.nn.Module()
     vars(root).update(state)
     return graph_module(root, restored(nodes), name)
 
 
-def restore(module: torch.nn.Module, state: dict[str, Any]) -> None:
+def restore(module: torch.nn.Module, state: dict[str, object]) -> None:
     """Give a module that was pickled its state."""
     module.__dict__.update(state)
     bind_root(module)

@@ -60,7 +60,7 @@ def described(graph: fx.Graph) -> list[tuple[Any, ...]]:
     """The nodes of a graph as plain data."""
     positions = {node: i for i, node in enumerate(graph.nodes)}
 
-    def plain(value: Any) -> Any:
+    def plain(value: object) -> Any:
         if isinstance(value, fx.Node):
             return _Reference(positions[value])
         return _mapped(value, plain)

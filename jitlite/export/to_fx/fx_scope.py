@@ -7,6 +7,7 @@ import keyword
 import operator
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from jitlite.analysis.effects import effect_of
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.export.to_fx import fx_calls
 from jitlite.export.to_fx.control_flow import Root
-from jitlite.export.to_fx.fx_calls import Call, is_importable, operator_call
+from jitlite.export.to_fx.fx_calls import FxCall, is_importable, operator_call
 from jitlite.export.to_fx.fx_modules import KEPT, ROOT, check_name
 from jitlite.export.to_fx.fx_pickling import RENAMED
 from jitlite.export.to_fx.preparation import Prepared, is_plain
@@ -38,7 +39,7 @@ _READERS = frozenset(
 _SUFFIX = re.compile(r"\.\d+$")
 
 
-class Conversion:
+class FxExport:
     """What the scopes of one conversion share.
 
     Args:
@@ -51,8 +52,8 @@ class Conversion:
         prepared: Prepared,
         root: torch.nn.Module,
         for_export: bool,
-        kinds: dict[str, Callable[[Scope, Node], None]],
-        write_with: Callable[[Scope, Node, Sequence[Node]], None],
+        kinds: dict[str, Callable[[FxScope, Node], None]],
+        write_with: Callable[[FxScope, Node, Sequence[Node]], None],
     ) -> None:
         self.prepared = prepared
         self.root = root
@@ -114,7 +115,8 @@ class Conversion:
     def is_inline(self, node: Node) -> bool:
         """Is it a display that can be written wherever it is read?"""
         if node.kind == "prim::TupleConstruct":
-            return node.output.type.names is None  # type: ignore[attr-defined]
+            t = node.output.type
+            return isinstance(t, T.TupleType) and t.names is None
         if node.kind == "prim::DictConstruct" and not all(map(is_constant, node.inputs[::2])):
             return False
         if node.kind not in ("prim::ListConstruct", "prim::DictConstruct"):
@@ -142,7 +144,7 @@ def _keeps_nothing(use: Use) -> bool:
     return op.fn in _READERS
 
 
-class Scope:
+class FxScope:
     """One FX graph that is being written.
 
     Args:
@@ -150,7 +152,7 @@ class Scope:
         holder: the module that gets the branches and bodies of this one as attributes.
     """
 
-    def __init__(self, conversion: Conversion, parent: Scope | None, holder: torch.nn.Module) -> None:
+    def __init__(self, conversion: FxExport, parent: FxScope | None, holder: torch.nn.Module) -> None:
         self.conversion = conversion
         self.prepared = conversion.prepared
         self.parent = parent
@@ -158,7 +160,7 @@ class Scope:
         self.graph = fx.Graph()
         self.values: dict[Value, Any] = {}
         self.attributes: dict[str, fx.Node] = {}
-        self.captured: dict[Any, tuple[Any, fx.Node]] = {}
+        self.captured: dict[object, tuple[object, fx.Node]] = {}
         """What is read from around: what it is there, and the placeholder here, by value or name."""
 
     # -- reading
@@ -177,9 +179,9 @@ class Scope:
             return self._attribute(value)
         if self.parent is None:
             raise self.refusal(f"{node.kind} is used where its value is not available", node)
-        return self._capture(value, lambda: self.parent.read(value), value.name)  # type: ignore[union-attr]
+        return self._capture(value, partial(self.parent.read, value), value.name)
 
-    def _capture(self, key: Any, outer: Callable[[], Any], name: str) -> Any:
+    def _capture(self, key: object, outer: Callable[[], object], name: str) -> Any:
         if key not in self.captured:
             given = outer()
             if not has_nodes(given):
@@ -195,7 +197,7 @@ class Scope:
         made.target = made.name  # names of parameters differ, too
         return made
 
-    def _constant(self, value: Any, node: Node) -> Any:
+    def _constant(self, value: object, node: Node) -> Any:
         if isinstance(value, torch.Tensor):
             return self.get_attribute(self.conversion.store(value, "tensor_constant"))
         if is_literal(value):
@@ -234,7 +236,7 @@ class Scope:
         found = self.prepared.object_of(value)
         return isinstance(found, (torch.Tensor, torch.nn.Module)) or is_literal(found) or not self.conversion.writes
 
-    def place_attribute(self, path: Sequence[str], name: str, found: Any) -> None:
+    def place_attribute(self, path: Sequence[str], name: str, found: object) -> None:
         """Let the FX module have an attribute that is no parameter, buffer or submodule."""
         check_name(name)
         holder = self.conversion.root.get_submodule(".".join(path))
@@ -245,7 +247,7 @@ class Scope:
     def get_attribute(self, target: str) -> Any:
         """A `get_attr` at the beginning of the outermost graph; within others, what is handed in for it."""
         if self.parent is not None:
-            return self._capture(target, lambda: self.parent.get_attribute(target), target)  # type: ignore[union-attr]
+            return self._capture(target, partial(self.parent.get_attribute, target), target)
         if target not in self.attributes:
             written = self.conversion.written_target(target)
             with self.graph.inserting_before(_first(self.graph)):
@@ -262,7 +264,7 @@ class Scope:
         return self.get_attribute(".".join(path) or ROOT)
 
     # -- writing
-    def call(self, call: Call, node: Node, name: str | None = None) -> fx.Node:
+    def call(self, call: FxCall, node: Node, name: str | None = None) -> fx.Node:
         """Add a call to the graph."""
         if isinstance(call.target, str):
             made = self.graph.call_method(call.target, call.args, call.kwargs)
@@ -286,7 +288,7 @@ class Scope:
         """Let a call that gives a tuple stand for several outputs."""
         for i, output in enumerate(node.outputs):
             if output.has_uses:
-                self.values[output] = self.call(Call(operator.getitem, (made, i)), node)
+                self.values[output] = self.call(FxCall(operator.getitem, (made, i)), node)
 
     def emit_block(self, block: Block) -> None:
         """Write the nodes of a block."""
@@ -328,37 +330,37 @@ class Scope:
             raise self.refusal(f"{node.kind} has no meaning in an FX graph", node)
         self._operation(node, call)
 
-    def _operation(self, node: Node, call: Call) -> None:
+    def _operation(self, node: Node, call: FxCall) -> None:
         op = node.op
         assert op is not None
         if op.overload is not None and not isinstance(call.target, str):
             call = self._decoded(node, call)
         name = _name_of(node)
         if op.fn is tensors.size and not all(_keeps_nothing(use) for use in node.output.uses):
-            call = Call(list, (self.call(Call("size", call.args), node),))
+            call = FxCall(list, (self.call(FxCall("size", call.args), node),))
         elif op.fn is tensors.size:
-            call = Call("size", call.args)
+            call = FxCall("size", call.args)
         made = self.call(call, node, name)
         if len(node.outputs) == 1 and not node.has(Trait.SPREADS):
             returned = op.schema.returns[0].declared_type if op.schema.returns else T.NONE
             if op.overload is not None and is_int_coded(returned):
-                made = self.call(Call(fx_calls.decoder(returned), (made,)), node)
+                made = self.call(FxCall(fx_calls.decoder(returned), (made,)), node)
             self.values[node.output] = made
         elif node.outputs:
             self.result(made, node)
 
-    def _decoded(self, node: Node, call: Call) -> Call:
+    def _decoded(self, node: Node, call: FxCall) -> FxCall:
         """Let operands that may be int codes be dtypes."""
         assert node.op is not None
         args, kwargs = list(call.args), dict(call.kwargs)
         for position, formal in fx_calls.int_coded_operands(node.op, node.inputs):
             given = self.read(node.inputs[position])
-            decoded = self.call(Call(fx_calls.decoder(formal.declared_type), (given,)), node)
+            decoded = self.call(FxCall(fx_calls.decoder(formal.declared_type), (given,)), node)
             if formal.name in kwargs:
                 kwargs[formal.name] = decoded
             else:
                 args[position] = decoded
-        return Call(call.target, tuple(args), kwargs)
+        return FxCall(call.target, tuple(args), kwargs)
 
     def refusal(self, what: str, node: Node, hint: str | None = None) -> NotSupportedError:
         """The error for something that cannot leave."""
@@ -369,7 +371,7 @@ class Scope:
         return error
 
 
-def is_literal(value: Any) -> bool:
+def is_literal(value: object) -> bool:
     """Can the value stand in the code of an FX graph as it is?"""
     if isinstance(value, QualifiedClassName):
         return value.python_class.__module__ == "builtins"
@@ -378,7 +380,7 @@ def is_literal(value: Any) -> bool:
     return is_plain(value)
 
 
-def has_nodes(value: Any) -> bool:
+def has_nodes(value: object) -> bool:
     """Is there a node of an FX graph in an argument?"""
     if isinstance(value, dict):
         return any(map(has_nodes, value.values()))

@@ -48,7 +48,7 @@ class Prepared:
         assigned: what the graph assigns, as object and name.
     """
 
-    def __init__(self, function: Function, owner: Any, is_kept: IsKept, hooks: Hooks = ((), ())) -> None:
+    def __init__(self, function: Function, owner: object, is_kept: IsKept, hooks: Hooks = ((), ())) -> None:
         self.graph = function.graph.copy()
         self.owner = owner
         self._is_kept = is_kept
@@ -168,7 +168,7 @@ def attribute(owner: torch.nn.Module, name: str) -> Any:
 _NOTHING = object()
 
 
-def is_plain(value: Any) -> bool:
+def is_plain(value: object) -> bool:
     """Is it a value without identity: a number, a text, None, a dtype, a device, or a tuple of such?"""
     if type(value) is tuple:
         return all(map(is_plain, value))

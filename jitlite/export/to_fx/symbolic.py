@@ -5,7 +5,7 @@ Branches on such a value become `torch.ops.higher_order.cond`, loops `while_loop
 
 - what is carried or returned is a tensor: numbers travel as 0-dimensional tensors and are read again behind;
 - results are new tensors: one that is an operand, or shares memory with one, is cloned. Nobody may write it then, which
-  the conversion has seen to (`Conversion` in `fx_graph.py`);
+  the conversion has seen to (`FxExport` in `fx_graph.py`);
 - both branches give tensors of the same shape, dtype and layout, each iteration of a loop too. torch checks that.
 """
 
@@ -79,7 +79,7 @@ WRITTEN = "jitlite_written"
 """In the `meta` of a branch or body: something writes its results afterwards, so that they may not be clones."""
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Lists and dicts in the arguments of FX nodes are immutable; those of a script are not."""
     if isinstance(value, immutable_list):
         return [_plain(v) for v in value]
@@ -95,7 +95,7 @@ FAILED = "jitlite_failed_node"
 # -- branches
 
 
-def cond(condition: Any, true_graph: _Module, false_graph: _Module, operands: tuple[Any, ...]) -> Any:
+def cond(condition: object, true_graph: _Module, false_graph: _Module, operands: tuple[object, ...]) -> Any:
     """A branch on a value that is open: both sides become part of the program."""
     if is_guarded(condition):  # torch.export notes which sizes the answer holds for, as it does for Python code
         return call(true_graph if condition else false_graph, *operands)
@@ -103,7 +103,7 @@ def cond(condition: Any, true_graph: _Module, false_graph: _Module, operands: tu
     kinds: dict[str, Any] = {}
 
     def side(name: str, module: _Module) -> Callable[..., Any]:
-        def run(*tensors: Any) -> Any:
+        def run(*tensors: object) -> Any:
             results = call(module, *passed.restored(tensors))
             packed, kinds[name] = _pack(results, f"the {name} branch returns")
             return tuple(_new(t, tensors) for t in packed)
@@ -145,7 +145,7 @@ def is_guarded(value: object) -> bool:
     return isinstance(value, _SYMBOLS) and bool(value.node.has_hint())
 
 
-def _predicate(condition: Any) -> Any:
+def _predicate(condition: object) -> Any:
     if isinstance(condition, torch.Tensor):
         if condition.numel() != 1:
             raise RuntimeError(f"Boolean value of Tensor with {condition.numel()} values is ambiguous")
@@ -156,7 +156,7 @@ def _predicate(condition: Any) -> Any:
 class _Passed:
     """Operands of a branch or loop: tensors and numbers go as operands, what else there is goes by itself."""
 
-    def __init__(self, operands: tuple[Any, ...]) -> None:
+    def __init__(self, operands: tuple[object, ...]) -> None:
         self.operands = operands
         self.places: list[tuple[int, int]] = []
         """Positions of operands, and of what stands for them among those that go as operands."""
@@ -167,7 +167,7 @@ class _Passed:
         by_position = {position: operands[i] for i, position in reversed(self.places)}
         self.tensors = tuple(by_position[i] for i in range(len(unique)))
 
-    def restored(self, tensors: Sequence[Any]) -> list[Any]:
+    def restored(self, tensors: Sequence[object]) -> list[Any]:
         """The operands, with these for the tensors."""
         values = list(self.operands)
         for place, position in self.places:
@@ -184,7 +184,7 @@ def _is_operand(value: object) -> bool:
     return isinstance(value, torch.Tensor) or (isinstance(value, _SYMBOLS) and isinstance(value, torch.SymInt))
 
 
-def _tensors_in(value: Any) -> bool:
+def _tensors_in(value: object) -> bool:
     if isinstance(value, dict):
         value = [*value.keys(), *value.values()]
     return isinstance(value, torch.Tensor) or (isinstance(value, (list, tuple)) and any(map(_tensors_in, value)))
@@ -212,7 +212,7 @@ def _pack(values: Sequence[Any], what: str) -> tuple[list[torch.Tensor], list[An
     return tensors, kinds
 
 
-def _unpack(tensors: Sequence[torch.Tensor], kinds: Sequence[Any]) -> tuple[Any, ...]:
+def _unpack(tensors: Sequence[torch.Tensor], kinds: Sequence[object]) -> tuple[Any, ...]:
     rest = iter(tensors)
     values: list[Any] = []
     for kind in kinds:
@@ -224,11 +224,11 @@ def _unpack(tensors: Sequence[torch.Tensor], kinds: Sequence[Any]) -> tuple[Any,
     return tuple(values)
 
 
-def _shown(kinds: Sequence[Any]) -> str:
+def _shown(kinds: Sequence[object]) -> str:
     return ", ".join(repr(k[1]) if isinstance(k, tuple) else str(k).removeprefix("torch.") for k in kinds)
 
 
-def _new(tensor: torch.Tensor, operands: Sequence[Any]) -> torch.Tensor:
+def _new(tensor: torch.Tensor, operands: Sequence[object]) -> torch.Tensor:
     """The tensor, or a clone where it may share memory with an operand."""
     if any(isinstance(o, torch.Tensor) and (o is tensor or _shares(o, tensor)) for o in operands):
         return tensor.clone()
@@ -256,11 +256,11 @@ def while_loop(
     is_endless = isinstance(count, int) and count >= UNBOUNDED
     passed = _Passed((*operands, count))
 
-    def goes_on(number: Any, condition: Any, *rest: Any) -> Any:
+    def goes_on(number: Any, condition: Any, *rest: object) -> Any:
         limit = passed.restored(rest[len(packed) :])[-1]
         return condition.clone() if is_endless else torch.logical_and(condition, number < limit)
 
-    def body(number: Any, condition: Any, *rest: Any) -> Any:
+    def body(number: Any, condition: object, *rest: Any) -> Any:
         values = _unpack(rest[: len(packed)], kinds)
         *given, _ = passed.restored(rest[len(packed) :])
         again, *results = call(body_graph, number.item() if _reads_first(body_graph) else 0, *values, *given)
@@ -279,7 +279,12 @@ def while_loop(
 
 
 def _unrolled(
-    count: int, condition: Any, body_graph: _Module, number: int, carried: tuple[Any, ...], operands: tuple[Any, ...]
+    count: int,
+    condition: object,
+    body_graph: _Module,
+    number: int,
+    carried: tuple[object, ...],
+    operands: tuple[object, ...],
 ) -> Any:
     """The rounds one by one: the count follows from sizes, which torch.export then asks to be as they are."""
     values: Sequence[Any] = carried
@@ -313,7 +318,7 @@ def _as_tensor(condition: Any) -> torch.Tensor:
 # -- what else depends on values
 
 
-def square_root(value: Any) -> Any:
+def square_root(value: object) -> Any:
     """`math.sqrt` of a number that may not be known yet."""
     return torch_internals.sym_sqrt(value)
 
@@ -360,7 +365,7 @@ def to_float(value: Any) -> Any:
     return float(value)
 
 
-def to_bool(value: Any) -> Any:
+def to_bool(value: object) -> Any:
     """`bool(value)`."""
     if is_open(value):
         return _predicate(value).item() if isinstance(value, torch.Tensor) else _predicate(value)
@@ -371,7 +376,7 @@ def _is_integral(value: torch.Tensor) -> bool:
     return not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
 
 
-def negation(value: Any) -> Any:
+def negation(value: object) -> Any:
     """`not value`."""
     if not is_open(value):
         return not value

@@ -22,14 +22,14 @@ from jitlite.ir.types import ClassType
 from jitlite.ir.values import class_type_of
 
 CONTAINERS: tuple[type[nn.Module], ...] = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
-_MISSING: Any = object()
+_MISSING: object = object()
 
 
 class KnownModules:
     """Finds modules of torch, each kind compiled once."""
 
     def __init__(self) -> None:
-        self._candidates: dict[tuple[Any, str], nn.Module | None] = {}
+        self._candidates: dict[tuple[object, str], nn.Module | None] = {}
         self._types: dict[int, ClassType | None] = {}
         self._alike: dict[tuple[int, int], bool] = {}
 
@@ -52,7 +52,7 @@ class KnownModules:
         """What a class of torch takes, in order."""
         return [p.name for p in _parameters(cls)]
 
-    def _candidate(self, cls: type[nn.Module], given: dict[str, Any]) -> nn.Module | None:
+    def _candidate(self, cls: type[nn.Module], given: dict[str, object]) -> nn.Module | None:
         key = cls, repr(given)
         if key not in self._candidates:
             try:
@@ -164,7 +164,7 @@ def _shortened(cls: type[nn.Module], given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-_HIDDEN: dict[Any, dict[str, inspect.Parameter]] = {
+_HIDDEN: dict[object, dict[str, inspect.Parameter]] = {
     nn.RNN: {"nonlinearity": inspect.Parameter("nonlinearity", inspect.Parameter.KEYWORD_ONLY, default="tanh")},
 }
 """What classes take that their signatures do not tell."""
@@ -192,7 +192,7 @@ def _common_dtype(module: nn.Module) -> Any:
     return None if len(dtypes) != 1 or dtypes == {torch.get_default_dtype()} else dtypes.pop()
 
 
-def _equal(one: Any, other: Any) -> bool:
+def _equal(one: object, other: object) -> bool:
     if one is other:
         return True
     if isinstance(one, torch.Tensor) or isinstance(other, torch.Tensor):

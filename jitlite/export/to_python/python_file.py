@@ -87,8 +87,8 @@ class PythonFile:
         self.variables: set[str] = set()
         self.sequences: set[T.ClassType] = set()
         self.of_torch: set[Type] = set()
-        self.pending: list[Any] = []
-        self._constant_names: dict[int, tuple[Any, Text]] = {}
+        self.pending: list[object] = []
+        self._constant_names: dict[int, tuple[object, Text]] = {}
         self._tensor_names: dict[int, str] = {}
         self.stored_names: set[str] = set()
         """Names that the file of weights uses already."""
@@ -121,7 +121,7 @@ class PythonFile:
         written = builtin_name(name)
         return code("{}.{}", self.imported("builtins"), written) if name in self.avoided else written
 
-    def declared(self, named: Any, wanted: str) -> Text:
+    def declared(self, named: object, wanted: str) -> Text:
         """The name of something that is written later, if it is not written yet."""
         known = self.names.get(named)
         if known is None:
@@ -133,14 +133,14 @@ class PythonFile:
         """The name of a script function."""
         return self.declared(function, function.name)
 
-    def type_name(self, type: Any) -> Text:
+    def type_name(self, type: object) -> Text:
         """The name of the class of a type: the program's own, or one of torch's."""
         cls = getattr(type, "python_class", None)
         if cls is not None and not is_written(type):
             return self.dotted(cls)
         return self.declared(type, plain_name(type))
 
-    def dotted(self, found: Any) -> Text:
+    def dotted(self, found: object) -> Text:
         """The name by which something of torch can be reached.
 
         Raises:
@@ -211,7 +211,7 @@ class PythonFile:
             return self._named_annotation(type)
         return self.imported("Any")
 
-    def _named_annotation(self, type: Any) -> Text:
+    def _named_annotation(self, type: object) -> Text:
         try:
             return self.type_name(type)
         except NotSupportedError:
@@ -242,19 +242,19 @@ class PythonFile:
     def _text(self, value: str, range: SourceRange | None) -> Text:
         return shown_literal(value)
 
-    def _object_of_torch(self, value: Any, range: SourceRange | None) -> Text:
+    def _object_of_torch(self, value: object, range: SourceRange | None) -> Text:
         if isinstance(value, torch.device):
             return code("{}.device({})", self.imported("torch"), literal(str(value)))
         return code("{}.{}", self.imported("torch"), identifier(str(value).rpartition(".")[2]))
 
-    def _list(self, value: list[Any], range: SourceRange | None) -> Text:
+    def _list(self, value: list[object], range: SourceRange | None) -> Text:
         return code("[{}]", joined(", ", (self.constant(v, range) for v in value)))
 
-    def _dict(self, value: dict[Any, Any], range: SourceRange | None) -> Text:
+    def _dict(self, value: dict[object, object], range: SourceRange | None) -> Text:
         pairs = [code("{}: {}", self.constant(k, range), self.constant(v, range)) for k, v in value.items()]
         return code("{{{}}}", joined(", ", pairs))
 
-    def _tuple(self, value: tuple[Any, ...], range: SourceRange | None) -> Text:
+    def _tuple(self, value: tuple[object, ...], range: SourceRange | None) -> Text:
         items = joined(", ", (self.constant(v, range) for v in value))
         if hasattr(value, "_fields"):
             return code("{}({})", self.tuple_name(type(value), value), items)
@@ -263,7 +263,7 @@ class PythonFile:
             return code("{}({})", self.dotted(type(value)), shown)
         return shown
 
-    def tuple_name(self, cls: Any, value: Any) -> Text:
+    def tuple_name(self, cls: object, value: object) -> Text:
         """The class of a named tuple."""
         known = next((n for t, n in self.names.items() if isinstance(t, T.TupleType) and t.python_class is cls), None)
         return known or self.type_name(type_of_value(value))
@@ -304,7 +304,7 @@ class PythonFile:
         dtype = code("{}.{}", self.imported("torch"), identifier(str(value.dtype).rpartition(".")[2]))
         return code("{}.tensor({}, dtype={})", self.imported("torch"), self._nested(value.tolist()), dtype)
 
-    def _nested(self, value: Any) -> Text:
+    def _nested(self, value: object) -> Text:
         if isinstance(value, list):
             return code("[{}]", joined(", ", map(self._nested, value)))
         return self._number(value, None)
@@ -342,7 +342,7 @@ _CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Tex
 )
 
 
-def _base_of_exception(name: Any) -> str:
+def _base_of_exception(name: object) -> str:
     """The class of Python's that an exception of the program is derived from."""
     cls = getattr(name, "python_class", Exception)
     for base in cls.__mro__:
@@ -359,24 +359,24 @@ def plain_name(type: Any) -> str:
     return name or "Unnamed"
 
 
-def is_written(type: Any) -> bool:
+def is_written(type: object) -> bool:
     """Does the source define the class of this type? If not, it is torch's."""
     if isinstance(type, T.ClassType) and type.definition is None:
         return False
-    cls: Any = getattr(type, "python_class", None)
+    cls: object = getattr(type, "python_class", None)
     if cls is None or (isinstance(type, T.ClassType) and type.is_module):
         return True
     return isinstance(type, T.ClassType | T.InterfaceType) or dotted_name(cls) is None
 
 
-def dotted_name(found: Any) -> str | None:
+def dotted_name(found: object) -> str | None:
     """The name, beginning with `torch` or `builtins`, by which an object can be reached; None where there is none."""
     module = getattr(found, "__module__", None) or ""
     qualified = str(getattr(found, "__qualname__", None) or getattr(found, "__name__", ""))
     for place in ("torch", module):
         if place.partition(".")[0] not in ("torch", "builtins") or place.startswith("torch.jit"):
             continue
-        holder: Any = sys.modules.get(place) or importlib.import_module(place)
+        holder: object = sys.modules.get(place) or importlib.import_module(place)
         for part in qualified.split("."):
             holder = getattr(holder, part, None)
         if holder is found:

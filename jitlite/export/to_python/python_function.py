@@ -14,14 +14,17 @@ from typing import Any
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.python.python_tier import FunctionWriter
 from jitlite.export.to_python import python_helpers
+from jitlite.export.to_python.embedded_functions import embedded, refusal
 from jitlite.export.to_python.known_functions import same_function_of_torch
 from jitlite.export.to_python.python_checks import check_text
 from jitlite.export.to_python.python_file import USUAL, PythonFile
 from jitlite.export.to_python.python_layout import laid_out
-from jitlite.export.to_python.python_spelling import call, embedded, refusal, spelled
+from jitlite.export.to_python.python_names import is_attribute_name, method_name, parameter_name
+from jitlite.export.to_python.python_spelling import call, spelled
 from jitlite.export.to_python.python_variables import ModulePath, wanted_name
-from jitlite.interpreter.bytecode import as_at_run_time
+from jitlite.export.to_python.readable_graph import NEW, matching_exit, with_calls_of_classes, with_paths
 from jitlite.interpreter.python_code import Line
+from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
     Identifier,
@@ -34,7 +37,6 @@ from jitlite.ir.code_text import (
     holes,
     identifier,
     indented,
-    is_identifier,
     joined,
     literal,
     made_identifier,
@@ -48,8 +50,6 @@ from jitlite.ir.traits import Trait
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.python_forms import CannotTranslate, Form, assigned_attribute, attribute_of
 
-NEW = "python::New"
-"""`C(arguments)`: an object made and initialized, which graphs do in two steps."""
 _SHADOWED = re.compile(r"(?<![\w.])(len|bool|int|float|abs|list|id|range|print|hash|isinstance)\(")
 _OVERLOAD = re.compile(r"__\d+$")
 _DEEPEST = 4
@@ -63,79 +63,14 @@ def function_lines(file: PythonFile, function: Function, name: Identifier, *, is
         NotSupportedError: there is something in it that Python with torch cannot say; the error names it.
     """
     try:
-        writer = FunctionSource(file, with_calls_of_classes(function.graph), function.schema, name)
+        writer = ReadableFunctionWriter(file, with_calls_of_classes(function.graph), function.schema, name)
         writer.parameters_of = function.graph
         return writer.source(is_method)
     except CannotTranslate as error:
         raise NotSupportedError(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
 
 
-def with_calls_of_classes(graph: Graph) -> Graph:
-    """A copy in which objects are made by a call of their class: `prim::CreateObject` and the call of `__init__`."""
-    graph = graph.copy()
-    for node in list(graph.all_nodes()):
-        if node.kind != "prim::CallMethod" or node.attributes["name"] != "__init__" or node.output.has_uses:
-            continue
-        made = node.inputs[0].node
-        if made.kind != "prim::CreateObject" or made.block is not node.block:
-            continue
-        if any(use.user is not node and not _comes_after(use.user, node) for use in made.output.uses):
-            continue
-        with graph.inserting_before(node):
-            new = graph.insert(NEW, list(node.inputs[1:]), [made.output.type], range=made.range)
-        called = called_function(node)
-        new.attributes["schema"] = called.schema if called is not None else None
-        new.output.copy_metadata(made.output)
-        node.destroy()
-        made.output.replace_all_uses_with(new.output)
-        made.destroy()
-    for node in list(graph.all_nodes()):
-        if node.kind == "prim::Exit":
-            node.remove_input(0)  # so that what is entered can stand in the head of its `with`
-    return graph
-
-
-def _with_paths(graph: Graph, name: str, path_of: Callable[[Node, Text], Text]) -> None:
-    """Let submodules of the first argument be constants, so that they are written where they are used."""
-    if not graph.inputs or not _is_module(graph.inputs[0].type) or not is_identifier(name):
-        return
-    root = graph.inputs[0]
-    if any(use.user.blocks or use.user.kind == "prim::Return" for use in root.uses):
-        return  # its variable may hold something else, too
-    paths: dict[Value, Text] = {root: identifier(name)}
-    for node in list(graph.all_nodes()):
-        if node.kind != "prim::GetAttr" or node.inputs[0] not in paths or not _is_module(node.output.type):
-            continue
-        paths[node.output] = path_of(node, paths[node.inputs[0]])
-        with graph.inserting_before(node):
-            made = graph.insert("prim::Constant", (), [node.output.type], {"value": ModulePath(paths[node.output])})
-        paths[made.output] = paths[node.output]
-        node.output.replace_all_uses_with(made.output)
-        node.destroy()
-
-
-def _is_module(type: T.Type) -> bool:
-    return isinstance(type, T.ClassType) and type.is_module
-
-
-def _comes_after(user: Node, node: Node) -> bool:
-    """Is the user, or what it is in, behind the node in its block?"""
-    while user.block is not node.block:
-        owner = user.block.owner if user.block is not None else None
-        if owner is None:
-            return user.kind == "prim::Return"
-        user = owner
-    if user.kind == "prim::Return":
-        return True
-    following = node.next
-    while following is not None:
-        if following is user:
-            return True
-        following = following.next
-    return False
-
-
-class FunctionSource(FunctionWriter):
+class ReadableFunctionWriter(FunctionWriter):
     """Writes one function."""
 
     deepest = _DEEPEST
@@ -146,7 +81,7 @@ class FunctionSource(FunctionWriter):
         self._opened: list[int] = []
         """Where the bodies of the `with` statements begin that are being written."""
         if schema.arguments:
-            _with_paths(graph, schema.arguments[0].name, self._path)
+            with_paths(graph, schema.arguments[0].name, self._path)
         self.parameters_of: Graph | None = None
         """The graph, before it was copied to be written."""
         super().__init__(graph, name, _no_runner)
@@ -265,7 +200,7 @@ class FunctionSource(FunctionWriter):
     def forget(self, values: Sequence[Value]) -> None:
         pass
 
-    def _find_dying(self) -> dict[Node, list[Value]]:
+    def _last_uses(self) -> dict[Node, list[Value]]:
         return {}
 
     def _path(self, node: Node, owner: Text) -> Text:
@@ -308,7 +243,7 @@ class FunctionSource(FunctionWriter):
         made = node.output.type
         items = holes(range(len(node.inputs)))
         if isinstance(made, T.TupleType) and made.names is not None:
-            cls: Any = made.python_class
+            cls: object = made.python_class
             if cls is not None and hasattr(cls, "n_sequence_fields"):
                 return Form(code("{}(({},))", self.file.dotted(cls), items))
             return Form(code("{}({})", self.file.type_name(made), items))
@@ -379,7 +314,7 @@ class FunctionSource(FunctionWriter):
         name = self.file.unique(made_identifier("forked" if node.kind == "prim::fork" else "awaitable"))
         arguments = [Argument(f"v{i}", v.type) for i, v in enumerate(graph.inputs)]
         schema = Schema(name, "", tuple(arguments), tuple(Argument("", v.type) for v in graph.outputs))
-        writer = FunctionSource(self.file, with_calls_of_classes(graph), schema, name)
+        writer = ReadableFunctionWriter(self.file, with_calls_of_classes(graph), schema, name)
         self.file.blocks["functions"].append(writer.source(is_method=False))
         given = joined(", ", [name, *map(hole, range(len(node.inputs)))])
         if node.kind == "prim::fork":
@@ -467,7 +402,7 @@ class FunctionSource(FunctionWriter):
         self.unpack(names, self.text(node.inputs[0], node))
 
     def enter(self, node: Node) -> None:
-        if _matching_exit(node) is None:
+        if matching_exit(node) is None:
             raise NotSupportedError("a context that is not left in the block where it is entered", node.range)
         manager = self.text(node.inputs[0], node)
         if node.outputs and node.output.has_uses:
@@ -494,19 +429,6 @@ class FunctionSource(FunctionWriter):
             self.lines += self.branch_at(node, handler)
 
 
-def _matching_exit(node: Node) -> Node | None:
-    depth, following = 0, node.next
-    while following is not None:
-        if following.kind == "prim::Enter":
-            depth += 1
-        elif following.kind == "prim::Exit":
-            if depth == 0:
-                return following
-            depth -= 1
-        following = following.next
-    return None
-
-
 def _no_runner(function: Function) -> Callable[..., Any]:
     raise AssertionError("nothing is run")
 
@@ -524,50 +446,30 @@ def _is_simple_default(argument: Argument, value: Value) -> bool:
     return isinstance(found, int | float | str) and type(found) is type(default) and found == default
 
 
-def is_attribute_name(name: str) -> bool:
-    """Can the name stand behind a dot, within classes too?"""
-    return name.isascii() and is_identifier(name) and not _is_private(name)
-
-
-def _is_private(name: str) -> bool:
-    """Is it a name that Python changes within a class?"""
-    return name.startswith("__") and not name.endswith("__")
-
-
-def method_name(name: str) -> Identifier:
-    """The name of a method in the source."""
-    return made_identifier(f"_{name.lstrip('_')}") if _is_private(name) else identifier(name, "the name of a method")
-
-
-def parameter_name(name: str) -> Identifier:
-    """The name of a parameter in the source: the program's own if Python can have it."""
-    return identifier(name) if is_identifier(name) else made_identifier(name)
-
-
 def _escaped(name: str) -> Text:
     """A text within a template."""
     return doubled(literal(name))
 
 
-_FORMS: dict[str, Callable[[FunctionSource, Node], Form]] = {
-    "prim::GetAttr": FunctionSource.attribute,
-    "prim::SetAttr": FunctionSource.set_attribute,
-    "prim::TupleConstruct": FunctionSource.tuple_,
-    "prim::TupleIndex": FunctionSource.tuple_index,
-    "prim::CallFunction": FunctionSource.call_function,
-    "prim::CallMethod": FunctionSource.call_method,
-    "prim::CreateObject": FunctionSource.create,
-    NEW: FunctionSource.new,
-    "prim::isinstance": FunctionSource.isinstance_,
-    "prim::fork": FunctionSource.deferred,
-    "prim::awaitable": FunctionSource.deferred,
-    "prim::PythonOp": FunctionSource.python_call,
-    "prim::IgnoredPythonOp": FunctionSource.python_call,
-    "prim::MakeException": FunctionSource.exception,
-    "prim::IsException": FunctionSource.is_exception,
-    "prim::NewException": FunctionSource.new_exception,
+_FORMS: dict[str, Callable[[ReadableFunctionWriter, Node], Form]] = {
+    "prim::GetAttr": ReadableFunctionWriter.attribute,
+    "prim::SetAttr": ReadableFunctionWriter.set_attribute,
+    "prim::TupleConstruct": ReadableFunctionWriter.tuple_,
+    "prim::TupleIndex": ReadableFunctionWriter.tuple_index,
+    "prim::CallFunction": ReadableFunctionWriter.call_function,
+    "prim::CallMethod": ReadableFunctionWriter.call_method,
+    "prim::CreateObject": ReadableFunctionWriter.create,
+    NEW: ReadableFunctionWriter.new,
+    "prim::isinstance": ReadableFunctionWriter.isinstance_,
+    "prim::fork": ReadableFunctionWriter.deferred,
+    "prim::awaitable": ReadableFunctionWriter.deferred,
+    "prim::PythonOp": ReadableFunctionWriter.python_call,
+    "prim::IgnoredPythonOp": ReadableFunctionWriter.python_call,
+    "prim::MakeException": ReadableFunctionWriter.exception,
+    "prim::IsException": ReadableFunctionWriter.is_exception,
+    "prim::NewException": ReadableFunctionWriter.new_exception,
     "prim::Uninitialized": lambda writer, node: Form(fixed("None")),
-    "prim::checked_cast": FunctionSource.checked_cast,
+    "prim::checked_cast": ReadableFunctionWriter.checked_cast,
     "prim::Print": lambda writer, node: call(writer.file.builtin("print"), len(node.inputs)),
     "aten::wait": lambda writer, node: Form(fixed("{0}.wait()")),
     "prim::awaitable_wait": lambda writer, node: call(code("{}._C._awaitable_wait", writer.file.imported("torch")), 1),
@@ -577,14 +479,14 @@ _FORMS: dict[str, Callable[[FunctionSource, Node], Form]] = {
 }
 """Kinds whose form depends on the program around the node."""
 
-_STATEMENTS: dict[str, Callable[[FunctionSource, Node], None]] = {
-    "prim::RaiseException": FunctionSource.raise_,
-    "prim::Raise": FunctionSource.raise_again,
-    "prim::RaiseFrom": FunctionSource.raise_from,
-    "prim::Enter": FunctionSource.enter,
-    "prim::Exit": FunctionSource.exit,
-    "prim::Try": FunctionSource.try_,
-    "aten::warn": FunctionSource.warn,
-    "prim::TupleUnpack": FunctionSource.unpack_into,
-    "prim::ListUnpack": FunctionSource.unpack_into,
+_STATEMENTS: dict[str, Callable[[ReadableFunctionWriter, Node], None]] = {
+    "prim::RaiseException": ReadableFunctionWriter.raise_,
+    "prim::Raise": ReadableFunctionWriter.raise_again,
+    "prim::RaiseFrom": ReadableFunctionWriter.raise_from,
+    "prim::Enter": ReadableFunctionWriter.enter,
+    "prim::Exit": ReadableFunctionWriter.exit,
+    "prim::Try": ReadableFunctionWriter.try_,
+    "aten::warn": ReadableFunctionWriter.warn,
+    "prim::TupleUnpack": ReadableFunctionWriter.unpack_into,
+    "prim::ListUnpack": ReadableFunctionWriter.unpack_into,
 }

@@ -19,7 +19,7 @@ _DTYPES = (
 )
 
 
-def as_dtype(value: Any) -> Any:
+def as_dtype(value: object) -> Any:
     """The dtype of a number of TorchScript; what is no number stays what it is."""
     if type(value) is int:
         return getattr(torch, _DTYPES.split()[value])
@@ -29,7 +29,7 @@ def as_dtype(value: Any) -> Any:
 _LAYOUTS = "strided sparse_coo sparse_csr _mkldnn sparse_csc sparse_bsr sparse_bsc jagged"
 
 
-def as_layout(value: Any) -> Any:
+def as_layout(value: object) -> Any:
     """The layout of a number of TorchScript; what is no number stays what it is."""
     if type(value) is int:
         return getattr(torch, _LAYOUTS.split()[value])
@@ -39,7 +39,7 @@ def as_layout(value: Any) -> Any:
 _FORMATS = "contiguous_format preserve_format channels_last channels_last_3d"
 
 
-def as_memory_format(value: Any) -> Any:
+def as_memory_format(value: object) -> Any:
     """The memory format of a number of TorchScript; what is no number stays what it is."""
     if type(value) is int:
         return getattr(torch, _FORMATS.split()[value])
@@ -56,7 +56,7 @@ def stripped_characters(chars: str) -> str | None:
     return None if chars == " \n\t\f\v" else chars
 
 
-def of_number(name: str, *operands: Any) -> Any:
+def of_number(name: str, *operands: object) -> Any:
     """A function of `math`, or of `cmath` where a number is complex."""
     module = cmath if any(isinstance(operand, complex) for operand in operands) else math
     return getattr(module, name)(*operands)
@@ -80,7 +80,7 @@ def exception_of(message: str, otherwise: Any) -> Any:
     return otherwise(message)
 
 
-def new_object(cls: Any, **attributes: Any) -> Any:
+def new_object(cls: Any, **attributes: object) -> Any:
     """An object with these attributes, made without calling its class."""
     made = cls.__new__(cls)
     for name, value in attributes.items():
@@ -98,5 +98,5 @@ def fork(function: Callable[..., Any], *arguments: Any) -> Any:
     return future
 
 
-def statement(*values: Any) -> None:
+def statement(*values: object) -> None:
     """Do nothing with values that were computed for what computing them does."""

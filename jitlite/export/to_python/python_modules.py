@@ -23,8 +23,9 @@ from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.declarations_out import methods
 from jitlite.export.to_python.known_modules import KnownModules, class_of_torch, is_container
 from jitlite.export.to_python.python_file import PythonFile, plain_name
-from jitlite.export.to_python.python_function import function_lines, is_attribute_name, method_name
+from jitlite.export.to_python.python_function import function_lines
 from jitlite.export.to_python.python_layout import laid_out
+from jitlite.export.to_python.python_names import is_attribute_name, method_name
 from jitlite.export.to_python.python_values import ValueWriter
 from jitlite.ir.code_text import Identifier, Text, code, doubled, identifier, is_dunder, literal, made_identifier
 from jitlite.ir.types import ClassType
@@ -54,7 +55,7 @@ class _Attribute:
 
 
 @dataclass
-class _Plan:
+class _ModuleClassPlan:
     """What the class of some modules is."""
 
     type: ClassType
@@ -72,7 +73,7 @@ class ModuleWriter:
         self.root = root
         self.known = known
         self.values = ValueWriter(file)
-        self.plans: dict[ClassType, _Plan] = {}
+        self.plans: dict[ClassType, _ModuleClassPlan] = {}
         self.texts: dict[int, str] = {}
         self.ties: list[str] = []
         """Statements that make two places of the outermost module hold one object."""
@@ -116,7 +117,7 @@ class ModuleWriter:
         if type is None:
             raise NotSupportedError(f"the module at '{path}' is not compiled")
         if type not in self.plans:
-            self.plans[type] = _Plan(type)
+            self.plans[type] = _ModuleClassPlan(type)
         self.plans[type].modules.append((path, module))
         if type in self._in_progress:
             raise NotSupportedError(f"modules of the class '{plain_name(type)}' contain others of the same class")
@@ -174,7 +175,7 @@ class ModuleWriter:
         return "." not in self.file.names[type]
 
     # -- values
-    def _plan_class(self, plan: _Plan) -> None:
+    def _plan_class(self, plan: _ModuleClassPlan) -> None:
         if not self.is_written(plan.type):
             for path, module in plan.modules:
                 self.texts[id(module)] = self._text_of_torch(plan.type, module, path)
@@ -187,7 +188,7 @@ class ModuleWriter:
             given = [f"{_argument(a.name)}={a.texts[number]}" for a in plan.attributes.values() if a.differs]
             self.texts[id(module)] = f"{self.file.names[plan.type]}({', '.join(given)})"
 
-    def _set(self, plan: _Plan, name: str, kind: str, text: str) -> None:
+    def _set(self, plan: _ModuleClassPlan, name: str, kind: str, text: str) -> None:
         if is_dunder(name):
             raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is a name that Python keeps for itself")
         attribute = plan.attributes.setdefault(name, _Attribute(name, kind))
@@ -195,7 +196,7 @@ class ModuleWriter:
         if attribute.kind != kind:
             raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is set in different ways")
 
-    def _add_state(self, plan: _Plan, path: str, module: nn.Module) -> None:
+    def _add_state(self, plan: _ModuleClassPlan, path: str, module: nn.Module) -> None:
         for name, parameter in module._parameters.items():
             place, quoted = self._step(path, plan.type, name), _quoted(name)
             kind = f"self.{name} = {{0}}" if is_attribute_name(name) else f"self.register_parameter({quoted}, {{0}})"
@@ -222,7 +223,7 @@ class ModuleWriter:
         if first != place:
             self.ties.append(f"{place} = {first}")
 
-    def _add_attributes(self, plan: _Plan, path: str, module: nn.Module) -> None:
+    def _add_attributes(self, plan: _ModuleClassPlan, path: str, module: nn.Module) -> None:
         type = plan.type
         for name in type.attributes:
             if name in _STANDARD or name in module._modules or name in type.parameters or name in type.buffers:
@@ -237,7 +238,7 @@ class ModuleWriter:
             plain = is_attribute_name(name)
             self._set(plan, name, f"self.{name} = {{0}}" if plain else f"setattr(self, {_quoted(name)}, {{0}})", text)
 
-    def _add_modules(self, plan: _Plan, path: str, module: nn.Module) -> None:
+    def _add_modules(self, plan: _ModuleClassPlan, path: str, module: nn.Module) -> None:
         for name, child in module._modules.items():
             text = "None" if child is None else self.texts[id(child)]
             plain = is_attribute_name(name)
@@ -262,7 +263,7 @@ class ModuleWriter:
                 if isinstance(tensor, nn.Parameter) and not tensor.requires_grad:
                     self.settings.append(f"{path}.{name}.requires_grad_(False)")
 
-    def _called(self, cls: Any, given: dict[str, Any]) -> list[str]:
+    def _called(self, cls: Any, given: dict[str, object]) -> list[str]:
         """The arguments of a class of torch: the first ones by position, as far as none is left out."""
         written, by_name = [], False
         names = self.known.parameter_names(cls)
@@ -329,7 +330,7 @@ class ModuleWriter:
         written = method_lines(self.file, type)
         return [*lines, *([""] if written else []), *written]
 
-    def _init(self, plan: _Plan, is_root: bool) -> list[str]:
+    def _init(self, plan: _ModuleClassPlan, is_root: bool) -> list[str]:
         taken = [_argument(a.name) for a in plan.attributes.values() if a.differs]
         lines = laid_out(f"def __init__({', '.join(['self', *(f'{name}' for name in taken)])}) -> None:")
         body = ["super().__init__()"]

@@ -20,9 +20,10 @@ from jitlite.base.source import NotSupportedError
 from jitlite.compiler.program import compiling
 from jitlite.export.to_python.known_modules import KnownModules
 from jitlite.export.to_python.python_file import PythonFile
-from jitlite.export.to_python.python_function import function_lines, method_name
+from jitlite.export.to_python.python_function import function_lines
 from jitlite.export.to_python.python_layout import laid_out
 from jitlite.export.to_python.python_modules import ModuleWriter, constant_lines, method_lines
+from jitlite.export.to_python.python_names import method_name
 from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, fixed, identifier, joined, literal
 from jitlite.ir.unit import Function
@@ -81,7 +82,7 @@ def _weights_name(name: str) -> str:
     return literal(f"{name}_weights.pt")
 
 
-def to_python(obj: Any, path: str | os.PathLike[str] | None = None) -> PythonProgram:
+def to_python(obj: object, path: str | os.PathLike[str] | None = None) -> PythonProgram:
     """Write a compiled function or module as Python source that needs nothing but torch.
 
     The source has classes of `torch.nn.Module` with `__init__` and methods, script classes, enums, named tuples and
@@ -103,7 +104,7 @@ def to_python(obj: Any, path: str | os.PathLike[str] | None = None) -> PythonPro
     return program
 
 
-def _program(obj: Any) -> PythonProgram:
+def _program(obj: object) -> PythonProgram:
     avoided: frozenset[str] = frozenset()
     reserved: frozenset[str] = frozenset()
     known = KnownModules()
@@ -124,7 +125,7 @@ def _program(obj: Any) -> PythonProgram:
 _BUILTINS = frozenset(dir(builtins))
 
 
-def _kinds(obj: Any) -> Kinds:
+def _kinds(obj: object) -> Kinds:
     """What the ints of a program mean. Constants of its graphs become the objects that they mean."""
     kinds = Kinds()
     function = getattr(obj, "__jitlite_function__", obj)
@@ -140,7 +141,7 @@ def _kinds(obj: Any) -> Kinds:
     return kinds
 
 
-def _write(file: PythonFile, obj: Any, known: KnownModules) -> PythonProgram:
+def _write(file: PythonFile, obj: object, known: KnownModules) -> PythonProgram:
     function = getattr(obj, "__jitlite_function__", obj)
     if isinstance(obj, torch.nn.Module) and class_type_of(obj) is not None:
         return _write_module(file, obj, known)

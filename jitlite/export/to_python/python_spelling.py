@@ -12,13 +12,9 @@ gets a name. The rules, first to last:
 
 from __future__ import annotations
 
-import ast
 import builtins
-import dis
-import inspect
 import keyword
 import operator
-import textwrap
 import types
 from collections.abc import Callable
 from functools import cache
@@ -26,13 +22,12 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import NotSupportedError
 from jitlite.export.to_python import python_helpers
+from jitlite.export.to_python.embedded_functions import embedded, refusal
 from jitlite.export.to_python.python_file import PythonFile
 from jitlite.frontend.tracing.traced_functions import own_function
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
-    Identifier,
     Text,
     code,
     dotted,
@@ -42,17 +37,14 @@ from jitlite.ir.code_text import (
     infix_sign,
     joined,
     literal,
-    made_identifier,
-    own_source,
     replaced,
 )
 from jitlite.ir.code_text import hole as numbered_hole
 from jitlite.ir.formatting import format_by_position, format_with_percent, is_plain_format, is_plain_percent
-from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded, is_int_coded
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Argument
-from jitlite.operators import tensors
 from jitlite.operators.python_forms import CannotTranslate, Form, form_of
 
 _REAL = (T.INT, T.FLOAT, T.BOOL)
@@ -64,23 +56,23 @@ def spelled(file: PythonFile, node: Node) -> Form:
     Raises:
         NotSupportedError: Python has no way to say it.
     """
-    op = node.op
     own = _BY_NAME.get(node.kind)
-    if own is not None:
-        found = own(file, node)
-        if found is not None:
-            return found
-    if op is not None and op.overload is None and op.fn is not None and not op.attributes:
+    found = own(file, node) if own is not None else None
+    op = node.op
+    if found is None and op is not None and op.overload is None and op.fn is not None and not op.attributes:
         found = _of_python(file, op, node)
-        if found is not None:
-            return found
+    return found if found is not None else _as_it_runs(file, node)
+
+
+def _as_it_runs(file: PythonFile, node: Node) -> Form:
+    """An operation in the form that generated code has, with public names."""
     try:
         form = form_of(node)
     except CannotTranslate as error:
         raise refusal(node, str(error)) from None
     if form.function is None:
         return form
-    name = _name_of(file, form.function)
+    name, op = _name_of(file, form.function), node.op
     if name is not None:
         return _filled(form, name)
     if op is not None and op.overload is not None:
@@ -88,15 +80,6 @@ def spelled(file: PythonFile, node: Node) -> Form:
     if op is not None and op.fn is not None and not op.attributes:
         return _filled(form, embedded(file, op.fn, node))
     raise refusal(node, "it is made by a pass, for jitlite's own interpreter")
-
-
-def refusal(node: Node, why: str) -> NotSupportedError:
-    """What is said of an operation that has no spelling."""
-    given = ", ".join(v.type.annotation for v in node.inputs)
-    return NotSupportedError(
-        f"{node.kind}({given}) has no equal in Python with torch: {why}", node.range,
-        hint="say it with other operators, or keep the part that uses it as an archive",
-    )  # fmt: skip
 
 
 def _filled(form: Form, name: Text) -> Form:
@@ -128,7 +111,7 @@ def _public_names() -> dict[int, Text]:
     return found
 
 
-def _name_of(file: PythonFile, function: Any) -> Text | None:
+def _name_of(file: PythonFile, function: object) -> Text | None:
     name = _public_names().get(id(function))
     if name is not None:
         first, _, rest = name.partition(".")
@@ -146,7 +129,7 @@ def _name_of(file: PythonFile, function: Any) -> Text | None:
 
 
 def _of_python(file: PythonFile, op: Op, node: Node) -> Form | None:
-    function: Any = op.fn
+    function: object = op.fn
     if isinstance(function, types.MethodDescriptorType):
         return _method(function.__name__, _arguments(op, node))
     if isinstance(function, operator.attrgetter):
@@ -165,7 +148,7 @@ def _of_python(file: PythonFile, op: Op, node: Node) -> Form | None:
     return None
 
 
-def _cells(function: Any) -> Any:
+def _cells(function: object) -> Any:
     compiled = getattr(function, "__code__", None)
     cells = getattr(function, "__closure__", None) or ()
     return zip(compiled.co_freevars, cells, strict=True) if compiled is not None else ()
@@ -220,7 +203,7 @@ def _number_function(file: PythonFile, name: str, node: Node) -> Form:
 
 # -- operators that have no public name
 
-_CODED: dict[T.Type, Callable[[Any], Any]] = {
+_CODED: dict[T.Type, Callable[[object], object]] = {
     T.SCALAR_TYPE: python_helpers.as_dtype, T.LAYOUT: python_helpers.as_layout,
     T.MEMORY_FORMAT: python_helpers.as_memory_format,
 }  # fmt: skip
@@ -274,79 +257,6 @@ def _overload(file: PythonFile, op: Op, node: Node) -> Form:
 
 
 # -- functions whose text is copied
-
-_REPLACED: dict[Any, Callable[..., Any]] = {tensors._dtype: python_helpers.as_dtype}
-
-
-def copied(file: PythonFile, function: Any) -> Identifier:
-    """The name of one of the functions of `python_helpers`, whose text is copied into the source."""
-    return embedded(file, function, Graph().block.return_node)
-
-
-def embedded(file: PythonFile, function: Any, node: Node) -> Identifier:
-    """The name of a function whose text is copied into the source, with all that it uses."""
-    function = _REPLACED.get(function, function)
-    known = file.names.get(function)
-    if isinstance(known, Identifier):
-        return known
-    if not isinstance(function, types.FunctionType) or function.__closure__:
-        raise refusal(node, "its meaning is a function of jitlite")
-    name = file.unique(made_identifier(function.__name__.strip("_")))
-    file.names[function] = name
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    assert isinstance(tree, ast.FunctionDef)
-    tree.name, tree.decorator_list, tree.returns = name, [], None
-    for parameter in ast.walk(tree.args):
-        if isinstance(parameter, ast.arg):
-            parameter.annotation = None
-    renamed = {used: _meaning(file, function.__globals__[used], used, node) for used in _globals_of(function)}
-    for inner in ast.walk(tree):
-        if isinstance(inner, ast.Name) and inner.id in renamed:
-            inner.id = renamed[inner.id]
-        if isinstance(inner, ast.AnnAssign):
-            inner.annotation = ast.Constant(None)
-    file.blocks["helpers"].append([*own_source(ast.fix_missing_locations(tree))])
-    return name
-
-
-def _globals_of(function: types.FunctionType) -> list[str]:
-    names: dict[str, None] = {}
-    codes, local = [function.__code__], set[str]()
-    while codes:
-        compiled = codes.pop()
-        read = [i.argval for i in dis.get_instructions(compiled) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-        names |= {name: None for name in read if name in function.__globals__}
-        local |= {*compiled.co_varnames, *compiled.co_cellvars}
-        codes += [constant for constant in compiled.co_consts if isinstance(constant, types.CodeType)]
-    return [name for name in names if name not in local]
-
-
-def _meaning(file: PythonFile, value: Any, name: str, node: Node) -> Text:
-    """The name that something which a copied function uses has in the source."""
-    if isinstance(value, types.ModuleType):
-        return file.imported("F" if value is torch.nn.functional else value.__name__)
-    if isinstance(value, types.FunctionType) and str(value.__module__).startswith("jitlite."):
-        return embedded(file, value, node)
-    if isinstance(value, types.FunctionType | type):
-        return file.dotted(value)
-    known = file.names.get(("global", name, id(value)))
-    if known is None:
-        known = file.names["global", name, id(value)] = file.unique(made_identifier(name.strip("_").upper()))
-        file.blocks["helpers"].append([code("{} = {}", known, _literal(file, value, node))])
-    return known
-
-
-def _literal(file: PythonFile, value: Any, node: Node) -> Text:
-    if isinstance(value, dict):
-        pairs = (code("{}: {}", _literal(file, k, node), _literal(file, v, node)) for k, v in value.items())
-        return code("{{{}}}", joined(", ", pairs))
-    if isinstance(value, tuple):
-        return code("({},)", joined(", ", (_literal(file, v, node) for v in value)))
-    if isinstance(value, type):
-        return file.dotted(value)
-    if isinstance(value, types.FunctionType):
-        return embedded(file, value, node)
-    return file.constant(value)
 
 
 # -- operators with a text of their own

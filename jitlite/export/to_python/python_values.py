@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.declarations_out import slots
 from jitlite.export.to_python import python_helpers
+from jitlite.export.to_python.embedded_functions import copied
 from jitlite.export.to_python.python_file import PythonFile
-from jitlite.export.to_python.python_function import is_attribute_name
-from jitlite.export.to_python.python_spelling import copied
+from jitlite.export.to_python.python_names import is_attribute_name
 from jitlite.ir import types as T
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
@@ -28,12 +26,12 @@ class ValueWriter:
 
     def __init__(self, file: PythonFile) -> None:
         self.file = file
-        self.paths: dict[int, tuple[Any, str]] = {}
-        self._inside: dict[int, tuple[Any, str]] = {}
+        self.paths: dict[int, tuple[object, str]] = {}
+        self._inside: dict[int, tuple[object, str]] = {}
         self._open: set[int] = set()
         self._refers = False
 
-    def attribute(self, value: Any, path: str) -> tuple[str, str | None]:
+    def attribute(self, value: object, path: str) -> tuple[str, str | None]:
         """An expression for the value of an attribute; and where it is, or holds, the value of another attribute, an
         expression for it that can be evaluated when the outermost module is complete.
 
@@ -48,7 +46,7 @@ class ValueWriter:
         text = self.text(value, path)
         return ("None", text) if self._refers else (text, None)
 
-    def text(self, value: Any, path: str) -> str:
+    def text(self, value: object, path: str) -> str:
         """An expression that makes the value."""
         if isinstance(value, torch.Tensor):
             return self.tensor(value, path)
@@ -73,7 +71,7 @@ class ValueWriter:
                 hint="packed weights of quantized modules and other objects of C++ stay in archives",
             ) from None
 
-    def _part(self, value: Any, path: str) -> str:
+    def _part(self, value: object, path: str) -> str:
         """A value within another one. It may not be in two places, which an expression cannot say."""
         if _has_identity(value):
             attribute = self.paths.get(id(value))
@@ -89,14 +87,14 @@ class ValueWriter:
             self._inside[id(value)] = value, path
         return self.text(value, path)
 
-    def _tuple(self, value: tuple[Any, ...], path: str) -> str:
+    def _tuple(self, value: tuple[object, ...], path: str) -> str:
         items = ", ".join(self._part(v, f"{path}[{i}]") for i, v in enumerate(value))
-        empty: Any = value.__class__
+        empty: object = value.__class__
         if hasattr(value, "_fields"):
             return f"{self.file.tuple_name(empty, value)}({items})"
         return f"({items}{',' * (len(value) == 1)})"
 
-    def _object(self, value: Any, type: T.ClassType, path: str) -> str:
+    def _object(self, value: object, type: T.ClassType, path: str) -> str:
         if id(value) in self._open:
             raise NotSupportedError(f"the object at '{path}' contains itself, which an expression cannot say")
         self._open.add(id(value))
@@ -127,7 +125,7 @@ class ValueWriter:
         return f"{torch_}.empty({shape}{dtype}{device})"
 
 
-def _has_identity(value: Any) -> bool:
+def _has_identity(value: object) -> bool:
     """Does it make a difference whether two attributes are one such object?"""
     if isinstance(value, torch.Tensor | list | dict):
         return True
