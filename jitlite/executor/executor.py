@@ -88,13 +88,11 @@ def plan_for(graph: Graph, name: str, objects: bool = True) -> Plan:
     def make(graph: Graph, name: str) -> Runner:
         return tier(graph, name, objects)
 
-    grouped = graph
+    grouped, ungrouped = graph, None
     if chosen.symbolic_gradients > 0:
-        grouped = with_groups(graph, name, chosen.symbolic_gradients, make)
+        grouped, ungrouped = with_groups(graph, name, chosen.symbolic_gradients, make), graph
     run = make(grouped, name)
-    return Plan(
-        grouped, run, ungrouped=None if chosen.symbolic_gradients <= 0 else graph, region_states=region_states_of(run)
-    )
+    return Plan(grouped, run, ungrouped=ungrouped, region_states=region_states_of(run))
 
 
 # -- the executor
