@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 import pytest
 
+import jitlite
 from jitlite.ir import ops
 from jitlite.ir.traits import Link, Spelling, Trait, declared_kinds, known
 
@@ -48,3 +53,27 @@ def test_a_kind_has_one_text_of_each_sort():
 def test_spellings_that_are_read_backwards_mean_one_kind():
     for spelling in (Spelling.BINARY, Spelling.UNARY, Spelling.AUGMENTED, Spelling.TENSOR_PROPERTY):
         assert len(spelling.kind_of) == len(spelling.by_kind)
+
+
+def test_no_module_keeps_a_set_of_operators():
+    """What operators have in common is a trait, which every module may ask for."""
+    package = Path(jitlite.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                assert len(_names_in_sets(node.value)) < 2, f"{path}:{node.lineno}: declare a trait in ir/traits.py"
+
+
+def _names_in_sets(value: ast.expr) -> set[str]:
+    sets = [
+        part
+        for part in ast.walk(value)
+        if isinstance(part, ast.Set) or (isinstance(part, ast.Call) and ast.unparse(part.func) in ("set", "frozenset"))
+    ]
+    texts = {
+        c.value for part in sets for c in ast.walk(part) if isinstance(c, ast.Constant) and isinstance(c.value, str)
+    }
+    return {text for text in texts if _OPERATOR.fullmatch(text)}
+
+
+_OPERATOR = re.compile(r"(aten|prim)::\w+(\.\w+)?")
