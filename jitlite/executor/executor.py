@@ -248,7 +248,9 @@ class Executor:
         """The bytecode of the general plan."""
         if self._code is None:
             with compiler.compiling():
-                self._code = lower(self.general.graph, self.name, self.objects)
+                if self._code is None:  # another thread may have been first
+                    self._code = lower(self.general.graph, self.name, self.objects)
+                return self._code
         return self._code
 
     @property
@@ -256,7 +258,9 @@ class Executor:
         """The bytecode of the graph without passes."""
         if self._plain_code is None:
             with compiler.compiling():
-                self._plain_code = lower(self.graph, self.name, self.objects)
+                if self._plain_code is None:
+                    self._plain_code = lower(self.graph, self.name, self.objects)
+                return self._plain_code
         return self._plain_code
 
     # -- profiling, then specializing
