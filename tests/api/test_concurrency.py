@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 
 import jitlite
 from jitlite.interpreter import futures
-from jitlite.interpreter.modes import Modes
+from jitlite.interpreter.modes import ThreadModes
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -285,7 +285,7 @@ def test_modes_that_a_call_sets_end_with_it():
 
     before = modes_of_thread()
     with pytest.raises(ValueError):
-        Modes().call(sets)
+        ThreadModes().call(sets)
     assert modes_of_thread() == before
 
 
