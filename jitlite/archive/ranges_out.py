@@ -66,14 +66,8 @@ def _range(stream: PickleStream, range: SourceRange | None, sources: dict[Source
         stream.short_tuple(3)
         stream.put(("source", source))
     for offset in (0, 0) if range is None else (range.start, range.end):
-        stream.integer(_byte_offset(source, offset))
+        stream.integer(offset if source is None else source.utf8.byte_at(offset))
     stream.short_tuple(3)
-
-
-def _byte_offset(source: Source | None, offset: int) -> int:
-    if source is None or source.text.isascii():
-        return offset
-    return len(_readable(source.text[:offset]).encode())
 
 
 def _readable(text: str) -> str:

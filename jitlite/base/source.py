@@ -6,11 +6,15 @@ reported on the user's own line.
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import os
 import re
+from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 OWN_FILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
@@ -24,6 +28,34 @@ _LINES_AFTER = 2
 """Lines of the function behind the place of an error that are shown."""
 _MARKER = " <--- HERE"
 _DEFINITION = re.compile(r"\s*(?:async\s+)?(?:def|class)\s+(\w+)")
+
+
+class Utf8Offsets:
+    """The bytes at which the characters of a text begin in UTF-8, found once: archives count in bytes.
+
+    A surrogate, which UTF-8 cannot have, is written as one byte, a question mark.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        self._starts = None if text.isascii() else array("Q", accumulate(map(_width, text), initial=0))
+
+    def byte_at(self, character: int) -> int:
+        """The byte at which a character begins. The text has it, or ends there."""
+        return character if self._starts is None else self._starts[character]
+
+    def character_at(self, byte: int) -> int:
+        """The character that a byte is of; the first or the last end of the text for one outside of it."""
+        if self._starts is None:
+            return min(max(byte, 0), self._length)
+        return max(bisect.bisect_right(self._starts, byte) - 1, 0)
+
+
+def _width(character: str) -> int:
+    code = ord(character)
+    if code < 0x80 or 0xD800 <= code < 0xE000:
+        return 1
+    return 2 if code < 0x800 else 3 if code < 0x10000 else 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +78,10 @@ class Source:
         while position >= 0:
             starts.append(position + 1)
             position = self.text.find("\n", position + 1)
+
+    @cached_property
+    def utf8(self) -> Utf8Offsets:
+        return Utf8Offsets(self.text)
 
     def line_start(self, index: int) -> int:
         """Offset of the first character of line `index` (0-based within this text)."""

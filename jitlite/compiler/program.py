@@ -85,7 +85,7 @@ class Program:
         """The sources of the Python functions, and methods of classes, that are not found by their names."""
         programs, classes = self._programs_and_classes()
         compiled = [function.python_function for program in programs for function in program.unit]
-        # a class that is found by its name comes with what others have put into it, such as torch.compile into nn.Module
+        # a class that is found by its name comes with what others have put into it, as torch.compile does to nn.Module
         bases = [base for cls in classes if cls for base in cls.__mro__ if not _is_found_by_name(base)]
         methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
         functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}

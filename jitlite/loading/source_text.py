@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jitlite.archive.errors import ArchiveError, faults_of
-from jitlite.base.source import CompileError, Source, SourceRange, Surroundings
+from jitlite.base.source import CompileError, Source, SourceRange, Surroundings, Utf8Offsets
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import function_in_text, refuse_decorators
 from jitlite.frontend.syntax.python_expressions import TreeBuilder
@@ -131,7 +131,7 @@ class _OriginalPlaces:
     def __init__(self, table: bytes, member: str, text: str) -> None:
         self._table = table
         self._member = member
-        self._text = text
+        self._utf8 = Utf8Offsets(text)
         self._entries: tuple[list[int], list[_Entry | None]] | None = None
 
     def find(self, start: int) -> SourceRange | None:
@@ -143,19 +143,12 @@ class _OriginalPlaces:
                 self._entries = [], []
             self._table = b""
         offsets, entries = self._entries
-        position = start if self._text.isascii() else len(self._text[:start].encode())
-        index = bisect.bisect_right(offsets, position) - 1
+        index = bisect.bisect_right(offsets, self._utf8.byte_at(start)) - 1
         found = entries[index] if index >= 0 else None
         if found is None:
             return None
-        text = found.source.text
-        return SourceRange(found.source, _character_at(text, found.start), _character_at(text, found.end))
-
-
-def _character_at(text: str, byte: int) -> int:
-    """The character of a text at a byte of it, or its end."""
-    at = max(byte, 0)
-    return min(at, len(text)) if text.isascii() else len(text.encode()[:at].decode(errors="ignore"))
+        positions = found.source.utf8
+        return SourceRange(found.source, positions.character_at(found.start), positions.character_at(found.end))
 
 
 def _entries(data: bytes, member: str) -> tuple[list[int], list[_Entry | None]]:
