@@ -187,6 +187,17 @@ def _unless_compiling(is_tracing: Callable[[], bool]) -> Callable[[], bool]:
     return lambda: bool(is_tracing() and not compiler.is_compiling())
 
 
+def _skipping(set_strategy: Callable[..., None]) -> Callable[[Any], None]:
+    """Set the strategy of a code object: Dynamo skips its frames, and those of all that they call."""
+    eval_frame: Any = importlib.import_module("torch._C._dynamo.eval_frame")
+    skip = eval_frame._FrameAction.SKIP
+    return lambda code: set_strategy(code, eval_frame._FrameExecStrategy(skip, skip))
+
+
+def _marks_code(leave: Callable[[Any], None]) -> None:
+    leave((lambda: None).__code__)
+
+
 # -- fallbacks
 
 
@@ -370,6 +381,12 @@ INTERNALS: dict[str, Internal] = {
         "operators that only a decomposition explains", "FX graphs with operators that have no kernel of their own",
     ),
     # torch.compile
+    "leave_code_to_python": Internal(
+        ("torch._C._dynamo.eval_frame.set_code_exec_strategy", "torch._C._dynamo.eval_frame.skip_code"),
+        "keeping Dynamo out of the interpreter", "torch.compile of code that calls scripts takes longer",
+        fallback=_constantly(None), trial=_marks_code,
+        adapt={"torch._C._dynamo.eval_frame.set_code_exec_strategy": _skipping},
+    ),
     "aot_autograd": Internal(("torch._dynamo.backends.common.aot_autograd",), "taking Dynamo's graphs", _BACKEND),
     "default_partition": Internal(
         ("torch._functorch.partitioners.default_partition",), "dividing forward from backward pass", _BACKEND,

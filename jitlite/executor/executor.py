@@ -267,7 +267,8 @@ class Executor:
 
     def _count_call(self, *arguments: object) -> Any:
         """Run the general plan and count, until the function has turned out to be called often."""
-        if self._calls.bump() + 1 >= options.current().specialize_after:
+        self._calls.bump()
+        if self._calls.value >= options.current().specialize_after:
             self._in_time(self._decide_specialization)
         return self.general.run(*arguments)
 
@@ -315,7 +316,8 @@ class Executor:
         seen = self._seen
         if seen is not None:
             seen.note(arguments)
-            if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
+            self.counters.profiled.bump()
+            if self.counters.profiled.value >= options.current().profiled_runs:
                 self._in_time(self._specialize_watched)
         return self.general.run(*arguments)
 
@@ -332,7 +334,8 @@ class Executor:
         try:
             return vm.run(code, arguments, code_for)
         finally:
-            if self.counters.profiled.bump() + 1 >= options.current().profiled_runs:
+            self.counters.profiled.bump()
+            if self.counters.profiled.value >= options.current().profiled_runs:
                 self._specialize(seen)
 
     def _profiling(self) -> tuple[Code, ArgumentTypes]:
@@ -368,10 +371,11 @@ class Executor:
         self._for = made
         specialized = self._make_plan(made.graph)
         graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
-        failed, no_plan = self.counters.guard_failures.bump, self.counters.fallbacks.bump
+        failures, no_plan = self.counters.guard_failures, self.counters.fallbacks.bump
 
         def on_guard_failure(*arguments: object) -> Any:
-            if failed() % _FAILURES == _FAILURES - 1:
+            failures.bump()
+            if failures.value % _FAILURES == 0:
                 self._drop_if_unprofitable(made)
             if rest._specialized is None:
                 no_plan()

@@ -86,15 +86,15 @@ def optimized_execution(should_optimize: bool) -> AbstractContextManager[object]
 
 
 class Counter:
-    """A number that many threads count up: `bump()` is one step of C, which gives the number there was before."""
+    """A number that many threads count up: `bump()` is one step of C."""
 
     def __init__(self) -> None:
-        self._numbers = iter(range(sys.maxsize))
-        self.bump: Callable[[], int] = self._numbers.__next__
+        self._left = itertools.repeat(None, sys.maxsize)
+        self.bump: Callable[[], None] = self._left.__next__
 
     @property
     def value(self) -> int:
-        return sys.maxsize - operator.length_hint(self._numbers)
+        return sys.maxsize - operator.length_hint(self._left)
 
     def __repr__(self) -> str:
         return str(self.value)

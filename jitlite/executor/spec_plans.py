@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -29,6 +30,7 @@ class SpecPlans:
         self.counters = counters
         self._make = make
         self._plans: dict[tuple[object, ...], Plan] = {}
+        self._time = itertools.count()
 
     @cached_property
     def _read(self) -> Callable[..., tuple[Any, ...]]:
@@ -46,7 +48,8 @@ class SpecPlans:
             self.counters.misses.bump()
             plan = self._plan_for(key)
         else:
-            plan.last_hit = self.counters.hits.bump()
+            plan.last_hit = next(self._time)
+            self.counters.hits.bump()
         return plan.run(*arguments)
 
     def graph_for(self, bound: Sequence[object]) -> Graph:
@@ -70,7 +73,7 @@ class SpecPlans:
             plan = self._plans.get(key)
             if plan is None:
                 plan = self._make(compile_for(self.graph, spec_of(self._types, key).types))
-                plan.last_hit = self.counters.hits.value
+                plan.last_hit = next(self._time)
                 self._forget_oldest(options.current().cached_plans - 1)
                 self._plans[key] = plan
                 self.counters.specializations.bump()

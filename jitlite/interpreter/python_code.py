@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
 from jitlite.ir.code_text import Identifier, Text, code, comment, mark
@@ -59,8 +60,7 @@ class PythonCode:
         text = "\n".join(_without_marks(line.text) for line in lines) + "\n"
         names |= {"__name__": f"jitlite.generated.{entry}", _LOADER: self}
         exec(compile(text, f"generated/{entry}.py", "exec", dont_inherit=True), names)
-        self.run: Callable[..., Any] = names[entry]
-        self.run._torchdynamo_disable = True  # no module has it, and Dynamo imports that
+        self.run: Callable[..., Any] = unseen_by_dynamo(names[entry])
         self.code: CodeType = self.run.__code__
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from jitlite.archive.errors import ArchiveError
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.vm import run
@@ -51,6 +52,7 @@ class BoundLiteMethod:
         self.__name__ = method.name.rpartition(".")[2]
         self.__qualname__ = method.name
 
+    @unseen_by_dynamo
     def __call__(self, *args: object, **kwargs: object) -> Any:
         if is_unset(self.owner):
             raise unset_error(self.owner._lite_class.qualified_name)

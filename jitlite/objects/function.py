@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.base import options
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracing_state import Listener, current
 from jitlite.codegen.python.python_tier import translate
 from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
@@ -249,6 +250,7 @@ class ScriptFunction:
         """The data flow of the graph as a `networkx.MultiDiGraph`."""
         return to_networkx(self.__jitlite_function__.graph)
 
+    @unseen_by_dynamo
     def __call__(self, *args: object, **kwargs: object) -> Any:
         if active_tracers:
             tracer = current_tracer()
@@ -438,6 +440,7 @@ class OverloadedMethod:
         self.__name__ = name
         self.candidates = list(candidates)
 
+    @unseen_by_dynamo
     def __call__(self, *args: object, **kwargs: object) -> Any:
         reasons = []
         exact = [c for c in self.candidates if c._fits(args, kwargs)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.frontend.classes.module_types import same_module_type
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import TRACED_INPUTS, class_type_of
@@ -91,6 +92,7 @@ class ModuleHandle:
         """The name of the class."""
         return self._class.qualified_name
 
+    @unseen_by_dynamo
     def __call__(self, *args: object, **kwargs: object) -> Any:
         return vars(self)["module"](*args, **kwargs)
 

@@ -31,7 +31,7 @@ def image_model() -> nn.Module:
 
 MODELS: dict[str, Any] = {
     "layers": (lambda: nn.Sequential(nn.Linear(8, 4), nn.LayerNorm(4), nn.GELU(), nn.Dropout()), torch.rand(2, 8)),
-    "loop": (Steps, torch.rand(2, 8)),
+    "loop": (Steps, torch.linspace(0, 1, 16).view(2, 8)),  # its sum is below 10, so that the loop runs
     "images": (image_model, torch.rand(1, 3, 8, 8)),
 }
 COMPILE: dict[str, Any] = {

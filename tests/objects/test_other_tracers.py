@@ -217,11 +217,28 @@ def test_transforms_see_through_scripts():
     torch.testing.assert_close(made(x), loop(x) * 2)
 
 
-def test_dynamo_runs_scripts():
-    scripted = jitlite.script(branch)
-    compiled = torch.compile(lambda x: scripted(x) * 2, backend="eager")
-    for x in (torch.ones(2), -torch.ones(2), torch.ones(3)):
-        assert torch.equal(compiled(x), branch(x) * 2)
+def scripts() -> dict[str, Any]:
+    function, module = jitlite.script(branch), jitlite.script(Branching())
+    return {
+        "function": lambda x: function(x) * 2,
+        "method": lambda x: module.other(x, 2) + 1,
+        "module": Net(module),
+        "traced": Net(jitlite.trace(nn.Linear(2, 2), torch.ones(2))),
+        "loaded": Net(jitlite.load(io.BytesIO(saved(module)))),
+    }
+
+
+@pytest.mark.parametrize("name", scripts())
+def test_dynamo_runs_scripts_and_does_not_read_the_interpreter(name):
+    from torch._dynamo.utils import counters
+
+    program = scripts()[name]
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = torch.compile(program, backend="eager")
+    for x in (torch.ones(2), -torch.ones(2), torch.ones(2)):
+        torch.testing.assert_close(compiled(x), program(x))
+    assert counters["frames"]["total"] <= 4  # the caller's frames, before and after the script
 
 
 def test_methods_show_their_parameters_without_the_object():

@@ -16,7 +16,7 @@ import jitlite
 from jitlite.analysis import propagation, result_types
 from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
-from jitlite.operators import shapes as shape_rules
+from jitlite.operators import shape_call
 from jitlite.operators.tensor_facts import join
 from jitlite.passes.shapes import propagate
 
@@ -185,7 +185,7 @@ def _modes_that_stay(monkeypatch):
 
 
 def _broadcast_of_equal_sizes(monkeypatch):
-    monkeypatch.setattr(shape_rules, "_broadcast_one", lambda call, a, b: a)
+    monkeypatch.setattr(shape_call, "_broadcast_one", lambda call, a, b: a)
 
 
 def _views_of_nothing(monkeypatch):
