@@ -111,6 +111,28 @@ def collect_weights(module: torch.nn.Module, changed: str | None = None) -> None
             weights[i] = getattr(module, name)
 
 
+def collecting_weights(call: Callable[..., Any], module: object) -> Callable[..., Any]:
+    """A call before which the recurrent modules in a module collect their weights; `call` itself where there are none.
+
+    `torch.func.functional_call` puts other parameters into a module past `__setattr__`, which says nothing of it.
+    """
+    found = module.modules() if isinstance(module, torch.nn.Module) else ()
+    recurrent = [vars(inner) for inner in found if _WEIGHTS in vars(inner) and _NAMES in vars(inner)]
+    if not recurrent:
+        return call
+
+    def collect_and_call(*args: object, **kwargs: object) -> Any:
+        for attributes in recurrent:
+            weights, parameters = attributes[_WEIGHTS], attributes["_parameters"]
+            for at, name in enumerate(attributes[_NAMES]):
+                parameter = parameters.get(name)
+                if parameter is not None and parameter is not weights[at]:
+                    weights[at] = parameter
+        return call(*args, **kwargs)
+
+    return collect_and_call
+
+
 # -- memory that several tensors share
 
 _COPYING = "jitlite is copying a module"

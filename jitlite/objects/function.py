@@ -15,6 +15,7 @@ from typing import Any
 from torch.fx import GraphModule
 
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
+from jitlite.archive.tensor_identity import collecting_weights
 from jitlite.base import options
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracing_state import Listener, current
@@ -417,7 +418,7 @@ class ScriptMethod(ScriptFunction):
         return len(self._signature.arguments) - 1
 
     def _make_entry(self) -> Callable[..., Any]:
-        return make_entry(self._signature, self.executor, self._bind, self.owner)
+        return collecting_weights(make_entry(self._signature, self.executor, self._bind, self.owner), self.owner)
 
     def _fits(self, args: Sequence[object], kwargs: dict[str, Any]) -> bool:
         """Are the arguments of the types of the parameters, without conversion?"""
@@ -439,9 +440,13 @@ class OverloadedMethod:
     def __init__(self, name: str, candidates: Sequence[ScriptMethod]) -> None:
         self.__name__ = name
         self.candidates = list(candidates)
+        self._call = collecting_weights(self._call_first_that_fits, candidates[0].owner)
 
     @unseen_by_dynamo
     def __call__(self, *args: object, **kwargs: object) -> Any:
+        return self._call(*args, **kwargs)
+
+    def _call_first_that_fits(self, *args: object, **kwargs: object) -> Any:
         reasons = []
         exact = [c for c in self.candidates if c._fits(args, kwargs)]
         for candidate in (*exact, *self.candidates):

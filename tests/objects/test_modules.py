@@ -762,6 +762,32 @@ def test_functional_calls():
     assert difference(*gradients) is None
 
 
+class LastOf(nn.Module):
+    """A recurrent module in another."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return self.inner(x)[0]
+
+
+@pytest.mark.parametrize("cls", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("layers, both", [(1, False), (2, True)])
+def test_functional_calls_of_recurrent_modules(cls, layers, both):
+    """Scripts read the weights from a list, which holds those of the call during the call alone."""
+    inner, x = cls(4, 3, layers, bidirectional=both), torch.randn(5, 2, 4)
+    eager = LastOf(inner)
+    state = {name: torch.randn_like(p) for name, p in eager.named_parameters()}
+    for module in (jitlite.script(eager), LastOf(jitlite.script(inner)), jitlite.trace(eager, x)):
+        for _ in range(3):
+            torch.testing.assert_close(
+                torch.func.functional_call(module, state, (x,)), torch.func.functional_call(eager, state, (x,))
+            )
+            torch.testing.assert_close(module(x), eager(x))
+
+
 def test_modules_are_freed():
     scripted = jitlite.script(Containers())
     scripted(X)

@@ -40,6 +40,7 @@ from jitlite.frontend.emit.resolve import (
     meaning_of,
     plain_constant,
 )
+from jitlite.frontend.emit.type_names import constructor_of
 from jitlite.frontend.tracing.torch_scripts import converted, is_torch_script_function, is_torch_script_module
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
@@ -240,13 +241,13 @@ class _Inspection:
 
     def _constants(self) -> None:
         names = list(dict.fromkeys(getattr(self.module, "__constants__", ())))
-        names += [name for name, a in self.annotations.items() if _is_final(a) and name not in names]
+        names += [name for name, a in self.annotations.items() if self._is_final(a) and name not in names]
         for name in names:
             if name in self.ignored:
                 continue
             if self._is_known(name):
                 kind = "submodule" if name in self.module._modules else "buffer or parameter"
-                if name in self.annotations and _is_final(self.annotations[name]):
+                if name in self.annotations and self._is_final(self.annotations[name]):
                     continue
                 warnings.warn(
                     f"'{name}' was found in ScriptModule constants,  but it is a non-constant {kind}. Consider "
@@ -261,6 +262,15 @@ class _Inspection:
                 )
             else:
                 self._constant(name, getattr(self.module, name))
+
+    def _is_final(self, annotation: object) -> bool:
+        if not isinstance(annotation, str):  # else it is under `from __future__ import annotations`
+            return bool(_jit_internal.is_final(annotation)) or annotation is typing.Final
+        name = annotation.partition("[")[0].strip()
+        try:
+            return constructor_of(self.resolver.resolve_type(name)) == "Final"
+        except (LookupError, AttributeError):
+            return name.rpartition(".")[2] == "Final"
 
     def _constant(self, name: str, value: object) -> None:
         self.type.constants[name] = valid_constant(f"{type(self.module).__name__}.{name}", value)
@@ -324,12 +334,6 @@ def _is_operator(value: object) -> bool:
         return False
     kind = meaning_of(value).kind
     return kind in (Kind.OPERATOR, Kind.SCRIPT_FUNCTION, Kind.FORM, Kind.AUTOGRAD_APPLY, Kind.PARTIAL)
-
-
-def _is_final(annotation: object) -> bool:
-    if isinstance(annotation, str):
-        return annotation.replace("typing.", "").startswith("Final")
-    return bool(_jit_internal.is_final(annotation)) or annotation is typing.Final
 
 
 def valid_constant(where: str, value: object) -> object:
