@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -134,18 +134,40 @@ Calling = tuple[str, CodePlace]
 """The name of a function that is running, and where it is."""
 
 
-def script_traceback(calls: Iterable[Calling]) -> str:
-    """Where the calls are, in the form of TorchScript's tracebacks; inlined calls are shown like others."""
-    shown: list[str] = []
+class ScriptTraceback(str):
+    """Where calls are, in the form of TorchScript's tracebacks: the note of an error.
+
+    Attributes:
+        entries: one for each call, outermost first, also those that the text leaves out.
+    """
+
+    __slots__ = ("entries",)
+    entries: list[str]
+
+    @classmethod
+    def of(cls, entries: list[str]) -> ScriptTraceback:
+        """The note that has these entries, but for those in the middle where they are too many."""
+        shown = list(entries)
+        if len(shown) > _LONGEST_TRACEBACK:
+            half = _LONGEST_TRACEBACK // 2
+            shown[half:-half] = [f"  ... {len(shown) - 2 * half} more calls ..."]
+        note = cls("\n".join([_HEADING, *shown]))
+        note.entries = entries
+        return note
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+def script_traceback(calls: Iterable[Calling]) -> ScriptTraceback:
+    """Where the calls are; inlined calls are shown like others."""
+    entries: list[str] = []
     for name, place in calls:
         for callee, called_at in place.call_stack:
-            shown.append(_entry(name, called_at))
+            entries.append(_entry(name, called_at))
             name = callee
-        shown.append(_entry(name, place.range))
-    if len(shown) > _LONGEST_TRACEBACK:
-        half = _LONGEST_TRACEBACK // 2
-        shown[half:-half] = [f"  ... {len(shown) - 2 * half} more calls ..."]
-    return "\n".join([_HEADING, *shown])
+        entries.append(_entry(name, place.range))
+    return ScriptTraceback.of(entries)
 
 
 def _entry(name: str, range: SourceRange | None) -> str:
@@ -155,12 +177,38 @@ def _entry(name: str, range: SourceRange | None) -> str:
     return f"{head}\n{range.excerpt(_CONTEXT_LINES, ' <--- HERE')}"
 
 
-def add_traceback(error: BaseException, calls: Iterable[Calling]) -> None:
-    """Attach the script traceback as a note, unless an inner run has done so."""
-    notes: list[str] = getattr(error, "__notes__", [])
-    if any(note.startswith(_HEADING) for note in notes):
-        return
-    # `add_note` is new in Python 3.11 and does just this
-    noted: Any = error
+def add_traceback(error: BaseException, calls: Iterable[Calling], *, with_inner: bool) -> None:
+    """Attach the script traceback as a note.
+
+    Where a script called Python that called a script, the inner run has done so: its calls come behind the outer ones.
+
+    Args:
+        with_inner: are calls of inner runs among the calls, so far as these were generated functions?
+    """
+    notes = notes_of(error)
+    note = script_traceback(calls)
+    inner = next((n for n in notes if n.startswith(_HEADING)), None)
+    if inner is not None:
+        if not isinstance(inner, ScriptTraceback):  # it was pickled on the way
+            return
+        both = _common_end(note.entries, inner.entries) if with_inner else 0
+        note = ScriptTraceback.of([*note.entries[: len(note.entries) - both], *inner.entries])
+        notes = [n for n in notes if n is not inner]
+    set_notes(error, [*notes, note])
+
+
+def _common_end(a: Sequence[str], b: Sequence[str]) -> int:
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), min(len(a), len(b)))
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """The notes of an error, also before Python 3.11."""
+    return list(getattr(error, "__notes__", ()))
+
+
+def set_notes(error: BaseException, notes: list[str]) -> None:
+    """Let an error have these notes; nothing happens where it takes no attributes."""
+    noted: Any = error  # `add_note` is new in Python 3.11
     with suppress(AttributeError, TypeError):
-        noted.__notes__ = [*notes, script_traceback(calls)]
+        noted.__notes__ = notes

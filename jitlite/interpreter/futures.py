@@ -29,6 +29,7 @@ from typing import Any
 
 import torch
 
+from jitlite.interpreter.frames import notes_of, set_notes
 from jitlite.interpreter.modes import ThreadModes, is_watched
 
 _DEEPEST_HELP = 40
@@ -63,6 +64,7 @@ class Future(torch.futures.Future[Any]):
         self._value: object = None
         self._error: BaseException | None = None
         self._trace: TracebackType | None = None
+        self._notes: list[str] = []
         self._raiser: _Raiser | None = None
         self._seen = False
         """Has somebody been told of the exception?"""
@@ -79,7 +81,7 @@ class Future(torch.futures.Future[Any]):
         try:
             self._value = compute() if modes is None else modes.call(compute)
         except BaseException as error:  # whatever it is, it is raised where the result is asked for
-            self._trace = error.__traceback__
+            self._trace, self._notes = error.__traceback__, notes_of(error)
             self._error = error
         self._finish()
         return True
@@ -139,6 +141,8 @@ class Future(torch.futures.Future[Any]):
         if self._error is None:
             return self._value
         self._seen = True
+        if self._notes:
+            set_notes(self._error, list(self._notes))  # whoever waited before has added its own calls
         raise self._error.with_traceback(self._trace)
 
     def then(self, callback: Callable[[torch.futures.Future[Any]], Any]) -> torch.futures.Future[Any]:

@@ -149,4 +149,4 @@ def add_script_traceback(error: BaseException) -> None:
     if isinstance(error, Exception):
         calls = list(calls_in(error.__traceback__))
         if calls:
-            add_traceback(error, calls)
+            add_traceback(error, calls, with_inner=True)

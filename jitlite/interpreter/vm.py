@@ -64,7 +64,7 @@ def run(
         calls = machine.calls(error)
         left_with = machine.exit_contexts(error)
         if isinstance(left_with, Exception) and machine.frames:
-            add_traceback(left_with, calls)
+            add_traceback(left_with, calls, with_inner=False)
         if left_with is not error:
             raise left_with  # noqa: B904 - raised while the first was handled, which it knows as its context
         raise
