@@ -6,12 +6,12 @@ interpreter and have no Python callable. What only passes make is in `pass_prims
 
 from __future__ import annotations
 
-import builtins
 import operator
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from types import BuiltinFunctionType, ModuleType, WrapperDescriptorType
+from typing import Any, NoReturn, TypeGuard
 
 import torch
 
@@ -27,8 +27,7 @@ from jitlite.ir.values import value_has_type
 
 OVER_RANGE = "over_range"
 """The attribute of a loop whose counter is the element of the range that it runs over, not the number of the iteration:
-made
-in the copy of a graph that code is generated from."""
+made in the copy of a graph that code is generated from."""
 
 _STRUCTURAL: tuple[tuple[Any, ...], ...] = (
     ("prim::Constant() -> Any", Effect.PURE, True,
@@ -265,16 +264,25 @@ op(
 
 
 def _exception_class(name: str) -> type[BaseException] | None:
-    found: object
+    """The exception class of a name; of one from text or an archive, only a class that runs no code of its own."""
     if isinstance(name, QualifiedClassName):
-        found = name.python_class
-    else:  # from text or an archive
-        module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
-        holder = builtins if module == "builtins" else sys.modules.get(module or "__main__")
-        found = getattr(holder, attribute, None)
-        if isinstance(found, type) and not issubclass(found, Exception):
-            return None  # those that end a process or a thread are for programs in Python
-    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+        made = name.python_class
+        return made if issubclass(made, BaseException) else None
+    module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
+    holder = sys.modules.get(module or "__main__")
+    found = vars(holder).get(attribute) if isinstance(holder, ModuleType) else None
+    return found if _is_plain_exception(found) else None
+
+
+def _is_plain_exception(cls: object) -> TypeGuard[type[Exception]]:
+    """Is it Python's own code that makes an exception of the class, and tells its instances?
+
+    Those that end a process or a thread are no `Exception`; they are for programs in Python.
+    """
+    if type(cls) is not type or not issubclass(cls, Exception):
+        return False
+    makers = [vars(base).get(name) for base in cls.__mro__ for name in ("__new__", "__init__")]
+    return all(isinstance(maker, (BuiltinFunctionType, WrapperDescriptorType, type(None))) for maker in makers)
 
 
 def make_exception(message: str, class_name: str | None) -> BaseException:

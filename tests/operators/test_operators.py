@@ -6,7 +6,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -418,6 +418,55 @@ def test_exceptions(message, name, expected):
     assert type(made) is type(expected) and made.args == expected.args
     with pytest.raises(type(expected)):
         DECLARED["prim::RaiseException"].fn(message, name)
+
+
+class Constructed(Exception):
+    def __init__(self, message):
+        raise SystemError("code of the class has run")
+
+
+class Created(Exception):
+    def __new__(cls, message):
+        raise SystemError("code of the class has run")
+
+
+class Inherits(Constructed):
+    pass
+
+
+class Meta(type):
+    def __call__(cls, *args):
+        raise SystemError("code of the class has run")
+
+    def __instancecheck__(cls, value):
+        raise SystemError("code of the class has run")
+
+
+class OfMeta(Exception, metaclass=Meta):
+    pass
+
+
+@pytest.mark.parametrize("cls", [Constructed, Created, Inherits, OfMeta, Demanding])
+def test_names_from_outside_run_no_code_of_exception_classes(cls):
+    """A name in graph text or in an archive may be anybody's; a class that the compiler met is the program's own."""
+    name = f"__torch__.{__name__}.{cls.__name__}"
+    assert type(make_exception("m", name)) is Error
+    for call in (
+        lambda name: DECLARED["prim::NewException"].fn(name, "m"),
+        lambda name: DECLARED["prim::IsException"].fn(ValueError(), name),
+    ):
+        with pytest.raises(Error, match="there is no exception class"):
+            call(name)
+    if cls is not Demanding:
+        with pytest.raises(SystemError, match="has run"):
+            DECLARED["prim::NewException"].fn(QualifiedClassName(name, cls), "m")
+
+
+def test_a_module_that_makes_its_names_is_not_asked(monkeypatch):
+    module = ModuleType("lazy_names")
+    module.__getattr__ = lambda name: pytest.fail("code of the module has run")
+    monkeypatch.setitem(sys.modules, "lazy_names", module)
+    assert type(make_exception("m", "lazy_names.Failure")) is Error
 
 
 def test_local_exception_classes():
