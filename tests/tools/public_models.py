@@ -1,9 +1,11 @@
 """Public models through archives: each is scripted by torch.jit and by jitlite, saved by each, loaded by each, and
-values and gradients of all are compared with the eager model's.
+values and gradients of all are compared with the eager model's. So are its traces, and the scripts of the module that
+torch.fx makes of it.
 
     python tests/tools/public_models.py                     every package that is installed
     python tests/tools/public_models.py torchvision kornia --match '^resnet' --all
     python tests/tools/public_models.py torchvision --match '^(resnet18|lraspp)' --seconds 60
+    python tests/tools/public_models.py torchvision --ways trace fx
     python tests/tools/public_models.py --json out.json
 
 Weights are random, nothing is downloaded. A model takes some seconds, all of them an hour or so; it is no part of the
@@ -434,18 +436,31 @@ def saved_by_torch(module: Any) -> bytes:
     return buffer.getvalue()
 
 
+Compile = Callable[[nn.Module, tuple[Any, ...]], Any]
+
+
 # jitlite first: torch.jit drops the declared overloads of a function once it has compiled them
-SCRIPTERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], bytes]]] = {
-    "jitlite": (jitlite.script, lambda m: m.save_to_buffer()),
-    "torch": (lambda m: torch.jit.script(m), saved_by_torch),
+WAYS: dict[str, dict[str, Compile]] = {
+    "script": {
+        "jitlite": lambda model, arguments: jitlite.script(model),
+        "torch": lambda model, arguments: torch.jit.script(model),
+    },
+    "trace": {
+        "jitlite": lambda model, arguments: jitlite.trace(model, arguments, check_trace=False),
+        "torch": lambda model, arguments: torch.jit.trace(model, arguments, check_trace=False),
+    },
 }
+WAYS["fx"] = WAYS["script"]
+"""What makes a program of a model, by the way and by whose it is."""
+VERBS = {"script": "scripts", "trace": "traces", "fx": "scripts fx"}
+SAVERS: dict[str, Callable[[Any], bytes]] = {"jitlite": lambda m: m.save_to_buffer(), "torch": saved_by_torch}
 LOADERS: dict[str, Callable[[bytes], Any]] = {
     "torch": lambda data: torch.jit.load(io.BytesIO(data)),
     "jitlite": lambda data: jitlite.load(io.BytesIO(data), allow=["torchvision", "torchaudio", "cuaev", "mnp"]),
 }
 
 
-def tried(case: Case, largest: int, seconds: int) -> Result | None:
+def tried(case: Case, largest: int, seconds: int, way: str) -> Result | None:
     """One model on all roads; None for one that is too large."""
     result = Result(case.name, seconds)
     torch.manual_seed(0)
@@ -457,19 +472,25 @@ def tried(case: Case, largest: int, seconds: int) -> Result | None:
     attempt(result, "eager", lambda: [model(*copy.deepcopy(arguments))])  # lazy modules then have parameters
     if not result.roads["eager"] and sum(p.numel() for p in model.parameters()) > largest:
         return None
+    if way == "fx":
+        model = attempt(result, "eager", lambda: torch.fx.symbolic_trace(model))
+        if model is None:
+            return result
     expected = attempt(result, "eager", lambda: observed(model, arguments))
     if expected is None:
         return result
-    for scripter, (script, save) in SCRIPTERS.items():
-        compiled = attempt(result, f"{scripter} scripts", lambda s=script: s(copy.deepcopy(model)))
+    for maker, make in WAYS[way].items():
+        compiled = attempt(
+            result, f"{maker} {VERBS[way]}", lambda m=make: m(copy.deepcopy(model), copy.deepcopy(arguments))
+        )
         if compiled is None:
             continue
-        attempt(result, f"{scripter} runs", lambda m=compiled: differences(observed(m, arguments), expected))
-        data = attempt(result, f"{scripter} saves", lambda m=compiled, s=save: s(m))
+        attempt(result, f"{maker} runs", lambda m=compiled: differences(observed(m, arguments), expected))
+        data = attempt(result, f"{maker} saves", lambda m=compiled, s=SAVERS[maker]: s(m))
         if data is None:
             continue
         for loader, load in LOADERS.items():
-            road = f"{scripter} to {loader}"
+            road = f"{maker} to {loader}"
             attempt(result, road, lambda d=data, l=load: differences(observed(l(d), arguments), expected))
     return result
 
@@ -483,10 +504,13 @@ def cases_of(package: str) -> list[Case]:
         return []
 
 
-COLUMNS = (
-    "torch scripts", "jitlite scripts", "jitlite runs", "torch to torch", "torch to jitlite", "jitlite to torch",
-    "jitlite to jitlite",
-)  # fmt: skip
+def columns(way: str) -> list[str]:
+    """The roads that the table shows."""
+    verb = VERBS[way]
+    return [
+        f"torch {verb}", f"jitlite {verb}", "torch runs", "jitlite runs", "torch to torch", "torch to jitlite",
+        "jitlite to torch", "jitlite to jitlite",
+    ]  # fmt: skip
 
 
 def main() -> int:
@@ -497,28 +521,36 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="large models too")
     parser.add_argument("--seconds", type=int, default=_SECONDS, help="for each step of a model")
     parser.add_argument("--json", help="write all results to this file")
+    parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=["script"], help="script, trace, fx")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found: dict[str, list[Result]] = {}
+    found: dict[str, dict[str, list[Result]]] = {way: {} for way in options.ways}
     for package in options.packages:
         for case in cases_of(package):
             if not re.search(options.match, case.name):
                 continue
-            begin = time.perf_counter()
-            result = tried(case, sys.maxsize if options.all else _LARGEST, options.seconds)
-            if result is None:
-                continue
-            found.setdefault(package, []).append(result)
-            wrong = {road: text for road, text in result.roads.items() if text}
-            print(f"{package} {case.name} {time.perf_counter() - begin:.1f} s {wrong or 'good'}", flush=True)
-    print("\n| package | models | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 2))
-    for package, results in found.items():
-        usable = [r for r in results if not r.roads["eager"]]
-        good = [str(sum(r.roads.get(column) == "" for r in usable)) for column in COLUMNS]
-        print(f"| {package} | {len(usable)} | " + " | ".join(good) + " |")
+            for way in options.ways:
+                begin = time.perf_counter()
+                result = tried(case, sys.maxsize if options.all else _LARGEST, options.seconds, way)
+                if result is None:
+                    continue
+                found[way].setdefault(package, []).append(result)
+                wrong = {road: text for road, text in result.roads.items() if text}
+                print(f"{package} {case.name} {way} {time.perf_counter() - begin:.1f} s {wrong or 'good'}", flush=True)
+    for way, by_package in found.items():
+        shown = columns(way)
+        print("\n| package | models | " + " | ".join(shown) + " |\n|" + "---|" * (len(shown) + 2))
+        for package, results in by_package.items():
+            usable = [r for r in results if not r.roads["eager"]]
+            good = [str(sum(r.roads.get(column) == "" for r in usable)) for column in shown]
+            print(f"| {package} | {len(usable)} | " + " | ".join(good) + " |")
     if options.json:
         with open(options.json, "w") as file:
-            json.dump({p: {r.name: r.roads for r in results} for p, results in found.items()}, file, indent=1)
+            json.dump(
+                {w: {p: {r.name: r.roads for r in rs} for p, rs in by.items()} for w, by in found.items()},
+                file,
+                indent=1,
+            )
     return 0
 
 
