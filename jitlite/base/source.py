@@ -89,14 +89,7 @@ class Source:
 
     def line_index(self, offset: int) -> int:
         """0-based line, within this text, that holds `offset`."""
-        low, high = 0, len(self._line_starts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._line_starts[middle] <= offset:
-                low = middle
-            else:
-                high = middle
-        return low
+        return max(bisect.bisect_right(self._line_starts, offset) - 1, 0)
 
     def line_text(self, index: int) -> str:
         """Text of line `index` without its newline."""
