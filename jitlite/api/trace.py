@@ -293,7 +293,7 @@ def _trace_methods_of(
 ) -> Any:
     types: dict[int, ClassType] = {}
     owner = traced_type(module, types)
-    add_exported(module, types)
+    add_exported(module, types, inputs)
     made = traced_copy(module, types, {})
     tensors, modules = paths(module)
     for name, given in inputs.items():

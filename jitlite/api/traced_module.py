@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import itertools
 import pickle
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import torch
@@ -17,8 +19,10 @@ from jitlite.freeze.frozen_module import FrozenModule, define, frozen_function, 
 from jitlite.frontend.classes.module_types import methods_to_compile
 from jitlite.frontend.tracing.trace_backend import Mutation
 from jitlite.frontend.tracing.trace_warnings import TracerWarning
+from jitlite.interpreter.binding import bind_value
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name
+from jitlite.ir.graph import Graph, Node
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS, bound_class
@@ -174,14 +178,19 @@ def traced_type(module: torch.nn.Module, known: dict[int, ClassType]) -> ClassTy
     return made
 
 
-def add_exported(module: torch.nn.Module, types: dict[int, ClassType]) -> None:
+def add_exported(module: torch.nn.Module, types: dict[int, ClassType], traced: Collection[str]) -> None:
     """Compile the methods marked with `export`, of the module and its submodules, for their types.
+
+    Args:
+        traced: the methods of the module that are going to be recorded. Exported methods that call one of them call
+            what it is in the source, under another name.
 
     Raises:
         CompileError: where one of them is not TorchScript.
     """
     marked = [(inner, names) for inner in module.modules() if (names := _exported(inner)) and id(inner) in types]
     program = compiler.Program()
+    program.module_types.shares = False  # as traced modules do not: each has methods of its own
     with compiler.compiling():
         for inner, names in marked:
             definition = program.module_types.type_of(inner).definition
@@ -190,6 +199,9 @@ def add_exported(module: torch.nn.Module, types: dict[int, ClassType]) -> None:
     found = {program.module_types.type_of(m): types[id(m)] for m in module.modules() if marked and id(m) in types}
     for scripted, owner in found.items():
         _take_over(scripted, owner, found)
+    for name in traced:
+        if name in types[id(module)].methods:
+            _rename(types[id(module)], name, found.values())
 
 
 def _take_over(scripted: ClassType, owner: ClassType, found: dict[ClassType, ClassType]) -> None:
@@ -200,6 +212,28 @@ def _take_over(scripted: ClassType, owner: ClassType, found: dict[ClassType, Cla
         graph = method.graph.copy()
         retype_graph(graph, found)
         frozen_function(method, graph, owner, found)
+
+
+def _rename(owner: ClassType, name: str, types: Iterable[ClassType]) -> None:
+    """Let a compiled method of a type have another name, and the calls of it in the methods of `types` too."""
+    new = next(n for i in itertools.count(1) if (n := f"{name}{i}") not in {*owner.methods, *owner.attributes})
+    old = owner.methods.pop(name)
+    owner.methods[new] = Function(
+        new, qualified_name=f"{owner.qualified_name}.{new}", schema=replace(old.schema, name=new), graph=old.graph,
+        range=old.range, python_function=old.python_function,
+    )  # fmt: skip
+    for method in [m for t in types for m in t.methods.values()]:
+        for node in _with_forked(method.graph):
+            if node.kind == "prim::CallMethod" and node.attributes["name"] == name and node.inputs[0].type is owner:
+                node.attributes["name"] = new
+
+
+def _with_forked(graph: Graph) -> Iterator[Node]:
+    """The nodes of a graph, and those of the calls that it forks."""
+    for node in graph.all_nodes():
+        yield node
+        if isinstance(forked := node.attributes.get("Subgraph"), Graph):
+            yield from _with_forked(forked)
 
 
 def _exported(module: torch.nn.Module) -> list[str]:
@@ -265,6 +299,9 @@ def _state_of_copy(module: torch.nn.Module, known: ClassType) -> dict[str, Any]:
             state[name] = type(value)()  # hooks have been recorded
         elif name.startswith("_") and isinstance(value, dict | set):
             state[name] = copy.copy(value)
+    for name, wanted in known.attributes.items():  # what exported methods read has the form that its type asks for
+        if name in state:
+            state[name] = bind_value(wanted, state[name], f"attribute '{name}' of '{type(module).__name__}'")
     for kind in ("_parameters", "_buffers", "_modules"):
         state[kind] = {n: value for n, value in state[kind].items() if value is not None or n in known.attributes}
     return state
