@@ -31,15 +31,14 @@ from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.dispatch_trace import DispatchTracer
 from jitlite.frontend.tracing.graph_backend import GraphBackend
 from jitlite.frontend.tracing.kept_operators import catching
-from jitlite.frontend.tracing.trace_aliases import storage_of
+from jitlite.frontend.tracing.places_in_memory import storage_of
+from jitlite.frontend.tracing.recorder import drop_unused
 from jitlite.frontend.tracing.trace_backend import Signature, TensorArgument, TraceBackend
 from jitlite.frontend.tracing.trace_mode import recording
 from jitlite.frontend.tracing.trace_places import UserFrames, outermost
 from jitlite.frontend.tracing.trace_values import tensors
-from jitlite.ir import ops
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
-from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -224,7 +223,7 @@ class _Session:
             backend.check_no_gradients(self.signature.arguments, tracer.assumed[0])
         _settle_constants(tracer, written | outputs)
         graph = backend.finalize()
-        _drop_unused(graph)
+        drop_unused(graph)
         run_passes(graph, "normalize_ops,dce")
         return graph
 
@@ -280,18 +279,6 @@ def _settle_constants(tracer: DispatchTracer, changed: set[int | None]) -> None:
         if storage_of(tensor) not in changed and value.node.kind == "aten::clone":
             value.replace_all_uses_with(constant)
             value.node.destroy()
-
-
-def _drop_unused(graph: Graph) -> None:
-    for node in reversed(list(graph.nodes)):
-        silent = (
-            not node.blocks
-            and node.op is not None
-            and node.op.effect is ops.Effect.PURE
-            and not node.has(Trait.UNMARKED_STATISTICS)
-        )
-        if silent and not any(output.has_uses for output in node.outputs):
-            node.destroy()
 
 
 def _schema(name: str, graph: Graph, names: Sequence[str], owner: ClassType | None) -> Any:

@@ -27,14 +27,12 @@ from jitlite.api.traced_module import (
 )
 from jitlite.base import options as switches
 from jitlite.frontend.emit.casting_blocks import autocast
+from jitlite.frontend.tracing.recorder import drop_unused
 from jitlite.frontend.tracing.torch_scripts import converted, is_torch_script_module, with_converted_submodules
 from jitlite.frontend.tracing.trace import Tracer
 from jitlite.frontend.tracing.trace_mode import recording
 from jitlite.frontend.tracing.trace_warnings import TracerWarning
-from jitlite.ir import ops
-from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
-from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -253,7 +251,7 @@ def trace_graph(
     with recording(tracer):
         result = f(*given, **(kwargs or {}))
     tracer.finish(result)
-    _drop_unused(tracer.graph)
+    drop_unused(tracer.graph)
     run_passes(tracer.graph, "normalize_ops,dce")
     return (tracer.graph, result, before) if return_inputs else (tracer.graph, result)
 
@@ -342,21 +340,13 @@ def _record(
     with recording(tracer):
         result = func(*args, **kwargs)
     returned = tracer.finish(result)
-    _drop_unused(tracer.graph)
+    drop_unused(tracer.graph)
     for graph in [*tracer.make_methods(), tracer.graph]:
         run_passes(graph, "normalize_ops,dce")
     first = [] if owner is None else [Argument("self", owner)]
     values = tracer.graph.inputs[len(first) :]
     formals = [Argument(n, value.type) for n, value in zip(names, values, strict=True)]
     return function_schema(name, [*first, *formals], [returned])
-
-
-def _drop_unused(graph: Graph) -> None:
-    """Remove what only told Python something, such as the sum in `if x.sum() > 0`. That it could raise is no reason."""
-    for node in reversed(list(graph.all_nodes())):
-        silent = node.op is not None and node.op.effect is ops.Effect.PURE and not node.has(Trait.TRACED_STATISTICS)
-        if silent and not any(output.has_uses for output in node.outputs):
-            node.destroy()
 
 
 def argument_names(function: Callable[..., object]) -> list[str]:

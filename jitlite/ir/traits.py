@@ -41,9 +41,6 @@ class Trait(enum.Enum):
     UNMARKED_STATISTICS = (
         "normalizes, and in training writes its running statistics although its schema does not say so"
     )
-    TRACED_STATISTICS = (
-        "of UNMARKED_STATISTICS: what torch.nn's layers call, so a trace keeps it even if its result is unused"
-    )
     KERNEL_STATISTICS = (
         "a kernel of one device for batch normalization: in training it writes its running statistics, unmarked"
     )

@@ -24,9 +24,11 @@ from jitlite.base import torch_internals
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_values import FunctionalValues
 from jitlite.frontend.tracing.kept_operators import composite
-from jitlite.frontend.tracing.trace_aliases import Aliases, Origin, storage_of
+from jitlite.frontend.tracing.places_in_memory import storage_of
+from jitlite.frontend.tracing.trace_aliases import Aliases, Origin
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, TensorArgument, TraceBackend, Traced
 from jitlite.frontend.tracing.trace_places import UserFrames
+from jitlite.frontend.tracing.trace_values import Paused, in_schema_order, tensors, written
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
@@ -136,7 +138,7 @@ class DispatchTracer:
         """Run an operator that has reached the dispatcher, and record it."""
         if self.paused:
             self._depends_on_data |= _depends_on_data(op, args)
-            self._inside += _as_recorded(op, _in_schema_order(op, args, kwargs))[1]
+            self._inside += _as_recorded(op, in_schema_order(op, args, kwargs))[1]
             return op(*args, **kwargs)
         if op is _aten.detach.default and not _is_below_autograd():
             copy = op(*args)
@@ -149,7 +151,7 @@ class DispatchTracer:
         if self.paused or op not in self.kept:
             return op(*args, **kwargs)
         self.locate()
-        given = [self.operand(a) for a in _in_schema_order(op, args, kwargs)]
+        given = [self.operand(a) for a in in_schema_order(op, args, kwargs)]
         self._depends_on_data, self._inside = False, []
         with self.not_recording():
             result = op(*args, **kwargs)
@@ -179,7 +181,7 @@ class DispatchTracer:
             return op(*args, **kwargs)
         if any(isinstance(a, torch.UntypedStorage | torch.TypedStorage) for a in args):
             return self._of_storage(op, args, kwargs)
-        given = [self.operand(a) for a in _in_schema_order(op, args, kwargs)]
+        given = [self.operand(a) for a in in_schema_order(op, args, kwargs)]
         result = self._run(op, args, kwargs)
         self._finish_call(op, args, kwargs, given, result, _depends_on_data(op, args))
         return result
@@ -202,25 +204,24 @@ class DispatchTracer:
     def _finish_call(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[Any], result: Any, on_data: bool
     ) -> None:
-        op, written = _as_recorded(op, _in_schema_order(op, args, kwargs))
-        count = len(op._schema.returns)
-        results = [] if count == 0 else [result] if count == 1 else list(result)
+        op, changed = _as_recorded(op, in_schema_order(op, args, kwargs))
+        results = _by_schema(op, result)
         self._follow_grad_mode()
-        varies = self._varies(args) or self._varies(kwargs) or torch.Tag.nondeterministic_seeded in op.tags
-        self.values.record(op, given, written, results)
+        varies = self._varies([*args, kwargs]) or torch.Tag.nondeterministic_seeded in op.tags
+        self.values.record(op, given, changed, results)
         if op.name() in Trait.KERNEL_STATISTICS.kinds and args[5]:
-            self._inside = [t for t in args[3:5] if t is not None]
+            self._inside = tensors(list(args[3:5]))
             self._note_inside(op.name())
         if op in _COPYING:
-            self.copies.update(storage_of(t) for t in _tensors(results))
+            self.copies.update(storage_of(t) for t in tensors(results))
         if varies:
-            self._note_varying(results, written, on_data)
+            self._note_varying(results, changed, on_data)
 
-    def _note_varying(self, results: Sequence[object], written: Sequence[torch.Tensor], on_data: bool) -> None:
+    def _note_varying(self, results: Sequence[object], changed: Sequence[torch.Tensor], on_data: bool) -> None:
         """Note that what an operator gave and wrote depends on the inputs, and perhaps its sizes `on_data`."""
-        self._varying.update(storage_of(t) for t in _tensors([results, written]))
+        self._varying.update(storage_of(t) for t in tensors([results, changed]))
         if on_data:
-            for tensor in _tensors(results):
+            for tensor in tensors(results):
                 self.backend.check_sizes(Traced(self.values.value_of(tensor), tensor))
 
     def emit(self, op: object, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
@@ -260,7 +261,7 @@ class DispatchTracer:
         self.backend.set_source_location(self.location)
 
     def _varies(self, arguments: object) -> bool:
-        return any(storage_of(t) in self._varying or id(t) in self._state for t in _tensors(arguments))
+        return any(storage_of(t) in self._varying or id(t) in self._state for t in tensors(arguments))
 
     # -- contents
     def _answer(self, op: object, args: Sequence[object], kwargs: Mapping[str, object], what: str) -> object:
@@ -323,7 +324,7 @@ class DispatchTracer:
 
     def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> object:
         """Call an autograd function; if gradients may flow through it, it stays a call of Python."""
-        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(arguments))
+        needs_grad = torch.is_grad_enabled() and any(t.requires_grad for t in tensors(arguments))
         if self.with_gradients or not (needs_grad or not self._began_with_grad):
             if torch.is_grad_enabled():
                 self.assume_no_gradients(f"the autograd function {name}")
@@ -352,9 +353,9 @@ class DispatchTracer:
         return self.operand(argument) if isinstance(argument, torch.Tensor) or is_number else argument
 
     def _bind_call(self, name: str, arguments: object, result: object, recorded: Sequence[object]) -> object:
-        given = {id(t) for t in _tensors(arguments)}
+        given = {id(t) for t in tensors(arguments)}
         self._note_inside(name)
-        for tensor, value in zip(_tensors(result), recorded, strict=True):
+        for tensor, value in zip(tensors(result), recorded, strict=True):
             self._varying.add(storage_of(tensor))
             if id(tensor) not in given and not self.values.is_known(tensor):
                 self.values.add(tensor, value)
@@ -412,15 +413,15 @@ class _Interception(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._tracer.dispatched(func, args, kwargs or {})
 
 
-class _PausedDispatch:
+class _PausedDispatch(Paused):
+    """Knows what fake tensors raise where their contents are asked for."""
+
     def __init__(self, tracer: DispatchTracer) -> None:
+        super().__init__(tracer)
         self._tracer = tracer
 
-    def __enter__(self) -> None:
-        self._tracer.paused += 1
-
-    def __exit__(self, kind: object, error: BaseException | None, *rest: object) -> None:
-        self._tracer.paused -= 1
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        super().__exit__(kind, error, at)
         if type(error).__name__ in _DATA_ERRORS or (isinstance(error, RuntimeError) and ".numpy()" in str(error)):
             self._tracer.locate()
             raise self._tracer._refusal("the trace on fake tensors", "Python asks a tensor for its contents") from error
@@ -449,17 +450,15 @@ def _is_module(value: object) -> bool:
     return isinstance(value, torch.nn.Module) and CLASS_TYPE in vars(value)
 
 
-def _tensors(value: object) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return [t for part in value for t in _tensors(part)] if isinstance(value, list | tuple) else []
-
-
-def _in_schema_order(op: Any, args: Sequence[Any], kwargs: Mapping[str, object]) -> list[object]:
-    rest = op._schema.arguments[len(args) :]
-    return [*args, *(kwargs.get(formal.name, formal.default_value) for formal in rest)]
+def _by_schema(op: Any, result: Any) -> list[Any]:
+    """What an operator has given, by the results of its schema."""
+    match len(op._schema.returns):
+        case 0:
+            return []
+        case 1:
+            return [result]
+        case _:
+            return list(result)
 
 
 def _as_recorded(op: Any, given: Sequence[Any]) -> tuple[Any, list[torch.Tensor]]:
@@ -469,12 +468,7 @@ def _as_recorded(op: Any, given: Sequence[Any]) -> tuple[Any, list[torch.Tensor]
     """
     if op is _aten.native_batch_norm.default and given[5] and given[3] is not None:
         op = _aten._native_batch_norm_legit.default
-    marked = [
-        argument
-        for formal, argument in zip(op._schema.arguments, given, strict=True)
-        if formal.alias_info is not None and formal.alias_info.is_write
-    ]
-    return op, _tensors(marked)
+    return op, tensors(written(op, given))
 
 
 def _depends_on_data(op: Any, args: Sequence[Any]) -> bool:

@@ -16,7 +16,8 @@ import torch
 
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_views import Step, functional_form, view_of_inplace
-from jitlite.frontend.tracing.trace_aliases import Origin, ValueRecorder, place_in_memory, storage_of
+from jitlite.frontend.tracing.places_in_memory import place_in_memory, storage_of
+from jitlite.frontend.tracing.trace_aliases import Origin, ValueRecorder
 from jitlite.frontend.tracing.trace_backend import Mutation, Traced
 
 _aten = torch.ops.aten

@@ -20,30 +20,30 @@ from typing import Any
 
 import torch
 
-from jitlite.frontend.emit.casting_blocks import scope_of_switches
+from jitlite.frontend.tracing.recorded_modes import ModeRecorder
+from jitlite.frontend.tracing.recorder import Path
 from jitlite.frontend.tracing.trace_conversions import Conversions
 from jitlite.frontend.tracing.trace_methods import parameter_names
-from jitlite.frontend.tracing.trace_regions import ModeRecorder, with_fixed
 from jitlite.frontend.tracing.trace_values import (
+    Paused,
     another_object,
     in_schema_order,
     input_type,
     place_of,
     plain_number,
+    rebuilt,
     why_not,
-    wrapped_number,
     written,
 )
-from jitlite.frontend.tracing.trace_warnings import TracerWarning, UserLines, current_place, users_names
+from jitlite.frontend.tracing.trace_warnings import SourceLines, TracerWarning, current_place, users_names
 from jitlite.frontend.tracing.traced_numbers import NumberNode, node_of, plain
 from jitlite.frontend.tracing.traced_values import TracedValues
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.ir.schema import Argument
 from jitlite.ir.traits import Spelling
 from jitlite.ir.types import ClassType, Type
-from jitlite.ir.unit import Function, insert_call
+from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.operators.overloads import NamedValue, emit_builtin_call
 
@@ -80,9 +80,9 @@ class Tracer(TracedValues):
     def __init__(
         self,
         owner: ClassType | None = None,
-        state: Mapping[int, tuple[str, ...]] | None = None,
-        modules: Mapping[int, tuple[str, ...]] | None = None,
-        objects: Sequence[tuple[Any, tuple[str, ...]]] = (),
+        state: Mapping[int, Path] | None = None,
+        modules: Mapping[int, Path] | None = None,
+        objects: Sequence[tuple[object, Path]] = (),
         *,
         strict: bool = True,
         out_of_place: bool = False,
@@ -92,7 +92,7 @@ class Tracer(TracedValues):
         self.out_of_place = out_of_place
         self.paused = 0
         self._conversions = Conversions()
-        self._lines = UserLines()
+        self._lines = SourceLines()
         self._modes = ModeRecorder(self.builder)
 
     sees_calls = True
@@ -120,28 +120,17 @@ class Tracer(TracedValues):
                 example = example.view_as(example)  # another object for the same memory
             self.bind(example, value)
             return example
-        if isinstance(example, dict):
-            assert isinstance(value.type, T.DictType)
-            return type(example)((k, self._take_apart(self._item(value, k), v)) for k, v in example.items())
-        if isinstance(example, list):
-            parts = self.builder.unpack_list(value, len(example)) if example else []
-            return [self._take_apart(p, e) for p, e in zip(parts, example, strict=True)]
-        if isinstance(example, tuple):
-            parts = self.builder.unpack_tuple(value) if example else []
-            taken = [self._take_apart(p, e) for p, e in zip(parts, example, strict=True)]
-            return type(example)(*taken) if hasattr(example, "_fields") else tuple(taken)
+        if isinstance(example, dict | list | tuple):
+            parts = {key: self._take_apart(p, e) for key, p, e in self.recorder.parts(value, example)}
+            return rebuilt(example, parts)
         if type(example) in (int, float):
             return NumberNode(self, value, example).wrapped()
         return example
 
-    def _item(self, value: Value, key: object) -> Value:
-        args = [NamedValue(None, value), NamedValue(None, constant=key)]
-        return emit_builtin_call(self.graph, None, "aten::__getitem__", args)
-
     # -- operators
     def same_memory(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
         """Note that `other` is the tensor's `.data`."""
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         value = self.graph.insert("aten::detach", [self.value_of(tensor)], [T.TENSOR]).output
         self._varying.add(value)
         self.bind(other, value)
@@ -161,13 +150,13 @@ class Tracer(TracedValues):
             return self._run(overload, plain_args, {})
         if any(str(r.type) not in _RECORDED for r in returns):
             return self._run(overload, plain_args, plain_kwargs)
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         self._name_values(args)
         self._modes.follow()
         given = self._conversions.linked(in_schema_order(overload, args, kwargs))
         node = self._node(overload, given)
         result = self._run(overload, plain_args, plain_kwargs)
-        node.insert_before(self.graph.insert_point)
+        self.recorder.place(node)
         return self._bind_results(overload, node, args, result)
 
     def _run(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -185,33 +174,11 @@ class Tracer(TracedValues):
 
     def _node(self, overload: Any, given: Sequence[Any]) -> Node:
         """The node of a call, not placed yet."""
-        name, _, overload_name = overload.name().partition(".")
-        found = next((op for op in ops.lookup(name) if op.schema.overload == overload_name), None)
-        if found is None:
-            raise RuntimeError(f"the graph has no operator {overload.name()}")
-        formals = found.schema.arguments
-        numbers = [wrapped_number(a) if f.type is T.TENSOR else None for f, a in zip(formals, given, strict=True)]
-        inputs = [
-            self.argument(argument, formal.type) if number is None else self.number_value(number)
-            for formal, argument, number in zip(formals, given, numbers, strict=True)
-        ]
-        node = self.graph.create(name, inputs, [r.type for r in found.schema.returns])
-        node.scope = scope_of_switches()
-        if all(number is None for number in numbers):
-            node.set_op(found)
-        elif node.op is None:
-            self._replace_numbers(node, formals, given)
-        if self.out_of_place and formals and formals[0].is_write:
-            self._warn_of_views(given[0], name)
+        node = self.recorder.node(overload.name(), given)
+        if self.out_of_place and node.op is not None and any(a.is_write for a in node.op.schema.arguments[:1]):
+            self._warn_of_views(given[0], node.kind)
             return self._without_write(node)
         return node
-
-    def _replace_numbers(self, node: Node, formals: Sequence[Argument], given: Sequence[object]) -> None:
-        """Give tensors to an operator that takes no numbers in their place."""
-        tensor = next((a for a in given if isinstance(a, torch.Tensor)), None)
-        for i, formal in enumerate(formals):
-            if formal.type is T.TENSOR and not isinstance(node.inputs[i].type, T.TensorType):
-                node.replace_input(i, self._as_tensor(given[i], tensor))
 
     def _warn_of_views(self, tensor: torch.Tensor, name: str) -> None:
         storage = tensor.untyped_storage()._cdata
@@ -242,23 +209,22 @@ class Tracer(TracedValues):
         varying = any(self._varies(v) for v in node.inputs) or self._is_random(node)
         own = {id(a) for a in written(overload, args)}
         for position, (output, part) in enumerate(zip(node.outputs, results, strict=True)):
-            if varying:
-                self._varying.add(output)
+            self._varying.update([output] if varying else [])
+            value = self.recorder.value_of_result(output, part)
             if isinstance(part, torch.Tensor):
                 is_argument = any(part is a for a in args) and id(part) not in own
                 # for other inputs it may be another tensor: it must not stand for the argument
                 results[position] = another_object(part) if is_argument else part
-                self.bind(results[position], output)
+                self.bind(results[position], value)
             elif isinstance(part, list | tuple):
-                self._bind_list(output, part, varying)
+                self._bind_list(value, part, varying)
         is_tuple = isinstance(result, tuple) and len(node.outputs) != 1
         return tuple(results) if is_tuple else results[0] if results else None
 
-    def _bind_list(self, output: Value, tensors: Sequence[torch.Tensor], varying: bool) -> None:
-        parts = self.builder.unpack_list(output, len(tensors)) if tensors else []
-        for value, tensor in zip(parts, tensors, strict=True):
+    def _bind_list(self, values: Sequence[Value], tensors: Sequence[torch.Tensor], varying: bool) -> None:
+        for value, tensor in zip(values, tensors, strict=True):
             self.bind(tensor, value)
-            self._varying.update([value] if varying else [])
+        self._varying.update(values if varying else [])
 
     def _is_random(self, node: Node) -> bool:
         return node.op is not None and node.op.effect is ops.Effect.RANDOM
@@ -266,13 +232,13 @@ class Tracer(TracedValues):
     # -- numbers
     def size(self, tensor: torch.Tensor, dim: int, number: int) -> Any:
         """The size of a dimension, as a number that is followed."""
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         args = [self.value_of(tensor), self.graph.insert_constant(dim)]
         return self._number(self.graph.insert("aten::size", args, [T.INT]).output, number)
 
     def numel(self, tensor: torch.Tensor, number: int) -> object:
         """The number of elements, as a number that is followed."""
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         return self._number(self.graph.insert("aten::numel", [self.value_of(tensor)], [T.INT]).output, number)
 
     def _number(self, value: Value, number: Any) -> object:
@@ -283,7 +249,7 @@ class Tracer(TracedValues):
         """Record a computation on numbers; gives its result as a number to go on with."""
         if self.paused:
             return result
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         values = [self._operand(o) for o in operands]
         value = emit_builtin_call(self.graph, None, name, [NamedValue(None, v) for v in values])
         if value.type is T.FLOAT and type(result) is int:
@@ -304,9 +270,9 @@ class Tracer(TracedValues):
         self.bind(tensor, value)
         return tensor
 
-    def not_recording(self) -> _Paused:
+    def not_recording(self) -> Paused:
         """Within the `with`, operators just run."""
-        return _Paused(self)
+        return Paused(self)
 
     # -- what Python asks for
     def converted(self, node: NumberNode, what: str) -> None:
@@ -318,7 +284,7 @@ class Tracer(TracedValues):
         """Note that Python has asked a tensor for its contents; `what` says what as, nothing if nobody is told."""
         value = self.known(tensor)
         if value is None and id(tensor) in self._state:
-            value = self._attribute(self._state[id(tensor)], T.TENSOR)
+            value = self._state_value(self._state[id(tensor)])
         if value is not None and value in self._varying:
             self._conversions.add(value, number, what)
 
@@ -335,54 +301,46 @@ class Tracer(TracedValues):
     # -- calls of Python and of compiled functions
     def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> object:
         """Call a function that stays Python's, and record that; it gives a tensor, or a tuple of tensors."""
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         self._modes.follow()
-        numbers = [plain(a) for a in arguments]
-        free = [i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor) or node_of(a) is not None]
-        inputs = [self.argument(arguments[i], T.ANY) for i in free]
+        fixed = [plain(a) for a in arguments]
+        free = {
+            i: self.recorder.argument(a, T.ANY)
+            for i, a in enumerate(arguments)
+            if isinstance(a, torch.Tensor) or node_of(a) is not None
+        }
         with self.not_recording():
-            result = function(*numbers)
+            result = function(*fixed)
         t = input_type(result)
         if t is None:
             raise RuntimeError(f"'{name}' gives a {type(result).__name__}, and only tensors can be followed")
-        node = self.builder.node("prim::PythonOp", inputs, [t])
-        node.attributes["name"] = name
-        fixed: list[object] = [None if i in free else a for i, a in enumerate(numbers)]
-        written = self.out_of_place and any(result is a for a in arguments)
-        node.attributes["callable"] = with_fixed(_refused(name) if written else function, fixed, free)
-        return self._take_apart_result(node.output, result)
+        is_written = self.out_of_place and any(result is a for a in arguments)
+        value = self.recorder.call_python(name, _refused(name) if is_written else function, fixed, free, t)
+        return self._take_apart_result(value, result)
 
     def call_function(self, function: Function, arguments: Sequence[object], run: Callable[[], object]) -> object:
         """Run a compiled function and record the call; where it cannot be recorded, what it does is."""
-        self.graph.current_range = self._lines.current()
-        values = [self._given(a, formal.type) for a, formal in zip(arguments, function.schema.arguments, strict=True)]
-        if any(v is None for v in values):
+        self.recorder.locate(self._lines.of_user())
+        value = self.recorder.call(function, arguments)
+        if value is None:
             return run()
-        value = self._insert_call(function, [v for v in values if v is not None])
         with self.not_recording():
             result = run()
         self._varying.add(value)
         return self._take_apart_result(value, result)
 
-    def _insert_call(self, function: Function, values: Sequence[Value]) -> Value:
-        owner = values[0].type if values else None
-        if not isinstance(owner, ClassType) or owner.methods.get(function.name) is not function:
-            return insert_call(self.graph, function, values)
-        result = [r.type for r in function.schema.returns]
-        return self.graph.insert("prim::CallMethod", values, result, {"name": function.name}).output
-
     def call_module(self, module: torch.nn.Module, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run the `forward` of a module; if it is a submodule of the traced one, the call becomes one of a method."""
-        path = self._modules.get(id(module))
-        if not path or self._owner is None or hasattr(module, CLASS_TYPE):
+        path = self.recorder.modules.get(id(module))
+        if not path or self.recorder.owner is None or hasattr(module, CLASS_TYPE):
             return module.forward(*args, **kwargs)
         given = parameter_names(module.forward, args, kwargs)
         names = {self.known(a): n for n, a in given.items() if isinstance(a, torch.Tensor)}
-        self.graph.current_range = self._lines.current()
+        self.recorder.locate(self._lines.of_user())
         self._modes.follow()
         modes, self._modes = self._modes, ModeRecorder(self.builder)
         try:
-            with self._regions.inside(path, {value: n for value, n in names.items() if value is not None}):
+            with self._calls.inside(path, {value: n for value, n in names.items() if value is not None}):
                 result = module.forward(*args, **kwargs)
                 self._modes.leave()
         finally:
@@ -391,8 +349,8 @@ class Tracer(TracedValues):
 
     def make_methods(self) -> list[Graph]:
         """Let the calls of submodules be calls of methods, when all is recorded; gives the methods' graphs."""
-        owner = None if self._owner is None else self._owner.type
-        return self._regions.become_methods(owner, self._attributes) if isinstance(owner, ClassType) else []
+        owner = None if self.recorder.owner is None else self.recorder.owner.type
+        return self._calls.become_methods(owner, self.recorder.attributes) if isinstance(owner, ClassType) else []
 
     def _take_apart_result(self, value: Value, result: object) -> object:
         if type(result) in (int, float, bool):
@@ -411,7 +369,7 @@ class Tracer(TracedValues):
             RuntimeError: where it is of no type that can be traced.
         """
         self._conversions.warn()
-        self.graph.current_range = None
+        self.recorder.locate(None)
         self._modes.leave()
         value = self._output(result)
         self.graph.add_output(value)
@@ -422,10 +380,10 @@ class Tracer(TracedValues):
         if isinstance(result, torch.Tensor):
             return self.value_of(result)
         if node_of(result) is not None or result is None:
-            return self.number_value(result)
+            return self.recorder.argument(result, T.ANY)
         if self.strict:
             _refuse_container(result)
-        value = self._containers.result(result, self._output, _common_type)
+        value = self.recorder.containers.result(result, self._output, _common_type)
         if value is None:
             raise RuntimeError(
                 f"Type '{type(result).__name__}' cannot be understood by the tracer, only outputs matching tensors "
@@ -466,14 +424,3 @@ def _refused(name: str) -> Callable[..., object]:
         )
 
     return refuse
-
-
-class _Paused:
-    def __init__(self, tracer: Tracer) -> None:
-        self.tracer = tracer
-
-    def __enter__(self) -> None:
-        self.tracer.paused += 1
-
-    def __exit__(self, *exception: object) -> None:
-        self.tracer.paused -= 1

@@ -17,36 +17,12 @@ from typing import Any, Protocol
 
 import torch
 
-from jitlite.base import torch_internals
 from jitlite.base.source import CompileError
-from jitlite.frontend.emit.plain_members import PLAIN
+from jitlite.frontend.tracing.places_in_memory import Place, place_in_memory, storage_of
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, Traced
 from jitlite.ir.traits import Trait
 
-_Base: Any = PLAIN
 _aten = torch.ops.aten
-
-Place = tuple[Any, ...]
-
-
-def storage_of(tensor: torch.Tensor) -> int | None:
-    """The identity of a tensor's memory; None for tensors that have none of their own."""
-    if tensor.layout is not torch.strided or tensor.is_nested or torch_internals.is_functorch_tensor(tensor):
-        return None
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):
-        return None
-
-
-def place_in_memory(tensor: torch.Tensor) -> Place | None:
-    """What tensor objects that are the same tensor have in common."""
-    storage = storage_of(tensor)
-    if storage is None or tensor.is_quantized:
-        return None
-    numbers = tensor.storage_offset(), *_Base.size(tensor), *tensor.stride()
-    shown = [n if type(n) is int else n.node.hint for n in numbers]  # what it is in this run does not change
-    return storage, _Base.dim(tensor), *shown, tensor.dtype, tensor.is_conj(), tensor.is_neg()
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 from collections.abc import Sequence
@@ -11,8 +10,9 @@ from types import CodeType, FrameType
 import torch
 
 from jitlite.base import torch_internals
-from jitlite.base.source import OWN_FILES, Source, SourceRange
+from jitlite.base.source import OWN_FILES, SourceRange
 from jitlite.frontend.tracing.trace_backend import Location
+from jitlite.frontend.tracing.trace_warnings import SourceLines
 
 LIBRARIES = (os.path.join(os.path.dirname(torch.__file__), ""),)
 """Files that are nobody's code by default: those of torch. jitlite's own frames are never shown."""
@@ -32,7 +32,7 @@ class UserFrames:
 
     def __init__(self, exclude: Sequence[str] | None = None) -> None:
         self._exclude = LIBRARIES if exclude is None else tuple(exclude)
-        self._sources: dict[str, Source] = {}
+        self._lines = SourceLines()
         self._ranges: dict[tuple[CodeType, int], SourceRange | None] = {}
         self._is_user: dict[str, bool] = {}
         self._of_forward: dict[int, Location] = {}
@@ -79,18 +79,8 @@ class UserFrames:
     def _range(self, frame: FrameType) -> SourceRange | None:
         key = frame.f_code, frame.f_lineno or 0
         if key not in self._ranges:
-            self._ranges[key] = self._line(frame)
+            self._ranges[key] = self._lines.of(frame)
         return self._ranges[key]
-
-    def _line(self, frame: FrameType) -> SourceRange | None:
-        filename, number = frame.f_code.co_filename, (frame.f_lineno or 0) - 1
-        source = self._sources.get(filename)
-        if source is None:
-            source = self._sources[filename] = Source("".join(linecache.getlines(filename, frame.f_globals)), filename)
-        if not 0 <= number < source.line_count:
-            return None
-        line, start = source.line_text(number), source.line_start(number)
-        return SourceRange(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
 
 
 def _name(frame: FrameType) -> str:

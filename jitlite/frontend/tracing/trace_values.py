@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from jitlite.base import torch_internals
-from jitlite.frontend.emit.plain_members import PLAIN
+from jitlite.base.tracing_state import Listener
+from jitlite.frontend.tracing.places_in_memory import Place, place_in_memory
 from jitlite.frontend.tracing.traced_numbers import node_of, plain
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name, type_of_constant
@@ -17,7 +17,6 @@ from jitlite.ir.types import Type
 _UNTRACEABLE = (
     "Type '{}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be traced"
 )
-_Base: Any = PLAIN
 
 
 def plain_number(argument: object) -> object:
@@ -49,14 +48,9 @@ def written(overload: Any, args: Sequence[Any]) -> list[Any]:
     ]
 
 
-def place_of(tensor: torch.Tensor) -> tuple[Any, ...] | None:
-    """What two tensor objects that are the same tensor have in common."""
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout is not torch.strided:
-        return None
-    if tensor.is_quantized or torch_internals.is_functorch_tensor(tensor):
-        return None
-    storage = tensor.untyped_storage()._cdata
-    return storage, tensor.storage_offset(), tuple(_Base.size(tensor)), tensor.stride(), tensor.dtype
+def place_of(tensor: torch.Tensor) -> Place | None:
+    """What two tensor objects of torch's own classes that are the same tensor have in common."""
+    return place_in_memory(tensor) if type(tensor) in (torch.Tensor, torch.nn.Parameter) else None
 
 
 def another_object(tensor: torch.Tensor) -> torch.Tensor:
@@ -71,9 +65,21 @@ def another_object(tensor: torch.Tensor) -> torch.Tensor:
 def tensors(result: object) -> list[torch.Tensor]:
     if isinstance(result, torch.Tensor):
         return [result]
-    if isinstance(result, list | tuple):
-        return [t for part in result for t in tensors(part)]
-    return tensors(list(result.values())) if isinstance(result, dict) else []
+    parts = list(result.values()) if isinstance(result, Mapping) else result
+    return [t for part in parts for t in tensors(part)] if isinstance(parts, list | tuple) else []
+
+
+class Paused:
+    """Within the `with`, a tracer records nothing: operators just run."""
+
+    def __init__(self, tracer: Listener) -> None:
+        self.tracer = tracer
+
+    def __enter__(self) -> None:
+        self.tracer.paused += 1
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        self.tracer.paused -= 1
 
 
 def tuple_type(example: tuple[object, ...], types: Sequence[Type]) -> Type:
@@ -81,6 +87,15 @@ def tuple_type(example: tuple[object, ...], types: Sequence[Type]) -> Type:
     if names is None:
         return T.TupleType.of(types)
     return T.TupleType.of(types, names, qualified_name(type(example)), type(example))
+
+
+def rebuilt(example: Any, parts: Mapping[Any, Any]) -> Any:
+    """A container like the example, of other parts by index or key."""
+    if isinstance(example, dict):
+        return type(example)(parts)
+    if isinstance(example, list):
+        return list(parts.values())
+    return type(example)(*parts.values()) if hasattr(example, "_fields") else tuple(parts.values())
 
 
 # -- types of inputs

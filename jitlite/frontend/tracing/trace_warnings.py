@@ -88,24 +88,24 @@ def users_names(wanted: Iterable[object]) -> dict[int, str]:
     return {id(held): name for name, held in frame.f_locals.items() if id(held) in missing and name.isidentifier()}
 
 
-class UserLines:
-    """Finds the line of the user's code that is at work."""
+class SourceLines:
+    """Finds the lines that frames are at."""
 
     def __init__(self) -> None:
         self._sources: dict[str, Source] = {}
 
-    def current(self) -> SourceRange | None:
-        """The line, None where there is none."""
-        frame = _users_frame()
-        if frame is None or frame.f_lineno is None:
-            return None
-        filename = frame.f_code.co_filename
+    def of(self, frame: FrameType) -> SourceRange | None:
+        """The line, None where there is no text of it."""
+        filename, number = frame.f_code.co_filename, (frame.f_lineno or 0) - 1
         source = self._sources.get(filename)
         if source is None:
-            text = "".join(linecache.getlines(filename, frame.f_globals))
-            source = self._sources[filename] = Source(text, filename)
-        if frame.f_lineno > source.line_count:
+            source = self._sources[filename] = Source("".join(linecache.getlines(filename, frame.f_globals)), filename)
+        if not 0 <= number < source.line_count:
             return None
-        line = source.line_text(frame.f_lineno - 1)
-        start = source.line_start(frame.f_lineno - 1)
+        line, start = source.line_text(number), source.line_start(number)
         return SourceRange(source, start + len(line) - len(line.lstrip()), start + len(line.rstrip()))
+
+    def of_user(self) -> SourceRange | None:
+        """The line of the user's code that is at work, None where there is none."""
+        frame = _users_frame()
+        return None if frame is None else self.of(frame)

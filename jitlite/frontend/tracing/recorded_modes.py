@@ -1,8 +1,8 @@
-"""What is around the operators of a trace: grad mode and autocast, and Python's own autograd functions."""
+"""What is around the operators of a trace: grad mode and autocast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,28 @@ from jitlite.operators.overloads import NamedValue
 
 _NOWHERE = SourceRange(Source(""), 0, 0)
 _AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+
+class ContextRecorder:
+    """Records `with` blocks: where context managers are entered and left."""
+
+    def __init__(self, builder: Builder) -> None:
+        self._builder = builder
+        self._entered: list[Value] = []
+
+    def enter(self, cls: type, arguments: list[Any]) -> None:
+        """Record `with cls(*arguments):`."""
+        b = self._builder
+        place = b.graph.current_range or _NOWHERE
+        given = [NamedValue(None, b.graph.insert_constant(a)) for a in arguments]
+        entered = ContextClass(cls, CONTEXT_ARGUMENTS.get(cls, [])).call(b, place, given, []).as_value(b, place)
+        b.node("prim::Enter", [entered], [T.NONE])
+        self._entered.append(entered)
+
+    def leave(self) -> None:
+        """Record the end of all that has been entered."""
+        while self._entered:
+            self._builder.node("prim::Exit", [self._entered.pop()], [T.NONE])
 
 
 class _Mode(NamedTuple):
@@ -41,9 +63,8 @@ class ModeRecorder:
     """Records where a function switches gradients or autocast, by what the mode is at each operator."""
 
     def __init__(self, builder: Builder) -> None:
-        self._builder = builder
+        self._contexts = ContextRecorder(builder)
         self._outside = self._now = _Mode.now()
-        self._entered: list[Value] = []
 
     def follow(self) -> None:
         """Called before each operator."""
@@ -51,11 +72,11 @@ class ModeRecorder:
         if wanted == self._now:
             return
         self.leave()
-        for cls, arguments in self._contexts(wanted):
-            self._enter(cls, arguments)
+        for cls, arguments in self._between(wanted):
+            self._contexts.enter(cls, arguments)
         self._now = wanted
 
-    def _contexts(self, wanted: _Mode) -> Iterator[tuple[type, list[Any]]]:
+    def _between(self, wanted: _Mode) -> Iterator[tuple[type, list[Any]]]:
         """The context managers that lead from the mode outside to the one that is wanted."""
         if wanted.grad != self._outside.grad:
             yield torch.enable_grad if wanted.grad else torch.no_grad, []
@@ -67,28 +88,7 @@ class ModeRecorder:
             if device not in kept:
                 yield torch.autocast, [device, dtype, False, keeps]
 
-    def _enter(self, cls: type, arguments: list[Any]) -> None:
-        b = self._builder
-        place = b.graph.current_range or _NOWHERE
-        given = [NamedValue(None, b.graph.insert_constant(a)) for a in arguments]
-        entered = ContextClass(cls, CONTEXT_ARGUMENTS.get(cls, [])).call(b, place, given, []).as_value(b, place)
-        b.node("prim::Enter", [entered], [T.NONE])
-        self._entered.append(entered)
-
     def leave(self) -> None:
         """Called at the end, too."""
-        while self._entered:
-            self._builder.node("prim::Exit", [self._entered.pop()], [T.NONE])
+        self._contexts.leave()
         self._now = self._outside
-
-
-def with_fixed(function: Callable[..., object], arguments: list[Any], free: list[int]) -> Callable[..., object]:
-    """A function of the arguments at the positions `free`; the others are as they are in `arguments`."""
-
-    def call(*given: object) -> Any:
-        complete = list(arguments)
-        for position, argument in zip(free, given, strict=True):
-            complete[position] = argument
-        return function(*complete)
-
-    return call
