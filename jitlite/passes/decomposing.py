@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
@@ -25,6 +26,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
+from jitlite.operators.arithmetic import BY_EXPRESSION, Arithmetic
 
 
 class Undecomposable(Exception):
@@ -352,18 +354,19 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return self._graph.insert_constant(float(expr))
         name = type(expr).__name__
         values = [self._number(a) for a in expr.args]
-        if name in _UNARY and len(values) == 1:
-            return self._graph.insert(_UNARY[name], values, [T.FLOAT]).output
         if name in ("Pow", "PowByNatural", "FloatPow"):
             return self._power(values[0], expr.args[1])
-        kind = _ARITHMETIC.get(name)
-        if kind is None:
+        found = BY_EXPRESSION.get(name)
+        if found is None or found.result is T.BOOL:
             raise Undecomposable(f"a number in it is {expr}")
-        result = values[0]
-        for other in values[1:]:
-            is_float = kind == "aten::div" or T.FLOAT in (result.type, other.type)
-            result = self._graph.insert(kind, [result, other], [T.FLOAT if is_float else T.INT]).output
-        return result
+        first, *others = values
+        if not others:
+            return self._graph.insert(found.kind, [first], [found.result or first.type]).output
+        return reduce(lambda a, b: self._computed(found, a, b), others, first)
+
+    def _computed(self, arithmetic: Arithmetic, a: Value, b: Value) -> Value:
+        t = arithmetic.result or (T.FLOAT if T.FLOAT in (a.type, b.type) else T.INT)
+        return self._graph.insert(arithmetic.kind, [a, b], [t]).output
 
     def _power(self, base: Value, exponent: Any) -> Value:
         if exponent in (sympy.Rational(1, 2), 0.5):
@@ -410,12 +413,3 @@ _ANSWERS = frozenset({
 """Operators that say something about a tensor and are not recorded."""
 
 _COPIES = frozenset({torch.ops.aten.view.default, torch.ops.aten._unsafe_view.default})
-
-_ARITHMETIC = {
-    "Add": "aten::add", "Mul": "aten::mul", "IntTrueDiv": "aten::div", "FloatTrueDiv": "aten::div",
-    "FloorDiv": "aten::floordiv", "CleanDiv": "aten::floordiv", "PythonMod": "aten::remainder",
-    "Mod": "aten::remainder", "Max": "prim::max", "Min": "prim::min",
-}  # fmt: skip
-"""Computations on sizes of two or more operands."""
-
-_UNARY = {"ToFloat": "aten::Float", "OpaqueUnaryFn_sqrt": "aten::sqrt"}

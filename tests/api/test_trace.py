@@ -351,8 +351,8 @@ def test_autocast_is_recorded():
 
 
 def test_autocast_of_the_caller_is_the_callers():
+    traced = jitlite.trace(lambda x: x @ x, torch.ones(2, 2))
     with torch.autocast("cpu", torch.bfloat16):
-        traced = jitlite.trace(lambda x: x @ x, torch.ones(2, 2))
         assert traced(torch.ones(2, 2)).dtype is torch.bfloat16
     assert traced(torch.ones(2, 2)).dtype is torch.float32
 

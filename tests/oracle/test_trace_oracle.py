@@ -119,3 +119,48 @@ DIFFERENCES = [
 def test_known_differences(function, wanted):
     ours, _ = both(function, torch.randn(4, 4))
     assert ours == wanted
+
+
+class Mixed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.second = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4))
+
+    def forward(self, x):
+        y = self.first(x)
+        with torch.autocast("cpu", enabled=False):
+            z = self.first(x)
+        return y, z, self.second(y), F.softmax(x @ x, -1) @ y, torch.cat([x, y])
+
+
+@pytest.mark.parametrize("traced_under", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("saved", [False, True])
+def test_autocast_around_a_trace_is_part_of_it(traced_under, saved, tmp_path):
+    model, x = Mixed(), torch.randn(4, 4)
+    with torch.autocast("cpu", traced_under):
+        expected = [r.dtype for r in model(x)]
+        ours = jitlite.trace(model, x)
+    with torch.autocast("cpu", traced_under, cache_enabled=False):  # casts that are kept are constants to torch.jit
+        theirs = torch.jit.trace(model, x, check_trace=False)
+    if saved:
+        ours.save(tmp_path / "traced.pt")
+        ours = jitlite.load(tmp_path / "traced.pt")
+    for mine, other in zip(ours(x), theirs(x), strict=True):
+        assert mine.dtype is other.dtype
+        torch.testing.assert_close(mine, other)
+    with torch.autocast("cpu", traced_under):
+        assert [r.dtype for r in ours(x)] == expected
+        assert [r.dtype for r in theirs(x)] != expected  # what is off within is on again for torch.jit's
+    assert [r.dtype for r in ours(x)] == expected
+
+
+def test_autocast_reaches_into_composed_operators():
+    x = torch.randn(4, 4)
+
+    def product(x):
+        return torch.einsum("ij,jk->ik", x, x)
+
+    with torch.autocast("cpu", torch.bfloat16):
+        ours, theirs = jitlite.trace(product, x), torch.jit.trace(product, x, check_trace=False)
+    assert (ours(x).dtype, theirs(x).dtype) == (torch.bfloat16, torch.float32)

@@ -24,10 +24,10 @@ from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.resolve import Resolver
 from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue, TensorCast
 from jitlite.frontend.from_fx.fx_converter import Converter
-from jitlite.frontend.from_fx.fx_numbers import NUMBERS
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.traits import Spelling
+from jitlite.operators.arithmetic import BY_FUNCTION
 from jitlite.operators.overloads import NamedValue
 
 _NUMERIC = (T.INT, T.FLOAT, T.BOOL)
@@ -79,7 +79,7 @@ def _name_of_operator(target: object) -> str | None:
 
 def _on_numbers(c: Converter, node: torch.fx.Node) -> Value | None:
     """The value of a function of numbers, such as `operator.add` on sizes."""
-    kind = NUMBERS.get(node.target) if callable(node.target) else None
+    kind = BY_FUNCTION.get(node.target) if callable(node.target) else None
     if kind is None or node.kwargs:
         return None
     values = [c.argument(a) for a in node.args]

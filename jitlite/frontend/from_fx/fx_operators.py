@@ -17,7 +17,6 @@ import torch.fx
 
 from jitlite.base import torch_internals
 from jitlite.frontend.from_fx.fx_converter import Converter
-from jitlite.frontend.from_fx.fx_numbers import without_symbols
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
@@ -52,7 +51,7 @@ def operator_of(overload: object) -> Op | None:
         return None
     name, _, overload_name = named.name().partition(".")
     try:
-        candidates = ops.lookup(without_symbols(name))
+        candidates = ops.lookup(_without_symbols(name))
     except SchemaError:
         return None
     return next((op for op in candidates if op.schema.overload == overload_name and _is_usable(op.schema)), None)
@@ -137,3 +136,13 @@ def _decompose(c: Converter, node: torch.fx.Node) -> bool:
     c.made.note(overload, "decomposition")
     c.bind(node, parts[0] if len(parts) == 1 else tuple(parts))
     return True
+
+
+_OF_TENSORS = {
+    "sym_size": "size", "sym_stride": "stride", "sym_numel": "numel", "sym_storage_offset": "storage_offset",
+}  # fmt: skip
+
+
+def _without_symbols(name: str) -> str:
+    """`aten::size` of `aten::sym_size`: in graphs that run, sizes are ints."""
+    return f"aten::{_OF_TENSORS.get(name.removeprefix('aten::'), '')}" if name.startswith("aten::sym_") else name

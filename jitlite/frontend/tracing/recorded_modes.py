@@ -60,11 +60,18 @@ class _Mode(NamedTuple):
 
 
 class ModeRecorder:
-    """Records where a function switches gradients or autocast, by what the mode is at each operator."""
+    """Records where a function switches gradients or autocast, by what the mode is at each operator.
 
-    def __init__(self, builder: Builder) -> None:
+    Args:
+        is_outermost: it is the start of a trace. Calls may be made under another autocast than the trace was, so
+            autocast that was on then is written down. Whether there are gradients is the caller's choice.
+    """
+
+    def __init__(self, builder: Builder, *, is_outermost: bool = False) -> None:
         self._contexts = ContextRecorder(builder)
-        self._outside = self._now = _Mode.now()
+        self._outside = _Mode.now()
+        self._certain = () if is_outermost else self._outside.autocast
+        self._now = self._at_start = self._outside if self._certain == self._outside.autocast else None
 
     def follow(self) -> None:
         """Called before each operator."""
@@ -81,7 +88,7 @@ class ModeRecorder:
         if wanted.grad != self._outside.grad:
             yield torch.enable_grad if wanted.grad else torch.no_grad, []
         for device, dtype, keeps in wanted.autocast:
-            if (device, dtype, keeps) not in self._outside.autocast:
+            if (device, dtype, keeps) not in self._certain:
                 yield torch.autocast, [device, dtype, True, keeps]
         kept = {device for device, _, _ in wanted.autocast}
         for device, dtype, keeps in self._outside.autocast:
@@ -91,4 +98,4 @@ class ModeRecorder:
     def leave(self) -> None:
         """Called at the end, too."""
         self._contexts.leave()
-        self._now = self._outside
+        self._now = self._at_start

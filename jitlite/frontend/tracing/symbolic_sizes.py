@@ -17,6 +17,7 @@ import torch
 from jitlite.base import torch_internals
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.trace_backend import TensorArgument, TraceBackend, Traced
+from jitlite.operators.arithmetic import BY_EXPRESSION
 
 
 @dataclass(frozen=True)
@@ -181,20 +182,13 @@ def _expression(size: object) -> object:
 
 
 _functions: Any = torch_internals.sympy_functions
-_TORCHS = {
-    "FloorDiv": "aten::floordiv", "Mod": "aten::remainder", "PythonMod": "aten::remainder", "IntTrueDiv": "aten::div",
-    "FloatTrueDiv": "aten::div", "ToFloat": "aten::Float", "TruncToInt": "aten::Int", "Max": "prim::max",
-    "Min": "prim::min", "PowByNatural": "aten::pow", "FloatPow": "aten::pow", "CeilToInt": "aten::ceil",
-    "FloorToInt": "aten::floor",
-}  # fmt: skip
-"""torch's own kinds of expression by name; a version of torch need not have all of them."""
 _OPERATORS: dict[Any, str] = {
-    sympy.Add: "aten::add", sympy.Mul: "aten::mul", sympy.Eq: "aten::eq", sympy.Ne: "aten::ne", sympy.Lt: "aten::lt",
-    sympy.Le: "aten::le", sympy.Gt: "aten::gt", sympy.Ge: "aten::ge", sympy.And: "aten::__and__",
-    sympy.Or: "aten::__or__", sympy.Not: "aten::__not__",
-    **{getattr(_functions, name): operator for name, operator in _TORCHS.items() if hasattr(_functions, name)},
-}  # fmt: skip
-"""Expressions and the operators that compute them."""
+    getattr(module, name): arithmetic.kind
+    for name, arithmetic in BY_EXPRESSION.items()
+    for module in (sympy, _functions)
+    if hasattr(module, name)
+}
+"""Expressions and the operators that compute them; a version of torch need not have all kinds of its own."""
 
 
 def _constant(expression: Any) -> int | float | bool | None:

@@ -93,7 +93,7 @@ class Tracer(TracedValues):
         self.paused = 0
         self._conversions = Conversions()
         self._lines = SourceLines()
-        self._modes = ModeRecorder(self.builder)
+        self._modes = ModeRecorder(self.builder, is_outermost=True)
 
     sees_calls = True
     below_autograd = False

@@ -8,7 +8,6 @@ is fixed to it; the user is warned.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -16,8 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from jitlite.ir.graph import Value
-
-Number = int | float | bool
+from jitlite.operators.arithmetic import BY_METHOD, Number
 
 
 class NumberRecorder(Protocol):
@@ -137,12 +135,12 @@ class NumberNode:
 
     wrap_int = wrap_float = wrap_bool = _constant
 
-    def __getattr__(self, name: object) -> Callable[..., NumberNode]:
-        if name not in _NODE_OPS:
+    def __getattr__(self, name: Any) -> Callable[..., NumberNode]:
+        if name not in BY_METHOD:
             raise AttributeError(name)
 
         def compute(*others: NumberNode) -> NumberNode:
-            found = _compute(_NODE_OPS[name], self, *others)
+            found = _compute(name, self, *others)
             return found.node if hasattr(found, "node") else self._constant(found)
 
         return compute
@@ -172,29 +170,6 @@ class _Constant(NumberNode):
         return int(self.number)
 
 
-_NODE_OPS = {
-    "add": "add", "sub": "sub", "mul": "mul", "truediv": "truediv", "int_truediv": "truediv",
-    "float_truediv": "truediv", "floordiv": "floordiv", "int_floordiv": "floordiv", "mod": "mod", "pow": "pow",
-    "float_pow": "pow", "pow_by_natural": "pow", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
-    "neg": "neg", "abs": "abs", "ceil": "ceil", "floor": "floor", "sym_float": "float", "sym_min": "min",
-    "sym_max": "max", "sym_not": "not_",
-}  # fmt: skip
-"""The names of computations in the protocol, and in `_OPS`."""
-
-_OPS: dict[str, tuple[str, Callable[..., Any]]] = {
-    "add": ("aten::add", operator.add), "sub": ("aten::sub", operator.sub), "mul": ("aten::mul", operator.mul),
-    "truediv": ("aten::div", operator.truediv), "floordiv": ("aten::floordiv", operator.floordiv),
-    "mod": ("aten::remainder", operator.mod), "pow": ("aten::pow", operator.pow), "neg": ("aten::neg", operator.neg),
-    "eq": ("aten::eq", operator.eq), "ne": ("aten::ne", operator.ne), "lt": ("aten::lt", operator.lt),
-    "le": ("aten::le", operator.le), "gt": ("aten::gt", operator.gt), "ge": ("aten::ge", operator.ge),
-    "abs": ("prim::abs", operator.abs), "ceil": ("aten::ceil", math.ceil), "floor": ("aten::floor", math.floor),
-    "float": ("aten::Float", float), "min": ("prim::min", min), "max": ("prim::max", max),
-    "not_": ("aten::__not__", operator.not_),
-    "trunc": ("aten::Int", math.trunc),
-}  # fmt: skip
-"""Computations on numbers: the operator that is recorded, and what gives the result now."""
-
-
 def node_of(number: object) -> NumberNode | None:
     """The node of a number that a trace follows; None for anything else."""
     if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
@@ -214,13 +189,13 @@ def plain(argument: Any) -> object:
 
 
 def _compute(name: str, *operands: object) -> Any:
-    kind, function = _OPS[name]
+    arithmetic = BY_METHOD[name]
     nodes = [node_of(o) for o in operands]
-    result = function(*map(plain, operands))
+    result = arithmetic.compute(*map(plain, operands))
     known = next((n for n in nodes if n is not None and not isinstance(n, _Constant)), None)
     if known is None:
         return result
-    return known.recorder.scalar_op(kind, list(operands), result)
+    return known.recorder.scalar_op(arithmetic.kind, list(operands), result)
 
 
 # -- the numbers as Python sees them
@@ -263,7 +238,7 @@ _METHODS: dict[str, object] = {
                                         "eq", "ne", "lt", "le", "gt", "ge")},
     **{f"__r{n}__": _binary(n, True) for n in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")},
     **{f"__{n}__": _unary(n) for n in ("neg", "abs", "ceil", "floor")},
-    "__sym_float__": _unary("float"), "__sym_max__": _binary("max"), "__sym_min__": _binary("min"),
+    "__sym_float__": _unary("sym_float"), "__sym_max__": _binary("sym_max"), "__sym_min__": _binary("sym_min"),
     "__pos__": lambda self: self,
     "__bool__": _as("Python boolean", bool), "__int__": _as("Python integer", int),
     "__index__": _as("Python index", operator.index), "__float__": _as("Python float", float),
