@@ -6,6 +6,7 @@ from jitlite.operators import (
     builtin_functions,
     containers,
     dispatcher,
+    exception_prims,
     gradient_prims,
     pass_prims,
     prims,
@@ -15,6 +16,6 @@ from jitlite.operators import (
 )
 
 __all__ = [
-    "aliases", "builtin_functions", "containers", "dispatcher", "gradient_prims", "pass_prims", "prims", "scalars",
-    "strings", "tensors",
+    "aliases", "builtin_functions", "containers", "dispatcher", "exception_prims", "gradient_prims", "pass_prims",
+    "prims", "scalars", "strings", "tensors",
 ]  # fmt: skip

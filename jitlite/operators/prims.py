@@ -9,9 +9,9 @@ from __future__ import annotations
 import operator
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import BuiltinFunctionType, ModuleType, WrapperDescriptorType
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 
@@ -263,7 +263,7 @@ op(
 # -- exceptions
 
 
-def _exception_class(name: str) -> type[BaseException] | None:
+def exception_class(name: str) -> type[BaseException] | None:
     """The exception class of a name; of one from text or an archive, only a class that runs no code of its own."""
     if isinstance(name, QualifiedClassName):
         made = name.python_class
@@ -301,68 +301,13 @@ def make_exception(message: str, class_name: str | None) -> BaseException:
         if separator and kind == "AssertionError":
             return AssertionError(text) if text else AssertionError()
         return Error(message)
-    cls = _exception_class(class_name)
+    cls = exception_class(class_name)
     if cls is not None:
         try:
             return cls(message) if message else cls()
         except TypeError:  # its constructor wants something else
             pass
     return Error(f"{class_name.removeprefix('builtins.')}: {message}")
-
-
-@op(
-    "prim::RaiseException(str msg, str? cls=None) -> ()",
-    Effect.SIDE,
-    traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS, Trait.RAISES_OR_WARNS, Trait.IS_STATEMENT),
-)
-def raise_exception(msg: str, cls: str | None) -> NoReturn:
-    """`raise cls(msg)`."""
-    raise make_exception(msg, cls)
-
-
-@op("prim::MakeException(str msg, str? cls=None) -> Exception", Effect.STATE)
-def exception_object(msg: str, cls: str | None) -> BaseException:
-    """`cls(msg)`: a new exception, not raised yet."""
-    return make_exception(msg, cls)
-
-
-@op("prim::NewException(...) -> Exception", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
-def new_exception(cls: str, *args: Any, keywords: Sequence[str] = ()) -> BaseException:
-    """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet. The
-    last arguments go by the names in `keywords`."""
-    found = _exception_class(cls)
-    if found is None:
-        raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
-    first = len(args) - len(keywords)
-    return found(*args[:first], **dict(zip(keywords, args[first:], strict=True)))
-
-
-@op("prim::ExceptionInfo(Exception e) -> (Any, Any, Any)")
-def exception_info(e: BaseException) -> tuple[Any, Any, Any]:
-    """What `__exit__` is told of an exception: its class, the exception and its traceback."""
-    return type(e), e, e.__traceback__
-
-
-@op("prim::IsException(Exception e, str cls) -> bool")
-def is_exception(e: BaseException, cls: str) -> bool:
-    """`isinstance(e, cls)`, for the class of this qualified name; an Error where there is no such class."""
-    wanted = _exception_class(cls)
-    if wanted is None:
-        raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
-    return isinstance(e, wanted)
-
-
-@op("prim::Raise(Exception? e) -> ()", Effect.SIDE, traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS))
-def raise_again(e: BaseException | None) -> None:
-    """`raise e`, or nothing for None."""
-    if e is not None:
-        raise e
-
-
-@op("prim::RaiseFrom(Exception e, Exception? cause) -> ()", Effect.SIDE, traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS))
-def raise_from(e: BaseException, cause: BaseException | None) -> NoReturn:
-    """`raise e from cause`."""
-    raise e from cause
 
 
 # -- variables that a `try` sets: what its handler finds in them depends on how far the body came

@@ -5,28 +5,20 @@ code is given. The rules, first to last:
 
 1. kinds that are syntax (attributes, displays, `is`): `_KINDS`
 2. operators that jitlite declares with a function that Python has a spelling for: `_SPELLINGS`
-3. torch's operators: the public binding, `torch.add` or a method of Tensor, that takes the same arguments
+3. torch's operators: the public binding, `torch.add` or a method of Tensor, that takes the same arguments; see
+   `torch_bindings.py`
 4. what the dispatcher's own entry calls
 5. else a call of the function that is the operator's meaning
-
-A binding is called instead of the dispatcher's own entry, `torch.ops.aten.add.Tensor`, because that converts each
-argument twice: it takes about 1 us longer (torch 2.13). Bindings choose the overload by the classes of the arguments.
-They choose the same one if each argument is of just the type that the schema declares, which the types of the graph
-say; `tests/test_python_forms.py` compares the two on samples of every operator. Bindings are also what eager code
-calls, so tensors with a `__torch_function__` of their own and modes see what they would see there.
 """
 
 from __future__ import annotations
 
 import builtins
 import operator
-import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
-
-import torch
 
 from jitlite.ir import int_codes, tensor_items
 from jitlite.ir import types as T
@@ -43,20 +35,17 @@ from jitlite.ir.code_text import (
     is_identifier,
     joined,
     literal,
-    named_hole,
     replaced,
 )
 from jitlite.ir.formatting import format_by_position
-from jitlite.ir.graph import Node, Value, constant_of, is_constant
-from jitlite.ir.int_codes import int_coded, is_int_coded
+from jitlite.ir.graph import Node, constant_of, is_constant
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
-from jitlite.ir.ops import FOR_PYTHON_INTS, Op, fn_with_objects
-from jitlite.ir.schema import Argument, Schema
-from jitlite.ir.traits import Spelling, Trait
+from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
 from jitlite.operators import containers, prims, scalars, tensors
+from jitlite.operators.torch_bindings import Binding, binding_of, dispatcher_call
 
 
 class CannotTranslate(Exception):
@@ -111,7 +100,7 @@ def form_of(node: Node, flow: ObjectFlow | None = None) -> Form:
     if op.attributes:
         fn = partial(op.fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
         return call_form(fn, len(node.inputs))
-    return _spelling(op, node) or _binding(op, node) or _dispatched(op, node) or call_form(op.fn, len(node.inputs))
+    return _spelling(op, node) or _bound(op, node) or call_form(op.fn, len(node.inputs))
 
 
 _COMPARED: dict[Any, Text] = {
@@ -387,64 +376,7 @@ def _remainder(node: Node) -> Form:
 _IDENTITY = (operator.is_, operator.is_not)
 
 
-# -- bindings of torch
-
-_SPACES = {f"{name}_": vars(torch._C)[f"_{name}"] for name in ("linalg", "special", "fft", "sparse")}
-"""Where the bindings are of operators whose names begin so."""
-
-
-def _binding(op: Op, node: Node) -> Form | None:
-    """A call of the public binding of a torch operator, where it is provably the same overload."""
-    schema = op.schema
-    if schema.key == ("aten::index", "Tensor"):
-        return call_form(tensors.index, 2)
-    if op.overload is None or not schema.name.startswith("aten::"):
-        return None
-    if op.has(Trait.UNLIKE_BINDING) or schema.key in FOR_PYTHON_INTS:
-        return None
-    formals, values = schema.arguments, node.inputs
-    if not _binds_the_same(schema, values):
-        return None
-    base = schema.name.removeprefix("aten::")
-    function = _function(base)
-    written = _written(formals, values)
-    if function is not None:
-        sign = Spelling.BINARY.of(schema.name) if schema.name in Trait.TENSOR_OR_NUMBER.kinds else None
-        if sign and _is_infix(written, values):
-            return _infix(sign)
-        template = code("{{f}}({})", joined(", ", written))
-    elif formals and formals[0].name == "self" and _is_method(base):
-        template = code("{{0}}.{}({})", identifier(base), joined(", ", written[1:]))
-    else:
-        return None
-    returned = schema.returns[0].type if len(schema.returns) == 1 else None
-    constants = _coded_constants(formals, values)
-    return Form(template, function, gives_sequence=isinstance(returned, T.ListType), constants=constants)
-
-
-def _is_infix(written: Sequence[Text], values: Sequence[Value]) -> bool:
-    """Are these two arguments by position, the first of which makes Python's operator that of tensors?"""
-    return len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER
-
-
-def _binds_the_same(schema: Schema, values: Sequence[Value]) -> bool:
-    """Does the binding take arguments of these types for this overload, and give the same results?"""
-    formals = schema.arguments
-    if len(formals) != len(values) or not all(map(_is_exact, formals, values)):
-        return False
-    if any(a.is_write and a.kwarg_only for a in formals) or schema.is_vararg or schema.is_varret:
-        return False  # where several results are put has names that the binding does not know
-    # the binding gives a tuple for a list among several results
-    return len(schema.returns) == 1 or not any(isinstance(r.type, T.ListType) for r in schema.returns)
-
-
-def _coded_constants(formals: Sequence[Argument], values: Sequence[Value]) -> tuple[tuple[int, object], ...]:
-    """The constant operands, by position, that are ints in the graph and torch's objects at run time."""
-    return tuple(
-        (i, int_coded(a.declared_type, constant_of(v)))
-        for i, (a, v) in enumerate(zip(formals, values, strict=True))
-        if is_int_coded(a.declared_type) and is_constant(v)
-    )
+# -- operators of torch
 
 
 def function_of(op: Op, node: Node) -> Any:
@@ -452,13 +384,30 @@ def function_of(op: Op, node: Node) -> Any:
 
     It is what generated code calls, so that no tier has another overload, or another way to it, than the others.
     """
-    form = _binding(op, node) or _dispatched(op, node)
-    if form is None:
+    found = _call(op, node)
+    if found is None:
         return op.fn
-    about = form.template, len(node.inputs), form.gives_sequence, tuple(i for i, _ in form.constants)
-    if not form.constants:
-        return _shared(form.function, *about)
-    return _maker(*about)(form.function, *(value for _, value in form.constants))
+    about = found.template, len(node.inputs), found.gives_sequence, tuple(i for i, _ in found.constants)
+    if not found.constants:
+        return _shared(found.function, *about)
+    return _maker(*about)(found.function, *(value for _, value in found.constants))
+
+
+def _call(op: Op, node: Node) -> Binding | None:
+    return binding_of(op, node) or dispatcher_call(op, node)
+
+
+def _bound(op: Op, node: Node) -> Form | None:
+    found = _call(op, node)
+    if found is None:
+        return None
+    return Form(
+        found.template,
+        found.function,
+        is_atom=found.is_atom,
+        gives_sequence=found.gives_sequence,
+        constants=found.constants,
+    )
 
 
 @cache
@@ -476,101 +425,3 @@ def _maker(template: Text, count: int, gives_sequence: bool, constants: tuple[in
     outer = joined(", ", [fixed("f"), *(code("c{}", i) for i in constants)])
     text = code("lambda {}: lambda {}: {}", outer, joined(", ", operands), called)
     return eval(compile(text, "generated/operator.py", "eval", dont_inherit=True), {"list": list})
-
-
-def _dispatched(op: Op, node: Node) -> Form | None:
-    """A call of what a torch operator calls itself, without a Python function in between."""
-    schema = op.schema
-    formals, values = schema.arguments, node.inputs
-    if type(op.overload) is not torch._ops.OpOverload or len(formals) != len(values):
-        return None
-    if schema.key in FOR_PYTHON_INTS:
-        return None
-    coded = [is_int_coded(a.declared_type) for a in formals]
-    if any(c and not is_constant(v) for c, v in zip(coded, values, strict=True)):
-        return None  # it may be an int at run time
-    if any(is_int_coded(r.declared_type) for r in schema.returns):
-        return None
-    written = [named_hole(a.name, i) if a.kwarg_only else hole(i) for i, a in enumerate(formals)]
-    constants = _coded_constants(formals, values)
-    return Form(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
-
-
-_PYTHON_FUNCTIONS = {"norm": torch.norm}
-"""Functions of Python that eager code calls by these names: what they call can be differentiated forwards as well."""
-
-
-def _function(base: str) -> Any:
-    if base in _PYTHON_FUNCTIONS:
-        return _PYTHON_FUNCTIONS[base]
-    for prefix, space in _SPACES.items():
-        if base.startswith(prefix):
-            return getattr(space, base, None)
-    found = getattr(torch._C._VariableFunctions, base, None)
-    return found if found is not None else getattr(torch._C._nn, base, None)
-
-
-def _is_method(base: str) -> bool:
-    """Is it a method of tensors that is not written in Python?"""
-    found = vars(torch._C.TensorBase).get(base)
-    return isinstance(found, types.MethodDescriptorType) and base not in vars(torch.Tensor)
-
-
-_BY_NAME = frozenset({"memory_format", "alpha"})
-"""Parameters that are named: bindings have no place for them, or take `sub(x, 0.5, 2)` for `x - 2 * 0.5`."""
-
-
-def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> list[Text]:
-    """The arguments as they are written: what is the default is left out behind the last that is not."""
-    written: list[Text] = []
-    by_name = False
-    for position, (formal, value) in enumerate(zip(formals, values, strict=True)):
-        is_default = formal.has_default and is_constant(value) and _same(constant_of(value), formal.default)
-        if is_default and formal.name != "reduction":  # its default in bindings is 0, `at::Reduction::Mean` unread
-            by_name = True  # what follows has to be named
-        elif formal.kwarg_only or by_name or formal.name in _BY_NAME:
-            by_name = True  # as what follows has to be, too
-            written.append(named_hole(formal.name, position))
-        else:
-            written.append(hole(position))
-    return written
-
-
-def _same(value: object, default: object) -> bool:
-    return type(value) is type(default) and (value is default or bool(value == default))
-
-
-_NUMBERS = frozenset({T.INT, T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER})
-_WIDER: dict[Type, frozenset[Type]] = {
-    T.NUMBER: _NUMBERS,
-    T.FLOAT: frozenset({T.FLOAT, T.INT}),
-    T.INT: frozenset({T.INT}),
-    T.BOOL: frozenset({T.BOOL}),
-    T.STRING: frozenset({T.STRING}),
-    T.DEVICE: frozenset({T.DEVICE}),
-    T.GENERATOR: frozenset({T.GENERATOR}),
-}
-"""Static types of which every value is taken by a parameter of the type."""
-
-
-def _is_exact(formal: Argument, value: Value) -> bool:
-    """Does the binding's parameter take just the values of this static type?"""
-    wanted, given = formal.type, value.type
-    if isinstance(wanted, T.OptionalType):
-        if given is T.NONE:
-            return True
-        wanted = wanted.element
-        given = given.element if isinstance(given, T.OptionalType) else given
-    if is_int_coded(formal.declared_type):  # it may be an int at run time
-        return is_constant(value) or value.node.kind == "prim::dtype"
-    if isinstance(wanted, T.TensorType):
-        return isinstance(given, T.TensorType)
-    if isinstance(wanted, T.ListType):
-        return isinstance(given, T.ListType) and _is_exact_element(wanted.element, given.element)
-    return given in _WIDER.get(wanted, ())
-
-
-def _is_exact_element(wanted: Type, given: Type) -> bool:
-    if isinstance(wanted, T.TensorType):
-        return isinstance(given, T.TensorType)
-    return given in _WIDER.get(wanted, ())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import itertools
+import os
 import pkgutil
 import sys
 import time
@@ -62,7 +63,7 @@ def find(name: str) -> Pass:
         ValueError: where there is no such pass.
     """
     if name not in _passes and name in _file_names():
-        importlib.import_module(f"{__package__}.{name}")
+        _load(name)
     if name not in _passes:
         hint = did_you_mean(name, names())
         raise ValueError(f"there is no pass {name!r}" + (f"; {hint}" if hint else ""))
@@ -72,13 +73,17 @@ def find(name: str) -> Pass:
 def names() -> list[str]:
     """The names of all passes, sorted."""
     for name in _file_names():
-        importlib.import_module(f"{__package__}.{name}")
+        _load(name)
     return sorted(_passes)
 
 
+def _load(name: str) -> None:
+    importlib.import_module(f"{__package__}.{name}")
+
+
 def _file_names() -> list[str]:
-    package = importlib.import_module(__package__ or "")
-    return [module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg]
+    folder = os.path.dirname(__file__)
+    return [module.name for module in pkgutil.iter_modules([folder]) if not module.ispkg]
 
 
 @dataclass

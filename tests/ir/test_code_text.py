@@ -95,9 +95,9 @@ def test_values_without_a_literal_are_refused():
 
 WRITERS = (
     "codegen/python/python_tier.py", "codegen/python/python_writer.py", "operators/python_forms.py",
-    "export/to_python/embedded_functions.py", "export/to_python/readable_graph.py", "export/to_python/python_names.py",
-    "export/to_python/python_function.py", "export/to_python/python_spelling.py", "export/to_python/python_checks.py",
-    "export/to_python/python_file.py", "export/to_python/python_out.py",
+    "operators/torch_bindings.py", "export/to_python/embedded_functions.py", "export/to_python/readable_graph.py",
+    "export/to_python/python_names.py", "export/to_python/python_function.py", "export/to_python/python_spelling.py",
+    "export/to_python/python_checks.py", "export/to_python/python_file.py", "export/to_python/python_out.py",
 )  # fmt: skip
 
 

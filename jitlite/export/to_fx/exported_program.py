@@ -25,7 +25,7 @@ from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.export.to_fx.fx_modules import KEPT
 from jitlite.export.to_fx.symbolic import FAILED, LocatedInterpreter
 from jitlite.ir.code_text import is_attribute_path_part
-from jitlite.operators.prims import raise_again, raise_exception, raise_from
+from jitlite.operators.exception_prims import raise_again, raise_exception, raise_from
 
 _OWN_ERRORS = (raise_exception, raise_again, raise_from, control_flow.check)
 """Functions that raise what the script raises."""
