@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 from jitlite.analysis.propagation import Propagation, numbers_in, values_in
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
-from jitlite.operators.tensor_facts import NEVER, PLAIN, UNKNOWN, Fact, Symbol, TensorFact, is_listed
+from jitlite.operators.tensor_facts import NEVER, PLAIN, UNKNOWN, Fact, Symbol, TensorFact, is_listed, tensor_type_of
 
 Merge = Callable[[T.Type, T.Type], T.Type]
 """Gives a tensor's new type from the one so far and the one that says all that is known."""
@@ -43,12 +44,7 @@ def annotate(
 def fact_type(fact: Fact, declared: T.Type, spelled: dict[Symbol, int], merge: Merge | None) -> T.Type:
     """The declared type with what a fact says."""
     if isinstance(declared, T.TensorType):
-        known = fact if isinstance(fact, TensorFact) else PLAIN
-        sizes = numbers = None
-        if known.dims is not None:
-            sizes = [d if isinstance(d, int) else None for d in known.dims]
-            numbers = [spelled.get(d) if isinstance(d, Symbol) else None for d in known.dims]
-        new = T.TensorType.of(known.dtype, sizes, known.strides, known.device, known.requires_grad, numbers)
+        new = tensor_type_of(fact if isinstance(fact, TensorFact) else PLAIN, spelled.get)
         return merge(declared, new) if merge else new
     if isinstance(declared, T.TupleType) and is_listed(fact) and len(fact) == len(declared.elements):
         pairs = zip(fact, declared.elements, strict=True)
@@ -68,14 +64,9 @@ def numbering(graph: Graph, found: Propagation, fewest: int = 2) -> dict[Symbol,
             places[symbol] = places.get(symbol, 0) + 1
     taken = {n for value in graph.inputs for n in numbers_in(value.type)}
     spelled = {s: s.number for s in places if s.number in taken and s not in found.symbols.definitions}
-    number = 0
-    for symbol, count in places.items():
-        if count >= fewest and symbol not in spelled:
-            number += 1
-            while number in taken:
-                number += 1
-            spelled[symbol] = number
-    return spelled
+    free = (n for n in itertools.count(1) if n not in taken)
+    unnamed = [s for s, count in places.items() if count >= fewest and s not in spelled]
+    return spelled | dict(zip(unnamed, free, strict=False))
 
 
 def _symbols_in(fact: Fact, t: T.Type) -> Iterator[Symbol]:

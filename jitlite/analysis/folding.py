@@ -30,11 +30,15 @@ _LARGEST_COUNT = 10_000
 """Ints beyond this are not tried as exponents, shifts, repetitions and widths: the result could be huge."""
 
 
+def _may_be_folded(node: Node) -> bool:
+    if node.has(Trait.NOT_FOLDED) or not node.outputs or node.blocks:
+        return False
+    return effect_of(node) is Effect.PURE and not _handles_tensors(node)
+
+
 def fold(node: Node) -> list[tuple[object, Type]] | None:
     """The results of the node, whose inputs are constants, with their types; None where it has to run later."""
-    if node.has(Trait.NOT_FOLDED) or not node.outputs or node.blocks or effect_of(node) is not Effect.PURE:
-        return None
-    if _handles_tensors(node):
+    if not _may_be_folded(node):
         return None
     args = [constant_of(v) for v in node.inputs]
     if any("name" in v.node.attributes for v in node.inputs) or _could_be_huge(node, args):
@@ -66,6 +70,16 @@ def _could_be_huge(node: Node, args: Sequence[Any]) -> bool:
     return any(isinstance(a, int) and abs(a) > _LARGEST_COUNT for a in args)
 
 
+def _called(node: Node, args: list[Any]) -> Any:
+    """What the function that an operator is gives."""
+    resolved = node.op
+    assert resolved is not None
+    fn = fn_with_objects(resolved) if any(map(holds_object, args)) else resolved.fn
+    assert fn is not None
+    result = fn(*args, **{name: node.attributes[name] for name in resolved.attributes})
+    return (result,) if len(node.outputs) == 1 else result
+
+
 def _run(node: Node, args: list[Any]) -> Sequence[Any] | None:
     structural = _STRUCTURAL.get(node.kind)
     resolved = node.op
@@ -74,14 +88,7 @@ def _run(node: Node, args: list[Any]) -> Sequence[Any] | None:
     try:
         with torch._C.DisableTorchFunction(), warnings.catch_warnings(record=True) as caught, torch.no_grad():
             warnings.simplefilter("always")
-            if structural is not None:
-                results = structural(node, args)
-            else:
-                assert resolved is not None
-                fn = fn_with_objects(resolved) if any(map(holds_object, args)) else resolved.fn
-                assert fn is not None
-                result = fn(*args, **{name: node.attributes[name] for name in resolved.attributes})
-                results = (result,) if len(node.outputs) == 1 else result
+            results = _called(node, args) if structural is None else structural(node, args)
     except Exception:  # whatever it is, it is to be raised when the program runs
         return None
     return None if caught else results

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Value, constant_of, is_constant
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 
@@ -30,6 +30,14 @@ def is_number(value: Value) -> bool:
     return True
 
 
+def _sources_of_parameter(node: Node, offset: int) -> Sequence[Value] | None:
+    """The counter of a loop is a number; what it carries comes from its start and from each iteration."""
+    loop = node.block.owner if node.block is not None else None
+    if loop is None or loop.kind != "prim::Loop":
+        return None
+    return () if offset == 0 else Loop(loop).sources(offset - 1)
+
+
 def _sources(value: Value) -> Sequence[Value] | None:
     """The values that have to be numbers for this one to be; None where nothing makes it certain."""
     node, offset = value.node, value.offset
@@ -40,8 +48,5 @@ def _sources(value: Value) -> Sequence[Value] | None:
     if node.kind == "prim::Loop":
         return Loop(node).sources(offset)
     if node.kind == "prim::Param":
-        loop = node.block.owner if node.block is not None else None
-        if loop is None or loop.kind != "prim::Loop":
-            return None
-        return () if offset == 0 else Loop(loop).sources(offset - 1)
+        return _sources_of_parameter(node, offset)
     return () if node.has(Trait.PLAIN_INT) or (node.kind == "aten::size" and len(node.inputs) == 2) else None

@@ -77,17 +77,19 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(_exact(tensor))
 
 
+def _is_transposed(node: Node) -> Any:
+    """Is the convolution a transposed one? None where that is not known."""
+    if node.has(Trait.MAY_BE_TRANSPOSED):
+        return constant_of(node.named_input("transposed"), None)
+    return node.has(Trait.TRANSPOSED)
+
+
 def layer_of(node: Node, db: AliasDb) -> Layer | None:
     """The node as a layer, None where it is none or its weight is not constant."""
     is_linear = node.kind == "aten::linear"
-    if not is_linear and not node.has(Trait.CONVOLUTION):
+    if node.op is None or not (is_linear or node.has(Trait.CONVOLUTION)):
         return None
-    if node.op is None:
-        return None
-    if node.has(Trait.MAY_BE_TRANSPOSED):
-        transposed = constant_of(node.named_input("transposed"), None)
-    else:
-        transposed = node.has(Trait.TRANSPOSED)
+    transposed = _is_transposed(node)
     groups = 1 if is_linear else constant_of(node.named_input("groups"), None)
     weight, bias = (constant_tensor(node.named_input(name), db) for name in ("weight", "bias"))
     if weight is None or type(groups) is not int or transposed is None:
@@ -202,15 +204,13 @@ def batch_norm_of(node: Node, layer: Layer, db: AliasDb) -> Affine | None:
     if constant_of(node.named_input("training"), None) is not False:
         return None
     eps = constant_of(node.named_input("eps"), None)
-    names = ("running_mean", "running_var", "weight", "bias")
-    tensors = [constant_tensor(node.named_input(name), db) for name in names]
-    mean, variance, weight, bias = tensors
-    optional = ((weight, "weight"), (bias, "bias"))
-    if any(t is None and constant_of(node.named_input(name), ...) is not None for t, name in optional):
+    tensors = {n: constant_tensor(node.named_input(n), db) for n in ("running_mean", "running_var", "weight", "bias")}
+    mean, variance, weight, bias = tensors.values()
+    is_known = all(tensors[n] is not None or constant_of(node.named_input(n), ...) is None for n in ("weight", "bias"))
+    if not is_known or type(eps) is not float or mean is None or variance is None:
         return None
-    if type(eps) is not float or mean is None or variance is None:
-        return None
-    if not layer.weight.is_floating_point() or not all(_fits_channels(t, layer) for t in tensors if t is not None):
+    known = [t for t in tensors.values() if t is not None]
+    if not layer.weight.is_floating_point() or not all(_fits_channels(t, layer) for t in known):
         return None
     scale = torch.rsqrt(exact(variance) + eps)
     scale = scale if weight is None else scale * exact(weight)
@@ -237,13 +237,17 @@ def fold_batch_norms(graph: Graph, *, linear: bool) -> bool:
             continue
         db = db or AliasDb(graph)
         layer = layer_of(node.inputs[0].node, db)
-        if layer is None or (layer.spatial is None) is not linear or not seen_only_by(node.inputs[0], node):
-            continue
-        affine = batch_norm_of(node, layer, db)
-        if affine is not None and (affine.is_uniform or _may_have_rank(layer.node.inputs[0], layer.rank)):
-            _fold_batch_norm(graph, node, layer, affine)
-            changed = True
+        if layer is not None and (layer.spatial is None) is linear and seen_only_by(node.inputs[0], node):
+            changed |= _try_to_fold(graph, node, layer, db)
     return changed
+
+
+def _try_to_fold(graph: Graph, node: Node, layer: Layer, db: AliasDb) -> bool:
+    affine = batch_norm_of(node, layer, db)
+    if affine is None or not (affine.is_uniform or _may_have_rank(layer.node.inputs[0], layer.rank)):
+        return False
+    _fold_batch_norm(graph, node, layer, affine)
+    return True
 
 
 def _fold_batch_norm(graph: Graph, node: Node, layer: Layer, affine: Affine) -> None:
@@ -281,9 +285,12 @@ def operand(value: Value, layer: Layer, db: AliasDb) -> torch.Tensor | None:
     """
     found: Any = constant_of(value, None)
     if type(found) in (int, float):
-        if not layer.weight.is_floating_point():
-            return None
-        return torch.tensor([found], dtype=torch.float64, device=layer.weight.device)
+        is_floating = layer.weight.is_floating_point()
+        return torch.tensor([found], dtype=torch.float64, device=layer.weight.device) if is_floating else None
+    return _operand_of_channels(value, layer, db)
+
+
+def _operand_of_channels(value: Value, layer: Layer, db: AliasDb) -> torch.Tensor | None:
     tensor = constant_tensor(value, db)
     if tensor is None or layer.spatial is None or tensor.device != layer.weight.device:
         return None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
+
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
@@ -28,10 +31,7 @@ def _kinds_of(t: Type) -> int:
         return OBJECT
     if t in _ANYTHING or isinstance(t, T.VarType):
         return _ALL
-    found = 0
-    for part in t.contained:
-        found |= kinds_of(part)
-    return found
+    return reduce(operator.or_, map(kinds_of, t.contained), 0)
 
 
 def contained_kinds(t: Type) -> int:

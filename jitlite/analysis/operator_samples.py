@@ -208,12 +208,15 @@ def _list_choices(elements: Sequence[list[Any] | None]) -> list[Any] | None:
     return [list(choice) for choice in itertools.product(*known)]
 
 
+def _shape_choices(fact: TensorFact, pointwise: bool) -> list[tuple[int | None, ...]]:
+    if fact.dims is not None:
+        return [tuple(d if isinstance(d, int) else None for d in fact.dims)]
+    return [(None,) * rank for rank in (_RANKS[:2] if pointwise else _RANKS)]
+
+
 def _tensor_choices(fact: TensorFact, pointwise: bool, dtypes: Sequence[torch.dtype]) -> list[Any]:
     dtypes = dtypes if fact.dtype is None else (fact.dtype,)
-    if fact.dims is not None:
-        shapes: list[tuple[int | None, ...]] = [tuple(d if isinstance(d, int) else None for d in fact.dims)]
-    else:
-        shapes = [(None,) * rank for rank in (_RANKS[:2] if pointwise else _RANKS)]
+    shapes = _shape_choices(fact, pointwise)
     grad = fact.requires_grad is True
     return [_StandIn(d, s, grad and (d.is_floating_point or d.is_complex)) for d in dtypes for s in shapes]
 
@@ -276,6 +279,13 @@ def _of_length(value: object, size: int | None) -> Any:
     return value * size if isinstance(value, list) and len(value) == 1 and size else value
 
 
+def _instead_of_large(value: Any, plan: _Sizes) -> object:
+    """It is a size or a bound, on which neither rank nor element type depend."""
+    if plan is _actual:
+        raise _TooLarge
+    return type(value)(1)
+
+
 def _argument(value: Any, declared: Type, plan: _Sizes, pointwise: bool) -> Any:
     if isinstance(value, _StandIn):
         return value.make(plan)
@@ -286,9 +296,7 @@ def _argument(value: Any, declared: Type, plan: _Sizes, pointwise: bool) -> Any:
     if isinstance(value, torch.device) or (value is None and T.without_none(declared) is T.DEVICE):
         return torch.device("cpu")
     if type(value) in (int, float) and abs(value) > _LARGEST_NUMBER and not pointwise:
-        if plan is _actual:
-            raise _TooLarge
-        return type(value)(1)  # it is a size or a bound, on which neither rank nor element type depend
+        return _instead_of_large(value, plan)
     if type(value) is int and T.without_none(declared) in (T.ListType.of(T.INT), T.ListType.of(T.SYM_INT)):
         return [value]
     return int_coded(declared, value)

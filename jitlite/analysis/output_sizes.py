@@ -28,9 +28,9 @@ def output_sizes(kind: str, *arguments: object, **named: object) -> Any:
     for op in lookup(kind):
         facts = None if op.effect is Effect.WRITE else _facts(op, arguments, named)
         sizes = None if facts is None else result_sizes(op, facts, Symbols())
-        if sizes is not None and all(isinstance(s, tuple) and all(isinstance(d, int) for d in s) for s in sizes):
-            found = tuple(list(s) for s in sizes if s is not None)
-            return found[0] if len(found) == 1 else found
+        found = [list(s) for s in sizes or () if s is not None and all(isinstance(d, int) for d in s)]
+        if sizes is not None and len(found) == len(sizes):
+            return found[0] if len(found) == 1 else tuple(found)
     raise ValueError(f"the sizes of the results of {kind} are not known of these arguments")
 
 

@@ -11,7 +11,7 @@ answers that for one graph. `replaced` keeps it true while writes are removed: t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from jitlite.analysis import promotion
 from jitlite.analysis.alias import AliasDb
@@ -132,11 +132,8 @@ class Ownership:
         waiting, seen = [value], {value}
         while waiting:
             at = waiting.pop()
-            t, node = at.type, at.node
-            if isinstance(t, T.TensorType) and not promotion.is_differentiable(at):
-                continue
-            writers = self.writers(at)
-            if not writers and isinstance(t, T.TensorType) and t.requires_grad is False:
+            node, writers = at.node, self.writers(at)
+            if isinstance(at.type, T.TensorType) and _needs_no_grad(at, at.type, writers):
                 continue
             if len(seen) > _FAR or any(promotion.may_start_gradients(n) for n in (node, *writers)):
                 return True
@@ -174,3 +171,8 @@ def _values(graph: Graph) -> Iterable[Value]:
         yield from node.outputs
         for block in node.blocks:
             yield from block.inputs
+
+
+def _needs_no_grad(value: Value, t: T.TensorType, writers: Sequence[Node]) -> bool:
+    """Is it certain of a tensor that it requires no gradients, now or later?"""
+    return not promotion.is_differentiable(value) or (not writers and t.requires_grad is False)

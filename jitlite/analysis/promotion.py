@@ -62,10 +62,15 @@ def _same_as(tensor: Value) -> Value | None:
         return None
     if node.has(Trait.LIKE_FIRST):
         return node.inputs[0] if _argument(node, "dtype", None) is None else None
-    written = node.op is not None and in_place.is_plain_write(node.op)
-    keeps = node.kind.startswith("aten::") and node.kind.removeprefix("aten::") in in_place.KEEPS - in_place.BROADCASTS
-    scattered = node.kind in ("aten::slice_scatter", "aten::select_scatter")
-    return node.inputs[0] if written or keeps or scattered else None
+    return node.inputs[0] if _keeps_dtype_of_first(node) else None
+
+
+def _keeps_dtype_of_first(node: Node) -> bool:
+    if node.op is not None and in_place.is_plain_write(node.op):
+        return True
+    if node.kind in ("aten::slice_scatter", "aten::select_scatter"):
+        return True
+    return node.kind.startswith("aten::") and node.kind.removeprefix("aten::") in in_place.KEEPS - in_place.BROADCASTS
 
 
 def _argument(node: Node, name: str, default: object) -> object:
@@ -109,12 +114,16 @@ def floor(tensor: Value, far: int = _FAR) -> int:
         return min(floor(block.outputs[first.offset], far - 1) for block in node.blocks)
     if node.kind == "aten::tensor":
         return _floor_of_display(node)
-    if node.has(Trait.FACTORY) and node.kind != "aten::full" and _argument(node, "dtype", ...) is None:
-        return FLOATING
     if _promotes(node):
         parts = (node.inputs[0], *operands(node))
         known_parts = [floor(v, far - 1) if isinstance(v.type, T.TensorType) else _floor_of_number(v) for v in parts]
         return max(FLOATING if _makes_floats(node) else BOOL, *known_parts)
+    return _floor_of_kind(node)
+
+
+def _floor_of_kind(node: Node) -> int:
+    if node.has(Trait.FACTORY) and node.kind != "aten::full" and _argument(node, "dtype", ...) is None:
+        return FLOATING
     name = node.kind.removeprefix("aten::")
     return FLOATING if node.kind.startswith("aten::") and name in in_place.FLOATS - {"square"} else BOOL
 

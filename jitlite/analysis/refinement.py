@@ -127,12 +127,13 @@ class Refiner:
             value = results[other]
             if not (is_constant(results[here]) and value in facts and self.wanted(value) and output.has_uses):
                 continue
-            constant = constant_of(results[here])
-            if self._may_be_object(value):
-                continue
-            if type(constant) is type(facts[value]) and constant == facts[value] and may_use(node, value):
+            if self._is_equal(value, facts, constant_of(results[here])) and may_use(node, value):
                 output.replace_all_uses_with(value)
                 self.changed = True
+
+    def _is_equal(self, value: Value, facts: Facts, constant: object) -> bool:
+        """Is the value the constant, where the facts hold?"""
+        return not self._may_be_object(value) and type(constant) is type(facts[value]) and constant == facts[value]
 
     # -- learning
 
@@ -151,16 +152,20 @@ class Refiner:
             found = Truth() if is_constant(value) else self._with_itself(value, Truth())
         return found
 
+    def _set_equal(self, facts: Facts, value: Value, constant: int) -> None:
+        """Note what an int is equal to, and the length of the list whose length it is."""
+        facts[value] = constant
+        listed = _measured(value)
+        if listed is not None and self._is_fixed(listed):
+            facts[ListLength(listed)] = constant
+
     def _of_equality(self, node: Node) -> Truth:
         truth = Truth()
         equal = truth.given(node.kind == "aten::eq")
         for value, other in (node.inputs, tuple(reversed(node.inputs))):
             constant = constant_of(other, None)
             if value.type is T.INT and other.type is T.INT and type(constant) is int and not is_constant(value):
-                equal[value] = constant
-                listed = _measured(value)
-                if listed is not None and self._is_fixed(listed):
-                    equal[ListLength(listed)] = constant
+                self._set_equal(equal, value, constant)
             elif value.type is T.BOOL and other.type is T.BOOL and type(constant) is bool:
                 same = self._truth_of(value)
                 outcome = constant is (node.kind == "aten::eq")

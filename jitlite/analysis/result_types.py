@@ -188,8 +188,12 @@ def _converted(op: Op, facts: Sequence[Fact]) -> Result:
     else:
         given = _argument(op, facts, "dtype")
         dtype = first.dtype if given is None else given if isinstance(given, torch.dtype) else None
-    known = first.dtype is not None and (first.dtype.is_floating_point or first.dtype.is_complex)
-    return Result(dtype, None, None, True if first.requires_grad is True and known and dtype is not None else None)
+    has_grad = first.requires_grad is True and _is_differentiable(first.dtype) and dtype is not None
+    return Result(dtype, None, None, True if has_grad else None)
+
+
+def _is_differentiable(dtype: torch.dtype | None) -> bool:
+    return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
 
 
 @cache
@@ -206,7 +210,7 @@ def _dtype(op: Op, facts: Sequence[Fact], dtype: torch.dtype | None, modes: Mode
     tensors = [t for f in facts for t in tensors_in(f)]
     if dtype is None:
         dtype = _dtype_without_run(op, facts, modes)
-    if dtype is None or not (dtype.is_floating_point or dtype.is_complex):
+    if not _is_differentiable(dtype):
         return dtype
     if modes.autocast is not False and tensors and autocast_may_change(op):
         return None
@@ -313,14 +317,11 @@ def made_of_numbers(op: Op, facts: Sequence[Fact], data_type: T.Type, modes: Mod
 def _requires_grad(
     op: Op, dtype: torch.dtype | None, result: Result, modes: ModeFacts, requires: bool | None
 ) -> bool | None:
-    given = op.schema.argument_index("requires_grad")
-    if given is not None:
+    if op.schema.argument_index("requires_grad") is not None:
         return None
     if op.name in ("aten::detach", "prim::data") or (modes.grad is False and _makes_its_results(op)):
         return False
-    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-        return False
-    if requires is False:
+    if requires is False or (dtype is not None and not _is_differentiable(dtype)):
         return False
     return result.requires_grad if requires is True and modes.grad is True else None
 
@@ -346,9 +347,9 @@ def _strides(op: Op, facts: Sequence[Fact], dims: tuple[Dim, ...] | None) -> tup
     An operator element by element lays its result out in the order of its arguments' strides, where those that are
     expanded do not count. Arguments without gaps have them in the order of the dimensions: so has the result.
     """
-    if dims is None or not all(isinstance(d, int) for d in dims):
+    sizes = tuple(d for d in dims or () if isinstance(d, int))
+    if dims is None or len(sizes) < len(dims):
         return None
-    sizes = tuple(d for d in dims if isinstance(d, int))
     plain = contiguous_strides(sizes)
     if op.name in _MADE_CONTIGUOUS:
         return plain if _argument(op, facts, "layout") is None else None
@@ -379,9 +380,8 @@ _MADE_CONTIGUOUS = _aten("zeros ones full eye arange")
 
 def device_of(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch.device | None:
     """The device of the results. One other than the CPU that has no index stands for any of its kind."""
-    first = facts[0] if facts else None
-    if op.name == "prim::data" and isinstance(first, TensorFact):
-        return first.device
+    if op.name == "prim::data" and facts and isinstance(facts[0], TensorFact):
+        return facts[0].device
     if not op.name.startswith("aten::") or op.name in _ELSEWHERE:
         return None
     if op.has(Trait.MOVES_DEVICE):
@@ -389,10 +389,9 @@ def device_of(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch.device |
     if op.name in ("aten::to", "aten::type_as", "aten::_to_copy") and op.schema.argument_index("other") is not None:
         other = _argument(op, facts, "other")
         return other.device if isinstance(other, TensorFact) else None
-    tensors = [t for f in facts for t in tensors_in(f)]
     if op.schema.argument_index("device") is not None:
         return _device_asked_for(op, facts, modes)
-    return _device_of_operands(op, facts, tensors)
+    return _device_of_operands(op, facts, [t for f in facts for t in tensors_in(f)])
 
 
 def _device_asked_for(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch.device | None:

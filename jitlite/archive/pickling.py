@@ -204,7 +204,11 @@ class ValuePickler:
             self._device(value)
         elif isinstance(value, tuple):
             self._tuple(value, type)
-        elif isinstance(value, list) and isinstance(type, T.ListType):
+        else:
+            self._mutable(value, type)
+
+    def _mutable(self, value: Any, type: Type) -> None:
+        if isinstance(value, list) and isinstance(type, T.ListType):
             self._list(value, type)
         elif isinstance(value, dict) and isinstance(type, T.DictType):
             self._dict(value, type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jitlite.archive.pickling import PickleStream
 from jitlite.base.source import Source, SourceRange
@@ -32,15 +32,20 @@ class _Strings:
         return self.numbers.setdefault(text, len(self.numbers))
 
 
+def _numbered(sources: Iterable[Source], strings: _Strings) -> dict[Source, tuple[list[int], int]]:
+    """The numbers of the lines and of the file name of each source."""
+    found = {}
+    for source in sources:
+        lines = [strings.number(_readable(line)) for line in source.text.splitlines(keepends=True)]
+        found[source] = lines, strings.number(_readable(source.filename or ""))
+    return found
+
+
 def pickled_ranges(records: Sequence[Record], tags: RangeTags) -> bytes:
     """The pickle that says so. What was loaded from an archive comes from the program that this was written for."""
     records = [r if r.range is None else Record(r.offset, r.range.program_range) for r in records]
     strings = _Strings()
-    sources: dict[Source, tuple[list[int], int]] = {}
-    for source in (r.range.source for r in records if r.range is not None):
-        if source not in sources:
-            lines = [strings.number(_readable(line)) for line in source.text.splitlines(keepends=True)]
-            sources[source] = lines, strings.number(_readable(source.filename or ""))
+    sources = _numbered(dict.fromkeys(r.range.source for r in records if r.range is not None), strings)
     stream = PickleStream()
     stream.string(FORMAT)
     with stream.marked_tuple():

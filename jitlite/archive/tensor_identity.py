@@ -68,16 +68,18 @@ class _TensorExchange:
                 if exchanged is not value:
                     held[name] = exchanged
 
+    def _exchanged_tuple(self, value: tuple[object, ...]) -> object:
+        parts = [self.exchanged(element) for element in value]
+        if all(one is other for one, other in zip(parts, value, strict=True)):
+            return value
+        return getattr(type(value), "_make", tuple)(parts)
+
     def exchanged(self, value: object) -> Any:
         """The value with the new tensors in it. Lists, dicts and objects stay the objects that they are."""
         if isinstance(value, torch.Tensor):
             return self.new.get(id(value), value)
         if isinstance(value, tuple):
-            parts = [self.exchanged(element) for element in value]
-            if all(one is other for one, other in zip(parts, value, strict=True)):
-                return value
-            make = getattr(type(value), "_make", tuple)
-            return make(parts)
+            return self._exchanged_tuple(value)
         if id(value) not in self.seen:
             self.seen[id(value)] = value
             if type(value) is list:

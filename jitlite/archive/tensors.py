@@ -65,14 +65,7 @@ class Storages:
         Raises:
             ArchiveError: it is none, or its record is missing or damaged.
         """
-        if not (isinstance(described, tuple) and len(described) in (5, 6) and _is_text(described[0], "storage")):
-            raise ArchiveError("a persistent id that is no storage", member)
-        _, dtype, key, location, count = described[:5]
-        dtype = getattr(dtype, "dtype", None)
-        if not isinstance(dtype, torch.dtype) or not isinstance(key, str) or not isinstance(location, str):
-            raise ArchiveError("a persistent id that is no storage", member)
-        if type(count) is not int or count < 0:
-            raise ArchiveError(f"a storage of {count if type(count) is int else 'so many'} elements", member)
+        dtype, key, location, count = _parts_of_id(described, member)
         known = self._read.get(key)
         if known is None:
             known = self._read[key] = self._storage(key, dtype, location, count, member), dtype
@@ -169,6 +162,19 @@ def _shape(value: object) -> tuple[int, ...]:
     if parts is None or len(parts) > _DEEPEST or not all(type(n) is int and n >= 0 for n in parts):
         raise ValueError("sizes and strides are to be tuples of numbers")
     return parts
+
+
+def _parts_of_id(described: object, member: str) -> tuple[torch.dtype, str, str, int]:
+    """The dtype, key, location and number of elements in a persistent id."""
+    if not (isinstance(described, tuple) and len(described) in (5, 6) and _is_text(described[0], "storage")):
+        raise ArchiveError("a persistent id that is no storage", member)
+    _, dtype, key, location, count = described[:5]
+    dtype = getattr(dtype, "dtype", None)
+    if not isinstance(dtype, torch.dtype) or not isinstance(key, str) or not isinstance(location, str):
+        raise ArchiveError("a persistent id that is no storage", member)
+    if type(count) is not int or count < 0:
+        raise ArchiveError(f"a storage of {count if type(count) is int else 'so many'} elements", member)
+    return dtype, key, location, count
 
 
 def _check_view(storage: Storage, offset: object, size: tuple[int, ...], stride: tuple[int, ...]) -> None:

@@ -137,12 +137,15 @@ def _output_path(options: argparse.Namespace, target: Target) -> Path:
         raise UsageError(f"--to {options.to} writes {target.suffix} files, not '{path.name}'")
     if not path.parent.is_dir():
         raise UsageError(f"no such folder: {path.parent}")
-    source = Path(options.target)
     for file in (path, *target.also_writes(path)):
-        if file.is_dir():
-            raise UsageError(f"cannot write {file}: it is a folder")
-        if file.exists() and source.exists() and file.samefile(source):
-            raise UsageError(f"{file} is the archive itself; say where to write with -o")
-        if file.exists() and not options.force:
-            raise UsageError(f"{file} exists; say where to write with -o, or --force to write over it")
+        _check_writable(file, Path(options.target), options.force)
     return path
+
+
+def _check_writable(file: Path, source: Path, force: bool) -> None:
+    if file.is_dir():
+        raise UsageError(f"cannot write {file}: it is a folder")
+    if file.exists() and source.exists() and file.samefile(source):
+        raise UsageError(f"{file} is the archive itself; say where to write with -o")
+    if file.exists() and not force:
+        raise UsageError(f"{file} exists; say where to write with -o, or --force to write over it")

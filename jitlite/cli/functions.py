@@ -7,7 +7,7 @@ import copy
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -44,12 +44,17 @@ def show_function(options: argparse.Namespace) -> int:
         print(json.dumps({"function": options.target, "stages": stages}, indent=1))
     elif options.diff:
         _show_diffs(stages)
-    elif len(stages) == 1:
-        print(*stages.values())
     else:
-        for name, text in stages.items():
-            print(heading(name), text.rstrip(), "", sep="\n")
+        _show_stages(stages)
     return 0
+
+
+def _show_stages(stages: Mapping[str, str]) -> None:
+    if len(stages) == 1:
+        print(*stages.values())
+        return
+    for name, text in stages.items():
+        print(heading(name), text.rstrip(), "", sep="\n")
 
 
 def _show_diffs(stages: dict[str, str]) -> None:

@@ -32,10 +32,11 @@ _SAID = (MigrationKind.LEFT, MigrationKind.LOOK, MigrationKind.CAN_COMPILE, Migr
 def migrate(options: argparse.Namespace) -> int:
     """Rewrite files in place, and say what was left and why."""
     rewrite, found = _rewriter_and_files(options.paths)
+    is_written = not options.diff and not options.check
     results = []
     for path in progress(found, "files"):
         done = files.migrate_file(path, rewrite, jitlite.__all__, options.to == "compile")
-        if done.changed and not options.diff and not options.check:
+        if done.changed and is_written:
             done = _written(done)
         results.append(done)
         if not options.json:
@@ -43,9 +44,8 @@ def migrate(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([_as_json(done) for done in results], indent=1))
     else:
-        _sum_up(results, not options.diff and not options.check)
-    failed = any(done.error for done in results)
-    return 1 if failed or (options.check and any(done.changed for done in results)) else 0
+        _sum_up(results, is_written)
+    return int(any(done.error or (options.check and done.changed) for done in results))
 
 
 def _rewriter_and_files(paths: list[str]) -> tuple[files.Rewrite, list[Path]]:

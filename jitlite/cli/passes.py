@@ -27,7 +27,7 @@ from jitlite.passes import registry
     argument("--time", action="store_true", help="print how long each pass took, and how many nodes it left"),
 )
 def opt(options: argparse.Namespace) -> int:
-    names = [name.strip() for name in options.passes.split(",") if name.strip()]
+    names = [name for name in map(str.strip, options.passes.split(",")) if name]
     unknown = [name for name in names if name not in registry.names()]
     if unknown:
         hint = did_you_mean(unknown[0], registry.names()) or f"there are: {', '.join(registry.names())}"
@@ -39,12 +39,13 @@ def opt(options: argparse.Namespace) -> int:
         return 0
     print(graph)
     if options.time and steps:
-        rows = [("pass", "changed", "ms", "nodes")]
-        rows += [
-            (s["pass"], "yes" if s["changed"] else "no", f"{1e3 * s['seconds']:.2f}", _nodes_text(s)) for s in steps
-        ]
-        print(table(rows), file=sys.stderr)
+        print(table([("pass", "changed", "ms", "nodes"), *map(_row, steps)]), file=sys.stderr)
     return 0
+
+
+def _row(step: dict[str, Any]) -> tuple[str, ...]:
+    changed = "yes" if step["changed"] else "no"
+    return step["pass"], changed, f"{1e3 * step['seconds']:.2f}", _nodes_text(step)
 
 
 def _opt_step(graph: Graph, name: str, show: bool) -> dict[str, Any]:

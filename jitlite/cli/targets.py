@@ -25,6 +25,11 @@ _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.S)
 # -- functions
 
 
+def _what_it_has(found: object, wanted: str) -> str:
+    public = [n for n, v in vars(found).items() if callable(v) and not n.startswith("__")]
+    return did_you_mean(wanted, public) or f"it has: {', '.join(public[:8])}" if public else "it has no functions"
+
+
 def load_function(target: str) -> Any:
     """The object that `FILE.py:NAME` or `MODULE:NAME` names.
 
@@ -38,9 +43,7 @@ def load_function(target: str) -> Any:
     found: Any = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     for part in name.split("."):
         if not hasattr(found, part):
-            public = [n for n, v in vars(found).items() if callable(v) and not n.startswith("__")]
-            hint = did_you_mean(part, public) or f"it has: {', '.join(public[:8])}" if public else "it has no functions"
-            raise UsageError(f"{place} has no '{part}'; {hint}")
+            raise UsageError(f"{place} has no '{part}'; {_what_it_has(found, part)}")
         found = getattr(found, part)
     return found
 

@@ -149,10 +149,8 @@ class _DropInState:
             owner, _, name = path.rpartition(".")
             self._set(home if owner == _HOME else compiler, name, new)
         exchanged = {id(old): new for _, _, old, new in self._changed}
-        for module_name, module in list(sys.modules.items()):
-            names = getattr(module, "__dict__", None)
-            if isinstance(names, dict) and module_name.partition(".")[0] not in _OWN:
-                self._exchange_in(names, exchanged)
+        for names in _names_of_modules():
+            self._exchange_in(names, exchanged)
         of_compiler = {id(old): new for names, _, old, new in self._changed if names is compiler}
         self._exchange_in(vars(torch), of_compiler)
         for module_name, module in list(sys.modules.items()):
@@ -272,3 +270,9 @@ class _Steps(Generator[Any, Any, Any]):
 @types.coroutine
 def _steps_of(inner: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
     return (yield from _Steps(inner))
+
+
+def _names_of_modules() -> list[dict[str, Any]]:
+    """What the modules hold that are neither torch's nor jitlite's."""
+    others = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] not in _OWN]
+    return [names for names in (getattr(module, "__dict__", None) for module in others) if isinstance(names, dict)]

@@ -28,6 +28,10 @@ def difference(expected: Any, got: Any, path: str = "result") -> str | None:
         return _sequences(expected, got, path)
     if type(expected) is not type(got):
         return f"{path}: {type(got).__name__} {got!r}, expected {type(expected).__name__} {expected!r}"
+    return _of_one_type(expected, got, path)
+
+
+def _of_one_type(expected: Any, got: Any, path: str) -> str | None:
     if isinstance(expected, list | tuple):
         return _sequences(expected, got, path)
     if isinstance(expected, dict):

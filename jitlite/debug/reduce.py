@@ -199,6 +199,14 @@ def _without_chunks(reproducer: Reproducer) -> Iterator[Reproducer]:
         chunk = (chunk + 1) // 2
 
 
+def _put_inputs_for_outputs(node: Node) -> None:
+    """Use inputs of a node for its outputs, where the types fit."""
+    for output in node.outputs:
+        fitting = next((v for v in node.inputs if T.is_subtype(v.type, output.type)), None)
+        if output.has_uses and fitting is not None:
+            output.replace_all_uses_with(fitting)
+
+
 def _without(
     reproducer: Reproducer, start: int, stop: int, values: dict[Value, object], inputs_first: bool
 ) -> Reproducer | None:
@@ -207,11 +215,8 @@ def _without(
     nodes = [n for n in itertools.islice(graph.all_nodes(), start, stop) if n.kind != "prim::Constant"]
     arguments = list(reproducer.arguments)
     for node in reversed(nodes):
-        for output in node.outputs:
-            if output.has_uses and inputs_first:
-                fitting = next((v for v in node.inputs if T.is_subtype(v.type, output.type)), None)
-                if fitting is not None:
-                    output.replace_all_uses_with(fitting)
+        if inputs_first:
+            _put_inputs_for_outputs(node)
         if not _become_inputs(graph, node, seen, arguments):
             return None
     return _tidy(graph, arguments) if nodes else None

@@ -17,6 +17,7 @@ autocast, forward mode, a transform of `torch.func`, a function mode or a tracer
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -167,11 +168,12 @@ class _Layout:
         captured = [(0, i, f.inputs[i]) for i in gradient.df_input_captured_inputs]
         captured += [(1, i, f.outputs[i]) for i in gradient.df_input_captured_outputs]
         is_tensor = [isinstance(value.type, T.TensorType) for _, _, value in captured]
-        self.saved = [(place, i) for (place, i, _), tensor in zip(captured, is_tensor, strict=True) if tensor]
-        users = zip(gradient.df_capture_users, is_tensor, strict=True)
-        self.users = [frozenset(positions) for positions, tensor in users if tensor]
+        is_other = [not tensor for tensor in is_tensor]
+        places = [(place, i) for place, i, _ in captured]
+        self.saved = list(itertools.compress(places, is_tensor))
+        self.users = list(map(frozenset, itertools.compress(gradient.df_capture_users, is_tensor)))
         """For each of what is saved, the positions among the gradients of those it is used with."""
-        self.others = [(place, i) for (place, i, _), tensor in zip(captured, is_tensor, strict=True) if not tensor]
+        self.others = list(itertools.compress(places, is_other))
         first, second = iter(range(len(self.saved))), iter(range(len(self.saved), len(captured)))
         self.order = [next(first if tensor else second) for tensor in is_tensor]
         """Positions of what df takes among what is saved followed by what is kept otherwise."""

@@ -41,6 +41,10 @@ def _check_operands(code: Code, position: int) -> None:
     width = n if opcode in ("STOREN", "ISINSTANCE") else 1
     if low is not None and not low <= x <= high - width:
         raise _fail(code, position, f"{spec.x.value} {x} is outside {low} to {high - 1}")
+    _check_unused(code, position, spec, x, n)
+
+
+def _check_unused(code: Code, position: int, spec: InstructionSpec, x: int, n: int) -> None:
     if spec.x is Operand.NONE and x != 0:
         raise _fail(code, position, "X is not used but not 0")
     if (spec.n is Operand.NONE and n != 0) or n < 0:

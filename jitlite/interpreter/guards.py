@@ -126,6 +126,13 @@ def _conditions(declared: Type, refined: Type, value: str, names: dict[str, obje
     return [f"{value} is not None"]
 
 
+def _size_conditions(sizes: Sequence[int | None], value: str) -> list[str]:
+    if None not in sizes:
+        return [f"{value}.shape == {tuple(sizes)!r}"]
+    known = [f"{value}.shape[{i}] == {s}" for i, s in enumerate(sizes) if s is not None]
+    return [f"{value}.dim() == {len(sizes)}", *known]
+
+
 def _tensor_conditions(t: T.TensorType, value: str, names: dict[str, object]) -> list[str]:
     def name(of: Any) -> str:
         found = next((n for n, v in names.items() if v is of or (type(v) is type(of) and v == of)), None)
@@ -143,11 +150,7 @@ def _tensor_conditions(t: T.TensorType, value: str, names: dict[str, object]) ->
     if t.requires_grad is not None:
         facts.append(f"{value}.requires_grad is {t.requires_grad}")
     if t.sizes is not None:
-        if all(s is not None for s in t.sizes):
-            facts.append(f"{value}.shape == {tuple(t.sizes)!r}")
-        else:
-            facts.append(f"{value}.dim() == {len(t.sizes)}")
-            facts += [f"{value}.shape[{i}] == {s}" for i, s in enumerate(t.sizes) if s is not None]
+        facts += _size_conditions(t.sizes, value)
     if not facts:
         return []
     names.update(_NAMES)

@@ -37,6 +37,11 @@ def pieces_of(text: str) -> list[tuple[str, str | None, str | None, str | None]]
     return found
 
 
+def _check_field(field: str) -> None:
+    if "." in field or "[" in field:
+        raise ValueError(f"the field {{{field}}} of a format string reaches into a value")
+
+
 def fill_fields(text: str, args: tuple[object, ...], position: int, is_nested: bool) -> tuple[int, int, str]:
     """Check the fields of a format string, or, nested, of a specification in one.
 
@@ -49,8 +54,7 @@ def fill_fields(text: str, args: tuple[object, ...], position: int, is_nested: b
         parts.append(literal)
         if field is None:
             continue
-        if "." in field or "[" in field:
-            raise ValueError(f"the field {{{field}}} of a format string reaches into a value")
+        _check_field(field)
         at, position = (int(field), position) if field.isdecimal() else (position, position + (not field))
         if spec and "{" in spec and not is_nested:  # str.format goes no deeper
             position, more, spec = fill_fields(spec, args, position, True)
@@ -95,18 +99,24 @@ def format_with_percent(text: str, *args: object) -> str:
     return text % values
 
 
+def _end_of_name(text: str, at: int) -> int:
+    """Where the name of a value for `%` ends, whose parentheses come in pairs."""
+    depth = 0
+    while at < len(text):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        at += 1
+        if not depth:
+            break
+    return at
+
+
 def check_percent(text: str, values: list[Any]) -> int:
     """The padding that the fields of a text for `%` ask for; a ValueError where it is too much."""
     at, padding, rest = text.find("%"), 0, iter(values)
     while at >= 0:
         at += 1
-        if text[at : at + 1] == "(":  # the name of a value, whose parentheses come in pairs
-            depth = 0
-            while at < len(text):
-                depth += {"(": 1, ")": -1}.get(text[at], 0)
-                at += 1
-                if not depth:
-                    break
+        if text[at : at + 1] == "(":
+            at = _end_of_name(text, at)
         found = re.compile(r"[#0\- +]*(\*|[0-9]*)(?:\.(\*|[0-9]*))?[hlL]?").match(text, at)
         assert found is not None
         for number in found.groups():

@@ -70,12 +70,12 @@ def pattern_of(text: str | Graph) -> Graph:
     nodes = [node for node in pattern.nodes if not _is_constant(node)]
     if not nodes or not pattern.outputs:
         raise CompileError("a pattern has at least one node that is no constant, and returns something", None)
-    for node in pattern.nodes:
-        if node.blocks:
-            raise CompileError(f"a pattern cannot hold {node.kind}, which has blocks", node.range)
-    for output in pattern.outputs:
-        if output.node not in nodes:
-            raise CompileError(f"a pattern returns what it computes, not %{output.name}", None)
+    with_blocks = next((node for node in pattern.nodes if node.blocks), None)
+    if with_blocks is not None:
+        raise CompileError(f"a pattern cannot hold {with_blocks.kind}, which has blocks", with_blocks.range)
+    given = next((output for output in pattern.outputs if output.node not in nodes), None)
+    if given is not None:
+        raise CompileError(f"a pattern returns what it computes, not %{given.name}", None)
     if len(_connected(pattern.outputs[0].node)) < len(nodes):
         raise CompileError("the nodes of a pattern are all connected by values", nodes[0].range)
     return pattern
@@ -132,11 +132,17 @@ class _Matcher:
         """Find the nodes of the pattern that are not above those found so far, but use the same values."""
         missing = [n for n in self.pattern.nodes if n not in self.match.nodes and not _is_constant(n)]
         for mine in missing:
-            for offset, value in enumerate(mine.inputs):
-                if value in self.match.values and not is_constant(value):
-                    users = [use.user for use in self.match.values[value].uses if use.offset == offset]
-                    return any(self.attempt(mine, theirs) for theirs in users)
+            users = self._users_of_same_value(mine)
+            if users is not None:
+                return any(self.attempt(mine, theirs) for theirs in users)
         return not missing
+
+    def _users_of_same_value(self, mine: Node) -> list[Node] | None:
+        """The nodes that use a value that has been found as this node does; None where it uses none."""
+        for offset, value in enumerate(mine.inputs):
+            if value in self.match.values and not is_constant(value):
+                return [use.user for use in self.match.values[value].uses if use.offset == offset]
+        return None
 
     def attempt(self, mine: Node, theirs: Node) -> bool:
         saved = dict(self.match.nodes), dict(self.match.values)

@@ -23,6 +23,7 @@ from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault, declared_attributes, owner_fault, undeclared
 from jitlite.ir.node_rules import constant_fault
+from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Trait
 from jitlite.ir.type_parser import SIMPLE_TYPES, SchemaError
 from jitlite.ir.types import Type
@@ -374,21 +375,23 @@ class _GraphParser(ValueReader):
         if resolved is None or resolved.fn is None or resolved.schema.is_varret or not outputs:
             return [T.TENSOR] * len(outputs)
         schema = resolved.schema
-        first, start = outputs[0][0], outputs[0][2]
-        if len(schema.returns) != len(outputs):
-            message = f"{node.kind} has {len(schema.returns)} outputs, not {len(outputs)}"
-            self.fail_at(start, len(first) + 1, message, expected=str(schema))
+        self._check_outputs(node, outputs, schema)
         bindings: dict[str, Type] = {}
         for argument, value in zip(schema.arguments, node.inputs, strict=False):
             T.match_variables(argument.type, value.type, bindings)
-        types: list[Type] = []
+        bound = [T.substitute(returned.type, bindings) for returned in schema.returns]
+        return [T.TENSOR if T.has_variables(t) or t is T.ANY else t for t in bound]
+
+    def _check_outputs(self, node: Node, outputs: list[tuple[str, Type | None, int]], schema: Schema) -> None:
+        """Refuse outputs of another number than the schema has, and declared types that they cannot have."""
+        first, _, start = outputs[0]
+        if len(schema.returns) != len(outputs):
+            message = f"{node.kind} has {len(schema.returns)} outputs, not {len(outputs)}"
+            self.fail_at(start, len(first) + 1, message, expected=str(schema))
         for (name, declared, start), returned in zip(outputs, schema.returns, strict=True):
             if declared is not None and not T.has_variables(returned.type) and not _may_have(declared, returned.type):
                 message = f"%{name} cannot be of type {declared}"
                 self.fail_at(start, len(name) + 1, message, expected=f"{returned.type}, by {schema}")
-            bound = T.substitute(returned.type, bindings)
-            types.append(T.TENSOR if T.has_variables(bound) or bound is T.ANY else bound)
-        return types
 
 
 def _may_have(declared: Type, formal: Type) -> bool:

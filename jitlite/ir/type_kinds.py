@@ -202,12 +202,13 @@ class TensorType(Type):
         strides = tensor.stride() if dense else None
         return cls.of(tensor.dtype, tensor.shape, strides, tensor.device, tensor.requires_grad)
 
+    def _spelled_sizes(self, sizes: Sequence[int | None]) -> str:
+        symbols = self.symbols or (None,) * len(sizes)
+        return ", ".join(_size_text(size, n) for size, n in zip(sizes, symbols, strict=True))
+
     def _spell(self) -> tuple[str, str]:
         name = "Tensor" if self.dtype is None else DTYPE_NAMES[self.dtype]
-        details = []
-        if self.sizes is not None:
-            symbols = self.symbols or (None,) * len(self.sizes)
-            details.append(", ".join(_size_text(size, n) for size, n in zip(self.sizes, symbols, strict=True)))
+        details = [] if self.sizes is None else [self._spelled_sizes(self.sizes)]
         if self.strides is not None and self.sizes:
             details.append(f"strides=[{', '.join(map(_size_text, self.strides))}]")
         if self.requires_grad is not None:
@@ -339,12 +340,16 @@ def _default_text(value: object, depth: int = 0) -> str:
     if isinstance(value, str):
         return value if value.isidentifier() else json.dumps(value)
     if isinstance(value, list | tuple | dict) and depth < _DEEPEST_DEFAULT:
-        start, end = "{}" if isinstance(value, dict) else "[]" if isinstance(value, list) else "()"
-        items = [_default_text(v, depth + 1) for v in value]
-        if isinstance(value, dict):
-            items = [f"{k}: {_default_text(v, depth + 1)}" for k, v in zip(items, value.values(), strict=True)]
-        return f"{start}{', '.join(items)}{end}"
+        return _container_text(value, depth + 1)
     return f"<{type(value).__name__}>"
+
+
+def _container_text(value: list[object] | tuple[object, ...] | dict[object, object], depth: int) -> str:
+    start, end = "{}" if isinstance(value, dict) else "[]" if isinstance(value, list) else "()"
+    items = [_default_text(v, depth) for v in value]
+    if isinstance(value, dict):
+        items = [f"{k}: {_default_text(v, depth)}" for k, v in zip(items, value.values(), strict=True)]
+    return f"{start}{', '.join(items)}{end}"
 
 
 class _WrapperType(Type):

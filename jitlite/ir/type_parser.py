@@ -186,6 +186,9 @@ class TypeParser:
         if not (token[:1].isalpha() or token[:1] == "_"):
             self.fail("expected a type")
         self.next()
+        return self._type_called(token)
+
+    def _type_called(self, token: str) -> Type:
         compound = _COMPOUND.get(token)
         if compound is not None:
             return compound(self)

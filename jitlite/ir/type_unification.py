@@ -96,6 +96,16 @@ def substitute(t: Type, bindings: dict[str, Type]) -> Type:
     return t.with_contained([substitute(p, bindings) for p in parts])
 
 
+def _bind(variable: VarType, actual: Type, bindings: dict[str, Type]) -> str | None:
+    bound = bindings.setdefault(variable.name, actual)
+    if bound is actual or unify(bound, actual) is not None:
+        return None
+    return (
+        f"type variable {variable.name} was previously matched to type {bound.annotation} but here "
+        f"{actual.annotation} is given"
+    )
+
+
 def match_variables(formal: Type, actual: Type, bindings: dict[str, Type]) -> str | None:
     """Bind the variables of `formal` so that it fits `actual`; the reason where it cannot, else None.
 
@@ -103,16 +113,7 @@ def match_variables(formal: Type, actual: Type, bindings: dict[str, Type]) -> st
     of what was decided is for the caller to test.
     """
     if isinstance(formal, VarType):
-        bound = bindings.get(formal.name)
-        if bound is None:
-            bindings[formal.name] = actual
-            return None
-        if unify(bound, actual) is None:
-            return (
-                f"type variable {formal.name} was previously matched to type {bound.annotation} but here "
-                f"{actual.annotation} is given"
-            )
-        return None
+        return _bind(formal, actual, bindings)
     if not has_variables(formal):
         return None
     if isinstance(formal, OptionalType):
@@ -125,9 +126,6 @@ def match_variables(formal: Type, actual: Type, bindings: dict[str, Type]) -> st
             return f"a tuple of several types is no {formal.annotation}"
         return match_variables(formal.element, common, bindings)
     if type(formal) is type(actual) and len(formal.contained) == len(actual.contained):
-        for f, a in zip(formal.contained, actual.contained, strict=True):
-            reason = match_variables(f, a, bindings)
-            if reason:
-                return reason
-        return None
+        parts = zip(formal.contained, actual.contained, strict=True)
+        return next(filter(None, (match_variables(f, a, bindings) for f, a in parts)), None)
     return f"{actual.annotation} is no {formal.annotation}"

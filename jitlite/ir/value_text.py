@@ -138,6 +138,13 @@ def _is_open(element: Type) -> bool:
     return element in (T.ANY, T.NUMBER) or isinstance(element, T.UnionType | T.InterfaceType)
 
 
+def _known_strides(type: Type | None) -> list[int] | None:
+    """The strides that a type says, None where it does not say all."""
+    given = type.strides if isinstance(type, T.TensorType) else None
+    known = [s for s in given or () if s is not None]
+    return None if given is None or len(known) < len(given) else known
+
+
 def _tensor(value: torch.Tensor, type: Type | None, nested: bool) -> str:
     if not _has_text(value):
         return "<Tensor>"
@@ -146,6 +153,10 @@ def _tensor(value: torch.Tensor, type: Type | None, nested: bool) -> str:
         return f"{{{_element_text(value.flatten()[0])}}}"
     if value.device.type != "cpu" or not (described or value.is_contiguous()):
         return "<Tensor>"
+    return _elements_text(value)
+
+
+def _elements_text(value: torch.Tensor) -> str:
     texts = [_element_text(v) for v in value.flatten()]
     width = max((len(t.removeprefix("-")) for t in texts), default=0) + 1
     items = "".join(f"{t:>{width}} " for t in texts)
@@ -362,12 +373,15 @@ class ValueReader(TypeParser):
             if not self.placeholder_tensors:
                 self.fail("the elements of this tensor are not in the text (placeholder_tensors=True gives zeros)")
             return self._empty(type).zero_()
+        return self._tensor_of_one(type)
+
+    def _tensor_of_one(self, type: T.TensorType) -> torch.Tensor:
         found = self._match(_ONE_ELEMENT_TOKEN)
-        if found:
-            if math.prod(s or 0 for s in type.sizes or ()) != 1:
-                self.fail(f"a tensor of type {type} has more than the one element here")
-            return self._empty(type).fill_(self._element(found.group(1)))
-        return self.fail("expected a tensor")
+        if not found:
+            return self.fail("expected a tensor")
+        if math.prod(s or 0 for s in type.sizes or ()) != 1:
+            self.fail(f"a tensor of type {type} has more than the one element here")
+        return self._empty(type).fill_(self._element(found.group(1)))
 
     def _written_tensor(self, found: re.Match[str], type: Type | None) -> torch.Tensor:
         dtype = _DTYPES.get(found["dtype"])
@@ -380,10 +394,10 @@ class ValueReader(TypeParser):
         self.position = found.end()
         self._skip_blank()
         tensor = torch.tensor(numbers, dtype=dtype).reshape(shape)
-        strides = type.strides if isinstance(type, T.TensorType) else None
-        if strides is None or None in strides or tuple(strides) == tensor.stride():
+        strides = _known_strides(type)
+        if strides is None or tuple(strides) == tensor.stride():
             return tensor
-        return torch.empty_strided(shape, [s for s in strides if s is not None], dtype=dtype).copy_(tensor)
+        return torch.empty_strided(shape, strides, dtype=dtype).copy_(tensor)
 
     def _numbers(self, parts: list[str], dtype: torch.dtype) -> list[complex]:
         factor: float | None = None
@@ -405,9 +419,9 @@ class ValueReader(TypeParser):
         if type.dtype is None or len(sizes) != len(type.sizes or ()):
             self.fail("the type says too little about this tensor: element type and sizes are needed")
         device = type.device or torch.device("cpu")
-        if type.strides is None or None in type.strides:
+        strides = _known_strides(type)
+        if strides is None:
             return torch.empty(sizes, dtype=type.dtype, device=device)
-        strides = [s for s in type.strides if s is not None]
         return torch.empty_strided(sizes, strides, dtype=type.dtype, device=device)
 
     def _element(self, text: str) -> complex:

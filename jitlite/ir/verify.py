@@ -176,20 +176,19 @@ class _Checker:
     def names(self) -> None:
         """The table of names and the values' own names agree."""
         table = self.graph._names
-        for node in self.nodes:
-            for value in node.outputs:
-                if value.has_name and table.get(value.name) is not value:
-                    raise _Broken(f"%{value.name} is not in the graph's table of names", node)
+        outputs = [value for node in self.nodes for value in node.outputs]
+        for value in outputs:
+            if value.has_name and table.get(value.name) is not value:
+                raise _Broken(f"%{value.name} is not in the graph's table of names", value.node)
         for name, value in table.items():
             if value._name != name:
                 raise _Broken(f"the table of names gives {name} to %{value.name}", self._if_placed(value))
             if value.node not in self.placed or value not in value.node.outputs:
                 raise _Broken(f"the table of names holds %{name}, which is not in the graph")
         numbers: dict[int, Value] = {}
-        for node in self.nodes:
-            for value in node.outputs:
-                if numbers.setdefault(value.id, value) is not value:
-                    raise _Broken(f"two values have the number {value.id}", node)
+        for value in outputs:
+            if numbers.setdefault(value.id, value) is not value:
+                raise _Broken(f"two values have the number {value.id}", value.node)
 
     def _if_placed(self, value: Value) -> Node | None:
         return value.node if value.node in self.placed else None

@@ -174,10 +174,12 @@ class MigrationPlan:
         elif use.attributes and self._is_free_builtin(names.builtin_type(use.path)):
             self._note(use.node, MigrationKind.REWRITTEN, use.path)
             self.nodes[use.node] = cst.Name(names.builtin_type(use.path) or "", use.node.lpar, use.node.rpar)
-        elif use.attributes or names.is_home(use.path):
-            if use.attributes == 0 and names.name_in_typing(use.path):
-                return  # the import is rewritten
+        elif not self._is_import_rewritten(use):
             self._note(use.node, MigrationKind.LEFT, use.path, names.reason_against(use.path))
+
+    def _is_import_rewritten(self, use: TorchJitUse) -> bool:
+        """Is a name nothing to change, since what imports it is changed, or no name of torch.jit?"""
+        return use.attributes == 0 and (not names.is_home(use.path) or names.name_in_typing(use.path) is not None)
 
     def _exchange(self, use: TorchJitUse, new: str | None) -> None:
         """Use what jitlite has by the name `new`, or jitlite itself, where the import that takes can be made."""
@@ -248,11 +250,13 @@ class MigrationPlan:
         given = get_full_name_for_node(source.name) or ""
         if not names.is_of_torch_jit(given):
             return False
-        uses = [use for use in self._uses.get(binding, ()) if use.node not in self.nodes]
-        if uses:
+        if any(use.node not in self.nodes for use in self._uses.get(binding, ())):
             if given != names.HOME:
                 self._note(source, MigrationKind.LEFT, given, names.reason_against(given))
             return False
+        return self._exchange_import(binding, source, statement, given)
+
+    def _exchange_import(self, binding: Binding, source: cst.ImportAlias, statement: cst.Import, given: str) -> bool:
         self._note(source, MigrationKind.REWRITTEN, given)
         if self._needs_torch() and not self._imports_torch_beside(statement):
             self.aliases[source] = (None, "torch", None)
@@ -320,12 +324,8 @@ class MigrationPlan:
             return line[0] if is_import else self._example(node, line[0], None if imports else torch)
 
         text = _EXAMPLE.sub(new, node.value)
-        own = re.search(r"^\s*>>> import jitlite\b", text, re.MULTILINE)
-        if text != node.value and imports and not own:
-            start = re.match(r"\s*", imports[0])
-            text = text.replace(imports[0], f"{imports[0]}{start[0] if start else ''}>>> import {PACKAGE}", 1)
         if text != node.value:
-            self.nodes[node] = node.with_changes(value=text)
+            self.nodes[node] = node.with_changes(value=_importing_jitlite(text, imports))
 
     def _example(self, node: cst.CSTNode, line: str, torch: Binding | None) -> str:
         """A line of an example; `torch` is what binds the name in the file, if the example itself does not."""
@@ -420,3 +420,11 @@ def _is_torch(alias: cst.ImportAlias) -> bool:
 
 def _with_text(node: cst.SimpleString, text: str) -> cst.SimpleString:
     return node.with_changes(value=f"{node.prefix}{node.quote}{text}{node.quote}")
+
+
+def _importing_jitlite(text: str, imports: re.Match[str] | None) -> str:
+    """The text of a docstring whose examples import jitlite where they first import torch."""
+    if imports is None or re.search(r"^\s*>>> import jitlite\b", text, re.MULTILINE):
+        return text
+    start = re.match(r"\s*", imports[0])
+    return text.replace(imports[0], f"{imports[0]}{start[0] if start else ''}>>> import {PACKAGE}", 1)

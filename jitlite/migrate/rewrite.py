@@ -99,10 +99,14 @@ class _Applied(cst.CSTTransformer):
                 body.append(cst.Import([cst.ImportAlias(cst.Name(PACKAGE), alias)]))
         return None if all(a is b for a, b in zip(body, updated, strict=False)) and len(body) == len(updated) else body
 
+    def _import(self, old: cst.Import, new: cst.Import) -> cst.Import:
+        if not any(alias in self.plan.aliases for alias in old.names):
+            return new
+        return new.with_changes(names=[self._alias(a, b) for a, b in zip(old.names, new.names, strict=True)])
+
     def _statement(self, old: cst.BaseSmallStatement, new: cst.BaseSmallStatement) -> list[cst.BaseSmallStatement]:
         if isinstance(old, cst.Import) and isinstance(new, cst.Import):
-            kept = [self._alias(a, b) for a, b in zip(old.names, new.names, strict=True)]
-            return [new.with_changes(names=kept)] if any(a in self.plan.aliases for a in old.names) else [new]
+            return [self._import(old, new)]
         if isinstance(old, cst.ImportFrom) and isinstance(new, cst.ImportFrom):
             return self._import_from(old, new)
         if isinstance(old, cst.Global) and isinstance(new, cst.Global) and old in self.plan.declaring:

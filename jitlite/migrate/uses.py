@@ -184,12 +184,11 @@ class Finder:
         prefix = _module_of(statement) + "." if isinstance(statement, cst.ImportFrom) else ""
         if prefix == "." or "." in assignment.name:  # of `import torch.jit`, what it binds is torch
             return None
-        for alias in statement.names:
-            given, bound = _full(alias.name), name_after_as(alias)
-            if assignment.as_name is (alias.name if bound is None or alias.asname is None else alias.asname.name):
-                path = assignment.name if bound is None and not prefix else prefix + given
-                return self._bound(assignment, path, statement, alias)
-        return None
+        alias = next((a for a in statement.names if assignment.as_name is _bound_name(a)), None)
+        if alias is None:
+            return None
+        path = assignment.name if name_after_as(alias) is None and not prefix else prefix + _full(alias.name)
+        return self._bound(assignment, path, statement, alias)
 
     def _bound(self, assignment: meta.BaseAssignment, path: str, statement: Statement, source: cst.CSTNode) -> Binding:
         is_attribute = isinstance(assignment.scope, meta.ClassScope)
@@ -326,6 +325,11 @@ def _start(node: cst.CSTNode) -> cst.CSTNode:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node
+
+
+def _bound_name(alias: cst.ImportAlias) -> cst.CSTNode:
+    """The node of the name that an import binds."""
+    return alias.name if name_after_as(alias) is None or alias.asname is None else alias.asname.name
 
 
 def _root(name: str) -> str:

@@ -27,13 +27,10 @@ def results_may_be_inputs(op: Op) -> bool:
     schema = op.schema
     if op.has(Trait.FRESH) or op.is_pointwise:
         return False
-    if not any(_holds_tensor(a.type) for a in schema.arguments):
+    takes_tensors = any(_holds_tensor(a.type) for a in schema.arguments)
+    if not takes_tensors or not any(_holds_tensor(r.type) and r.alias is None for r in schema.returns):
         return False
-    if not any(_holds_tensor(r.type) and r.alias is None for r in schema.returns):
-        return False
-    if op.overload is None:
-        return True
-    if any(part in schema.name for part in _VIEWS):
+    if op.overload is None or any(part in schema.name for part in _VIEWS):
         return True
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(op.overload.name(), "CompositeImplicitAutograd"))
 

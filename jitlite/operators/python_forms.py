@@ -38,7 +38,7 @@ from jitlite.ir.code_text import (
     replaced,
 )
 from jitlite.ir.formatting import format_by_position
-from jitlite.ir.graph import Node, constant_of, is_constant
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
@@ -95,6 +95,10 @@ def form_of(node: Node, flow: ObjectFlow | None = None) -> Form:
         return _dict(node, flow) if made is _dict else made(node)
     if op is None:
         raise CannotTranslate(f"there is no operator {node.kind} for these inputs")
+    return _operator(op, node)
+
+
+def _operator(op: Op, node: Node) -> Form:
     if op.fn is None:
         raise CannotTranslate(f"{node.kind} is not an operator")
     if op.attributes:
@@ -349,16 +353,20 @@ def _spelling(op: Op, node: Node) -> Form | None:
         return None
     if op.fn is scalars.derive_index and constant_of(node.inputs[2], None) == 1:
         return Form(fixed("{1} + {0}"), in_order=False, is_atom=False)
-    if op.fn is scalars.power and node.inputs[1].type is T.INT:  # only a fractional power can be complex
-        return _infix("**")
+    if op.fn is scalars.power and node.inputs[1].type is T.INT:
+        return _infix("**")  # only a fractional power can be complex
     if op.fn is operator.mod:
         return _remainder(node)
-    if op.fn in _IDENTITY and any(is_constant(v) and constant_of(v) is not None for v in node.inputs):
+    if op.fn in _IDENTITY and any(map(_is_literal, node.inputs)):
         return None  # Python warns of `x is 1`
     for_reals = getattr(op.fn, "for_reals", None)
     if for_reals is not None and all(v.type in (T.INT, T.FLOAT, T.BOOL) for v in node.inputs):
         return call_form(for_reals, len(node.inputs))
     return _SPELLINGS.get(op.fn)
+
+
+def _is_literal(value: Value) -> bool:
+    return is_constant(value) and constant_of(value) is not None
 
 
 def _remainder(node: Node) -> Form:

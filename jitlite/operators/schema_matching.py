@@ -358,12 +358,13 @@ def insert_arguments(
         value = values[slot.place]
         return value if slot.convert is None else slot.convert(graph, range, value)
 
-    inputs = []
-    for slot in plan.slots:
-        if isinstance(slot, _GivenArgument):
-            inputs.append(given(slot))
-        elif isinstance(slot, Default):
-            inputs.append(constants[slot.key])
-        else:
-            inputs.append(construct_list(graph, range, slot.type, [given(item) for item in slot.items]))
-    return inputs
+    def inserted(slot: _GivenArgument | Default | _Collected) -> Value:
+        match slot:
+            case _GivenArgument():
+                return given(slot)
+            case Default():
+                return constants[slot.key]
+            case _:
+                return construct_list(graph, range, slot.type, [given(item) for item in slot.items])
+
+    return [inserted(slot) for slot in plan.slots]

@@ -49,8 +49,15 @@ def like(name: str) -> Rule:
 # -- views
 
 
-def _view(call: ShapeCall) -> Sequence[Sizes]:
+def _size_of_rest(call: ShapeCall, wanted: Sequence[object], known: list[Dim]) -> Dim:
+    """The size that is written -1."""
     own = call.fact("self")
+    may_be_rest = any(isinstance(s, Symbol) and not s.is_size for s in wanted)
+    dims = own.dims if isinstance(own, TensorFact) and not may_be_rest else None
+    return call.symbols.fresh() if dims is None else _rest(call, dims, known)
+
+
+def _view(call: ShapeCall) -> Sequence[Sizes]:
     wanted = call.items("size" if call.has("size") else "shape")
     sizes: list[Dim | None] = [None if s == -1 and type(s) is int else as_size(s, call.symbols) for s in wanted]
     if sizes.count(None) > 1:
@@ -58,9 +65,7 @@ def _view(call: ShapeCall) -> Sequence[Sizes]:
     known = [s for s in sizes if s is not None]
     if None not in sizes:
         return [tuple(known)]
-    may_be_rest = any(isinstance(s, Symbol) and not s.is_size for s in wanted)
-    dims = own.dims if isinstance(own, TensorFact) and not may_be_rest else None
-    rest = call.symbols.fresh() if dims is None else _rest(call, dims, known)
+    rest = _size_of_rest(call, wanted, known)
     at = sizes.index(None)
     return [(*known[:at], rest, *known[at:])]
 
@@ -120,15 +125,18 @@ def _last_two_swapped(call: ShapeCall) -> Sequence[Sizes]:
     return [dims if len(dims) < 2 else (*dims[:-2], dims[-1], dims[-2])]
 
 
+def _given_dims(call: ShapeCall, count: int) -> Sequence[int]:
+    """The dimensions in the argument `dim`, one or several."""
+    given = call.fact("dim")
+    numbers = given if is_listed(given) else (given,)
+    if not all(type(n) is int for n in numbers):
+        raise Unclear
+    return [call.wrap(n, count) for n in numbers]
+
+
 def _squeeze(call: ShapeCall) -> Sequence[Sizes]:
     dims = call.dims()
-    chosen: Sequence[int] = range(len(dims))
-    if call.has("dim"):
-        given = call.fact("dim")
-        numbers = given if is_listed(given) else (given,)
-        if not all(type(n) is int for n in numbers):
-            raise Unclear
-        chosen = [call.wrap(n, len(dims)) for n in numbers]
+    chosen = _given_dims(call, len(dims)) if call.has("dim") else range(len(dims))
     if any(isinstance(dims[d], Symbol) for d in chosen if dims):
         raise Unclear
     return [tuple(d for i, d in enumerate(dims) if i not in chosen or d != 1)]
@@ -330,15 +338,17 @@ def _embedding(call: ShapeCall) -> Sequence[Sizes]:
     return [(*call.dims("indices"), *weight[1:])]
 
 
+def _holds_positions(index: object) -> bool:
+    return isinstance(index, TensorFact) and index.dtype in (torch.int64, torch.int32)
+
+
 def _index(call: ShapeCall) -> Sequence[Sizes]:
     dims, indices = call.dims(), call.items("indices")
     if len(indices) > len(dims):
         raise Unclear
     places = [i for i, index in enumerate(indices) if index is not None]
-    for place in places:
-        index = indices[place]
-        if not isinstance(index, TensorFact) or index.dtype not in (torch.int64, torch.int32):
-            raise Unclear
+    if not all(_holds_positions(indices[place]) for place in places):
+        raise Unclear
     if not places:
         return [dims]
     found = broadcast(call, [dims_of(indices[p]) for p in places])

@@ -127,17 +127,18 @@ def _is_size(dim: Dim) -> bool:
 # -- facts and types
 
 
+def _dims_of_type(t: T.TensorType, symbols: Symbols) -> tuple[Dim, ...] | None:
+    if t.sizes is None:
+        return None
+    numbers = t.symbols or (None,) * len(t.sizes)
+    pairs = zip(t.sizes, numbers, strict=True)
+    return tuple(Symbol(n, True) if n else symbols.fresh() if s is None else s for s, n in pairs)
+
+
 def fact_of_type(t: Type, symbols: Symbols) -> Fact:
     """What a type says."""
     if isinstance(t, T.TensorType):
-        dims: tuple[Dim, ...] | None = None
-        if t.sizes is not None:
-            numbers = t.symbols or (None,) * len(t.sizes)
-            dims = tuple(
-                Symbol(n, True) if n else symbols.fresh() if s is None else s
-                for s, n in zip(t.sizes, numbers, strict=True)
-            )
-        return TensorFact(t.dtype, dims, t.strides, t.device, t.requires_grad)
+        return TensorFact(t.dtype, _dims_of_type(t, symbols), t.strides, t.device, t.requires_grad)
     if isinstance(t, T.TupleType):
         return tuple(fact_of_type(e, symbols) for e in t.elements)
     if t is T.INT:
@@ -156,6 +157,15 @@ def fact_of_constant(value: object) -> Fact:
     return value if known or isinstance(value, torch.layout | torch.memory_format) else UNKNOWN
 
 
+def tensor_type_of(fact: TensorFact, symbols: Callable[[Symbol], int | None]) -> T.TensorType:
+    """The type that says what is known; `symbols` gives the number under which a symbol is written, or None."""
+    sizes = numbers = None
+    if fact.dims is not None:
+        sizes = [d if isinstance(d, int) else None for d in fact.dims]
+        numbers = [symbols(d) if isinstance(d, Symbol) else None for d in fact.dims]
+    return T.TensorType.of(fact.dtype, sizes, fact.strides, fact.device, fact.requires_grad, numbers)
+
+
 def type_of_fact(fact: Fact, declared: Type, symbols: Callable[[Symbol], int | None]) -> Type:
     """The declared type, with the facts about the tensors in it.
 
@@ -165,13 +175,7 @@ def type_of_fact(fact: Fact, declared: Type, symbols: Callable[[Symbol], int | N
         symbols: the number under which a symbol is written, or None.
     """
     if isinstance(declared, T.TensorType):
-        if not isinstance(fact, TensorFact):
-            return T.TENSOR
-        sizes = numbers = None
-        if fact.dims is not None:
-            sizes = [d if isinstance(d, int) else None for d in fact.dims]
-            numbers = [symbols(d) if isinstance(d, Symbol) else None for d in fact.dims]
-        return T.TensorType.of(fact.dtype, sizes, fact.strides, fact.device, fact.requires_grad, numbers)
+        return tensor_type_of(fact, symbols) if isinstance(fact, TensorFact) else T.TENSOR
     if isinstance(declared, T.TupleType) and isinstance(fact, tuple) and len(fact) == len(declared.elements):
         pairs = zip(fact, declared.elements, strict=True)
         elements = [type_of_fact(f, e, symbols) for f, e in pairs]
@@ -216,14 +220,19 @@ def _are_equal(a: Fact, b: Fact) -> bool:
     return not is_listed(a) and value_key(a) == value_key(b)
 
 
+def _common_strides(a: TensorFact, b: TensorFact) -> tuple[int | None, ...] | None:
+    if a.strides is None or b.strides is None:
+        return None
+    return tuple(x if x == y else None for x, y in zip(a.strides, b.strides, strict=True))
+
+
 def _join_tensors(a: TensorFact, b: TensorFact, symbols: Symbols) -> TensorFact:
     if a == b:
         return a
     dims = strides = None
     if a.dims is not None and b.dims is not None and len(a.dims) == len(b.dims):
         dims = tuple(x if x == y else symbols.fresh() for x, y in zip(a.dims, b.dims, strict=True))
-        if a.strides is not None and b.strides is not None:
-            strides = tuple(x if x == y else None for x, y in zip(a.strides, b.strides, strict=True))
+        strides = _common_strides(a, b)
     return TensorFact(
         a.dtype if a.dtype == b.dtype else None,
         dims,

@@ -55,17 +55,15 @@ def binding_of(op: Op, node: Node) -> Binding | None:
         return Binding(fixed("{f}({0}, {1})"), tensors.index)
     if op.overload is None or not schema.name.startswith("aten::"):
         return None
-    if op.has(Trait.UNLIKE_BINDING) or schema.key in FOR_PYTHON_INTS:
-        return None
     formals, values = schema.arguments, node.inputs
-    if not _binds_the_same(schema, values):
+    if op.has(Trait.UNLIKE_BINDING) or schema.key in FOR_PYTHON_INTS or not _binds_the_same(schema, values):
         return None
     base = schema.name.removeprefix("aten::")
     function = _function(base)
     written = _written(formals, values)
     if function is not None:
-        sign = Spelling.BINARY.of(schema.name) if schema.name in Trait.TENSOR_OR_NUMBER.kinds else None
-        if sign and _is_infix(written, values):
+        sign = _sign(schema, written, values)
+        if sign is not None:
             return Binding(code("{{0}} {} {{1}}", infix_sign(sign)), is_atom=False)
         template = code("{{f}}({})", joined(", ", written))
     elif formals and formals[0].name == "self" and _is_method(base):
@@ -77,9 +75,10 @@ def binding_of(op: Op, node: Node) -> Binding | None:
     return Binding(template, function, gives_sequence=isinstance(returned, T.ListType), constants=constants)
 
 
-def _is_infix(written: Sequence[Text], values: Sequence[Value]) -> bool:
-    """Are these two arguments by position, the first of which makes Python's operator that of tensors?"""
-    return len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER
+def _sign(schema: Schema, written: Sequence[Text], values: Sequence[Value]) -> str | None:
+    """The sign of Python's operator, for two arguments by position, the first of which makes it that of tensors."""
+    is_infix = len(written) == 2 and all("=" not in w for w in written) and values[0].type is not T.NUMBER
+    return Spelling.BINARY.of(schema.name) if is_infix and schema.name in Trait.TENSOR_OR_NUMBER.kinds else None
 
 
 def _binds_the_same(schema: Schema, values: Sequence[Value]) -> bool:
@@ -108,16 +107,19 @@ def dispatcher_call(op: Op, node: Node) -> Binding | None:
     formals, values = schema.arguments, node.inputs
     if type(op.overload) is not torch._ops.OpOverload or len(formals) != len(values):
         return None
-    if schema.key in FOR_PYTHON_INTS:
-        return None
-    coded = [is_int_coded(a.declared_type) for a in formals]
-    if any(c and not is_constant(v) for c, v in zip(coded, values, strict=True)):
-        return None  # it may be an int at run time
-    if any(is_int_coded(r.declared_type) for r in schema.returns):
+    if schema.key in FOR_PYTHON_INTS or _may_get_ints_for_objects(schema, values):
         return None
     written = [named_hole(a.name, i) if a.kwarg_only else hole(i) for i, a in enumerate(formals)]
     constants = _coded_constants(formals, values)
     return Binding(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
+
+
+def _may_get_ints_for_objects(schema: Schema, values: Sequence[Value]) -> bool:
+    """May an operand or result be an int at run time where torch has an object, such as a dtype?"""
+    operands = zip(schema.arguments, values, strict=True)
+    return any(is_int_coded(a.declared_type) and not is_constant(v) for a, v in operands) or any(
+        is_int_coded(r.declared_type) for r in schema.returns
+    )
 
 
 _PYTHON_FUNCTIONS = {"norm": torch.norm}

@@ -35,9 +35,9 @@ def argument_type(example: object, name: str) -> Type:
     if isinstance(example, torch.Tensor):
         return T.TENSOR
     if isinstance(example, tuple):
-        return tuple_type(example, [argument_type(e, f"{name}[{i}]") for i, e in enumerate(example)])
+        return tuple_type(example, _types_of_elements(example, name))
     if isinstance(example, list):
-        return T.ListType.of(_element_type([argument_type(e, f"{name}[{i}]") for i, e in enumerate(example)]))
+        return T.ListType.of(_element_type(_types_of_elements(example, name)))
     if isinstance(example, dict):
         element = _element_type([argument_type(e, f"{name}[{k!r}]") for k, e in example.items()])
         key = _key_type(example)
@@ -50,6 +50,10 @@ def argument_type(example: object, name: str) -> Type:
             hint="take it apart: tensors, numbers, strings and None, and tuples, lists and dicts of these can",
         )
     return found
+
+
+def _types_of_elements(example: Sequence[object], name: str) -> list[Type]:
+    return [argument_type(e, f"{name}[{i}]") for i, e in enumerate(example)]
 
 
 def computed(name: str, operands: Sequence[object]) -> object:

@@ -174,7 +174,7 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
         CompileError: where there is none.
     """
     schema = op._schema
-    written = [i for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
+    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
     if op in _WITHOUT_DERIVATIVE:
         raise CompileError(f"{op.name()} has no form that gives a new tensor and has a derivative")
     renamed = _RENAMED.get(op)
@@ -183,9 +183,9 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
     name, _, overload = op.name().partition("::")[2].partition(".")
     appended = getattr(getattr(_aten, f"{name.rstrip('_')}_functional", None), overload or "default", None)
     if appended is not None:
-        count = len(schema.returns) if name[-1] != "_" else 0
-        return appended, [count + i for i in range(len(written))]
-    found = _same_without_write(name, schema, is_out=all(schema.arguments[i].is_out for i in written))
+        count = 0 if name[-1] == "_" else len(schema.returns)
+        return appended, range(count, count + len(written))
+    found = _same_without_write(name, schema, is_out=all(a.is_out for a in written))
     if found is None:
         raise CompileError(f"{op.name()} has no form that gives a new tensor", hint="trace without functional=True")
     return found, range(len(written))
@@ -196,8 +196,10 @@ def _same_without_write(name: str, schema: Any, *, is_out: bool) -> object:
     if not is_out and name[-1] != "_":
         return None
     packet = getattr(_aten, name if is_out else name.removesuffix("_"), None)
+    if packet is None:
+        return None
     wanted = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
-    overloads = [] if packet is None else [getattr(packet, o) for o in packet.overloads()]
+    overloads = [getattr(packet, o) for o in packet.overloads()]
     return next((o for o in overloads if not o._schema.is_mutable and _formals(o) == wanted), None)
 
 

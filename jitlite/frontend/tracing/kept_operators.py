@@ -43,8 +43,7 @@ def composite(names: Sequence[str]) -> list[Any]:
         ValueError: where there is no such operator, or it is not composed of others.
     """
     if "all" in names:
-        wanted = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::")}
-        return [o for o in map(_overload, sorted(wanted)) if o is not None and _can_be_kept(o)]
+        return _all_composite()
     found: list[Any] = []
     for name in names:
         chosen = _overloads(name)
@@ -54,6 +53,11 @@ def composite(names: Sequence[str]) -> list[Any]:
             raise ValueError(f"keep: {name}: {why}; write names such as 'aten::linear'")
         found += kept
     return found
+
+
+def _all_composite() -> list[Any]:
+    names = {n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::")}
+    return [o for o in map(_overload, sorted(names)) if o is not None and _can_be_kept(o)]
 
 
 def _overloads(name: str) -> list[object]:

@@ -139,16 +139,14 @@ class Tracer(TracedValues):
         """Run an operator and record it."""
         plain_args = [plain_number(a) for a in args]
         plain_kwargs = {name: plain_number(a) for name, a in kwargs.items()}
-        name, returns = overload.name(), overload._schema.returns
+        name = overload.name()
         if name in Spelling.TRACED_AS.by_kind and isinstance(args[0], torch.Tensor):
             result = self._run(overload, plain_args, plain_kwargs)
             self.asked_for(args[0], result, Spelling.TRACED_AS.by_kind[name])
             return result
         if name == "aten::lift_fresh":
             return self._lift(self._run(overload, plain_args, {}))
-        if name == "aten::detach_" and args[0] in self._made and not self._made.is_used(args[0]):
-            return self._run(overload, plain_args, {})
-        if any(str(r.type) not in _RECORDED for r in returns):
+        if self._is_left_out(overload, args):
             return self._run(overload, plain_args, plain_kwargs)
         self.recorder.locate(self._lines.of_user())
         self._name_values(args)
@@ -158,6 +156,12 @@ class Tracer(TracedValues):
         result = self._run(overload, plain_args, plain_kwargs)
         self.recorder.place(node)
         return self._bind_results(overload, node, args, result)
+
+    def _is_left_out(self, overload: Any, args: Sequence[Any]) -> bool:
+        """Is the call nothing to the graph: does it say something to Python, or detach what nothing has used yet?"""
+        if any(str(r.type) not in _RECORDED for r in overload._schema.returns):
+            return True
+        return overload.name() == "aten::detach_" and args[0] in self._made and not self._made.is_used(args[0])
 
     def _run(self, overload: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Run an operator. Kernels may be written in Python, such as those for meta tensors, and ask for sizes."""
@@ -212,9 +216,7 @@ class Tracer(TracedValues):
             self._varying.update([output] if varying else [])
             value = self.recorder.value_of_result(output, part)
             if isinstance(part, torch.Tensor):
-                is_argument = any(part is a for a in args) and id(part) not in own
-                # for other inputs it may be another tensor: it must not stand for the argument
-                results[position] = another_object(part) if is_argument else part
+                results[position] = part if id(part) in own else _unlike(part, args)
                 self.bind(results[position], value)
             elif isinstance(part, list | tuple):
                 self._bind_list(value, part, varying)
@@ -391,6 +393,11 @@ class Tracer(TracedValues):
                 "functions"
             )
         return value
+
+
+def _unlike(result: torch.Tensor, args: Sequence[object]) -> torch.Tensor:
+    """The result as no argument: for other inputs it may be another tensor, so it must not stand for the argument."""
+    return another_object(result) if any(result is a for a in args) else result
 
 
 def _results_of(node: Node, result: object) -> list[Any]:

@@ -128,12 +128,7 @@ class Signature:
             raise ValueError(f"the trace was made for the arguments {', '.join(self.names)}")
         found: list[torch.Tensor] = []
         for name, (structure, leaves) in zip(self.names, self._structures, strict=True):
-            values, other = pytree.tree_flatten(given[name])
-            if other != structure:
-                raise ValueError(f"{name}: the trace was made for arguments built in another way")
-            for value, leaf in zip(values, leaves, strict=True):
-                _check_leaf(name, value, leaf)
-            found += [v for v in values if isinstance(v, torch.Tensor)]
+            found += _leaves_like(name, given[name], structure, leaves)
         for known, tensor in zip(self.arguments, found, strict=False):
             if tensor.dtype != known.dtype or not _same_sizes(tensor, known.sizes):
                 raise ValueError(
@@ -150,6 +145,16 @@ class Signature:
 
 
 _A_TENSOR: Any = object()
+
+
+def _leaves_like(name: str, argument: object, structure: object, leaves: Sequence[object]) -> list[torch.Tensor]:
+    """The tensors in an argument, which has to be built as the one of the trace was."""
+    values, other = pytree.tree_flatten(argument)
+    if other != structure:
+        raise ValueError(f"{name}: the trace was made for arguments built in another way")
+    for value, leaf in zip(values, leaves, strict=True):
+        _check_leaf(name, value, leaf)
+    return [v for v in values if isinstance(v, torch.Tensor)]
 
 
 def _check_leaf(name: str, value: object, leaf: object) -> None:

@@ -69,15 +69,21 @@ class Conversions:
             return made
         here = current_place().instruction
         waiting, self._waiting = self._waiting, []
+        current = [c for c in waiting if c.place.instruction == here]
         for conversion in waiting:
-            same = [c for c in waiting if c.value is conversion.value and c.place.instruction == here]
-            spots = _spots(made, conversion.number)
-            if conversion.place.instruction == here and len(spots) == len(same):
-                for holder, position in spots:
-                    holder[position] = PendingConversion(conversion.value)
-            elif conversion.place.instruction != here or not _is_linked(made, conversion.value):
+            if conversion.place.instruction != here or not _link(made, conversion, current):
                 conversion.warn()
         return made
+
+
+def _link(given: list[Any], conversion: _Conversion, current: Sequence[_Conversion]) -> bool:
+    """Put links where the arguments hold the number; says whether its value is linked, now or before."""
+    spots = _spots(given, conversion.number)
+    if len(spots) != sum(c.value is conversion.value for c in current):
+        return _is_linked(given, conversion.value)
+    for holder, position in spots:
+        holder[position] = PendingConversion(conversion.value)
+    return True
 
 
 def _spots(given: list[Any], number: object) -> list[tuple[list[Any], int]]:

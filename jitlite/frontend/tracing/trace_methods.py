@@ -197,8 +197,9 @@ class _MethodOfCall:
     def _parameters(self) -> list[Value]:
         """The values that are taken from outside; makes them parameters, in the order of the arguments first."""
         used = dict.fromkeys(v for n in self.block.nodes for v in n.inputs if self._is_outside(v.node))
+        arguments_first = sorted(used, key=self._position)
         taken = []
-        for value in [*(v for v in self.region.names if v in used), *(v for v in used if v not in self.region.names)]:
+        for value in arguments_first:
             path = self.state.get(value)
             if _is_constant(value.node):
                 self.body.clone_node(value.node, self.values).insert_before(self.body.insert_point)
@@ -210,6 +211,11 @@ class _MethodOfCall:
                 self.values[value] = given
                 taken.append(value)
         return taken
+
+    def _position(self, value: Value) -> int:
+        """The position of a value among the arguments; behind all if it is none."""
+        names = list(self.region.names)
+        return names.index(value) if value in self.region.names else len(names)
 
     def _attribute(self, path: Path, t: Type) -> Value:
         found = self.attributes.get(path)

@@ -108,17 +108,19 @@ def input_type(example: object) -> Type | None:
     if type(example) in (int, float):
         return type_of_constant(example)
     if isinstance(example, tuple):
-        parts = [input_type(e) for e in example]
+        parts = list(map(input_type, example))
         known = [p for p in parts if p is not None]
         return tuple_type(example, known) if len(known) == len(parts) else None
     if isinstance(example, list):
         element = _common_type(example)
         return None if element is None else T.ListType.of(element)
-    if isinstance(example, dict):
-        element = _common_type(example.values())
-        key = type_of_constant(next(iter(example))) if example else None
-        return None if element is None or key is None else T.DictType.of(key, element)
-    return None
+    return _dict_type(example) if isinstance(example, dict) else None
+
+
+def _dict_type(example: dict[Any, Any]) -> Type | None:
+    element = _common_type(example.values())
+    key = type_of_constant(next(iter(example))) if example else None
+    return None if element is None or key is None else T.DictType.of(key, element)
 
 
 def _common_type(elements: Collection[object]) -> Type | None:
@@ -132,16 +134,19 @@ def why_not(example: object) -> str:
     if isinstance(example, tuple):
         return next((why_not(e) for e in example if input_type(e) is None), "")
     if isinstance(example, list | dict):
-        parts = list(example.values()) if isinstance(example, dict) else example
         name = type(example).__name__.capitalize()
-        refused = [e for e in parts if input_type(e) is None]
-        if refused:
-            return why_not(refused[0])
-        if not parts:
-            return f"{name} trace inputs must have elements"
-        return f"{name} inputs to traced functions must have consistent element type"
+        return _why_not_of(name, list(example.values()) if isinstance(example, dict) else example)
     found = type_of_constant(example)
     return _UNTRACEABLE.format(type(example).__name__ if found is None else found.annotation)
+
+
+def _why_not_of(name: str, elements: Sequence[object]) -> str:
+    refused = [e for e in elements if input_type(e) is None]
+    if refused:
+        return why_not(refused[0])
+    if not elements:
+        return f"{name} trace inputs must have elements"
+    return f"{name} inputs to traced functions must have consistent element type"
 
 
 def bound_object_path(argument: object, objects: Sequence[tuple[object, tuple[str, ...]]]) -> tuple[str, ...] | None:
