@@ -125,13 +125,11 @@ def _assign_tuple(
         )
     wanted = len(target.elements) - starred
     parts = value.as_tuple(em, range, None if starred else wanted)
-    if len(parts) < wanted or (len(parts) > wanted and not starred):
+    if len(parts) < wanted:
         at_least = "at least " if starred else ""
-        if len(parts) < wanted:
-            text = f"need {at_least}{wanted} values to unpack, found only {len(parts)}"
-        else:
-            text = f"too many values to unpack: need {wanted} but found {len(parts)}"
-        raise CompileError(text, target.range)
+        raise CompileError(f"need {at_least}{wanted} values to unpack, found only {len(parts)}", target.range)
+    if len(parts) > wanted and not starred:
+        raise CompileError(f"too many values to unpack: need {wanted} but found {len(parts)}", target.range)
     assign_targets(em, target.elements, parts, range)
 
 

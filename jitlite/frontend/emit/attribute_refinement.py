@@ -100,6 +100,11 @@ def _assigned(nodes: Iterable[Node], seen: set[Function]) -> frozenset[str] | No
     return found
 
 
+def _assigned_by_method(owner: Type, name: str, seen: set[Function]) -> frozenset[str] | None:
+    method = owner.methods.get(name) if isinstance(owner, T.ClassType) else None
+    return _assigned_in(method, seen) if isinstance(method, Function) else frozenset()
+
+
 def _assigned_by(node: Node, seen: set[Function]) -> frozenset[str] | None:
     if node.kind == "prim::SetAttr":
         return frozenset({node.attributes["name"]})
@@ -107,9 +112,7 @@ def _assigned_by(node: Node, seen: set[Function]) -> frozenset[str] | None:
         return None
     context_method = Spelling.CONTEXT_METHOD.of(node.kind)
     if context_method is not None:
-        owner = node.inputs[0].type
-        method = owner.methods.get(context_method) if isinstance(owner, T.ClassType) else None
-        return _assigned_in(method, seen) if isinstance(method, Function) else frozenset()
+        return _assigned_by_method(node.inputs[0].type, context_method, seen)
     if not node.has(Trait.CALL):
         return frozenset()
     function = called_function(node)

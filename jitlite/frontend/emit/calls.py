@@ -220,6 +220,13 @@ def emit_tuple_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: T
     return em.make_tuple([p.as_value(em, call.range) for p in parts])
 
 
+def _copied_list(em: Emitter, call: tree.Apply, value: Value, hint: Type | None) -> Value:
+    """A new list of the elements of a list or string; an empty one is of the type that is wanted."""
+    if isinstance(hint, T.ListType) and value.node.kind == "prim::EmptyListLiteral":
+        value = em.convert(hint, value, call.range)
+    return em.op("aten::list", [value], range=call.range)
+
+
 @form("list", 0, 1)
 def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
     if not call.args:
@@ -227,9 +234,7 @@ def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
     source = em.emit_sugared(call.args[0])
     plain = source.value if isinstance(source, SimpleValue) else None
     if plain is not None and (isinstance(plain.type, T.ListType) or plain.type is T.STRING):
-        if isinstance(hint, T.ListType) and plain.node.kind == "prim::EmptyListLiteral":
-            plain = em.convert(hint, plain, call.range)
-        return em.op("aten::list", [plain], range=call.range)
+        return _copied_list(em, call, plain, hint)
     parts = source.parts if isinstance(source, SugaredTuple) else ()
     if any(isinstance(p, SimpleValue) and is_module_type(p.value.type) for p in parts):
         return source  # submodules, which are of several types

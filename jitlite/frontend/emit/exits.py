@@ -439,6 +439,12 @@ def _merge_with_next(first: Node) -> bool:
     if None in conditions or bool(conditions[0]) == bool(conditions[1]):
         return False  # if both are the same, constant propagation removes the second
 
+    _move_decided(first, second, conditions)
+    return True
+
+
+def _move_decided(first: Node, second: Node, conditions: Sequence[object]) -> None:
+    """Move what `second` does into the blocks of `first`, at whose ends its condition is known."""
     old_outputs = list(first.outputs)
     for block, condition in zip(first.blocks, conditions, strict=True):
         decided = second.blocks[0 if condition else 1]
@@ -449,7 +455,6 @@ def _merge_with_next(first: Node) -> bool:
     for output in second.outputs:
         output.replace_all_uses_with(first.add_output().copy_metadata(output))
     second.destroy()
-    return True
 
 
 def _use_outputs_of_blocks(node: Node, outputs: Sequence[Value]) -> None:

@@ -121,16 +121,9 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         raise CompileError(
             "comparing with None by == or != is not supported", expr.range, hint="use `is None` or `is not None`"
         )
-    if expr.op == "%" and left.type is T.STRING:
-        return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
-    if isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType):
-        if expr.op == "+":
-            return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
-        if is_equality:
-            return _compare_tuples(em, expr, left, right)
-    found = binary_magic(em, expr.range, expr.op, left, right)
+    found = _emit_without_operator(em, expr, left, right) or binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
     if not (is_equality and isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType)):
@@ -194,6 +187,24 @@ def _object_and_rest(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], righ
     return _both(em, expr, equal, lambda: _all_equal(em, expr, lefts[1:], rights[1:]))
 
 
+def _as_list(em: Emitter, expr: tree.BinOp, t: T.TupleType, elements: Sequence[Value]) -> Value:
+    common = T.unify_all([e.type for e in elements])
+    if common is None:
+        raise CompileError("`in` needs a tuple of one element type", expr.range, found=t.annotation)
+    return em.make_list(common, elements)
+
+
+def _emit_without_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value | None:
+    """What is a form of its own: the formatting of strings, and the sum and comparison of tuples."""
+    if expr.op == "%" and left.type is T.STRING:
+        return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
+    if not isinstance(left.type, T.TupleType) or not isinstance(right.type, T.TupleType):
+        return None
+    if expr.op == "+":
+        return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
+    return _compare_tuples(em, expr, left, right) if expr.op in ("eq", "ne") else None
+
+
 def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:
     found = call_magic(em, expr.range, container, "__contains__", item)
     if found is not None:
@@ -202,10 +213,7 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
         elements = em.unpack_tuple(container)
         if any(isinstance(e.type, T.EnumType) for e in elements):
             return _is_one_of(em, expr, item, elements)
-        common = T.unify_all([e.type for e in elements])
-        if common is None:
-            raise CompileError("`in` needs a tuple of one element type", expr.range, found=container.type.annotation)
-        container = em.make_list(common, elements)
+        container = _as_list(em, expr, container.type, elements)
     of_enum = isinstance(container.type, T.ListType) and isinstance(container.type.element, T.EnumType)
     if of_enum and container.node.kind == "prim::ListConstruct":
         return _is_one_of(em, expr, item, container.node.inputs)

@@ -44,9 +44,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         return tensor_index(em, expr.range, expr.indices).item(em, value)
     index = _single_index(em, expr, value.type)
     if isinstance(index, SliceValue):
-        if is_object(value):
-            return object_definition(value).slice(em, expr.range, value, slice(*_constant_bounds(index, expr.range)))
-        return _emit_slice(em, expr.range, value, index)
+        return _emit_slice_of_any(em, expr.range, value, index)
     if isinstance(hint, T.InterfaceType) and is_object(value):
         return object_definition(value).indexed(em, expr.range, value, index, hint)
     return _emit_item(em, expr.range, base, index)
@@ -98,6 +96,24 @@ def _emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue
     return em.op("aten::slice", inputs, range=range)
 
 
+def _type_of_any_element(t: T.TupleType, range: SourceRange) -> Type:
+    """The type that all elements have, which one is taken being known at run time only."""
+    common = T.unify_all(t.elements)
+    if common is None or any(T.unshaped(e) is not T.unshaped(common) for e in t.elements):
+        raise CompileError(
+            f"Cannot index into a {t.annotation} with a non-constant index because we cannot resolve the output type",
+            range,
+            hint="use a constant index, or a list",
+        )
+    return common
+
+
+def _emit_slice_of_any(em: Emitter, range: SourceRange, value: Value, index: SliceValue) -> SugaredValue | Value:
+    if is_object(value):
+        return object_definition(value).slice(em, range, value, slice(*_constant_bounds(index, range)))
+    return _emit_slice(em, range, value, index)
+
+
 def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
     t = value.type
     assert isinstance(t, T.TupleType)
@@ -107,15 +123,7 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
     if index.type is not T.INT:
         raise CompileError("tuple index must be an integer", range, found=index.type.annotation)
     if not is_constant(index):
-        common = T.unify_all(t.elements)
-        if common is None or any(T.unshaped(e) is not T.unshaped(common) for e in t.elements):
-            raise CompileError(
-                f"Cannot index into a {t.annotation} with a non-constant index because we cannot resolve the output "
-                "type",
-                range,
-                hint="use a constant index, or a list",
-            )
-        return em.tuple_index(value, index, common)
+        return em.tuple_index(value, index, _type_of_any_element(t, range))
     position = constant_of(index)
     if not -len(t.elements) <= position < len(t.elements):
         raise CompileError(

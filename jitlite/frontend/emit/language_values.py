@@ -20,13 +20,16 @@ class Cast(SugaredValue):
         self.operator = operator
         self.kind = f"the type {type.annotation}"
 
+    def _is_converted(self, value: Value) -> bool:
+        """Is the value what it is to be converted to? One typed float may hold a Python int (`2 ** 3`)."""
+        if T.is_subtype(value.type, self.type) and self.type not in (T.FLOAT, T.COMPLEX):
+            return True
+        return value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value)
+
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if len(args) == 1 and not kwargs:
             value = args[0].in_graph(b.graph)
-            # a float-typed value may hold a Python int (`2 ** 3`), which float() must still convert
-            if T.is_subtype(value.type, self.type) and self.type not in (T.FLOAT, T.COMPLEX):
-                return SimpleValue(value)
-            if value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value):
+            if self._is_converted(value):
                 return SimpleValue(value)
             if self.type is T.BOOL and (truth := container_truth(b, value, range)) is not None:
                 return SimpleValue(truth)

@@ -256,15 +256,15 @@ def _bind_given(
     params = function.definition.decl.params
     positional = [p.ident.name for p in params if not p.kwarg_only]
     values = [g for g in given if g.name is None]
+    named = [g for g in given if g.name is not None]
     if len(values) > len(positional):
         raise CompileError(
             f"{function.name}() takes {len(positional)} positional arguments but {len(values)} were given", range
         )
     found = dict(zip(positional, values, strict=False))
     names = {p.ident.name for p in params}
-    for argument in given:
-        if argument.name is None:
-            continue
+    for argument in named:
+        assert argument.name is not None
         if argument.name not in names:
             raise CompileError(f"{function.name}() got an unexpected keyword argument '{argument.name}'", range)
         if argument.name in found:
@@ -287,6 +287,21 @@ def _converted(em: Emitter, param: tree.Param, argument: _GivenArgument, wanted:
 
 
 # -- recursive functions
+def _types_of_arguments(
+    em: Emitter, range: SourceRange, function: LocalFunction, arguments: Mapping[str, SugaredValue]
+) -> tuple[dict[str, Type], dict[str, SugaredValue]]:
+    """The types of the arguments that the graph has values for, and the arguments that it has none for."""
+    types: dict[str, Type] = {}
+    fixed: dict[str, SugaredValue] = {}
+    for name, argument in arguments.items():
+        found = _type_in_graph(em, argument, range)
+        if found is not None:
+            types[name] = T.unshaped(found)
+        else:
+            fixed[name] = _without_graph(function, argument, range)
+    return types, fixed
+
+
 def _separate(
     em: Emitter, range: SourceRange, function: LocalFunction, arguments: Mapping[str, SugaredValue]
 ) -> Separate | None:
@@ -309,14 +324,7 @@ def _separate(
             captured[name] = T.unshaped(found)
         elif sugar is not None:
             variables[name] = _without_graph(function, sugar, range)
-    types: dict[str, Type] = {}
-    fixed: dict[str, SugaredValue] = {}
-    for name, argument in arguments.items():
-        found = _type_in_graph(em, argument, range)
-        if found is not None:
-            types[name] = T.unshaped(found)
-        else:
-            fixed[name] = _without_graph(function, argument, range)
+    types, fixed = _types_of_arguments(em, range, function, arguments)
     key = (function, *captured.items(), None, *variables.items(), None, *types.items(), None, *fixed.items())
     known: Separate | None = em.separate.get(key)
     if known is None:

@@ -217,8 +217,7 @@ class Frame:
         simple = value.value if isinstance(value, SimpleValue) else None
         self._drop_rooted_at(name)
         name = self._own_name(name, simple)
-        if simple is not None and not simple.has_name and is_meaningful_name(name) and simple.node.block is self.block:
-            simple.set_name(name)
+        self._name(simple, name)
         if self.parent is not None and not self.starts_function and self.parent.is_defined(name):
             simple = self._reassign(builder, name, value, simple, range, annotation)
         if simple is None:
@@ -229,6 +228,11 @@ class Frame:
         if annotation is not None:
             _check_annotation(name, annotation, simple.type, range)
         self.store(builder, name, simple, annotation or simple.type, range)
+
+    def _name(self, value: Value | None, name: str) -> None:
+        """Let a value that was made in this block have the name of its first variable."""
+        if value is not None and not value.has_name and is_meaningful_name(name) and value.node.block is self.block:
+            value.set_name(name)
 
     def _reassign(
         self,
@@ -260,24 +264,7 @@ class Frame:
         converted = builder.convert(outer, simple, range)
         if T.is_subtype(converted.type, outer):
             return converted
-        if _is_module(outer) or _is_module(simple.type):
-            why = " because it is of type module" if _is_module(outer) else " to a value of type module"
-            raise CompileError(
-                f"Cannot re-assign '{name}'{why}: in if and loop bodies a variable keeps its type",
-                range,
-                hint="use another name",
-            )
-        hint = None
-        if isinstance(outer, T.ListType) and isinstance(simple.type, T.ListType):
-            hint = "an empty list is a List[Tensor]; annotate it, e.g. `xs: List[int] = []`"
-        raise CompileError(
-            f"Variable '{name}' previously had type {outer.annotation} but is now being assigned to a value of type "
-            f"{simple.type.annotation}",
-            range,
-            expected=outer.annotation,
-            found=simple.type.annotation,
-            hint=hint or "within if and loop bodies a variable keeps its type; use another name",
-        )
+        raise _keeps_its_type(name, outer, simple.type, range)
 
     def remove(self, name: str) -> bool:
         """Forget a variable (`del x`); says whether there was one."""
@@ -298,3 +285,25 @@ def _check_annotation(name: str, annotation: Type, found: Type, range: SourceRan
             expected=annotation.annotation,
             found=found.annotation,
         )
+
+
+def _keeps_its_type(name: str, outer: Type, given: Type, range: SourceRange) -> CompileError:
+    """The error for a variable of an outer block that is given a value of another type."""
+    if _is_module(outer) or _is_module(given):
+        why = " because it is of type module" if _is_module(outer) else " to a value of type module"
+        return CompileError(
+            f"Cannot re-assign '{name}'{why}: in if and loop bodies a variable keeps its type",
+            range,
+            hint="use another name",
+        )
+    hint = "within if and loop bodies a variable keeps its type; use another name"
+    if isinstance(outer, T.ListType) and isinstance(given, T.ListType):
+        hint = "an empty list is a List[Tensor]; annotate it, e.g. `xs: List[int] = []`"
+    return CompileError(
+        f"Variable '{name}' previously had type {outer.annotation} but is now being assigned to a value of type "
+        f"{given.annotation}",
+        range,
+        expected=outer.annotation,
+        found=given.annotation,
+        hint=hint,
+    )

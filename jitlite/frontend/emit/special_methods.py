@@ -53,17 +53,21 @@ def binary_magic(
     if found is None and op == "ne":
         equal = binary_magic(b, range, "eq", left, right)
         found = None if equal is None else b.op("aten::__not__", [equal], range=range)
-    if found is None and op == "eq":  # what object.__eq__ does
+    if found is not None:
+        return found
+    if op == "eq":  # what object.__eq__ does
         return b.op("aten::__is__", [left, right], range=range)
-    if found is None:
-        what = "Cannot emit inplace op: " if in_place else ""
-        raise CompileError(
-            f"{what}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types "
-            f"for {op}, '{left.type.annotation}' and '{right.type.annotation}'",
-            range,
-            hint=f"define {method}",
-        )
-    return found
+    raise _no_method(method, op, left, right, range, in_place=in_place)
+
+
+def _no_method(method: str, op: str, left: Value, right: Value, range: SourceRange, *, in_place: bool) -> CompileError:
+    what = "Cannot emit inplace op: " if in_place else ""
+    return CompileError(
+        f"{what}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types "
+        f"for {op}, '{left.type.annotation}' and '{right.type.annotation}'",
+        range,
+        hint=f"define {method}",
+    )
 
 
 def length_truth(b: Builder, range: SourceRange, value: Value) -> Value:

@@ -126,10 +126,8 @@ class SimpleValue(SugaredValue):
         if found is not None:
             return found
         this = NamedValue("self", self.value, range=range)
-        if name == "type" and T.is_subtype(self.value.type, T.TENSOR):
-            return BuiltinFunction("aten::to", this)
-        if name in _TENSOR_FORMS and T.is_subtype(self.value.type, T.TENSOR):
-            return SpecialForm(name, self)
+        if name in ("type", *_TENSOR_FORMS) and T.is_subtype(t, T.TENSOR):
+            return BuiltinFunction("aten::to", this) if name == "type" else SpecialForm(name, self)
         if takes_as_self(f"aten::{name}", t):
             return BuiltinFunction(f"aten::{name}", this)
         plain = b.enum_value(self.value, range)
@@ -151,22 +149,25 @@ class SimpleValue(SugaredValue):
             return "it may be None here: test `is not None` first, or assert it"
         return did_you_mean(name, self._attribute_names())
 
+    def _property_of_tensor(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
+        if name in TENSOR_CASTS:
+            return TensorCast(TENSOR_CASTS[name], self.value)
+        kind = Spelling.TENSOR_PROPERTY.kind_of.get(name)
+        return None if kind is None else SimpleValue(b.op(kind, [self.value], range=range))
+
     def _property(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
         t = self.value.type
         if T.is_subtype(t, T.TENSOR):
-            if name in TENSOR_CASTS:
-                return TensorCast(TENSOR_CASTS[name], self.value)
-            if name in Spelling.TENSOR_PROPERTY.kind_of:
-                return SimpleValue(b.op(Spelling.TENSOR_PROPERTY.kind_of[name], [self.value], range=range))
-        elif t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
+            return self._property_of_tensor(b, range, name)
+        if t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
             return SimpleValue(b.op(Spelling.DEVICE_PROPERTY.kind_of[name], [self.value], range=range))
-        elif isinstance(t, T.TupleType) and t.names and name in t.names:
+        if isinstance(t, T.TupleType) and t.names and name in t.names:
             position = t.names.index(name)
             return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
-        elif isinstance(t, T.EnumType) and name in ("name", "value"):
+        if isinstance(t, T.EnumType) and name in ("name", "value"):
             kind, output = ("prim::EnumName", T.STRING) if name == "name" else ("prim::EnumValue", t.value_type)
             return SimpleValue(b.node(kind, [self.value], [output], range).output)
-        elif isinstance(t, T.AwaitType):
+        if isinstance(t, T.AwaitType):
             waited = b.op("prim::awaitable_wait", [self.value], range=range)
             return SimpleValue(waited).attr(b, range, name)
         return None
@@ -174,7 +175,7 @@ class SimpleValue(SugaredValue):
     def _attribute_names(self) -> list[str]:
         t = self.value.type
         if T.is_subtype(t, T.TENSOR):
-            return [n for n in dir(torch.Tensor) if not n.startswith("_")]
+            return _public_names(torch.Tensor)
         if isinstance(t, T.TupleType) and t.names:
             return list(t.names)
         if isinstance(t, T.ClassType) and t.definition is not None:
@@ -182,7 +183,7 @@ class SimpleValue(SugaredValue):
         if isinstance(t, T.InterfaceType):
             return list(t.methods)
         python_type = _python_type(t)
-        return [n for n in dir(python_type) if not n.startswith("_")] if python_type else []
+        return _public_names(python_type) if python_type else []
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         t = self.value.type
@@ -232,6 +233,11 @@ class SimpleValue(SugaredValue):
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
         return super().as_tuple(b, range, size)
 
+    def _as_one_list(self, b: Builder, t: T.UnionType) -> SugaredValue:
+        """One of several lists, to be read only: a list of what one of them may hold."""
+        elements = T.UnionType.of([m.contained[0] for m in t.members])
+        return SimpleValue(b.cast(self.value, T.ListType.of(elements)))
+
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
         t = self.value.type
         if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
@@ -244,9 +250,7 @@ class SimpleValue(SugaredValue):
         if definition is not None:
             return definition.iterate(b, range, self.value)
         if isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members):
-            # to be read only, any of these is a list of what one of them may hold
-            elements = T.UnionType.of([m.contained[0] for m in t.members])
-            return SimpleValue(b.cast(self.value, T.ListType.of(elements)))
+            return self._as_one_list(b, t)
         hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
         raise CompileError(
             f"'{t.annotation}' object is not iterable", range, hint=hint if isinstance(t, T.UnionType) else None
@@ -486,3 +490,7 @@ class SugaredTuple(SugaredValue):
     @property
     def static_length(self) -> int | None:
         return len(self.parts)
+
+
+def _public_names(owner: object) -> list[str]:
+    return [name for name in dir(owner) if not name.startswith("_")]

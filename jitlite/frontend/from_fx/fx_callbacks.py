@@ -50,6 +50,16 @@ class Template:
     def _hole(position: int) -> str:
         return f"v{position}"
 
+    def _container(self, argument: list[object] | tuple[object, ...] | dict[object, object]) -> str:
+        if isinstance(argument, dict):  # FX has classes of its own for lists and dicts
+            return f"{{{', '.join(f'{self._text(k)}: {self._text(v)}' for k, v in argument.items())}}}"
+        parts = list(map(self._text, argument))
+        if isinstance(argument, list):
+            return f"[{', '.join(parts)}]"
+        if hasattr(argument, "_fields"):
+            return f"{self._name(type(argument))}({', '.join(parts)})"
+        return f"({''.join(f'{part}, ' for part in parts)})"
+
     def _text(self, argument: object) -> str:
         if isinstance(argument, torch.fx.Node):
             fixed = self._fixed(argument)
@@ -57,14 +67,8 @@ class Template:
         if isinstance(argument, slice):
             parts = argument.start, argument.stop, argument.step
             return f"slice({', '.join(map(self._text, parts))})"
-        if isinstance(argument, list):  # FX has classes of its own for lists and dicts
-            return f"[{', '.join(map(self._text, argument))}]"
-        if isinstance(argument, tuple) and not hasattr(argument, "_fields"):
-            return f"({''.join(f'{self._text(a)}, ' for a in argument)})"
-        if isinstance(argument, tuple):
-            return f"{self._name(type(argument))}({', '.join(map(self._text, argument))})"
-        if isinstance(argument, dict):
-            return f"{{{', '.join(f'{self._text(k)}: {self._text(v)}' for k, v in argument.items())}}}"
+        if isinstance(argument, list | tuple | dict):
+            return self._container(argument)
         if argument is None or type(argument) in (bool, int, str):
             return literal(argument)
         return self._name(argument)

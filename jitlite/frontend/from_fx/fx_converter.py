@@ -164,14 +164,19 @@ class Converter:
             return self.builder.make_tuple(found, T.TupleType.of([v.type for v in found]))
         return found
 
+    def _all_values(self, arguments: Sequence[object], wanted: Type | None) -> list[Value] | None:
+        """The values of arguments; None where one has none."""
+        made = [self.argument(a, wanted) for a in arguments]
+        values = [v for v in made if v is not None]
+        return values if len(values) == len(made) else None
+
     def _sequence(self, arguments: Sequence[object], wanted: Type | None) -> Value | None:
         element = wanted.element if isinstance(wanted, T.ListType) else None
         constants = _constants(arguments, element)
         if constants is not None:
             return self.constants.of(constants, wanted)
-        made = [self.argument(a, element) for a in arguments]
-        values = [v for v in made if v is not None]
-        if len(values) != len(made):
+        values = self._all_values(arguments, element)
+        if values is None:
             return None
         if element is None and isinstance(arguments, tuple):
             return self.builder.make_tuple(values)

@@ -125,12 +125,11 @@ def _decompose(c: Converter, node: torch.fx.Node) -> bool:
     overload: object = node.target
     found = c.decompositions.get(overload) or c.decompositions.get(getattr(overload, "overloadpacket", None))
     examples = [a.meta.get("val") if isinstance(a, torch.fx.Node) else a for a in node.args]
-    tensors = [e for e in examples if isinstance(e, torch.Tensor)]
-    if found is None or node.kwargs or not tensors or any(e is None for e in examples):
+    tensor = next((e for e in examples if isinstance(e, torch.Tensor)), None)
+    if found is None or node.kwargs or tensor is None or any(e is None for e in examples):
         return False
-    traced = torch_internals.make_fx(found, tracing_mode="fake" if not hasattr(tensors[0], "fake_mode") else "real")(
-        *examples
-    )
+    mode = "real" if hasattr(tensor, "fake_mode") else "fake"
+    traced = torch_internals.make_fx(found, tracing_mode=mode)(*examples)
     values = [c.value(a) for a in node.args]
     parts = c.inline(traced, values)
     c.made.note(overload, "decomposition")

@@ -20,12 +20,17 @@ def names_of_annotation(expr: t.Expr, annotation: object) -> Iterator[tuple[str,
     if isinstance(expr, t.Var):
         yield expr.name.name, annotation
     elif isinstance(expr, t.Subscript):
-        indices = expr.indices
-        if len(indices) == 1 and isinstance(indices[0], t.TupleLiteral):
-            indices = indices[0].elements
-        parts = typing.get_args(annotation)
-        if len(indices) == 1 and len(parts) == 2 and parts[1] is type(None):
-            parts = parts[:1]  # Optional[T] is Union[T, None]
-        if len(indices) == len(parts):
-            for index, part in zip(indices, parts, strict=True):
-                yield from names_of_annotation(index, part)
+        for index, part in _parts(expr, annotation):
+            yield from names_of_annotation(index, part)
+
+
+def _parts(expr: t.Subscript, annotation: object) -> Iterator[tuple[t.Expr, object]]:
+    """What is between the brackets, each with its part of the annotation object, if these can be told apart."""
+    indices = expr.indices
+    if len(indices) == 1 and isinstance(indices[0], t.TupleLiteral):
+        indices = indices[0].elements
+    parts = typing.get_args(annotation)
+    if len(indices) == 1 and len(parts) == 2 and parts[1] is type(None):
+        parts = parts[:1]  # Optional[T] is Union[T, None]
+    if len(indices) == len(parts):
+        yield from zip(indices, parts, strict=True)

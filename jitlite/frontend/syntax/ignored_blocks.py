@@ -40,8 +40,7 @@ class IgnoredBlock:
         target = targets[0] if len(targets) == 1 else t.TupleLiteral(targets, range=range)
         return t.Assign((target,), call, None, range=range)
 
-    def function(self, owner: FunctionType, first_line: int) -> Callable[..., Any]:
-        """The block as a function with the scope of `owner`, whose source starts at `first_line` of its file."""
+    def _definition(self) -> ast.FunctionDef:
         names: list[ast.expr] = [ast.Name(name, ast.Load()) for name in self.outputs]
         result = names[0] if len(names) == 1 else ast.Tuple(names, ast.Load())
         types = list(self.outputs.values())
@@ -49,7 +48,11 @@ class IgnoredBlock:
         body = [*self.body, ast.Return(result if names else None)]
         parameters = [ast.arg(name, ast.Constant(written)) for name, written in self.inputs.items()]
         arguments = ast.arguments([], parameters, None, [], [], None, [])
-        definition = ast.FunctionDef("ignored_block", arguments, body, [], ast.Constant(returned))
+        return ast.FunctionDef("ignored_block", arguments, body, [], ast.Constant(returned))
+
+    def function(self, owner: FunctionType, first_line: int) -> Callable[..., Any]:
+        """The block as a function with the scope of `owner`, whose source starts at `first_line` of its file."""
+        definition = self._definition()
         ast.copy_location(definition, self.body[0])
         module = ast.fix_missing_locations(ast.Module([definition], []))
         if hasattr(definition, "type_params"):

@@ -94,8 +94,8 @@ def _used_names(at: tree.Tree) -> set[str]:
             found = free_names(at)
             parts = [p.default for p in at.decl.params if p.default is not None]
         case tree.ListComp() | tree.DictComp():
-            own = {name for target in at.targets for name in names_in_target(target)}
-            found = {name for part in parts if part is not at.iterable for name in _used_names(part)} - own
+            inside = (_used_names(part) for part in parts if part is not at.iterable)
+            found = set().union(*inside).difference(*map(names_in_target, at.targets))
             parts = [at.iterable]
         case tree.Assign():
             parts = [*at.targets, *([] if at.value is None else [at.value])]

@@ -382,13 +382,17 @@ def _f_string(b: TreeBuilder, node: ast.JoinedStr) -> t.Expr:
     return t.Apply(method, tuple(args), (), range=place)
 
 
+def _f_string_text(b: TreeBuilder, node: ast.Constant, depth: int) -> str:
+    text = str(node.value)
+    if depth and ("{" in text or "}" in text):
+        raise NotSupportedError("braces in a format specification aren't supported", b.at.whole(node))
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def _f_string_piece(b: TreeBuilder, node: ast.expr, args: list[t.Expr], depth: int) -> str:
     """The text in the format string for a piece of an f-string; what it refers to is added to `args`."""
     if isinstance(node, ast.Constant):
-        text = str(node.value)
-        if depth and ("{" in text or "}" in text):
-            raise NotSupportedError("braces in a format specification aren't supported", b.at.whole(node))
-        return text.replace("{", "{{").replace("}", "}}")
+        return _f_string_text(b, node, depth)
     if not isinstance(node, ast.FormattedValue):
         raise _unsupported(b, node)
     if depth > 1:  # str.format goes no deeper

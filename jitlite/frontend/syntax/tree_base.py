@@ -205,11 +205,15 @@ def _flatten(root: _Node) -> None:
         order.append(node)
         waiting.extend(part for part in node.parts if isinstance(part, _Node))
     for node in reversed(order):
-        texts = [part if isinstance(part, str) else part.flat for part in node.parts]
-        known = [text for text in texts if text is not None]
-        if len(known) == len(texts):
-            flat = f"({' '.join([node.kind, *known])})"
-            node.flat = flat if len(flat) < _WIDTH else None
+        node.flat = _on_one_line(node)
+
+
+def _on_one_line(node: _Node) -> str | None:
+    """The text of a node whose subtrees have theirs; None where one has none, or it is too long."""
+    texts = [part if isinstance(part, str) else part.flat for part in node.parts]
+    known = [text for text in texts if text is not None]
+    flat = f"({' '.join([node.kind, *known])})"
+    return flat if len(known) == len(texts) and len(flat) < _WIDTH else None
 
 
 def _print(root: _Node) -> str:

@@ -34,11 +34,7 @@ def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_me
     """
     header = b.at.start(node.body[0])
     signature = _signature(b, node, header)
-    single = [c for c in b.comments if c is not signature and c.start < header]
-    for comment in single:
-        b.comments.remove(comment)
-    if signature is not None:  # lines after the signature's belong to nothing
-        single = [c for c in single if c.start < signature.start]
+    single = _take_single(b, signature, header)
     if single and (signature is None or not _ELLIPSIS.match(signature.text)):
         raise CompileError(
             "Return type line '# type: (...) -> ...' not found on multiline type annotation",
@@ -57,11 +53,20 @@ def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_me
     return _with_signature(b, replace(decl, params=tuple(params)), signature, is_method)
 
 
+def _take_single(b: TreeBuilder, signature: TypeComment | None, header: int) -> list[TypeComment]:
+    """Take the comments for one parameter each; lines after the signature's belong to nothing."""
+    single = [c for c in b.comments if c is not signature and c.start < header]
+    for comment in single:
+        b.comments.remove(comment)
+    return single if signature is None else [c for c in single if c.start < signature.start]
+
+
 def _signature(b: TreeBuilder, node: ast.FunctionDef, header: int) -> TypeComment | None:
     """The comment with the types of all parameters, perhaps before the `header`, which ends at the first statement."""
     nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
+    inside = [range(n.lineno, (n.end_lineno or 0) + 1) for n in nested]
     for comment in b.comments:
-        if _is_signature(comment) and not any(n.lineno <= comment.line <= (n.end_lineno or 0) for n in nested):
+        if _is_signature(comment) and not any(comment.line in lines for lines in inside):
             return comment
     only = b.comments[0] if len(b.comments) == 1 else None
     # types of the parameters alone
