@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from jitlite.analysis.propagation import Propagation, numbers_in, values_in
@@ -58,10 +59,8 @@ def numbering(graph: Graph, found: Propagation, fewest: int = 2) -> dict[Symbol,
 
     Symbols that the inputs' types name keep their numbers; others get the smallest free ones in order of appearance.
     """
-    places: dict[Symbol, int] = {}
-    for value in values_in(graph.block):
-        for symbol in _symbols_in(found.facts.get(value), value.type):
-            places[symbol] = places.get(symbol, 0) + 1
+    values = values_in(graph.block)
+    places = Counter(symbol for v in values for symbol in _symbols_in(found.facts.get(v), v.type))
     taken = {n for value in graph.inputs for n in numbers_in(value.type)}
     spelled = {s: s.number for s in places if s.number in taken and s not in found.symbols.definitions}
     free = (n for n in itertools.count(1) if n not in taken)

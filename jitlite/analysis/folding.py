@@ -46,7 +46,7 @@ def fold(node: Node) -> list[tuple[object, Type]] | None:
     results = _run(node, args)
     if results is None or len(results) != len(node.outputs):
         return None
-    typed = [t for value, output in zip(results, node.outputs, strict=True) if (t := _typed(value, output)) is not None]
+    typed = [t for t in map(_typed, results, node.outputs) if t is not None]
     return typed if len(typed) == len(results) else None
 
 

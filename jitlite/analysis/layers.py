@@ -91,12 +91,14 @@ def layer_of(node: Node, db: AliasDb) -> Layer | None:
         return None
     transposed = _is_transposed(node)
     groups = 1 if is_linear else constant_of(node.named_input("groups"), None)
-    weight, bias = (constant_tensor(node.named_input(name), db) for name in ("weight", "bias"))
+    weight = constant_tensor(node.named_input("weight"), db)
+    bias = constant_tensor(node.named_input("bias"), db)
     if weight is None or type(groups) is not int or transposed is None:
         return None
     if not _may_be_scaled(weight, bias, node.named_input("bias")):
         return None
-    return Layer(node, weight, bias, None if is_linear else weight.dim() - 2, groups if transposed else 0)
+    spatial = None if is_linear else weight.dim() - 2
+    return Layer(node, weight, bias, spatial, groups if transposed else 0)
 
 
 def _may_be_scaled(weight: torch.Tensor, bias: torch.Tensor | None, given: Value) -> bool:
@@ -199,18 +201,22 @@ def _fits_channels(tensor: torch.Tensor, layer: Layer) -> bool:
     return tensor.shape == (layer.channels,) and (tensor.dtype is layer.weight.dtype or is_float_for_half)
 
 
+def _is_known(value: Value, tensor: torch.Tensor | None) -> bool:
+    """Is it a constant tensor, or none?"""
+    return tensor is not None or constant_of(value, ...) is None
+
+
 def batch_norm_of(node: Node, layer: Layer, db: AliasDb) -> Affine | None:
     """What an `aten::batch_norm` of constants does to the result of `layer`, None where that is not known."""
     if constant_of(node.named_input("training"), None) is not False:
         return None
     eps = constant_of(node.named_input("eps"), None)
-    tensors = {n: constant_tensor(node.named_input(n), db) for n in ("running_mean", "running_var", "weight", "bias")}
-    mean, variance, weight, bias = tensors.values()
-    is_known = all(tensors[n] is not None or constant_of(node.named_input(n), ...) is None for n in ("weight", "bias"))
-    if not is_known or type(eps) is not float or mean is None or variance is None:
+    given = [node.named_input(name) for name in ("running_mean", "running_var", "weight", "bias")]
+    tensors = [constant_tensor(value, db) for value in given]
+    mean, variance, weight, bias = tensors
+    if type(eps) is not float or mean is None or variance is None or not all(map(_is_known, given, tensors)):
         return None
-    known = [t for t in tensors.values() if t is not None]
-    if not layer.weight.is_floating_point() or not all(_fits_channels(t, layer) for t in known):
+    if not layer.weight.is_floating_point() or not all(_fits_channels(t, layer) for t in tensors if t is not None):
         return None
     scale = torch.rsqrt(exact(variance) + eps)
     scale = scale if weight is None else scale * exact(weight)

@@ -289,17 +289,16 @@ def _instead_of_large(value: Any, plan: _Sizes) -> object:
 def _argument(value: Any, declared: Type, plan: _Sizes, pointwise: bool) -> Any:
     if isinstance(value, _StandIn):
         return value.make(plan)
+    wanted = T.without_none(declared)
     if isinstance(value, list):
-        listed = T.without_none(declared)
-        element = listed.element if isinstance(listed, T.ListType) else listed
+        element = wanted.element if isinstance(wanted, T.ListType) else wanted
         return [_argument(v, element, plan, pointwise) for v in value]
-    if isinstance(value, torch.device) or (value is None and T.without_none(declared) is T.DEVICE):
+    if isinstance(value, torch.device) or (value is None and wanted is T.DEVICE):
         return torch.device("cpu")
     if type(value) in (int, float) and abs(value) > _LARGEST_NUMBER and not pointwise:
         return _instead_of_large(value, plan)
-    if type(value) is int and T.without_none(declared) in (T.ListType.of(T.INT), T.ListType.of(T.SYM_INT)):
-        return [value]
-    return int_coded(declared, value)
+    is_list = wanted in (T.ListType.of(T.INT), T.ListType.of(T.SYM_INT))
+    return [value] if type(value) is int and is_list else int_coded(declared, value)
 
 
 def _describe(value: object, read_sizes: bool) -> Result | tuple[Result, ...] | None:

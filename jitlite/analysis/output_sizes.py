@@ -15,6 +15,10 @@ from jitlite.ir.schema import Argument
 from jitlite.operators.tensor_facts import Fact, Symbols, TensorFact, fact_of_constant
 
 
+def _are_known(sizes: Sequence[object] | None) -> bool:
+    return sizes is not None and all(isinstance(d, int) for d in sizes)
+
+
 def output_sizes(kind: str, *arguments: object, **named: object) -> Any:
     """The sizes of the result, or a tuple with those of each result.
 
@@ -28,9 +32,9 @@ def output_sizes(kind: str, *arguments: object, **named: object) -> Any:
     for op in lookup(kind):
         facts = None if op.effect is Effect.WRITE else _facts(op, arguments, named)
         sizes = None if facts is None else result_sizes(op, facts, Symbols())
-        found = [list(s) for s in sizes or () if s is not None and all(isinstance(d, int) for d in s)]
-        if sizes is not None and len(found) == len(sizes):
-            return found[0] if len(found) == 1 else tuple(found)
+        if sizes is not None and all(map(_are_known, sizes)):
+            found = tuple(list(s) for s in sizes if s is not None)
+            return found[0] if len(found) == 1 else found
     raise ValueError(f"the sizes of the results of {kind} are not known of these arguments")
 
 

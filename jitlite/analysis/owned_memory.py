@@ -135,7 +135,7 @@ class Ownership:
             node, writers = at.node, self.writers(at)
             if isinstance(at.type, T.TensorType) and _needs_no_grad(at, at.type, writers):
                 continue
-            if len(seen) > _FAR or any(promotion.may_start_gradients(n) for n in (node, *writers)):
+            if len(seen) > _FAR or any(map(promotion.may_start_gradients, (node, *writers))):
                 return True
             inputs = [v for n in (node, *writers) for v in n.inputs if promotion.holds_tensor(v) and v not in seen]
             seen.update(inputs)

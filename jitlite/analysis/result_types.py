@@ -240,9 +240,8 @@ def _dtype_without_run(op: Op, facts: Sequence[Fact], modes: ModeFacts) -> torch
         return given
     if given is not None or (op.effect is not Effect.RANDOM and op.name not in _MADE_OF_DTYPE):
         return None
-    first = facts[0] if facts else None
-    if isinstance(first, TensorFact) and op.name in _RANDOM_LIKE:
-        return first.dtype
+    if op.name in _RANDOM_LIKE and facts and isinstance(facts[0], TensorFact):
+        return facts[0].dtype
     if op.name in ("aten::randint", "aten::randperm"):
         return torch.int64
     return modes.default_dtype if op.name in _DEFAULT_MADE else None
@@ -294,6 +293,11 @@ def _dims_of_lists(data: Fact, data_type: T.Type) -> tuple[tuple[Dim, ...] | Non
     return dims, data_type
 
 
+def _grad_asked_for(op: Op, facts: Sequence[Fact]) -> bool | None:
+    asked = _argument(op, facts, "requires_grad")
+    return False if asked is None else asked if isinstance(asked, bool) else None
+
+
 def made_of_numbers(op: Op, facts: Sequence[Fact], data_type: T.Type, modes: ModeFacts) -> TensorFact:
     """What `torch.tensor(data)` and the like give, of data of this type."""
     dims, data_type = _dims_of_lists(facts[0], data_type)
@@ -305,10 +309,8 @@ def made_of_numbers(op: Op, facts: Sequence[Fact], data_type: T.Type, modes: Mod
     dtype = given if isinstance(given, torch.dtype) else by_type.get(data_type) if given is None else None
     where = _argument(op, facts, "device")
     device = where if isinstance(where, torch.device) else modes.default_device if where is None else None
-    asked = _argument(op, facts, "requires_grad")
-    requires = False if asked is None else asked if isinstance(asked, bool) else None
     strides = None if dims is None else contiguous_strides([d for d in dims if isinstance(d, int)])
-    return TensorFact(dtype, dims, strides, device, requires)
+    return TensorFact(dtype, dims, strides, device, _grad_asked_for(op, facts))
 
 
 # -- grad, strides
@@ -350,12 +352,11 @@ def _strides(op: Op, facts: Sequence[Fact], dims: tuple[Dim, ...] | None) -> tup
     sizes = tuple(d for d in dims or () if isinstance(d, int))
     if dims is None or len(sizes) < len(dims):
         return None
-    plain = contiguous_strides(sizes)
     if op.name in _MADE_CONTIGUOUS:
-        return plain if _argument(op, facts, "layout") is None else None
-    if not op.is_pointwise or op.effect is not Effect.PURE:
-        return None
-    return plain if _are_contiguous(facts) else None
+        is_plain = _argument(op, facts, "layout") is None
+    else:
+        is_plain = op.is_pointwise and op.effect is Effect.PURE and _are_contiguous(facts)
+    return contiguous_strides(sizes) if is_plain else None
 
 
 def _are_contiguous(facts: Sequence[Fact]) -> bool:

@@ -109,10 +109,13 @@ class _Session:
             self.signature.mutations = tracer.finish(result)
         return self._finalize(tracer, sizes, result)
 
+    def _fake_mode_of_arguments(self) -> Any:
+        given = tensors([[a for _, a in self.args], self.kwargs])
+        return next((t.fake_mode for t in given if hasattr(t, "fake_mode")), None)
+
     def _fake_mode(self) -> tuple[Any, Any]:
         """The mode that makes fake tensors, if any, and the symbols of sizes."""
-        given = tensors([[a for _, a in self.args], self.kwargs])
-        known = next((t.fake_mode for t in given if hasattr(t, "fake_mode")), None)
+        known = self._fake_mode_of_arguments()
         if known is None and not self.options.fake and not self.options.dynamic_shapes:
             return None, None
         if known is not None and self.options.dynamic_shapes:

@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -127,12 +127,27 @@ def trace(
     def again(copies: Inputs) -> TracedFunction:
         return _trace_function(func, copies, strict, _force_outplace)
 
-    if check_trace:
-        for arguments in compared:
-            check_trace_of(func, made, arguments, again, check_tolerance)
-    if check_shapes:
-        check_shapes_of(func, made, inputs, again, check_tolerance)
+    _Checks(compared if check_trace else [], check_shapes, check_tolerance).run(func, made, inputs, again)
     return made
+
+
+class _Checks(NamedTuple):
+    """What a trace is compared with.
+
+    Attributes:
+        compared: the inputs to run and trace the function again with.
+        shapes: try other sizes, too.
+    """
+
+    compared: Sequence[Any]
+    shapes: bool
+    tolerance: float
+
+    def run(self, function: Any, made: Any, inputs: Any, again: Callable[[Any], Any]) -> None:
+        for arguments in self.compared:
+            check_trace_of(function, made, arguments, again, self.tolerance)
+        if self.shapes:
+            check_shapes_of(function, made, inputs, again, self.tolerance)
 
 
 def _module_of(func: Any) -> torch.nn.Module | None:
@@ -209,12 +224,9 @@ def trace_module(
     for name in inputs:
         again = partial(_again, mod, name, strict, _force_outplace, by_keyword)
         function = mod if name == "forward" else getattr(mod, name)
-        method = made._jitlite_method(name)
-        if check_trace:
-            for other in [inputs] if check_inputs is None else check_inputs:
-                check_trace_of(function, method, as_inputs(other[name]), again, check_tolerance)
-        if check_shapes:
-            check_shapes_of(function, method, as_inputs(inputs[name]), again, check_tolerance)
+        compared = [inputs] if check_inputs is None else check_inputs
+        checks = _Checks([as_inputs(i[name]) for i in compared] if check_trace else [], check_shapes, check_tolerance)
+        checks.run(function, made._jitlite_method(name), as_inputs(inputs[name]), again)
     return made
 
 
@@ -319,6 +331,14 @@ def _check_keywords(given: Mapping[str, object], names: Sequence[str]) -> None:
             )
 
 
+def _input_names(parameters: Sequence[str], inputs: Inputs) -> list[str]:
+    """The names of the inputs: those of the parameters, as far as these are known."""
+    if isinstance(inputs, Mapping):
+        return [n for n in parameters if n in inputs] or list(inputs)
+    known = len(parameters) >= len(inputs)
+    return list(parameters[: len(inputs)]) if known else [f"argument_{i}" for i in range(len(inputs))]
+
+
 def _record(
     tracer: Tracer,
     func: Callable[..., object],
@@ -328,17 +348,11 @@ def _record(
     owner: ClassType | None = None,
 ) -> Any:
     """Call the function with the inputs and record it; gives the schema of what is recorded."""
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    if isinstance(inputs, Mapping):
-        names = [n for n in parameters if n in inputs] or list(inputs)
-        kwargs = {n: tracer.add_input(n, inputs[n]) for n in names}
-    else:
-        known = len(parameters) >= len(inputs)
-        names = list(parameters[: len(inputs)]) if known else [f"argument_{i}" for i in range(len(inputs))]
-        args = [tracer.add_input(n, a) for n, a in zip(names, inputs, strict=True)]
+    names = _input_names(parameters, inputs)
+    given = [inputs[n] for n in names] if isinstance(inputs, Mapping) else inputs
+    made = [tracer.add_input(n, a) for n, a in zip(names, given, strict=True)]
     with recording(tracer):
-        result = func(*args, **kwargs)
+        result = func(**dict(zip(names, made, strict=True))) if isinstance(inputs, Mapping) else func(*made)
     returned = tracer.finish(result)
     drop_unused(tracer.graph)
     for graph in [*tracer.make_methods(), tracer.graph]:

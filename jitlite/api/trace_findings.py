@@ -61,9 +61,7 @@ def _drop_identities(graph: Graph) -> None:
 def first_difference(first: Graph, second: Graph, inputs: str = "") -> TraceFinding | None:
     """The first node in which two graphs, made by `inlined`, differ; None where there is none."""
     for one, other in itertools.zip_longest(first.all_nodes(), second.all_nodes()):
-        if one is None or other is None:
-            return _branch(one, other, inputs)
-        if one.kind != other.kind or len(one.inputs) != len(other.inputs):
+        if one is None or other is None or one.kind != other.kind or len(one.inputs) != len(other.inputs):
             return _branch(one, other, inputs)
         if one.kind == "prim::Constant":
             if not _same_constant(one, other):

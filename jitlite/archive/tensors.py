@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -177,13 +177,20 @@ def _parts_of_id(described: object, member: str) -> tuple[torch.dtype, str, str,
     return dtype, key, location, count
 
 
+def _width_and_count(storage: Storage) -> tuple[int, int]:
+    """The bytes of an element, one for those of which a byte holds several, and the number of elements."""
+    per_byte = _PACKED.get(storage.dtype)
+    if per_byte:
+        return 1, storage.untyped.nbytes() * per_byte
+    width = torch.empty(0, dtype=storage.dtype).element_size()
+    return width, storage.untyped.nbytes() // width
+
+
 def _check_view(storage: Storage, offset: object, size: tuple[int, ...], stride: tuple[int, ...]) -> None:
     """See that a view stays within its storage, and that its number of bytes is one that torch can count."""
     if type(offset) is not int or offset < 0 or len(size) != len(stride):
         raise ValueError("a tensor with an impossible offset, or not as many strides as sizes")
-    per_byte = _PACKED.get(storage.dtype)
-    width = torch.empty(0, dtype=torch.uint8 if per_byte else storage.dtype).element_size()
-    held = storage.untyped.nbytes() * per_byte if per_byte else storage.untyped.nbytes() // width
+    width, held = _width_and_count(storage)
     last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     if offset > held or (0 not in size and last >= held):
         raise ValueError(f"a tensor of size {size} reaches beyond its storage, which has {held} elements")
@@ -231,6 +238,11 @@ class NamedScheme:
     scheme: torch.qscheme
 
 
+def _check_scale(scale: object, zero_point: object) -> None:
+    if type(scale) is not float or type(zero_point) is not int or abs(zero_point) > _LARGEST_ZERO:
+        raise ValueError("a quantized tensor with an impossible scale or zero")
+
+
 def rebuild_quantized(
     storage: Any, offset: Any, size: Any, stride: Any, quantizer: object, grad: object = False, *rest: object
 ) -> torch.Tensor:
@@ -245,8 +257,7 @@ def rebuild_quantized(
     made: torch.Tensor
     if scheme is torch.per_tensor_affine:
         scale, zero_point = parameters
-        if type(scale) is not float or type(zero_point) is not int or abs(zero_point) > _LARGEST_ZERO:
-            raise ValueError("a quantized tensor with an impossible scale or zero")
+        _check_scale(scale, zero_point)
         make: Any = torch._empty_affine_quantized
         made = make(size, scale=scale, zero_point=zero_point, dtype=storage.dtype, device=device)
     elif scheme is torch.per_channel_affine or scheme is torch.per_channel_affine_float_qparams:
@@ -284,16 +295,22 @@ def _is_plain(value: object, device: torch.device) -> bool:
     return not (value.is_quantized or value.is_meta)
 
 
+def _sparse_parts(given: Sequence[object], dtypes_of_indices: Sequence[torch.dtype]) -> list[torch.Tensor]:
+    """The tensors with indices, and last that with elements."""
+    parts = [part for part in given if isinstance(part, torch.Tensor)]
+    if not parts or not all(_is_plain(part, parts[0].device) for part in parts):
+        raise ValueError("a sparse tensor whose parts are no plain tensors")
+    if any(part.dtype not in dtypes_of_indices for part in parts[:-1]):
+        raise ValueError("a sparse tensor whose indices are no ints")
+    return parts
+
+
 def rebuild_sparse(*arguments: object) -> torch.Tensor:
     """`torch._utils._rebuild_sparse_tensor`: the layout's number, the size, parts, then whatever version has more."""
     layout, size, *rest = arguments
     size = _shape(size)
-    parts = [part for part in rest if isinstance(part, torch.Tensor)]
-    if not parts or not all(_is_plain(part, parts[0].device) for part in parts):
-        raise ValueError("a sparse tensor whose parts are no plain tensors")
     number = layout if type(layout) is int else None
-    if any(part.dtype not in _INDICES[: 1 if number == _COO else 2] for part in parts[:-1]):
-        raise ValueError("a sparse tensor whose indices are no ints")
+    parts = _sparse_parts(rest, _INDICES[: 1 if number == _COO else 2])
     _check_count(size, parts[-1].element_size())
     if number == _COO and len(parts) == 2:
         made: torch.Tensor = torch.sparse_coo_tensor(parts[0], parts[1], size, check_invariants=True)

@@ -36,10 +36,7 @@ def show_function(options: argparse.Namespace) -> int:
         graph = function.optimized_graph if options.stage == "opt" else function.graph
         print(to_dot(graph))
         return 0
-    stages = dict(function.stages)
-    if options.stage != "all" and not options.diff:
-        wanted = _STAGE_KEYS.get(options.stage, options.stage)
-        stages = {wanted: stages[wanted]}
+    stages = _wanted_stages(options, dict(function.stages))
     if options.json:
         print(json.dumps({"function": options.target, "stages": stages}, indent=1))
     elif options.diff:
@@ -47,6 +44,13 @@ def show_function(options: argparse.Namespace) -> int:
     else:
         _show_stages(stages)
     return 0
+
+
+def _wanted_stages(options: argparse.Namespace, stages: dict[str, str]) -> dict[str, str]:
+    if options.stage == "all" or options.diff:
+        return stages
+    wanted = _STAGE_KEYS.get(options.stage, options.stage)
+    return {wanted: stages[wanted]}
 
 
 def _show_stages(stages: Mapping[str, str]) -> None:

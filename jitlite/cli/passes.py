@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from jitlite.base.source import CompileError, did_you_mean
@@ -28,10 +29,7 @@ from jitlite.passes import registry
 )
 def opt(options: argparse.Namespace) -> int:
     names = [name for name in map(str.strip, options.passes.split(",")) if name]
-    unknown = [name for name in names if name not in registry.names()]
-    if unknown:
-        hint = did_you_mean(unknown[0], registry.names()) or f"there are: {', '.join(registry.names())}"
-        raise UsageError(f"no such pass: '{unknown[0]}'; {hint}")
+    _check_names(names)
     graph = graph_of(options.target)
     steps = [_opt_step(graph, name, options.print_changed and not options.json) for name in names]
     if options.json:
@@ -41,6 +39,14 @@ def opt(options: argparse.Namespace) -> int:
     if options.time and steps:
         print(table([("pass", "changed", "ms", "nodes"), *map(_row, steps)]), file=sys.stderr)
     return 0
+
+
+def _check_names(names: Sequence[str]) -> None:
+    known = registry.names()
+    for name in names:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+            raise UsageError(f"no such pass: '{name}'; {hint}")
 
 
 def _row(step: dict[str, Any]) -> tuple[str, ...]:

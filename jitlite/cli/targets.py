@@ -106,11 +106,14 @@ def arguments_of(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[li
         if _is_bare_string(argument, text):
             args.append(text)
         elif match is not None:
-            hint = did_you_mean(match.group(1), list(names)) or f"there are: {', '.join(names) or 'none'}"
-            raise UsageError(f"no parameter is called '{match.group(1)}'; {hint}")
+            raise UsageError(f"no parameter is called '{match.group(1)}'; {_names_like(match.group(1), list(names))}")
         else:
             args.append(value_of(text))
     return args, keywords
+
+
+def _names_like(wanted: str, names: list[str]) -> str:
+    return did_you_mean(wanted, names) or f"there are: {', '.join(names) or 'none'}"
 
 
 def _is_bare_string(argument: Argument | None, text: str) -> bool:

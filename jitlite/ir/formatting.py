@@ -54,14 +54,15 @@ def fill_fields(text: str, args: tuple[object, ...], position: int, is_nested: b
         parts.append(literal)
         if field is None:
             continue
+        spec = spec or ""
         _check_field(field)
         at, position = (int(field), position) if field.isdecimal() else (position, position + (not field))
-        if spec and "{" in spec and not is_nested:  # str.format goes no deeper
+        if "{" in spec and not is_nested:  # str.format goes no deeper
             position, more, spec = fill_fields(spec, args, position, True)
             padding += more
-        padding = add_padding(padding, re.findall(r"\d+", spec) if spec else [])
+        padding = add_padding(padding, re.findall(r"\d+", spec))
         if is_nested and at < len(args):
-            parts.append(format(converted(args[at], conversion), spec or ""))
+            parts.append(format(converted(args[at], conversion), spec))
     return position, padding, "".join(parts)
 
 

@@ -17,7 +17,7 @@ expression `name` describes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jitlite.base.source import CompileError
@@ -70,15 +70,19 @@ def pattern_of(text: str | Graph) -> Graph:
     nodes = [node for node in pattern.nodes if not _is_constant(node)]
     if not nodes or not pattern.outputs:
         raise CompileError("a pattern has at least one node that is no constant, and returns something", None)
-    with_blocks = next((node for node in pattern.nodes if node.blocks), None)
-    if with_blocks is not None:
-        raise CompileError(f"a pattern cannot hold {with_blocks.kind}, which has blocks", with_blocks.range)
-    given = next((output for output in pattern.outputs if output.node not in nodes), None)
-    if given is not None:
-        raise CompileError(f"a pattern returns what it computes, not %{given.name}", None)
+    for node in pattern.nodes:
+        if node.blocks:
+            raise CompileError(f"a pattern cannot hold {node.kind}, which has blocks", node.range)
+    _check_connected(pattern, nodes)
+    return pattern
+
+
+def _check_connected(pattern: Graph, nodes: Sequence[Node]) -> None:
+    for output in pattern.outputs:
+        if output.node not in nodes:
+            raise CompileError(f"a pattern returns what it computes, not %{output.name}", None)
     if len(_connected(pattern.outputs[0].node)) < len(nodes):
         raise CompileError("the nodes of a pattern are all connected by values", nodes[0].range)
-    return pattern
 
 
 def _is_constant(node: Node) -> bool:

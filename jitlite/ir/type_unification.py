@@ -125,6 +125,10 @@ def match_variables(formal: Type, actual: Type, bindings: dict[str, Type]) -> st
         if common is None:
             return f"a tuple of several types is no {formal.annotation}"
         return match_variables(formal.element, common, bindings)
+    return _match_parts(formal, actual, bindings)
+
+
+def _match_parts(formal: Type, actual: Type, bindings: dict[str, Type]) -> str | None:
     if type(formal) is type(actual) and len(formal.contained) == len(actual.contained):
         parts = zip(formal.contained, actual.contained, strict=True)
         return next(filter(None, (match_variables(f, a, bindings) for f, a in parts)), None)

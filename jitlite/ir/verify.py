@@ -8,6 +8,8 @@ A graph that breaks a rule is a bug of what made it (a pass, the front end), nev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jitlite.ir.graph import Block, Graph, Node, Use, Value
 from jitlite.ir.node_rules import rule_fault
 from jitlite.ir.printer import graph_lines
@@ -180,15 +182,18 @@ class _Checker:
         for value in outputs:
             if value.has_name and table.get(value.name) is not value:
                 raise _Broken(f"%{value.name} is not in the graph's table of names", value.node)
+        self._names_of_table(table)
+        numbers: dict[int, Value] = {}
+        for value in outputs:
+            if numbers.setdefault(value.id, value) is not value:
+                raise _Broken(f"two values have the number {value.id}", value.node)
+
+    def _names_of_table(self, table: Mapping[str, Value]) -> None:
         for name, value in table.items():
             if value._name != name:
                 raise _Broken(f"the table of names gives {name} to %{value.name}", self._if_placed(value))
             if value.node not in self.placed or value not in value.node.outputs:
                 raise _Broken(f"the table of names holds %{name}, which is not in the graph")
-        numbers: dict[int, Value] = {}
-        for value in outputs:
-            if numbers.setdefault(value.id, value) is not value:
-                raise _Broken(f"two values have the number {value.id}", value.node)
 
     def _if_placed(self, value: Value) -> Node | None:
         return value.node if value.node in self.placed else None

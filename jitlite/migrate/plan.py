@@ -67,7 +67,7 @@ class MigrationPlan:
         """Is anything to be done?"""
         return bool(self.nodes or self.aliases or self.stars or (self.marks and self.marks.comments))
 
-    def make(self) -> None:
+    def _exchange_names(self) -> None:
         for binding in self.found.bindings:
             self._binding(binding)
         for use in self.found.uses:
@@ -77,6 +77,9 @@ class MigrationPlan:
         for star in self.found.stars:
             self._star(star)
         self._texts()
+
+    def make(self) -> None:
+        self._exchange_names()
         own: list[cst.CSTNode] = [s for s, name in self.found.own_imports if name == self.local_name]
         own += [binding.statement for binding in self.found.bindings if self._dotted_import(binding)]
         for binding, place in self._needs:

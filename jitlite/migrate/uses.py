@@ -181,7 +181,7 @@ class Finder:
         statement = assignment.node
         if not isinstance(statement, cst.Import | cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
             return None
-        prefix = _module_of(statement) + "." if isinstance(statement, cst.ImportFrom) else ""
+        prefix = f"{_module_of(statement)}." if isinstance(statement, cst.ImportFrom) else ""
         if prefix == "." or "." in assignment.name:  # of `import torch.jit`, what it binds is torch
             return None
         alias = next((a for a in statement.names if assignment.as_name is _bound_name(a)), None)

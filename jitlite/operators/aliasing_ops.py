@@ -30,9 +30,13 @@ def results_may_be_inputs(op: Op) -> bool:
     takes_tensors = any(_holds_tensor(a.type) for a in schema.arguments)
     if not takes_tensors or not any(_holds_tensor(r.type) and r.alias is None for r in schema.returns):
         return False
-    if op.overload is None or any(part in schema.name for part in _VIEWS):
+    return op.overload is None or _may_give_input(op.overload.name(), schema.name)
+
+
+def _may_give_input(overload: str, name: str) -> bool:
+    if any(part in name for part in _VIEWS):
         return True
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(op.overload.name(), "CompositeImplicitAutograd"))
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(overload, "CompositeImplicitAutograd"))
 
 
 def _holds_tensor(t: Type) -> bool:

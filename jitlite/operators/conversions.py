@@ -53,13 +53,17 @@ def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool)
         return Conversion(wanted, _construct("prim::ListConstruct", wanted))
     if isinstance(actual, T.TupleType):
         return _tuple_conversion(wanted, actual, allow)
-    if allow:
-        kind = _IMPLICIT.get((T.unshaped(actual), wanted))
-        if kind is not None:
-            return Conversion(wanted, _operator(kind, wanted))
-        value_type = enum_value_type(actual)
-        if value_type is not actual and T.is_subtype(value_type, wanted):
-            return Conversion(value_type, _operator("prim::EnumValue", value_type))
+    return _implicit_conversion(wanted, actual) if allow else Conversion(actual, None)
+
+
+def _implicit_conversion(wanted: Type, actual: Type) -> Conversion:
+    """Of a tensor to a number, and of a member of an enum to its value."""
+    kind = _IMPLICIT.get((T.unshaped(actual), wanted))
+    if kind is not None:
+        return Conversion(wanted, _operator(kind, wanted))
+    value_type = enum_value_type(actual)
+    if value_type is not actual and T.is_subtype(value_type, wanted):
+        return Conversion(value_type, _operator("prim::EnumValue", value_type))
     return Conversion(actual, None)
 
 
@@ -74,23 +78,29 @@ def enum_value_type(t: Type) -> Type:
     return t.value_type if base is not None and issubclass(t.python_class, base) else t
 
 
+def _only_list(union: T.UnionType, actual: T.TupleType) -> Type:
+    """The member that is a list of what the tuple holds, if there is just one; else the union."""
+    lists = [m for m in union.members if isinstance(m, T.ListType) and is_convertible_to_list(actual, m)]
+    return lists[0] if len(lists) == 1 else union
+
+
 def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Conversion:
     bare = wanted.element if isinstance(wanted, T.OptionalType) else wanted
     if isinstance(bare, T.UnionType) and not T.is_subtype(actual, bare):
-        lists = [m for m in bare.members if isinstance(m, T.ListType) and is_convertible_to_list(actual, m)]
-        bare = lists[0] if len(lists) == 1 else bare
+        bare = _only_list(bare, actual)
     if isinstance(bare, T.ListType):
         if not is_convertible_to_list(actual, bare):
             return Conversion(actual, None)
         return Conversion(
             bare, lambda graph, range, value: construct_list(graph, range, bare, _unpack(graph, range, value))
         )
-    if (
-        not isinstance(wanted, T.TupleType)
-        or T.is_subtype(actual, wanted)
-        or len(wanted.elements) != len(actual.elements)
-    ):
+    is_like = isinstance(wanted, T.TupleType) and len(wanted.elements) == len(actual.elements)
+    if not isinstance(wanted, T.TupleType) or not is_like or T.is_subtype(actual, wanted):
         return Conversion(actual, None)
+    return _conversion_of_elements(wanted, actual, allow)
+
+
+def _conversion_of_elements(wanted: T.TupleType, actual: T.TupleType, allow: bool) -> Conversion:
     parts = [conversion(w, a, allow) for w, a in zip(wanted.elements, actual.elements, strict=True)]
     result = T.TupleType.of(p.type for p in parts)
 

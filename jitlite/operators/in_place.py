@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from jitlite.ir import ops
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Link
 from jitlite.ir.types import TensorType
 
@@ -94,13 +95,15 @@ def counterpart(op: Op) -> Op | None:
     schema = op.schema
     if not schema.name.startswith("aten::") or not is_plain_write(op) or base_name(schema.name) not in _KNOWN:
         return None
-    wanted = [(a.name, a.type) for a in schema.arguments]
-    for candidate in ops.lookup(Link.OUT_OF_PLACE.of(schema.name) or schema.name.removesuffix("_")):
-        theirs = candidate.schema
-        same = [(a.name, a.type) for a in theirs.arguments] == wanted
-        if same and not theirs.is_mutable and len(theirs.returns) == 1 and candidate.overload is not None:
-            return candidate
-    return None
+    candidates = ops.lookup(Link.OUT_OF_PLACE.of(schema.name) or schema.name.removesuffix("_"))
+    return next((candidate for candidate in candidates if _computes_the_same(candidate, schema)), None)
+
+
+def _computes_the_same(candidate: Op, written: Schema) -> bool:
+    theirs = candidate.schema
+    if theirs.is_mutable or len(theirs.returns) != 1 or candidate.overload is None:
+        return False
+    return [(a.name, a.type) for a in theirs.arguments] == [(a.name, a.type) for a in written.arguments]
 
 
 def is_plain_write(op: Op) -> bool:
@@ -109,16 +112,12 @@ def is_plain_write(op: Op) -> bool:
     So it keeps dtype, shape and everything else of the tensor.
     """
     arguments = op.schema.arguments
-    if (
-        (op.overload is None and op.schema.key not in ASSIGNMENTS)
-        or op.effect not in (Effect.WRITE, Effect.RANDOM)
-        or not arguments
-    ):
+    if op.overload is None and op.schema.key not in ASSIGNMENTS:
         return False
-    info = arguments[0].alias
-    if info is None or not info.is_write or not isinstance(arguments[0].type, TensorType):
+    if op.effect not in (Effect.WRITE, Effect.RANDOM) or not arguments or not isinstance(arguments[0].type, TensorType):
         return False
-    if any(a.alias is not None and a.alias.is_write for a in arguments[1:]):
+    written = [a for a in arguments if a.alias is not None and a.alias.is_write]
+    if len(written) != 1 or written[0] is not arguments[0]:
         return False
     return base_name(op.schema.name) in _KNOWN | {"copy"}
 

@@ -76,13 +76,17 @@ def _numel(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Fact:
     return math.prod(d for d in dims if type(d) is int) if all(type(d) is int for d in dims) else UNKNOWN
 
 
+def _are_symbolic(facts: Sequence[Fact]) -> bool:
+    """Are these ints, of which one is a symbol?"""
+    return all(isinstance(f, Symbol) or type(f) is int for f in facts) and any(isinstance(f, Symbol) for f in facts)
+
+
 def _arithmetic(op: Op, facts: Sequence[Fact], symbols: Symbols) -> Fact:
     """Of numbers; the sum of two lists is a list."""
     if all(map(is_listed, facts)):
         joined = sum(facts, ()) if op.name == "aten::add" else ()
         return joined if 0 < len(joined) <= _LONGEST else _computed(op, facts)
-    numbers = all(isinstance(f, Symbol) or type(f) is int for f in facts)
-    if numbers and len(facts) == 2 and op.has(Trait.SYMBOLIC) and any(isinstance(f, Symbol) for f in facts):
+    if len(facts) == 2 and op.has(Trait.SYMBOLIC) and _are_symbolic(facts):
         try:
             return symbols.compute(op.name.removeprefix("aten::"), *facts)
         except ZeroDivisionError:

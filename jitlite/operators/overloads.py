@@ -74,6 +74,13 @@ _MOST_REMEMBERED = 20_000
 """Choices kept before starting anew. Calls with class types are not kept: the classes would stay forever."""
 
 
+def _candidates(name: str, operators: Sequence[Op]) -> tuple[list[_Candidate], list[_Candidate]]:
+    """What is tried first, as it fits exactly or not at all, and what is tried after that."""
+    expansions = EXPANSIONS.get(name, ())
+    pool: list[_Candidate] = [o for o in operators if not o.has(Trait.NEVER_CHOSEN)]
+    return [e for e in expansions if e.exact], [*pool, *(e for e in expansions if not e.exact)]
+
+
 def _choose(name: str, call: CallTypes, range: SourceRange | None, candidates: Sequence[Op] | None) -> _ChosenOverload:
     if candidates is not None:
         chosen = _first_fit(name, [], list(candidates), call, range)
@@ -82,10 +89,7 @@ def _choose(name: str, call: CallTypes, range: SourceRange | None, candidates: S
     remembered = _chosen.get((name, call))
     if remembered is not None and remembered.operators is operators:
         return remembered
-    expansions = EXPANSIONS.get(name, ())
-    first: list[_Candidate] = [e for e in expansions if e.exact]
-    pool: list[_Candidate] = [o for o in operators if not o.has(Trait.NEVER_CHOSEN)]
-    pool += [e for e in expansions if not e.exact]
+    first, pool = _candidates(name, operators)
     if not first and not pool:
         raise _unknown(name, range)
     candidate, plan = _first_fit(name, first, pool, call, range)

@@ -348,15 +348,21 @@ _SPELLINGS |= {
 }
 
 
-def _spelling(op: Op, node: Node) -> Form | None:
-    if op.overload is not None:
-        return None
+def _arithmetic(op: Op, node: Node) -> Form | None:
+    """Of what is written otherwise for some operands."""
     if op.fn is scalars.derive_index and constant_of(node.inputs[2], None) == 1:
         return Form(fixed("{1} + {0}"), in_order=False, is_atom=False)
     if op.fn is scalars.power and node.inputs[1].type is T.INT:
         return _infix("**")  # only a fractional power can be complex
-    if op.fn is operator.mod:
-        return _remainder(node)
+    return _remainder(node) if op.fn is operator.mod else None
+
+
+def _spelling(op: Op, node: Node) -> Form | None:
+    if op.overload is not None:
+        return None
+    found = _arithmetic(op, node)
+    if found is not None:
+        return found
     if op.fn in _IDENTITY and any(map(_is_literal, node.inputs)):
         return None  # Python warns of `x is 1`
     for_reals = getattr(op.fn, "for_reals", None)

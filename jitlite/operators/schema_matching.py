@@ -190,10 +190,10 @@ class Matching:
         self._check_leftovers()
         returns = self.schema.returns
         types = [T.substitute(r.type, self.bindings) for r in returns]
-        names = [r.name for r in returns] if returns and all(r.name for r in returns) else None
+        names = [r.name for r in returns]
         wanted = {d.key for d in self.slots if isinstance(d, Default)}
         constants = tuple(d for key, d in self.seen.items() if key in wanted)
-        return BindingPlan(tuple(self.slots), types, names, constants)
+        return BindingPlan(tuple(self.slots), types, names if names and all(names) else None, constants)
 
     def _slot(self, position: int, argument: Argument) -> _GivenArgument | _Collected | Default:
         if self.self_is_free and argument.name == "self":

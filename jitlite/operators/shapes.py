@@ -344,10 +344,8 @@ def _holds_positions(index: object) -> bool:
 
 def _index(call: ShapeCall) -> Sequence[Sizes]:
     dims, indices = call.dims(), call.items("indices")
-    if len(indices) > len(dims):
-        raise Unclear
     places = [i for i, index in enumerate(indices) if index is not None]
-    if not all(_holds_positions(indices[place]) for place in places):
+    if len(indices) > len(dims) or not all(_holds_positions(indices[place]) for place in places):
         raise Unclear
     if not places:
         return [dims]
@@ -386,9 +384,10 @@ def _arange(call: ShapeCall) -> Sequence[Sizes]:
     if isinstance(end, Symbol) and end.is_size and (start, step) == (0, 1):
         return [(end,)]
     some = call.symbols.fresh()
-    if not all(type(b) in (int, float) for b in (start, end, step)) or step == 0:
+    kinds = {type(b) for b in (start, end, step)}
+    if not kinds <= {int, float} or step == 0:
         return [(some,)]
-    if all(type(b) is int for b in (start, end, step)):
+    if kinds == {int}:
         return [(max(0, -((start - end) // step)),)]
     if not _counts_floats(call):
         return [(some,)]

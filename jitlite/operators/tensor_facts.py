@@ -112,12 +112,15 @@ def _simplified(how: str, a: Dim, b: Dim) -> Dim | None:
         return a
     if how == "broadcast":
         return b if a == 1 else a if b == 1 else None
+    return _without_neutral(how, a, b)
+
+
+def _without_neutral(how: str, a: Dim, b: Dim) -> Dim | None:
+    """`a` for `a + 0`, `a * 1` and so on."""
     neutral = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1, "ceildiv": 1}.get(how)
     if neutral is not None and type(b) is int and b == neutral:
         return a
-    if how in ("add", "mul") and type(a) is int and a == neutral:
-        return b
-    return None
+    return b if how in ("add", "mul") and type(a) is int and a == neutral else None
 
 
 def _is_size(dim: Dim) -> bool:

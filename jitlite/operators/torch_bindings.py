@@ -48,15 +48,19 @@ _SPACES = {f"{name}_": vars(torch._C)[f"_{name}"] for name in ("linalg", "specia
 """Where the bindings are of operators whose names begin so."""
 
 
+def _may_have_binding(op: Op) -> bool:
+    if op.overload is None or not op.schema.name.startswith("aten::"):
+        return False
+    return not op.has(Trait.UNLIKE_BINDING) and op.schema.key not in FOR_PYTHON_INTS
+
+
 def binding_of(op: Op, node: Node) -> Binding | None:
     """A call of the public binding of a torch operator, where it is provably the same overload."""
     schema = op.schema
     if schema.key == ("aten::index", "Tensor"):
         return Binding(fixed("{f}({0}, {1})"), tensors.index)
-    if op.overload is None or not schema.name.startswith("aten::"):
-        return None
     formals, values = schema.arguments, node.inputs
-    if op.has(Trait.UNLIKE_BINDING) or schema.key in FOR_PYTHON_INTS or not _binds_the_same(schema, values):
+    if not _may_have_binding(op) or not _binds_the_same(schema, values):
         return None
     base = schema.name.removeprefix("aten::")
     function = _function(base)
@@ -70,9 +74,8 @@ def binding_of(op: Op, node: Node) -> Binding | None:
         template = code("{{0}}.{}({})", identifier(base), joined(", ", written[1:]))
     else:
         return None
-    returned = schema.returns[0].type if len(schema.returns) == 1 else None
-    constants = _coded_constants(formals, values)
-    return Binding(template, function, gives_sequence=isinstance(returned, T.ListType), constants=constants)
+    gives_list = len(schema.returns) == 1 and isinstance(schema.returns[0].type, T.ListType)
+    return Binding(template, function, gives_sequence=gives_list, constants=_coded_constants(formals, values))
 
 
 def _sign(schema: Schema, written: Sequence[Text], values: Sequence[Value]) -> str | None:

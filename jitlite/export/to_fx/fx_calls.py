@@ -153,10 +153,14 @@ def _declared_call(op: Op, node: Node, args: Sequence[object]) -> FxCall:
         return FxCall(simple, tuple(args))
     if isinstance(fn, operator.attrgetter):
         return FxCall(getattr, (*args, fn.__reduce__()[1][0]))
+    return _declared_function_call(op, node, args)
+
+
+def _declared_function_call(op: Op, node: Node, args: Sequence[object]) -> FxCall:
     name = _method_name(op)
     if name is not None:
         return FxCall(run_method, (args[0], name, *args[1:])) if _is_effect(op) else FxCall(name, tuple(args))
-    for_reals = getattr(fn, "for_reals", None)
+    for_reals = getattr(op.fn, "for_reals", None)
     if for_reals is not None and all(v.type in (T.INT, T.FLOAT, T.BOOL) for v in node.inputs):
         return FxCall(for_reals, tuple(args))
     return _generic(op, args)

@@ -59,11 +59,13 @@ def _check(scope: FxScope, node: Node, condition: object, is_negated: bool, erro
         target = control_flow.check if scope.conversion.for_export else torch._assert
         scope.call(FxCall(target, (condition, text)), node)
         return
-    if isinstance(class_name, QualifiedClassName) and class_name.python_class.__module__ != "builtins":
-        class_name = scope.get_attribute(scope.conversion.store(class_name, "exception"))
-    elif isinstance(class_name, str):
-        class_name = str(class_name)
-    scope.call(FxCall(control_flow.check, (condition, message, class_name or "")), node)
+    scope.call(FxCall(control_flow.check, (condition, message, _error_class(scope, class_name))), node)
+
+
+def _error_class(scope: FxScope, name: str | None) -> object:
+    if isinstance(name, QualifiedClassName) and name.python_class.__module__ != "builtins":
+        return scope.get_attribute(scope.conversion.store(name, "exception")) or ""
+    return str(name or "")
 
 
 def _loop(scope: FxScope, node: Node) -> None:
@@ -132,17 +134,21 @@ def _join(scope: FxScope, inner: Sequence[FxScope]) -> tuple[Any, ...]:
     """Let all of these graphs take the same operands, behind their own parameters; gives the operands."""
     keys = list(dict.fromkeys(key for part in inner for key in part.captured))
     given = [next(part.captured[key][0] for part in inner if key in part.captured) for key in keys]
+    names = [next(part.captured[key][1].name for part in inner if key in part.captured) for key in keys]
     for part in inner:
-        for key in keys:
+        for key, name in zip(keys, names, strict=True):
             if key in part.captured:
-                node = part.captured[key][1]
-                last = [n for n in part.graph.nodes if n.op == "placeholder"][-1]
-                if last is not node:
-                    last.append(node)
+                _place_last(part, part.captured[key][1])
             else:
-                name = next(p.captured[key][1].name for p in inner if key in p.captured)
                 part.placeholder(name)
     return tuple(given)
+
+
+def _place_last(part: FxScope, node: torch.fx.Node) -> None:
+    """Let a parameter be the last so far."""
+    last = [n for n in part.graph.nodes if n.op == "placeholder"][-1]
+    if last is not node:
+        last.append(node)
 
 
 def _attach(scope: FxScope, inner: FxScope, name: str, node: Node) -> fx.Node:

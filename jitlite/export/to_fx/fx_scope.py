@@ -27,7 +27,7 @@ from jitlite.ir.code_text import Identifier, comment, identifier, is_attribute_p
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Node, Use, Value, constant_of, is_constant
 from jitlite.ir.int_codes import is_int_coded
-from jitlite.ir.ops import Effect
+from jitlite.ir.ops import Effect, Op
 from jitlite.ir.traits import Trait
 from jitlite.operators import containers, tensors
 
@@ -330,6 +330,13 @@ class FxScope:
             raise self.refusal(f"{node.kind} has no meaning in an FX graph", node)
         self._operation(node, call)
 
+    def _decoded_result(self, node: Node, op: Op, made: Any) -> Any:
+        """The result as what the graph has: the number of a dtype, layout or the like for what torch gives."""
+        returned = op.schema.returns[0].declared_type if op.schema.returns else T.NONE
+        if op.overload is None or not is_int_coded(returned):
+            return made
+        return self.call(FxCall(fx_calls.decoder(returned), (made,)), node)
+
     def _operation(self, node: Node, call: FxCall) -> None:
         op = node.op
         assert op is not None
@@ -342,10 +349,7 @@ class FxScope:
             call = FxCall("size", call.args)
         made = self.call(call, node, name)
         if len(node.outputs) == 1 and not node.has(Trait.SPREADS):
-            returned = op.schema.returns[0].declared_type if op.schema.returns else T.NONE
-            if op.overload is not None and is_int_coded(returned):
-                made = self.call(FxCall(fx_calls.decoder(returned), (made,)), node)
-            self.values[node.output] = made
+            self.values[node.output] = self._decoded_result(node, op, made)
         elif node.outputs:
             self.result(made, node)
 

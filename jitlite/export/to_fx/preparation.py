@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
@@ -182,6 +182,13 @@ def _calls(graph: Graph) -> list[Node]:
 # -- hooks
 
 
+def _use_elements(graph: Graph, inputs: Sequence[Value], given: Value, range: SourceRange | None) -> None:
+    """Use the elements of a tuple for the inputs from now on."""
+    replaced = graph.insert("prim::TupleUnpack", (given,), [v.type for v in inputs], None, range)
+    for value, new in zip(inputs, replaced.outputs, strict=True):
+        value.replace_uses_after(replaced, new)
+
+
 def add_hooks(graph: Graph, before: Sequence[Function], behind: Sequence[Function]) -> None:
     """Call hooks around the body of a method, as a call of its module does. They see the arguments as a tuple."""
     if not before and not behind:
@@ -196,10 +203,7 @@ def add_hooks(graph: Graph, before: Sequence[Function], behind: Sequence[Functio
             if result.type is not T.NONE:
                 given = result if isinstance(result.type, T.TupleType) else _as_tuple(graph, (result,))
         if before:
-            kinds = [v.type for v in inputs]
-            replaced = graph.insert("prim::TupleUnpack", (given,), kinds, None, before[0].range)
-            for value, new in zip(inputs, replaced.outputs, strict=True):
-                value.replace_uses_after(replaced, new)
+            _use_elements(graph, inputs, given, before[0].range)
     with graph.inserting_before(graph.block.return_node):
         for hook in behind:
             result = insert_call(graph, hook, (graph.inputs[0], given, graph.outputs[0]), hook.range)
@@ -249,15 +253,20 @@ def flatten_raises(block: Block) -> bool:
         other = node.blocks[raising[0]]
         if other.is_empty and not node.outputs:
             continue
-        for moved in list(other.nodes)[::-1]:
-            moved.move_after(node)
-        for index in reversed(range(len(node.outputs))):
-            node.outputs[index].replace_all_uses_with(other.outputs[index])
-            node.erase_output(index)
-            for inner in node.blocks:
-                inner.erase_output(index)
+        _move_behind(node, other)
         changed = True
     return changed
+
+
+def _move_behind(node: Node, block: Block) -> None:
+    """Move what a block of a branch holds behind the branch, whose outputs are what it gives."""
+    for moved in list(block.nodes)[::-1]:
+        moved.move_after(node)
+    for index in reversed(range(len(node.outputs))):
+        node.outputs[index].replace_all_uses_with(block.outputs[index])
+        node.erase_output(index)
+        for inner in node.blocks:
+            inner.erase_output(index)
 
 
 def _unroll(block: Block) -> bool:

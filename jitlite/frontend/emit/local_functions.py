@@ -256,20 +256,19 @@ def _bind_given(
     params = function.definition.decl.params
     positional = [p.ident.name for p in params if not p.kwarg_only]
     values = [g for g in given if g.name is None]
-    named = [g for g in given if g.name is not None]
+    named = [(g.name, g) for g in given if g.name is not None]
     if len(values) > len(positional):
         raise CompileError(
             f"{function.name}() takes {len(positional)} positional arguments but {len(values)} were given", range
         )
     found = dict(zip(positional, values, strict=False))
     names = {p.ident.name for p in params}
-    for argument in named:
-        assert argument.name is not None
-        if argument.name not in names:
-            raise CompileError(f"{function.name}() got an unexpected keyword argument '{argument.name}'", range)
-        if argument.name in found:
-            raise CompileError(f"{function.name}() got multiple values for argument '{argument.name}'", range)
-        found[argument.name] = argument
+    for name, argument in named:
+        if name not in names:
+            raise CompileError(f"{function.name}() got an unexpected keyword argument '{name}'", range)
+        if name in found:
+            raise CompileError(f"{function.name}() got multiple values for argument '{name}'", range)
+        found[name] = argument
     return found
 
 

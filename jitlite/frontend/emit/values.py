@@ -164,9 +164,10 @@ class SimpleValue(SugaredValue):
         if isinstance(t, T.TupleType) and t.names and name in t.names:
             position = t.names.index(name)
             return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
-        if isinstance(t, T.EnumType) and name in ("name", "value"):
-            kind, output = ("prim::EnumName", T.STRING) if name == "name" else ("prim::EnumValue", t.value_type)
-            return SimpleValue(b.node(kind, [self.value], [output], range).output)
+        if isinstance(t, T.EnumType) and name == "name":
+            return SimpleValue(b.node("prim::EnumName", [self.value], [T.STRING], range).output)
+        if isinstance(t, T.EnumType) and name == "value":
+            return SimpleValue(b.node("prim::EnumValue", [self.value], [t.value_type], range).output)
         if isinstance(t, T.AwaitType):
             waited = b.op("prim::awaitable_wait", [self.value], range=range)
             return SimpleValue(waited).attr(b, range, name)
@@ -251,10 +252,7 @@ class SimpleValue(SugaredValue):
             return definition.iterate(b, range, self.value)
         if isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members):
             return self._as_one_list(b, t)
-        hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
-        raise CompileError(
-            f"'{t.annotation}' object is not iterable", range, hint=hint if isinstance(t, T.UnionType) else None
-        )
+        raise _not_iterable(t, range)
 
     def length(self, b: Builder, range: SourceRange) -> Value:
         t = self.value.type
@@ -494,3 +492,9 @@ class SugaredTuple(SugaredValue):
 
 def _public_names(owner: object) -> list[str]:
     return [name for name in dir(owner) if not name.startswith("_")]
+
+
+def _not_iterable(t: Type, range: SourceRange) -> CompileError:
+    hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
+    hinted = hint if isinstance(t, T.UnionType) else None
+    return CompileError(f"'{t.annotation}' object is not iterable", range, hint=hinted)

@@ -64,13 +64,13 @@ def _take_single(b: TreeBuilder, signature: TypeComment | None, header: int) -> 
 def _signature(b: TreeBuilder, node: ast.FunctionDef, header: int) -> TypeComment | None:
     """The comment with the types of all parameters, perhaps before the `header`, which ends at the first statement."""
     nested = [n for n in ast.walk(node) if isinstance(n, ast.FunctionDef) and n is not node]
-    inside = [range(n.lineno, (n.end_lineno or 0) + 1) for n in nested]
-    for comment in b.comments:
-        if _is_signature(comment) and not any(comment.line in lines for lines in inside):
-            return comment
-    only = b.comments[0] if len(b.comments) == 1 else None
+    inside = {line for n in nested for line in range(n.lineno, (n.end_lineno or 0) + 1)}
+    found = next((c for c in b.comments if _is_signature(c) and c.line not in inside), None)
+    if found is not None or len(b.comments) != 1:
+        return found
+    only = b.comments[0]
     # types of the parameters alone
-    return only if only is not None and only.text.startswith("(") and only.start < header else None
+    return only if only.text.startswith("(") and only.start < header else None
 
 
 def _is_signature(comment: TypeComment) -> bool:

@@ -15,6 +15,7 @@ import torch
 
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.trace_backend import Traced
+from jitlite.frontend.tracing.trace_values import is_written
 
 _aten = torch.ops.aten
 Emit = Callable[..., Any]
@@ -174,7 +175,7 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
         CompileError: where there is none.
     """
     schema = op._schema
-    written = [a for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    written = [a for a in schema.arguments if is_written(a)]
     if op in _WITHOUT_DERIVATIVE:
         raise CompileError(f"{op.name()} has no form that gives a new tensor and has a derivative")
     renamed = _RENAMED.get(op)
@@ -199,8 +200,8 @@ def _same_without_write(name: str, schema: Any, *, is_out: bool) -> object:
     if packet is None:
         return None
     wanted = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
-    overloads = [getattr(packet, o) for o in packet.overloads()]
-    return next((o for o in overloads if not o._schema.is_mutable and _formals(o) == wanted), None)
+    pure = (o for o in (getattr(packet, name) for name in packet.overloads()) if not o._schema.is_mutable)
+    return next((o for o in pure if _formals(o) == wanted), None)
 
 
 def _formals(op: Any) -> list[tuple[str, str]]:

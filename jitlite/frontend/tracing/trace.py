@@ -210,7 +210,7 @@ class Tracer(TracedValues):
     def _bind_results(self, overload: object, node: Node, args: Sequence[object], result: object) -> object:
         """Bind what an operator has given; gives what the caller is to get."""
         results = _results_of(node, result)
-        varying = any(self._varies(v) for v in node.inputs) or self._is_random(node)
+        varying = any(map(self._varies, node.inputs)) or self._is_random(node)
         own = {id(a) for a in written(overload, args)}
         for position, (output, part) in enumerate(zip(node.outputs, results, strict=True)):
             self._varying.update([output] if varying else [])
@@ -220,8 +220,9 @@ class Tracer(TracedValues):
                 self.bind(results[position], value)
             elif isinstance(part, list | tuple):
                 self._bind_list(value, part, varying)
-        is_tuple = isinstance(result, tuple) and len(node.outputs) != 1
-        return tuple(results) if is_tuple else results[0] if results else None
+        if isinstance(result, tuple) and len(node.outputs) != 1:
+            return tuple(results)
+        return results[0] if results else None
 
     def _bind_list(self, values: Sequence[Value], tensors: Sequence[torch.Tensor], varying: bool) -> None:
         for value, tensor in zip(values, tensors, strict=True):

@@ -39,13 +39,14 @@ def in_schema_order(overload: Any, args: Sequence[Any], kwargs: Mapping[str, obj
     return given
 
 
+def is_written(formal: Any) -> bool:
+    """Does an operator write the argument?"""
+    return formal.alias_info is not None and formal.alias_info.is_write
+
+
 def written(overload: Any, args: Sequence[Any]) -> list[Any]:
     """The positional arguments that the operator writes and gives back."""
-    return [
-        argument
-        for formal, argument in zip(overload._schema.arguments, args, strict=False)
-        if formal.alias_info is not None and formal.alias_info.is_write
-    ]
+    return [argument for formal, argument in zip(overload._schema.arguments, args, strict=False) if is_written(formal)]
 
 
 def place_of(tensor: torch.Tensor) -> Place | None:
