@@ -31,12 +31,14 @@ class ExampleArguments:
         if isinstance(example, list):
             return [self(v, f"{place}[{i}]") for i, v in enumerate(example)]
         if isinstance(example, tuple) and not isinstance(example, torch.Size):
-            names = getattr(type(example), "_fields", None)
-            parts = [
-                self(v, f"{place}[{i}]" if names is None else f"{place}.{names[i]}") for i, v in enumerate(example)
-            ]
-            return type(example)(*parts) if names is not None else tuple(parts)
+            return self._tuple(example, place)
         return example
+
+    def _tuple(self, example: tuple[object, ...], place: str) -> object:
+        names = getattr(type(example), "_fields", None)
+        if names is None:
+            return tuple(self(v, f"{place}[{i}]") for i, v in enumerate(example))
+        return type(example)(*(self(v, f"{place}.{name}") for name, v in zip(names, example, strict=True)))
 
     def _tensor(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
         if self._sizes is not None:

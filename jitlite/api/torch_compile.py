@@ -82,10 +82,10 @@ class Options:
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"options={given!r}: expected a dict")
         names = [f.name for f in fields(Options)]
-        for name in given or {}:
-            if name not in names:
-                hint = did_you_mean(str(name), names) or f"there are {', '.join(names)}"
-                raise ValueError(f"the backend 'jitlite' has no option {name!r}; {hint}")
+        unknown = next((name for name in given or {} if name not in names), None)
+        if unknown is not None:
+            hint = did_you_mean(str(unknown), names) or f"there are {', '.join(names)}"
+            raise ValueError(f"the backend 'jitlite' has no option {unknown!r}; {hint}")
         made = Options(**{name: value for name, value in (given or {}).items() if value is not None})
         made._check()
         return made

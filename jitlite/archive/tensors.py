@@ -73,6 +73,11 @@ class Storages:
             raise ArchiveError(f"record '{key}' is used with two dtypes", member)
         return Storage(known[0], dtype)
 
+    def _swap(self, made: torch.UntypedStorage, dtype: torch.dtype, width: int) -> None:
+        if self.swapped and width > 1:
+            swap: Any = made.byteswap
+            swap(dtype)
+
     def _storage(
         self, key: str, dtype: torch.dtype, location: str, count: int, member: str
     ) -> torch.UntypedStorage:  # fmt: skip
@@ -87,9 +92,7 @@ class Storages:
             if mapped is not None:
                 return torch.frombuffer(mapped, dtype=torch.uint8).untyped_storage()
         made = self._read_bytes(record, length)
-        if self.swapped and width > 1:
-            swap: Any = made.byteswap
-            swap(dtype)
+        self._swap(made, dtype, width)
         if device.type == "cpu":
             return made
         with faults_of(record):

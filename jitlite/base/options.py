@@ -128,14 +128,8 @@ class Options:
             read = switch.metadata["read"]
             if value is None and default is None:
                 continue
-            wanted: type = int if default is None else type(default)
-            try:
-                is_whole = wanted is not int or (type(value) is int and value >= 0)
-                fits = type(value) is wanted and read(str(value)) == value and is_whole
-                reason = f"expected {'a number from 0 on' if wanted is int else wanted.__name__}"
-            except ValueError as error:
-                fits, reason = False, str(error)
-            if not fits:
+            reason = _why_unfit(value, int if default is None else type(default), read)
+            if reason is not None:
                 raise ValueError(f"{switch.name}={value!r}: {reason}")
 
     @staticmethod
@@ -224,3 +218,14 @@ def set_globally(**changes: Any) -> Options:
     _from_environment = replace(before, **changes)
     _tell_listeners()
     return before
+
+
+def _why_unfit(value: Any, wanted: type, read: Callable[[str], object]) -> str | None:
+    """Why a value is not what a variable could say; None where it is."""
+    try:
+        is_whole = wanted is not int or (type(value) is int and value >= 0)
+        if type(value) is wanted and read(str(value)) == value and is_whole:
+            return None
+    except ValueError as error:
+        return str(error)
+    return f"expected {'a number from 0 on' if wanted is int else wanted.__name__}"

@@ -243,10 +243,10 @@ class Folding:
             return False
         if value is not None and not _stays_as_it_is(node.output.type, cell, written):
             return False
-        copied = written is not None and cell in written.shown and isinstance(value, list | dict)
-        if copied and not _is_flat(value):
-            return False
-        constant = made.get(cell) or self._constant(graph, node, cell, value)
+        copied = _is_shown_container(value, cell, written)
+        constant = None
+        if not copied or _is_flat(value):
+            constant = made.get(cell) or self._constant(graph, node, cell, value)
         if constant is None:
             return False
         made[cell] = constant
@@ -290,25 +290,22 @@ class Folding:
         values = {cell: (t, value) for cell, t, value in self.objects.cells()}
         found.cells |= self._assigned
         found.cells |= {cell for cell, (t, _) in values.items() if (t, cell[1]) in members or t in self.escaped}
-        parts = {cell: memory_of(value) for cell, (_, value) in values.items()}
-        pending = [cell for cell in found.cells if cell in parts]
-        while pending:
-            touched = parts[pending.pop()]
-            for cell, memory in parts.items():
-                if cell not in found.cells and not touched.isdisjoint(memory):
-                    found.cells.add(cell)
-                    pending.append(cell)
+        _add_sharing(found.cells, {cell: memory_of(value) for cell, (_, value) in values.items()})
         return found
 
-    def _look_for_writes(self, graph: Graph, found: _Written, members: set[tuple[Type, str]]) -> None:
+    def _copy_with_cells(self, graph: Graph) -> Graph:
+        """A copy whose reads of attributes know what they read."""
         marked = [node for node in all_nodes(graph) if self._is_plain_read(node)]
         for node in marked:
             node.attributes[_CELL] = id(self.object_of(node.inputs[0])), node.attributes["name"]
         try:
-            copied = graph.copy()
+            return graph.copy()
         finally:
             for node in marked:
                 del node.attributes[_CELL]
+
+    def _look_for_writes(self, graph: Graph, found: _Written, members: set[tuple[Type, str]]) -> None:
+        copied = self._copy_with_cells(graph)
         _put_forks_in_line(copied)
         constants = _one_constant_each(copied)
         db = AliasDb(copied)
@@ -470,3 +467,19 @@ def _sequence_as_constant(value: list[object] | tuple[object, ...]) -> Any:
 def _is_flat(value: list[object] | dict[object, object]) -> bool:
     parts = value.values() if isinstance(value, dict) else value
     return all(isinstance(part, _FLAT) for part in parts)
+
+
+def _is_shown_container(value: object, cell: Cell, written: _Written | None) -> bool:
+    """Is it a list or dict that leaves the graph, so that each read has to have its own?"""
+    return written is not None and cell in written.shown and isinstance(value, list | dict)
+
+
+def _add_sharing(written: set[Cell], parts: dict[Cell, frozenset[Any]]) -> None:
+    """Add the cells that share memory with one that is written."""
+    pending = [cell for cell in written if cell in parts]
+    while pending:
+        touched = parts[pending.pop()]
+        for cell, memory in parts.items():
+            if cell not in written and not touched.isdisjoint(memory):
+                written.add(cell)
+                pending.append(cell)

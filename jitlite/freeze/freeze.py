@@ -319,10 +319,7 @@ class _Freezing:
         old = [t for _, t in objects.found.values() if t.is_module and (t is root or t not in self.whole)]
         types = {t: frozen_type(t) for t in dict.fromkeys(old)}
         for t, made in types.items():
-            left = self.kept.get(t, set())
-            made.attributes.update((n, retyped(a, types)) for n, a in t.attributes.items() if n in left)
-            made.parameters.update(t.parameters & left)
-            made.buffers.update(t.buffers & left)
+            _declare_attributes(made, t, self.kept.get(t, set()), types)
         for entry in self.entries:
             owner = types.get(_class_of(entry.owner))
             if owner is not None:
@@ -381,3 +378,10 @@ def _drop_unused_inputs(node: Node, forked: Graph) -> bool:
             node.remove_input(index)
             dropped = True
     return dropped
+
+
+def _declare_attributes(made: ClassType, old: ClassType, names: set[str], types: dict[ClassType, ClassType]) -> None:
+    """Give a frozen type the attributes of these names."""
+    made.attributes.update((n, retyped(a, types)) for n, a in old.attributes.items() if n in names)
+    made.parameters.update(old.parameters & names)
+    made.buffers.update(old.buffers & names)

@@ -167,18 +167,21 @@ class MigrationPlan:
         new = names.counterpart(use.path, self.available)
         if use.attributes == 0 and new is not None:
             return  # whatever has bound the name is rewritten
-        is_asked = names.is_home(use.path) and (self._is_asked_for_known(use) or self._named_again(use))
         if self._is_target(use):
             self._note(
                 use.node, MigrationKind.LEFT, use.path, "it is given another value, which jitlite would not notice"
             )
-        elif new is not None or is_asked:
+        elif new is not None or self._is_home_of_known(use):
             self._exchange(use, new)
         elif use.attributes and self._is_free_builtin(names.builtin_type(use.path)):
             self._note(use.node, MigrationKind.REWRITTEN, use.path)
             self.nodes[use.node] = cst.Name(names.builtin_type(use.path) or "", use.node.lpar, use.node.rpar)
         elif not self._is_import_rewritten(use):
             self._note(use.node, MigrationKind.LEFT, use.path, names.reason_against(use.path))
+
+    def _is_home_of_known(self, use: TorchJitUse) -> bool:
+        """Is it torch.jit itself, of which only names are wanted that jitlite has?"""
+        return names.is_home(use.path) and bool(self._is_asked_for_known(use) or self._named_again(use))
 
     def _is_import_rewritten(self, use: TorchJitUse) -> bool:
         """Is a name nothing to change, since what imports it is changed, or no name of torch.jit?"""

@@ -176,19 +176,19 @@ class Finder:
         return self.known[assignment]
 
     def _imported(self, assignment: meta.BaseAssignment) -> Binding | None:
-        if not isinstance(assignment, meta.ImportAssignment):
-            return None
-        statement = assignment.node
+        statement = assignment.node if isinstance(assignment, meta.ImportAssignment) else None
         if not isinstance(statement, cst.Import | cst.ImportFrom) or isinstance(statement.names, cst.ImportStar):
             return None
+        assert isinstance(assignment, meta.ImportAssignment)
         prefix = f"{_module_of(statement)}." if isinstance(statement, cst.ImportFrom) else ""
         if prefix == "." or "." in assignment.name:  # of `import torch.jit`, what it binds is torch
             return None
-        alias = next((a for a in statement.names if assignment.as_name is _bound_name(a)), None)
-        if alias is None:
-            return None
-        path = assignment.name if name_after_as(alias) is None and not prefix else prefix + _full(alias.name)
-        return self._bound(assignment, path, statement, alias)
+        for alias in statement.names:
+            if assignment.as_name is _bound_name(alias):
+                is_plain = name_after_as(alias) is None and not prefix
+                path = assignment.name if is_plain else prefix + _full(alias.name)
+                return self._bound(assignment, path, statement, alias)
+        return None
 
     def _bound(self, assignment: meta.BaseAssignment, path: str, statement: Statement, source: cst.CSTNode) -> Binding:
         is_attribute = isinstance(assignment.scope, meta.ClassScope)

@@ -116,10 +116,8 @@ def is_plain_write(op: Op) -> bool:
         return False
     if op.effect not in (Effect.WRITE, Effect.RANDOM) or not arguments or not isinstance(arguments[0].type, TensorType):
         return False
-    written = [a for a in arguments if a.alias is not None and a.alias.is_write]
-    if len(written) != 1 or written[0] is not arguments[0]:
-        return False
-    return base_name(op.schema.name) in _KNOWN | {"copy"}
+    written = [i for i, a in enumerate(arguments) if a.alias is not None and a.alias.is_write]
+    return written == [0] and base_name(op.schema.name) in _KNOWN | {"copy"}
 
 
 _KNOWN = KEEPS | FLOATS | PROMOTES

@@ -197,15 +197,13 @@ class FxScope:
         made.target = made.name  # names of parameters differ, too
         return made
 
-    def _constant(self, value: object, node: Node) -> Any:
+    def _constant(self, value: Any, node: Node) -> Any:
         if isinstance(value, torch.Tensor):
             return self.get_attribute(self.conversion.store(value, "tensor_constant"))
         if is_literal(value):
             return str(value) if isinstance(value, QualifiedClassName) else value
-        if isinstance(value, (list, tuple, dict)):
-            parts = list(value.items()) if isinstance(value, dict) else value
-            if type(value) in (list, tuple) and all(is_literal(p) or isinstance(p, torch.Tensor) for p in parts):
-                return type(value)(self._constant(p, node) for p in parts)
+        if type(value) in (list, tuple) and _holds_only_constants(value):
+            return type(value)(self._constant(p, node) for p in value)
         return self.get_attribute(self.conversion.store(value, "constant"))
 
     def _display(self, node: Node) -> Any:
@@ -343,10 +341,10 @@ class FxScope:
         if op.overload is not None and not isinstance(call.target, str):
             call = self._decoded(node, call)
         name = _name_of(node)
-        if op.fn is tensors.size and not all(_keeps_nothing(use) for use in node.output.uses):
-            call = FxCall(list, (self.call(FxCall("size", call.args), node),))
-        elif op.fn is tensors.size:
+        if op.fn is tensors.size:
             call = FxCall("size", call.args)
+            if not all(map(_keeps_nothing, node.output.uses)):
+                call = FxCall(list, (self.call(call, node),))
         made = self.call(call, node, name)
         if len(node.outputs) == 1 and not node.has(Trait.SPREADS):
             self.values[node.output] = self._decoded_result(node, op, made)
@@ -423,3 +421,7 @@ def _frame(name: str, place: SourceRange) -> str:
     line = comment(place.source.line_text(place.source.line_index(place.start)).strip())
     filename = comment(place.filename or "<string>").replace('"', "'")
     return f'  File "{filename}", line {place.line}, in {found}\n    {line}\n'
+
+
+def _holds_only_constants(parts: Sequence[object]) -> bool:
+    return all(is_literal(part) or isinstance(part, torch.Tensor) for part in parts)

@@ -155,19 +155,21 @@ class SimpleValue(SugaredValue):
         kind = Spelling.TENSOR_PROPERTY.kind_of.get(name)
         return None if kind is None else SimpleValue(b.op(kind, [self.value], range=range))
 
+    def _property_of_enum(self, b: Builder, range: SourceRange, t: T.EnumType, name: str) -> SugaredValue | None:
+        found = {"name": ("prim::EnumName", T.STRING), "value": ("prim::EnumValue", t.value_type)}.get(name)
+        return None if found is None else SimpleValue(b.node(found[0], [self.value], [found[1]], range).output)
+
     def _property(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
         t = self.value.type
         if T.is_subtype(t, T.TENSOR):
             return self._property_of_tensor(b, range, name)
         if t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
             return SimpleValue(b.op(Spelling.DEVICE_PROPERTY.kind_of[name], [self.value], range=range))
-        if isinstance(t, T.TupleType) and t.names and name in t.names:
-            position = t.names.index(name)
+        if isinstance(t, T.TupleType) and name in (t.names or ()):
+            position = (t.names or ()).index(name)
             return SimpleValue(b.tuple_index(self.value, b.constant(position, range), t.elements[position]))
-        if isinstance(t, T.EnumType) and name == "name":
-            return SimpleValue(b.node("prim::EnumName", [self.value], [T.STRING], range).output)
-        if isinstance(t, T.EnumType) and name == "value":
-            return SimpleValue(b.node("prim::EnumValue", [self.value], [t.value_type], range).output)
+        if isinstance(t, T.EnumType):
+            return self._property_of_enum(b, range, t, name)
         if isinstance(t, T.AwaitType):
             waited = b.op("prim::awaitable_wait", [self.value], range=range)
             return SimpleValue(waited).attr(b, range, name)
@@ -234,9 +236,9 @@ class SimpleValue(SugaredValue):
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
         return super().as_tuple(b, range, size)
 
-    def _as_one_list(self, b: Builder, t: T.UnionType) -> SugaredValue:
+    def _as_one_list(self, b: Builder, t: Type) -> SugaredValue:
         """One of several lists, to be read only: a list of what one of them may hold."""
-        elements = T.UnionType.of([m.contained[0] for m in t.members])
+        elements = T.UnionType.of([m.contained[0] for m in T.members_of(t)])
         return SimpleValue(b.cast(self.value, T.ListType.of(elements)))
 
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
@@ -250,7 +252,7 @@ class SimpleValue(SugaredValue):
         definition = _definition(t) if isinstance(t, T.ClassType) else None
         if definition is not None:
             return definition.iterate(b, range, self.value)
-        if isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members):
+        if _is_union_of_lists(t):
             return self._as_one_list(b, t)
         raise _not_iterable(t, range)
 
@@ -492,6 +494,10 @@ class SugaredTuple(SugaredValue):
 
 def _public_names(owner: object) -> list[str]:
     return [name for name in dir(owner) if not name.startswith("_")]
+
+
+def _is_union_of_lists(t: Type) -> bool:
+    return isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members)
 
 
 def _not_iterable(t: Type, range: SourceRange) -> CompileError:

@@ -211,9 +211,9 @@ class Tracer(TracedValues):
         """Bind what an operator has given; gives what the caller is to get."""
         results = _results_of(node, result)
         varying = any(map(self._varies, node.inputs)) or self._is_random(node)
-        own = {id(a) for a in written(overload, args)}
+        self._varying.update(node.outputs if varying else ())
+        own = set(map(id, written(overload, args)))
         for position, (output, part) in enumerate(zip(node.outputs, results, strict=True)):
-            self._varying.update([output] if varying else [])
             value = self.recorder.value_of_result(output, part)
             if isinstance(part, torch.Tensor):
                 results[position] = part if id(part) in own else _unlike(part, args)
