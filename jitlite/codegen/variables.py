@@ -70,7 +70,7 @@ class Variables:
         self._begin: dict[Node, int] = {}
         self._end: dict[Node, int] = {}
         self._affinities: list[tuple[int, Value, Value]] = []
-        self._free: dict[Node, set[Value]] = {}
+        self._free: dict[Node, dict[Value, None]] = {}
         self._number(graph.block, 0, 0)
         for value in graph.inputs:
             self._add_range(value, 0, 1)
@@ -195,7 +195,7 @@ class Variables:
         for value, until in live.items():
             self._add_range(value, end, until)
         before: dict[Value, int] = {}
-        at_risk = self._free_of(node.blocks[1]) if node.kind == "prim::Try" else set()
+        at_risk: Iterable[Value] = self._free_of(node.blocks[1]) if node.kind == "prim::Try" else ()
         for position, block in enumerate(node.blocks):
             last = self._begin[block.return_node] + 1
             inside = dict.fromkeys(live, last + 1)
@@ -220,7 +220,7 @@ class Variables:
             self._add_range(carried, begin + 1, begin + 2)
             self._add_range(carried, last, last + 1)
             self._add_range(out, last, live.pop(out, end + 1))
-        through = set(live) | self._free_of(body)
+        through = dict.fromkeys(live) | self._free_of(body)
         for value, until in live.items():
             self._add_range(value, end, until)
         inside = self._walk(body, dict.fromkeys(through, end))
@@ -235,20 +235,20 @@ class Variables:
         node = next((n for n in block.nodes if n in self._begin), block.return_node)
         return self._begin[node] - 1
 
-    def _free_of(self, block: Block) -> set[Value]:
-        """The values from outside that a block reads."""
+    def _free_of(self, block: Block) -> dict[Value, None]:
+        """The values from outside that a block reads, in the order in which it first does."""
         owner = block.owner
         key = block.return_node
         assert owner is not None
         found = self._free.get(key)
         if found is None:
-            found = self._free[key] = set()
+            read: dict[Value, None] = {}
             for node in (*block.nodes, block.return_node):
                 for inner in node.blocks:
-                    found |= self._free_of(inner)
-                found.update(v for v in node.inputs if v.node.kind != "prim::Constant")
+                    read |= self._free_of(inner)
+                read |= dict.fromkeys(v for v in node.inputs if v.node.kind != "prim::Constant")
             inside = {*block.nodes, block.param_node}
-            found -= {v for v in found if v.node in inside}
+            found = self._free[key] = {v: None for v in read if v.node not in inside}
         return found
 
     # -- joining

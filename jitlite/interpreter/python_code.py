@@ -14,24 +14,26 @@ from typing import Any, NamedTuple
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
-from jitlite.ir.code_text import Identifier, Text, code, comment, mark
+from jitlite.ir.code_text import Identifier, Text, comment
 from jitlite.native.policy import RegionState
-
-FIRST_MARK = 0xF0000
-"""Characters from here on (a private area of Unicode) begin the part of a line that a nested operation is written as;
-the number above it says which operation."""
-LAST_MARK = 0xFFFFD
-MOST_MARKS = LAST_MARK - FIRST_MARK + 1
-END_MARK = "\ue000"
 
 _LOADER = "__loader__"
 
 
+class Span(NamedTuple):
+    """The columns of a line that an operation is written in, and its place."""
+
+    start: int
+    end: int
+    place: CodePlace
+
+
 class Line(NamedTuple):
-    """A line of generated code: its text with marks, and the place of the statement."""
+    """A line of generated code, the place of its statement, and the parts of it that come from other places."""
 
     text: Text
     place: CodePlace | None
+    spans: tuple[Span, ...]
 
 
 class PythonCode:
@@ -48,7 +50,6 @@ class PythonCode:
         self,
         name: str,
         lines: list[Line],
-        nested: list[CodePlace],
         names: dict[str, Any],
         entry: Identifier,
         region_states: Sequence[RegionState] = (),
@@ -56,8 +57,7 @@ class PythonCode:
         self.name = name
         self.region_states = region_states
         self._lines = lines
-        self._nested = nested
-        text = "\n".join(_without_marks(line.text) for line in lines) + "\n"
+        text = "\n".join(line.text for line in lines) + "\n"
         names |= {"__name__": f"jitlite.generated.{entry}", _LOADER: self}
         exec(compile(text, f"generated/{entry}.py", "exec", dont_inherit=True), names)
         self.run: Callable[..., Any] = unseen_by_dynamo(names[entry])
@@ -66,10 +66,10 @@ class PythonCode:
     @property
     def source(self) -> str:
         """The text, each line with the place in the script that it was made from."""
-        width = min(60, max(len(_without_marks(line.text)) for line in self._lines))
+        width = min(60, max(len(line.text) for line in self._lines))
         written, last = [], None
         for line in self._lines:
-            text, found = _without_marks(line.text), line.place.range if line.place else None
+            text, found = line.text, line.place.range if line.place else None
             where = f"# {comment(found.filename or '<string>')}:{found.line}" if found else ""
             written.append(f"{text:<{width}}  {where}".rstrip() if where and where != last else text)
             last = where
@@ -85,35 +85,8 @@ class PythonCode:
         place = found.place or CodePlace(None)
         if column is None or end_column is None:
             return place
-        for start, end, nested in self._spans(found.text):  # outer ones come first
-            if start <= column and end_column <= end:
-                place = nested
-        return place
-
-    def _spans(self, text: str) -> list[tuple[int, int, CodePlace]]:
-        spans: list[tuple[int, int, CodePlace]] = []
-        open_marks: list[tuple[int, int]] = []
-        column = 0
-        for character in text:
-            if character == END_MARK:
-                start, number = open_marks.pop()
-                spans.append((start, column, self._nested[number]))
-            elif ord(character) >= FIRST_MARK:
-                open_marks.append((column, ord(character) - FIRST_MARK))
-            else:
-                column += 1
-        return sorted(spans, key=lambda span: span[0] - span[1])
-
-
-def marked(text: Text, number: int) -> Text:
-    """The text of the nested operation of this number, with marks around it."""
-    return code("{}{}{}", mark(FIRST_MARK + number), text, mark(ord(END_MARK)))
-
-
-def _without_marks(text: str) -> str:
-    if text.isascii():
-        return text
-    return "".join(c for c in text if c != END_MARK and ord(c) < FIRST_MARK)
+        around = [span for span in found.spans if span.start <= column and end_column <= span.end]
+        return min(around, key=lambda span: span.end - span.start).place if around else place
 
 
 def region_states_of(run: Callable[..., object]) -> Sequence[RegionState]:

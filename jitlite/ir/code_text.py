@@ -16,6 +16,7 @@ import ast
 import keyword
 import math
 import re
+import string
 import unicodedata
 from collections.abc import Callable, Iterable
 
@@ -158,6 +159,11 @@ def filled(template: Text, *parts: Text | int, **named: Text | int) -> Text:
     return Text(template.format(*parts, **named))
 
 
+def template_parts(template: Text) -> list[tuple[Text, str | None]]:
+    """The parts of a template that was put together: text, and the name of the hole after it, if there is one."""
+    return [(Text(text), name) for text, name, _, _ in string.Formatter().parse(template)]
+
+
 def cut(text: Text, start: int, end: int | None = None) -> Text:
     """The part of the text from one position to another."""
     return Text(text[start:end])
@@ -223,13 +229,6 @@ def infix_sign(sign: str) -> Text:
 def own_source(tree: ast.AST) -> list[Text]:
     """The lines of a function of jitlite's own, whose tree this is."""
     return [Text(line) for line in ast.unparse(tree).splitlines()]
-
-
-def mark(point: int) -> Text:
-    """A character of one of Unicode's private areas. It is taken out before Python reads the text."""
-    if not 0xE000 <= point <= 0xF8FF and not 0xF0000 <= point <= 0x10FFFD:
-        raise ValueError(f"{point:x} is in no private area")
-    return Text(chr(point))
 
 
 def doubled(text: Text) -> Text:

@@ -98,6 +98,7 @@ WRITERS = (
     "operators/torch_bindings.py", "export/to_python/embedded_functions.py", "export/to_python/readable_graph.py",
     "export/to_python/python_names.py", "export/to_python/python_function.py", "export/to_python/python_spelling.py",
     "export/to_python/python_checks.py", "export/to_python/python_file.py", "export/to_python/python_out.py",
+    "codegen/python/vocabulary.py",
 )  # fmt: skip
 
 

@@ -1,293 +1,412 @@
-"""How the values of a graph are written in Python: names, literals, and operations within one another."""
+"""The statements and expressions of `codegen/tree.py` as Python.
+
+How an operation, a constant or a function is spelled is asked of a `Vocabulary`: generated code binds functions to
+names of its own, source that people read names them as they do. All that is Python's syntax is here. What is written
+knows its place: every line that of its statement, every part of a line that of its operation.
+"""
 
 from __future__ import annotations
 
-import builtins
-import math
+import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple, Protocol
 
-from jitlite.codegen.nesting import DEEPEST, Nesting
-from jitlite.codegen.python.subscripts import REST, SubscriptText, subscript
-from jitlite.codegen.variables import Variables, unused
+from jitlite.codegen.tree import (
+    Assign,
+    Body,
+    Both,
+    Break,
+    Conditional,
+    Constant,
+    Count,
+    Delete,
+    Either,
+    Evaluate,
+    Exchange,
+    Expression,
+    For,
+    If,
+    Index,
+    Name,
+    NativeOr,
+    Not,
+    Operation,
+    Perform,
+    Range,
+    Return,
+    Slice,
+    Subscript,
+    Try,
+    Unpack,
+    While,
+    With,
+)
+from jitlite.codegen.variables import Variable
 from jitlite.codegen.variables import identifier as variable_name
-from jitlite.interpreter import futures
-from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import CodePlace
-from jitlite.interpreter.python_code import MOST_MARKS, add_script_traceback, marked
-from jitlite.interpreter.run_time_types import as_at_run_time
-from jitlite.ir import types as T
-from jitlite.ir.awaits import Await
-from jitlite.ir.code_text import Identifier, Text, code, filled, fixed, holes, joined, literal, private
-from jitlite.ir.graph import Graph, Node, Value, constant_of
-from jitlite.ir.node_attributes import str_attribute
-from jitlite.ir.object_flow import Likelihood, ObjectFlow
-from jitlite.ir.structure import Try
-from jitlite.ir.traits import Spelling, Trait
-from jitlite.ir.unit import Function, called_function, passed_arguments
-from jitlite.ir.values import UNINITIALIZED, call_script_method
-from jitlite.operators.python_forms import ASSIGN_ELEMENTS, CannotTranslate, Form, call_form, form_of, isinstance_form
+from jitlite.interpreter.python_code import Line, Span
+from jitlite.ir.code_text import Text, code, fixed, indented, joined, template_parts
+from jitlite.ir.graph import Node
+from jitlite.operators.python_forms import ASSIGN_ELEMENTS, Form
+
+Piece = Text | Expression | Range | Count
+"""A part of a line."""
+
+
+_NONE_KNOWN: dict[int, object] = {}
+_NOTHING = fixed("")
+_ASSIGN = fixed("{0} = {1}")
+_OPEN, _CLOSE, _OPEN_INDEX, _CLOSE_INDEX = fixed("("), fixed(")"), fixed("["), fixed("]")
+_COMMA, _COLON, _EQUALS, _DOTS = fixed(", "), fixed(":"), fixed(" = "), fixed("...")
+_LIST, _RANGE, _NOT = fixed("list("), fixed("range("), fixed("not ")
+_IF, _ELSE, _AND, _OR = fixed(" if "), fixed(" else "), fixed(" and "), fixed(" or ")
+_IF_HEAD, _ELIF_HEAD, _WHILE, _FOR, _IN = (
+    fixed("if "),
+    fixed("elif "),
+    fixed("while "),
+    fixed("for "),
+    fixed(" in "),
+)
+
+
+class Vocabulary(Protocol):
+    """How what the tree leaves open is spelled."""
+
+    def form(self, node: Node) -> Form:
+        """How an operation is written."""
+
+    def constant(self, value: object, in_expression: bool, place: CodePlace | None) -> Text:
+        """How a known value is written; with parentheses where it is part of an expression and needs them.
+
+        Args:
+            place: of the statement that it is written in.
+        """
+
+    def bind(self, value: object, base: str, place: CodePlace | None) -> Text:
+        """A name for an object that the code uses."""
+
+    def perform(self, writer: PythonWriter, statement: Perform) -> None:
+        """Write an operation that is a statement; `PythonWriter.by_form` does so by its form."""
+
+    def try_(self, writer: PythonWriter, statement: Try) -> None:
+        """Write a `try`."""
+
+    def native_or(self, writer: PythonWriter, statement: NativeOr) -> None:
+        """Write a region that may be machine code."""
+
+
+class PythonWriter:
+    """Writes one function.
+
+    Args:
+        boxed: are results given in a list?
+
+    Attributes:
+        lines: what has been written.
+        level: how far the next line is indented.
+        place: of the statement that is being written.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, boxed: bool = False) -> None:
+        self.vocabulary = vocabulary
+        self.boxed = boxed
+        self.lines: list[Line] = []
+        self.level = 0
+        self.place: CodePlace | None = None
+        self._parts: list[Text] = []
+        self._column = 0
+        self._spans: list[Span] = []
+
+    # -- lines
+    def line(self, *pieces: Piece) -> None:
+        """Write a line."""
+        self._column = 4 * self.level
+        self._pieces(pieces)
+        self._end()
+
+    def write(self, template: str, *parts: Text | int) -> None:
+        """A line without expressions: a literal of jitlite's source, with the parts in it."""
+        self.lines.append(Line(indented(code(template, *parts), self.level), self.place, ()))
+
+    def _pieces(self, pieces: Iterable[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Text):
+                self._put(piece)
+            else:
+                self.expression(piece)
+
+    def _put(self, text: Text) -> None:
+        self._parts.append(text)
+        self._column += len(text)
+
+    def _end(self) -> None:
+        self.lines.append(Line(indented(joined("", self._parts), self.level), self.place, tuple(self._spans)))
+        self._parts, self._spans = [], []
+
+    @contextmanager
+    def indented(self) -> Iterator[None]:
+        """What is written meanwhile is the body of the line before; without a statement it is `pass`."""
+        self.level += 1
+        count = len(self.lines)
+        yield
+        if len(self.lines) == count:
+            self.write("pass")
+        self.level -= 1
+
+    # -- expressions
+    def expression(self, value: Expression | Range | Count, in_expression: bool = False, as_list: bool = True) -> None:
+        """Write a value; with parentheses where it is part of an expression and needs them.
+
+        Args:
+            as_list: has what stands for a list to be one? Else any sequence will do.
+        """
+        if isinstance(value, Name):
+            self._put(value.variable.name)
+        elif isinstance(value, Constant):
+            self._put(self.vocabulary.constant(value.value, in_expression, self.place))
+        elif isinstance(value, Not):
+            self._put(_NOT)
+            self.expression(value.operand, True)
+        elif isinstance(value, Range | Count):
+            self._iterations(value)
+        else:
+            start = self._column
+            if isinstance(value, Operation):
+                self._operation(value, in_expression, as_list)
+            elif isinstance(value, Subscript):
+                self._subscript(value)
+            else:
+                self._choice(value, in_expression)
+            if value.place != self.place:
+                self._spans.append(Span(start, self._column, value.place))
+
+    def _operation(self, operation: Operation, in_expression: bool, as_list: bool) -> None:
+        form = self.vocabulary.form(operation.node)
+        if as_list and form.gives_sequence:
+            self._put(_LIST)
+            self.fill(form, operation)
+            self._put(_CLOSE)
+        elif in_expression and not form.is_atom:
+            self._put(_OPEN)
+            self.fill(form, operation)
+            self._put(_CLOSE)
+        else:
+            self.fill(form, operation)
+
+    def fill(self, form: Form, operation: Operation) -> None:
+        """Write an operation by its form."""
+        operands, template = operation.operands, form.template
+        model = template
+        if form is ASSIGN_ELEMENTS and isinstance(operands[0], Subscript):
+            template = model = _ASSIGN
+        elif form.of_variables and all(isinstance(operand, Name | Constant) for operand in operands):
+            template = form.of_variables
+        known = dict(form.constants) if form.constants else _NONE_KNOWN
+        for text, hole, is_bare in _parts_of(template, model):
+            if text:
+                self._put(text)
+            if hole is None:
+                continue
+            if hole == _FUNCTION:
+                base = variable_name(operation.node.kind.partition("::")[2], "f")
+                self._put(self.vocabulary.bind(form.function, base, self.place))
+            elif hole in known:
+                self._put(self.vocabulary.constant(known[hole], not is_bare, self.place))
+            else:
+                self.expression(operands[hole], not is_bare)
+
+    def _subscript(self, found: Subscript) -> None:
+        self.expression(found.base, True)
+        for number, item in enumerate(found.items):
+            self._put(_COMMA if number else _OPEN_INDEX)
+            if isinstance(item, Index):
+                self.expression(item.value)
+            elif isinstance(item, Slice):
+                self._slice(item)
+            else:
+                self._put(_DOTS)
+        self._put(_CLOSE_INDEX)
+
+    def _slice(self, item: Slice) -> None:
+        if item.start is not None:
+            self.expression(item.start)
+        self._put(_COLON)
+        if item.stop is not None:
+            self.expression(item.stop)
+        if item.step is not None:
+            self._put(_COLON)
+            self.expression(item.step)
+
+    def _choice(self, value: Conditional | Both | Either, in_expression: bool) -> None:
+        if in_expression:
+            self._put(_OPEN)
+        if isinstance(value, Conditional):
+            self.expression(value.then, True)
+            self._put(_IF)
+            self.expression(value.condition, True)
+            self._put(_ELSE)
+            self.expression(value.orelse, True)
+        else:
+            self.expression(value.first, True)
+            self._put(_AND if isinstance(value, Both) else _OR)
+            self.expression(value.second, True)
+        if in_expression:
+            self._put(_CLOSE)
+
+    def _iterations(self, value: Range | Count) -> None:
+        if isinstance(value, Count):
+            self._put(code("{}()", self.vocabulary.bind(itertools.count, "count", self.place)))
+            return
+        self._put(_RANGE)
+        self._pieces(separated([bound for bound in (value.start, value.stop, value.step) if bound is not None]))
+        self._put(_CLOSE)
+
+    # -- statements
+    def body(self, body: Body) -> None:
+        """The statements of a block, indented."""
+        with self.indented():
+            self.statements(body)
+
+    def statements(self, body: Body) -> None:
+        """Statements, one after the other."""
+        for statement in body:
+            self.place = statement.place
+            statement.accept(self)
+
+    def assign(self, statement: Assign) -> None:
+        self.line(statement.target.name, _EQUALS, statement.value)
+
+    def exchange(self, statement: Exchange) -> None:
+        self.line(joined(", ", [target.name for target in statement.targets]), _EQUALS, *separated(statement.values))
+
+    def unpack(self, statement: Unpack) -> None:
+        self._column = 4 * self.level
+        names = [fixed("_") if target is None else target.name for target in statement.targets]
+        self._put(self.unpacked(names))
+        self.expression(statement.value, as_list=False)
+        self._end()
+
+    @staticmethod
+    def unpacked(names: Sequence[Text]) -> Text:
+        """The head of a statement that gives the elements of a sequence names: `a, b = `."""
+        if not names:
+            return fixed("() = ")
+        return code("{}, = " if len(names) == 1 else "{} = ", joined(", ", names))
+
+    def evaluate(self, statement: Evaluate) -> None:
+        self.line(statement.value)
+
+    def perform(self, statement: Perform) -> None:
+        self.vocabulary.perform(self, statement)
+
+    def by_form(self, statement: Perform) -> None:
+        """Write an operation that is a statement by its form. What it gives is its first operand."""
+        operation = statement.operation
+        self.formed(self.vocabulary.form(operation.node), operation)
+        if statement.target is not None:
+            self.line(statement.target.name, _EQUALS, operation.operands[0])
+
+    def formed(self, form: Form, operation: Operation, head: Text = _NOTHING) -> None:
+        """Write a line that is an operation in this form, with `head` before it."""
+        self._column = 4 * self.level
+        self._put(head)
+        self.fill(form, operation)
+        self._end()
+
+    def delete(self, statement: Delete) -> None:
+        self.forget(statement.variables)
+
+    def forget(self, variables: Iterable[Variable]) -> None:
+        """Give variables up."""
+        names = sorted(variable.name for variable in variables)
+        if names:
+            self.write("del {}", joined(", ", names))
+
+    def return_(self, statement: Return) -> None:
+        values = statement.values
+        if self.boxed:
+            self.line(fixed("return ["), *separated(values), fixed("]"))
+        elif not values:
+            self.write("return")
+        elif len(values) == 1:
+            self.line(fixed("return "), values[0])
+        else:
+            self.line(fixed("return ("), *separated(values), _CLOSE)
+
+    def break_(self, statement: Break) -> None:
+        self.write("break")
+
+    def if_(self, statement: If) -> None:
+        word = _IF_HEAD
+        while True:
+            place = self.place = statement.place
+            self.line(word, statement.condition, _COLON)
+            self.body(statement.then)
+            others = statement.orelse
+            if len(others) != 1 or not isinstance(others[0], If):
+                break
+            word, statement = _ELIF_HEAD, others[0]
+        if others:
+            self.place = place
+            self.write("else:")
+            self.body(others)
+
+    def while_(self, statement: While) -> None:
+        self.line(_WHILE, fixed("True") if statement.condition is None else statement.condition, _COLON)
+        self.body(statement.body)
+
+    def for_(self, statement: For) -> None:
+        name = fixed("_") if statement.target is None else statement.target.name
+        self.line(_FOR, name, _IN, statement.iterations, _COLON)
+        with self.indented():
+            if statement.condition is not None:
+                self.line(_IF_HEAD, Not(statement.condition), fixed(": break"))
+            self.statements(statement.body)
+
+    def try_(self, statement: Try) -> None:
+        self.vocabulary.try_(self, statement)
+
+    def with_(self, statement: With) -> None:
+        target = () if statement.target is None else (fixed(" as "), statement.target.name)
+        self.line(fixed("with "), statement.manager, *target, _COLON)
+        self.body(statement.body)
+
+    def native_or(self, statement: NativeOr) -> None:
+        self.vocabulary.native_or(self, statement)
+
+
+def separated(values: Sequence[Expression]) -> Iterator[Piece]:
+    """The values with commas between them."""
+    for number, value in enumerate(values):
+        if number:
+            yield _COMMA
+        yield value
+
+
+class _Part(NamedTuple):
+    """A part of a template: text, and the hole after it."""
+
+    text: Text
+    hole: int | None
+    is_bare: bool
+
+
+_FUNCTION = -1
+"""The hole of a template that takes a function."""
 
 _BARE_HOLE = re.compile(r"(?:(?<=[(\[])|(?<=[,:] )|(?<= = ))\{(\d+)\}(?=[)\],]|$)")
 """A hole in a template that an expression is put into without parentheses: brackets, commas or `=` are around it."""
 
-Runner = Callable[..., Any]
 
-
-class CallTarget:
-    """A function that generated code calls. What runs it is made by the first call.
-
-    Attributes:
-        run: takes a value for each input of the graph and gives its result.
-    """
-
-    __slots__ = ("run",)
-
-    def __init__(self, function: Function, runner_of: Callable[[Function], Runner]) -> None:
-        self.run: Runner
-
-        def run_first(*arguments: object) -> Any:
-            self.run = runner_of(function)
-            return self.run(*arguments)
-
-        self.run = run_first
-
-    def evaluate(self, *arguments: object) -> Any:
-        """Run it apart from whatever is running: an exception gets a script traceback of its own."""
-        try:
-            return self.run(*arguments)
-        except BaseException as error:
-            add_script_traceback(error)
-            raise
-
-
-class ExpressionWriter:
-    """Knows how the values of one graph are written.
-
-    Attributes:
-        deepest: how many operations are written within one another.
-    """
-
-    deepest = DEEPEST
-
-    def __init__(
-        self,
-        graph: Graph,
-        runner_of: Callable[[Function], Runner],
-        parts: Mapping[Node, object] | None = None,
-        objects: bool = False,
-    ) -> None:
-        self.graph = graph
-        self.flow = ObjectFlow(graph, objects)
-        self.runner_of = runner_of
-        self.forms: dict[Node, Form] = {}
-        self.names: dict[str, Any] = {}
-        self.links: dict[Function, CallTarget] = {}
-        self.nesting = Nesting(graph, self._is_expression, self._is_in_order, self.deepest, parts)
-        errors = [Try(n).error for n in graph.all_nodes() if n.kind == "prim::Try"]
-        self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
-        self.taken: set[str] = {*self.variables.names, *dir(builtins)} | {
-            "_entered",
-            "_error",
-            "_warned",
-            "_done",
-            "_since",
-        }
-        self.bound: dict[int, Identifier] = {}
-        self.nested_places: list[CodePlace] = []
-        self.in_head: dict[Value, Value] = {}
-        """While the head of a loop is written: what is carried on, and the values it becomes."""
-        self.place: CodePlace | None = None
-        """Of the statement that is being written."""
-
-    # -- names
-    def fresh(self, base: Identifier) -> Identifier:
-        """A name that nothing has yet."""
-        return unused(base, self.taken)
-
-    def bind(self, value: object, base: str) -> Identifier:
-        """A name for an object that the code uses."""
-        name = self.bound.get(id(value))
-        if name is None:
-            name = self.bound[id(value)] = self.fresh(private(base))
-            self.names[name] = value
-        return name
-
-    def link(self, function: Function, arguments: Sequence[Value] = ()) -> CallTarget:
-        if self.flow.of_any(arguments) is Likelihood.OBJECT:
-            function.is_given_objects = True
-        if function not in self.links:
-            self.links[function] = CallTarget(function, self.runner_of)
-        return self.links[function]
-
-    # -- forms
-    def form(self, node: Node) -> Form:
-        found = self.forms.get(node)
-        if found is None:
-            special = _FORMS.get(node.kind)
-            found = self.forms[node] = special(self, node) if special else form_of(node, self.flow)
-        return found
-
-    def _is_expression(self, node: Node) -> bool:
-        if node.has(Trait.IS_STATEMENT) or node.has(Trait.SPREADS):
-            return False
-        return not self.form(node).is_statement
-
-    def _is_in_order(self, node: Node) -> bool:
-        return node.has(Trait.IS_STATEMENT) or self.form(node).in_order
-
-    # -- expressions
-    def text(self, value: Value, user: Node, in_expression: bool = False) -> Text:
-        """How to write a value; with parentheses where it is part of an expression and needs them."""
-        node = value.node
-        if node.kind == "prim::Constant":
-            return self.constant(constant_of(value), in_expression)
-        if node in self.nesting.nested and node.has(Trait.UNCHECKED):
-            return self.text(node.inputs[0], node, in_expression)
-        if node in self.nesting.nested:
-            text, is_atom = self.expression(node)
-            text = text if is_atom or not in_expression else code("({})", text)
-            return self.marked(text, node)
-        return self.variables[self.in_head.get(value, value)].name
-
-    def marked(self, text: Text, node: Node) -> Text:
-        place = CodePlace(node.range, node.call_stack)
-        if place == self.place or len(self.nested_places) >= MOST_MARKS:
-            return text
-        self.nested_places.append(place)
-        return marked(text, len(self.nested_places) - 1)
-
-    def expression(self, node: Node) -> tuple[Text, bool]:
-        """An operation as an expression, and whether it needs no parentheses."""
-        if node in self.nesting.conditional:
-            return self.conditional(node), False
-        found = subscript(node, self.nesting.nested)
-        if found is not None:
-            return self.subscript(found, node), True
-        form = self.form(node)
-        text = self.fill(form, node)
-        if form.gives_sequence and not self._is_unpacked(node):
-            return code("list({})", text), True
-        return text, form.is_atom
-
-    def subscript(self, found: SubscriptText, node: Node) -> Text:
-        items: list[Text] = []
-        for item in found.items:
-            if item is REST:
-                items.append(fixed("..."))
-                continue
-            texts = [self.text(v, node) for v in item.values]
-            if len(texts) == 1:
-                items.append(texts[0])
-                continue
-            nothing, one = fixed(""), fixed("1")
-            start, end, step = [nothing if t == "None" else t for t in texts] or (nothing, nothing, one)
-            items.append(code("{}:{}", start, end) if step == "1" else code("{}:{}:{}", start, end, step))
-        return code("{}[{}]", self.text(found.base, node, True), joined(", ", items))
-
-    def fill(self, form: Form, node: Node) -> Text:
-        target = node.inputs[0].node if form is ASSIGN_ELEMENTS else None
-        if target in self.nesting.nested and target is not None and subscript(target, self.nesting.nested):
-            form = Form(fixed("{0} = {1}"), is_statement=True)
-        written = dict(form.constants)
-        bare = set(map(int, _BARE_HOLE.findall(form.template)))
-        operands = [
-            self.constant(written[i], i not in bare) if i in written else self.text(v, node, i not in bare)
-            for i, v in enumerate(passed_arguments(node))
-        ]
-        function = fixed("")
-        if form.function is not None:
-            function = self.bind(form.function, variable_name(node.kind.partition("::")[2], "f"))
-        template = form.template
-        if form.of_variables and not any(v.node in self.nesting.nested for v in passed_arguments(node)):
-            template = form.of_variables
-        return filled(template, *operands, f=function)
-
-    def _is_unpacked(self, node: Node) -> bool:
-        uses = node.output.uses
-        return node in self.nesting.nested and uses[0].user.kind == "prim::ListUnpack"
-
-    def conditional(self, node: Node) -> Text:
-        condition = self.text(node.inputs[0], node, True)
-        first, second = (b.outputs[0] for b in node.blocks)
-        returns = [b.return_node for b in node.blocks]
-        if node.output.type is T.BOOL and constant_of(second, None) is False:
-            return code("{} and {}", condition, self.text(first, returns[0], True))
-        if node.output.type is T.BOOL and constant_of(first, None) is True:
-            return code("{} or {}", condition, self.text(second, returns[1], True))
-        return code(
-            "{} if {} else {}", self.text(first, returns[0], True), condition, self.text(second, returns[1], True)
-        )
-
-    def constant(self, value: object, in_expression: bool) -> Text:
-        """A literal where Python has one, else a name."""
-        kind = type(value)
-        if value is None or kind is bool or kind is str:
-            return literal(value)
-        if _has_literal(value):
-            text = literal(value)
-            return code("({})", text) if in_expression and not text[0].isdigit() else text
-        return self.bind(value, "constant")
-
-    # -- forms that need to know of other functions
-    def call_function(self, node: Node) -> Form:
-        callee = called_function(node)
-        if callee is not None:
-            count = len(passed_arguments(node))
-            return Form(code("{{f}}.run({})", holes(range(count))), self.link(callee, node.inputs))
-        if node.kind == "prim::CallFunction":
-            raise CannotTranslate("the graph calls a function that is only a name here")
-        return call_form(call_script_method(str_attribute(node, "name")), len(node.inputs))
-
-    def deferred(self, node: Node) -> Form:
-        link = self.link(
-            Function(Spelling.DEFERRED_FUNCTION.by_kind[node.kind], graph=node.attributes["Subgraph"]), node.inputs
-        )
-        make = futures.fork if node.kind == "prim::fork" else Await
-
-        def defer(*arguments: object) -> Any:
-            return make(partial(link.evaluate, *arguments))
-
-        return call_form(defer, len(node.inputs))
-
-    def group(self, node: Node) -> Form:
-        """A graph that is run in place: by its callable if it was given one, else as a call."""
-        if "callable" in node.attributes:
-            return call_form(node.attributes["callable"], len(node.inputs))
-        link = self.link(Function("<differentiable graph>", graph=node.attributes["Subgraph"]), node.inputs)
-        return Form(code("{{f}}.run({})", holes(range(len(node.inputs)))), link)
-
-    def python_call(self, node: Node) -> Form:
-        if "callable" not in node.attributes:
-            raise CannotTranslate(f"{node.kind} stands for a Python function that is not available")
-        function = node.attributes["callable"]
-        if len(node.outputs) == 1:
-            function = with_checked_result(function, node.outputs[0].type)
-        return call_form(function, len(node.inputs))
-
-    def isinstance_(self, node: Node) -> Form:
-        return isinstance_form([as_at_run_time(t, node.input.type) for t in node.attributes["types"]])
-
-
-_FORMS: dict[str, Callable[[ExpressionWriter, Node], Form]] = {
-    "prim::CallFunction": ExpressionWriter.call_function,
-    "prim::CallMethod": ExpressionWriter.call_function,
-    "prim::PythonOp": ExpressionWriter.python_call,
-    "prim::DifferentiableGraph": ExpressionWriter.group,
-    "prim::IgnoredPythonOp": ExpressionWriter.python_call,
-    "prim::fork": ExpressionWriter.deferred,
-    "prim::awaitable": ExpressionWriter.deferred,
-    "prim::isinstance": ExpressionWriter.isinstance_,
-    "prim::Uninitialized": lambda writer, node: Form(fixed("{f}"), UNINITIALIZED),
-    "aten::wait": lambda writer, node: call_form(futures.wait, 1),
-}
-"""Kinds whose form depends on more than the node."""
-
-
-def _has_literal(value: object) -> bool:
-    """Is it a number that is written where it is used?"""
-    if type(value) is int:
-        return abs(value) < 1 << 62
-    return type(value) is float and math.isfinite(value)
+@lru_cache(4096)
+def _parts_of(template: Text, model: Text) -> tuple[_Part, ...]:
+    """The parts of a template. `model` is the one that tells which operands need no parentheses."""
+    bare = set(map(int, _BARE_HOLE.findall(model)))
+    found = []
+    for text, name in template_parts(template):
+        hole = None if name is None else _FUNCTION if name == "f" else int(name)
+        found.append(_Part(text, hole, hole in bare))
+    return tuple(found)

@@ -1,18 +1,23 @@
-"""A graph as a function of Python that people can read: the statements of `jitlite.codegen.python.python_tier`, spelled
-with the names that torch and Python give to operations, `with` and `raise` as statements, variables with good names.
+"""A graph as a function of Python that people can read: the statements of `codegen/structured.py`, spelled with the
+names that torch and Python give to operations, `with` and `raise` as statements, variables with good names.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass
 
 from jitlite.base.source import NotSupportedError
-from jitlite.codegen.python.python_tier import FunctionWriter
+from jitlite.codegen.python.python_writer import PythonWriter
+from jitlite.codegen.range_loops import with_range_loops
+from jitlite.codegen.structured import Rules, Structure
+from jitlite.codegen.tree import Body, Constant, NativeOr, Operation, Perform, Return, Statement, Try
+from jitlite.codegen.variables import Variable, Variables, unused
 from jitlite.export.to_python import python_helpers
 from jitlite.export.to_python.embedded_functions import embedded, refusal
 from jitlite.export.to_python.known_functions import same_function_of_torch
@@ -22,8 +27,8 @@ from jitlite.export.to_python.python_layout import laid_out
 from jitlite.export.to_python.python_names import is_attribute_name, method_name, parameter_name
 from jitlite.export.to_python.python_spelling import call, spelled
 from jitlite.export.to_python.python_variables import ModulePath, wanted_name
-from jitlite.export.to_python.readable_graph import NEW, matching_exit, with_calls_of_classes, with_paths
-from jitlite.interpreter.python_code import Line
+from jitlite.export.to_python.readable_graph import NEW, with_calls_of_classes, with_paths
+from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
@@ -36,7 +41,6 @@ from jitlite.ir.code_text import (
     hole,
     holes,
     identifier,
-    indented,
     joined,
     literal,
     made_identifier,
@@ -62,121 +66,86 @@ def function_lines(file: PythonFile, function: Function, name: Identifier, *, is
     Raises:
         NotSupportedError: there is something in it that Python with torch cannot say; the error names it.
     """
+    graph = with_calls_of_classes(function.graph)
     try:
-        writer = ReadableFunctionWriter(file, with_calls_of_classes(function.graph), function.schema, name)
-        writer.parameters_of = function.graph
-        return writer.source(is_method)
+        return _Signature(file, function.schema, name, is_method, function.graph).with_body(graph)
     except CannotTranslate as error:
         raise NotSupportedError(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
 
 
-class ReadableFunctionWriter(FunctionWriter):
-    """Writes one function."""
+@dataclass(frozen=True)
+class _Signature:
+    """A function as it is declared.
 
-    deepest = _DEEPEST
+    Attributes:
+        parameters_of: the graph, before it was copied to be written.
+    """
 
-    def __init__(self, file: PythonFile, graph: Graph, schema: Schema, name: Identifier) -> None:
-        self.file = file
-        self.schema = schema
-        self._opened: list[int] = []
-        """Where the bodies of the `with` statements begin that are being written."""
-        if schema.arguments:
-            with_paths(graph, schema.arguments[0].name, self._path)
-        self.parameters_of: Graph | None = None
-        """The graph, before it was copied to be written."""
-        super().__init__(graph, name, _no_runner)
-        self.name: Identifier = name
-        self.has_contexts = False
-        self.taken |= USUAL | set(file.names_in_use)
-        self._name_parameters()
-        self._name_variables()
+    file: PythonFile
+    schema: Schema
+    name: Identifier
+    is_method: bool = False
+    parameters_of: Graph | None = None
 
-    # -- names
-    def _name_parameters(self) -> None:
-        for value, argument in zip(self.graph.inputs, self.schema.arguments, strict=True):
-            variable = self.variables[value]
-            variable.name = parameter_name(argument.name)
-            self.file.parameters.add(variable.name)
-            self.taken.add(variable.name)
+    def with_body(self, graph: Graph) -> list[str]:
+        """The lines of the function with the body that the graph says."""
+        words = ReadableVocabulary(self.file)
+        if self.schema.arguments:
+            with_paths(graph, self.schema.arguments[0].name, words.path)
+        graph = with_range_loops(graph)
+        rules = Rules(
+            words.is_expression, words.is_in_order, words.is_statement, _DEEPEST, has_with=True, skips_unread=True
+        )
+        made = Structure(graph, rules)
+        taken = self._name_variables(graph, made.variables)
+        function = made.function()
+        for temporary in function.temporaries:
+            temporary.name = unused(made_identifier(temporary.name.strip("_")), taken)
+            self.file.variables.add(temporary.name)
+        writer = PythonWriter(words)
+        parameters = joined(", ", self._parameters(function.parameters))
+        writer.write("def {}({}) -> {}:", self.name, parameters, self._returned())
+        writer.body(_without_last_return(function.body))
+        text = "\n".join(line.text for line in writer.lines)
+        text = ast.unparse(ast.parse(text))  # which leaves out parentheses that are not needed
+        return [line for written in text.splitlines() for line in laid_out(written)]
 
-    def _name_variables(self) -> None:
-        parameters = {self.variables[v] for v in self.graph.inputs}
-        used = {v.name for v in parameters}
-        kept = {*USUAL, *self.file.names_in_use, *used}
+    def _name_variables(self, graph: Graph, variables: Variables) -> set[str]:
+        """Give the parameters and variables their names; gives all that are taken."""
+        file = self.file
+        taken = {*variables.names, *dir(builtins), *USUAL, *file.names_in_use}
+        kept = {*USUAL, *file.names_in_use}
+        for value, argument in zip(graph.inputs, self.schema.arguments, strict=True):
+            name = variables[value].name = parameter_name(argument.name)
+            file.parameters.add(name)
+            kept.add(name)
+        parameters = {variables[v] for v in graph.inputs}
         numbers: dict[str, int] = {}
-        for variable in sorted(self.variables, key=lambda v: v.ranges[0] if v.ranges else (0, 0)):
+        for variable in sorted(variables, key=lambda v: v.ranges[0] if v.ranges else (0, 0)):
             if variable in parameters:
                 continue
             wanted = wanted_name(variable)
             name = wanted
-            while name in kept or name in self.file.reserved:
+            while name in kept or name in file.reserved:
                 numbers[wanted] = numbers.get(wanted, 1) + 1
                 name = numbered(wanted, numbers[wanted])
             kept.add(name)
             variable.name = name
-            self.file.variables.add(name)
-        self.taken |= kept
+            file.variables.add(name)
+        return taken | kept
 
-    def fresh(self, base: Identifier) -> Identifier:
-        name = super().fresh(made_identifier(base.strip("_")))
-        self.file.variables.add(name)
-        return name
-
-    def bind(self, value: object, base: str) -> Text:  # type: ignore[override]
-        if value is itertools.count:
-            return code("{}.count", self.file.imported("itertools"))
-        raise NotSupportedError(f"'{base}' has no name in Python", self.place.range if self.place else None)
-
-    def _is_expression(self, node: Node) -> bool:
-        if len(node.outputs) == 1 and node.output.has_name and not node.has(Trait.ALWAYS_NESTED):
-            use = node.output.uses[0].user if node.output.use_count == 1 else None
-            if use is None or use.kind != "prim::Return":
-                return False
-        return super()._is_expression(node)
-
-    # -- the whole
-    def code(self) -> Any:
-        raise AssertionError("the function is source, not code")
-
-    def source(self, is_method: bool) -> list[str]:
-        """The lines of the function."""
-        self.write("def {}({}) -> {}:", self.name, joined(", ", self._parameters(is_method)), self._returned())
-        with self.indented():
-            self.block(self.graph.block)
-            if not self._never_returns():
-                self.returned()
-        text = "\n".join(line.text for line in self.lines)
-        text = ast.unparse(ast.parse(text))  # which leaves out parentheses that are not needed
-        return [line for written in text.splitlines() for line in laid_out(written)]
-
-    def _never_returns(self) -> bool:
-        return bool(self.lines) and self.lines[-1].text.strip().startswith("raise ") and self._depth_of_last() == 1
-
-    def _depth_of_last(self) -> int:
-        text = self.lines[-1].text
-        return (len(text) - len(text.lstrip())) // 4
-
-    def returned(self) -> None:
-        outputs = self.graph.outputs
-        if len(outputs) == 1 and is_constant(outputs[0]) and constant_of(outputs[0]) is None:
-            if len(self.lines) == 1:
-                self.write("return None")
-            return
-        super().returned()
-
-    def _parameters(self, is_method: bool) -> list[Text]:
+    def _parameters(self, variables: Sequence[Variable]) -> list[Text]:
         written: list[Text] = []
         arguments = self.schema.arguments
         star = _first_keyword(arguments)
         last = max((i for i, a in enumerate(arguments[:star]) if not a.has_default), default=-1)
-        for i, (argument, value) in enumerate(zip(arguments, self.graph.inputs, strict=True)):
-            name = self.variables[value].name
+        for i, (argument, variable) in enumerate(zip(arguments, variables, strict=True)):
             if i == star:
                 written.append(fixed("*"))
-            if i == 0 and is_method:
-                written.append(name)
+            if i == 0 and self.is_method:
+                written.append(variable.name)
                 continue
-            text = code("{}: {}", name, self.file.annotation(argument.type))
+            text = code("{}: {}", variable.name, self.file.annotation(argument.type))
             if argument.has_default and (i > last or (star is not None and i >= star)):
                 text = code("{} = {}", text, self._default(argument, i))
             written.append(text)
@@ -188,28 +157,50 @@ class ReadableFunctionWriter(FunctionWriter):
             value = self.file.kinds.object_of_parameter(self.parameters_of.inputs[position], value)
         if isinstance(argument.type, T.ListType) and argument.size is not None and isinstance(value, int | float):
             value = [value] * argument.size
-        return self.file.constant(value, self.place.range if self.place else None)
+        return self.file.constant(value)
 
     def _returned(self) -> Text:
         return self.file.annotation(self.schema.returns[0].type) if self.schema.returns else literal(None)
 
-    # -- expressions
-    def marked(self, text: Text, node: Node) -> Text:
-        return text
 
-    def forget(self, values: Sequence[Value]) -> None:
-        pass
+def _without_last_return(body: Body) -> Body:
+    """The body without a `return` at its end that nothing reaches, or that gives None as the end does."""
+    before, last = body[:-1], body[-1]
+    if not before or not isinstance(last, Return):
+        return body
+    gives_none = [isinstance(v, Constant) and v.value is None for v in last.values] == [True]
+    return before if gives_none or _always_raises(before[-1]) else body
 
-    def _last_uses(self) -> dict[Node, list[Value]]:
-        return {}
 
-    def _path(self, node: Node, owner: Text) -> Text:
+def _always_raises(statement: Statement) -> bool:
+    if not isinstance(statement, Perform):
+        return False
+    node = statement.operation.node
+    if node.kind == "prim::Raise":
+        return not isinstance(node.inputs[0].type, T.OptionalType)
+    return node.kind in ("prim::RaiseException", "prim::RaiseFrom")
+
+
+class ReadableVocabulary:
+    """Spells operations as somebody does who writes Python for torch."""
+
+    def __init__(self, file: PythonFile) -> None:
+        self.file = file
+        self.forms: dict[Node, Form] = {}
+
+    def bind(self, value: object, base: str, place: CodePlace | None) -> Text:
+        if value is itertools.count:
+            return code("{}.count", self.file.imported("itertools"))
+        raise NotSupportedError(f"'{base}' has no name in Python", place.range if place else None)
+
+    def path(self, node: Node, owner: Text) -> Text:
+        """The path of a submodule, of that of the module it is in."""
         return filled(self.attribute(node).template, owner)
 
-    def constant(self, value: object, in_expression: bool) -> Text:
+    def constant(self, value: object, in_expression: bool, place: CodePlace | None) -> Text:
         if isinstance(value, ModulePath):
             return value
-        text = self.file.constant(value, self.place.range if self.place else None)
+        text = self.file.constant(value, place.range if place else None)
         return code("({})", text) if in_expression and isinstance(value, int | float) and text.startswith("-") else text
 
     def form(self, node: Node) -> Form:
@@ -223,6 +214,24 @@ class ReadableFunctionWriter(FunctionWriter):
                              found.gives_sequence, found.constants)  # fmt: skip
             self.forms[node] = found
         return found
+
+    def is_expression(self, node: Node) -> bool:
+        """Can the node be written as an expression?"""
+        if len(node.outputs) == 1 and node.output.has_name and not node.has(Trait.ALWAYS_NESTED):
+            use = node.output.uses[0].user if node.output.use_count == 1 else None
+            if use is None or use.kind != "prim::Return":
+                return False
+        if node.has(Trait.IS_STATEMENT) or node.has(Trait.SPREADS):
+            return False
+        return not self.form(node).is_statement
+
+    def is_statement(self, node: Node) -> bool:
+        """Is the node a statement that `perform` writes?"""
+        return node.kind in _STATEMENTS or self.form(node).is_statement
+
+    def is_in_order(self, node: Node) -> bool:
+        """Are the operands of the node evaluated from first to last?"""
+        return node.has(Trait.IS_STATEMENT) or self.form(node).in_order
 
     # -- forms of kinds
     def attribute(self, node: Node) -> Form:
@@ -314,8 +323,8 @@ class ReadableFunctionWriter(FunctionWriter):
         name = self.file.unique(made_identifier("forked" if node.kind == "prim::fork" else "awaitable"))
         arguments = [Argument(f"v{i}", v.type) for i, v in enumerate(graph.inputs)]
         schema = Schema(name, "", tuple(arguments), tuple(Argument("", v.type) for v in graph.outputs))
-        writer = ReadableFunctionWriter(self.file, with_calls_of_classes(graph), schema, name)
-        self.file.blocks["functions"].append(writer.source(is_method=False))
+        lines = _Signature(self.file, schema, name).with_body(with_calls_of_classes(graph))
+        self.file.blocks["functions"].append(lines)
         given = joined(", ", [name, *map(hole, range(len(node.inputs)))])
         if node.kind == "prim::fork":
             return Form(code("{}({})", embedded(self.file, python_helpers.fork, node), given))
@@ -371,66 +380,43 @@ class ReadableFunctionWriter(FunctionWriter):
         return Form(code("{}({})", self.file.exception(cls), joined(", ", [*by_position, *by_name])))
 
     # -- statements
-    def statement(self, node: Node) -> None:
-        own = _STATEMENTS.get(node.kind)
-        if own is not None and node not in self.nesting.conditional:
-            own(self, node)
+    def perform(self, writer: PythonWriter, statement: Perform) -> None:
+        write = _STATEMENTS.get(statement.operation.node.kind)
+        if write is not None:
+            write(self, writer, statement.operation)
         else:
-            super().statement(node)
+            writer.by_form(statement)
 
-    def raise_(self, node: Node) -> None:
-        template = self.exception_text(node)
-        self.write("raise {}", filled(template, self.text(node.inputs[0], node)))
+    def raise_(self, writer: PythonWriter, operation: Operation) -> None:
+        writer.formed(self.exception(operation.node), operation, fixed("raise "))
 
-    def raise_again(self, node: Node) -> None:
-        text = self.text(node.inputs[0], node)
-        if isinstance(node.inputs[0].type, T.OptionalType):
-            self.write("if {} is not None:", text)
-            self.lines.append(Line(indented(code("raise {}", text), self.indent + 1), self.place))
+    def raise_again(self, writer: PythonWriter, operation: Operation) -> None:
+        (error,) = operation.operands
+        if isinstance(operation.node.inputs[0].type, T.OptionalType):
+            writer.line(fixed("if "), error, fixed(" is not None:"))
+            with writer.indented():
+                writer.line(fixed("raise "), error)
         else:
-            self.write("raise {}", text)
+            writer.line(fixed("raise "), error)
 
-    def raise_from(self, node: Node) -> None:
-        error, cause = (self.text(v, node) for v in node.inputs)
-        self.write("raise {} from {}", error, cause)
+    def raise_from(self, writer: PythonWriter, operation: Operation) -> None:
+        error, cause = operation.operands
+        writer.line(fixed("raise "), error, fixed(" from "), cause)
 
-    def warn(self, node: Node) -> None:
-        self.write("{}.warn({})", self.file.imported("warnings"), self.text(node.inputs[0], node))
+    def warn(self, writer: PythonWriter, operation: Operation) -> None:
+        writer.line(code("{}.warn(", self.file.imported("warnings")), operation.operands[0], fixed(")"))
 
-    def unpack_into(self, node: Node) -> None:
-        names = [self.variables[v].name if v.has_uses else made_identifier("_") for v in node.outputs]
-        self.unpack(names, self.text(node.inputs[0], node))
+    def try_(self, writer: PythonWriter, statement: Try) -> None:
+        name = statement.error.name
+        writer.write("try:")
+        writer.body(statement.body)
+        writer.write("except {} as {}_caught:", self.file.builtin("BaseException"), name)
+        with writer.indented():
+            writer.write("{} = {}_caught", name, name)
+            writer.statements(statement.handler)
 
-    def enter(self, node: Node) -> None:
-        if matching_exit(node) is None:
-            raise NotSupportedError("a context that is not left in the block where it is entered", node.range)
-        manager = self.text(node.inputs[0], node)
-        if node.outputs and node.output.has_uses:
-            self.write("with {} as {}:", manager, self.variables[node.output].name)
-        else:
-            self.write("with {}:", manager)
-        self.indent += 1
-        self._opened.append(len(self.lines))
-
-    def exit(self, node: Node) -> None:
-        if self._opened.pop() == len(self.lines):
-            self.write("pass")
-        self.indent -= 1
-
-    def try_(self, node: Node) -> None:
-        body, handler = node.blocks
-        name = self.variables[handler.inputs[0]].name
-        self.write("try:")
-        with self.indented():
-            self.lines += self.branch_at(node, body)
-        self.write("except {} as {}_caught:", self.file.builtin("BaseException"), name)
-        with self.indented():
-            self.write("{} = {}_caught", name, name)
-            self.lines += self.branch_at(node, handler)
-
-
-def _no_runner(function: Function) -> Callable[..., Any]:
-    raise AssertionError("nothing is run")
+    def native_or(self, writer: PythonWriter, statement: NativeOr) -> None:
+        writer.statements(statement.body)
 
 
 def _first_keyword(arguments: Sequence[Argument]) -> int | None:
@@ -451,42 +437,38 @@ def _escaped(name: str) -> Text:
     return doubled(literal(name))
 
 
-_FORMS: dict[str, Callable[[ReadableFunctionWriter, Node], Form]] = {
-    "prim::GetAttr": ReadableFunctionWriter.attribute,
-    "prim::SetAttr": ReadableFunctionWriter.set_attribute,
-    "prim::TupleConstruct": ReadableFunctionWriter.tuple_,
-    "prim::TupleIndex": ReadableFunctionWriter.tuple_index,
-    "prim::CallFunction": ReadableFunctionWriter.call_function,
-    "prim::CallMethod": ReadableFunctionWriter.call_method,
-    "prim::CreateObject": ReadableFunctionWriter.create,
-    NEW: ReadableFunctionWriter.new,
-    "prim::isinstance": ReadableFunctionWriter.isinstance_,
-    "prim::fork": ReadableFunctionWriter.deferred,
-    "prim::awaitable": ReadableFunctionWriter.deferred,
-    "prim::PythonOp": ReadableFunctionWriter.python_call,
-    "prim::IgnoredPythonOp": ReadableFunctionWriter.python_call,
-    "prim::MakeException": ReadableFunctionWriter.exception,
-    "prim::IsException": ReadableFunctionWriter.is_exception,
-    "prim::NewException": ReadableFunctionWriter.new_exception,
-    "prim::Uninitialized": lambda writer, node: Form(fixed("None")),
-    "prim::checked_cast": ReadableFunctionWriter.checked_cast,
-    "prim::Print": lambda writer, node: call(writer.file.builtin("print"), len(node.inputs)),
-    "aten::wait": lambda writer, node: Form(fixed("{0}.wait()")),
-    "prim::awaitable_wait": lambda writer, node: call(code("{}._C._awaitable_wait", writer.file.imported("torch")), 1),
-    "prim::awaitable_nowait": lambda writer, node: call(
-        code("{}._C._awaitable_nowait", writer.file.imported("torch")), 1
+_FORMS: dict[str, Callable[[ReadableVocabulary, Node], Form]] = {
+    "prim::GetAttr": ReadableVocabulary.attribute,
+    "prim::SetAttr": ReadableVocabulary.set_attribute,
+    "prim::TupleConstruct": ReadableVocabulary.tuple_,
+    "prim::TupleIndex": ReadableVocabulary.tuple_index,
+    "prim::CallFunction": ReadableVocabulary.call_function,
+    "prim::CallMethod": ReadableVocabulary.call_method,
+    "prim::CreateObject": ReadableVocabulary.create,
+    NEW: ReadableVocabulary.new,
+    "prim::isinstance": ReadableVocabulary.isinstance_,
+    "prim::fork": ReadableVocabulary.deferred,
+    "prim::awaitable": ReadableVocabulary.deferred,
+    "prim::PythonOp": ReadableVocabulary.python_call,
+    "prim::IgnoredPythonOp": ReadableVocabulary.python_call,
+    "prim::MakeException": ReadableVocabulary.exception,
+    "prim::IsException": ReadableVocabulary.is_exception,
+    "prim::NewException": ReadableVocabulary.new_exception,
+    "prim::Uninitialized": lambda words, node: Form(fixed("None")),
+    "prim::checked_cast": ReadableVocabulary.checked_cast,
+    "prim::Print": lambda words, node: call(words.file.builtin("print"), len(node.inputs)),
+    "aten::wait": lambda words, node: Form(fixed("{0}.wait()")),
+    "prim::awaitable_wait": lambda words, node: call(code("{}._C._awaitable_wait", words.file.imported("torch")), 1),
+    "prim::awaitable_nowait": lambda words, node: call(
+        code("{}._C._awaitable_nowait", words.file.imported("torch")), 1
     ),
 }
 """Kinds whose form depends on the program around the node."""
 
-_STATEMENTS: dict[str, Callable[[ReadableFunctionWriter, Node], None]] = {
-    "prim::RaiseException": ReadableFunctionWriter.raise_,
-    "prim::Raise": ReadableFunctionWriter.raise_again,
-    "prim::RaiseFrom": ReadableFunctionWriter.raise_from,
-    "prim::Enter": ReadableFunctionWriter.enter,
-    "prim::Exit": ReadableFunctionWriter.exit,
-    "prim::Try": ReadableFunctionWriter.try_,
-    "aten::warn": ReadableFunctionWriter.warn,
-    "prim::TupleUnpack": ReadableFunctionWriter.unpack_into,
-    "prim::ListUnpack": ReadableFunctionWriter.unpack_into,
+_STATEMENTS: dict[str, Callable[[ReadableVocabulary, PythonWriter, Operation], None]] = {
+    "prim::RaiseException": ReadableVocabulary.raise_,
+    "prim::Raise": ReadableVocabulary.raise_again,
+    "prim::RaiseFrom": ReadableVocabulary.raise_from,
+    "aten::warn": ReadableVocabulary.warn,
 }
+"""Kinds that are statements of their own beside those that the tree has a form for."""

@@ -81,17 +81,3 @@ def _comes_after(user: Node, node: Node) -> bool:
             return True
         following = following.next
     return False
-
-
-def matching_exit(node: Node) -> Node | None:
-    """The `prim::Exit` of a `prim::Enter`."""
-    depth, following = 0, node.next
-    while following is not None:
-        if following.kind == "prim::Enter":
-            depth += 1
-        elif following.kind == "prim::Exit":
-            if depth == 0:
-                return following
-            depth -= 1
-        following = following.next
-    return None

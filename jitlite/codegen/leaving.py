@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jitlite.codegen.python.last_uses import is_last_of_block
+from jitlite.codegen.last_uses import is_last_of_block
 from jitlite.ir.graph import Block, Node, Value
 
 

@@ -1,0 +1,347 @@
+"""Programs as statements and expressions: what `structured.py` makes of graphs, and what text is written from.
+
+    graph(%x : Tensor, %n : int):                    For(i, Range(Name(n)), [
+      %1 : bool = prim::Constant[value=1]()            Assign(x, Operation(aten::add, [Name(x), Name(i), ..]))])
+      %y : Tensor = prim::Loop(%n, %1, %x)      =>   Return([Name(x)])
+        block0(%i : int, %p : Tensor):
+          %q : Tensor = aten::add(%p, %i, %2)
+          -> (%1, %q)
+      return (%y)
+
+Layout is decided here once: what is written within what, which values share a variable, what becomes of loops and
+branches. How an operation, a constant or a name is spelled is left to the writers. Every statement and operation has
+the place in the user's source that it was made from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from jitlite.codegen.variables import Variable
+from jitlite.interpreter.code import CodePlace
+from jitlite.ir.graph import Node
+from jitlite.native.regions import NativeRegion
+
+# -- expressions
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The value of a variable."""
+
+    variable: Variable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """A value that is known."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """What a node computes from its operands, which are evaluated first."""
+
+    node: Node
+    operands: tuple[Expression, ...]
+    place: CodePlace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """One element of a dimension."""
+
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """`start:stop:step`, without what is not said."""
+
+    start: Expression | None
+    stop: Expression | None
+    step: Expression | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rest:
+    """`...`: all dimensions that no other item stands for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subscript:
+    """`base[items]`, of a tensor."""
+
+    base: Expression
+    items: tuple[Item, ...]
+    place: CodePlace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Not:
+    """The opposite of a bool."""
+
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Conditional:
+    """`then if condition else orelse`"""
+
+    condition: Expression
+    then: Expression
+    orelse: Expression
+    place: CodePlace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Both:
+    """`first and second`, of bools."""
+
+    first: Expression
+    second: Expression
+    place: CodePlace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Either:
+    """`first or second`, of bools."""
+
+    first: Expression
+    second: Expression
+    place: CodePlace
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Range:
+    """The ints that a `for` goes over: from `start` (0 if None) to `stop`, in steps of 1 if `step` is None."""
+
+    stop: Expression
+    start: Expression | None = None
+    step: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Count:
+    """All ints from 0 on."""
+
+
+Item: TypeAlias = Index | Slice | Rest
+Expression: TypeAlias = Name | Constant | Operation | Subscript | Not | Conditional | Both | Either
+Iterations: TypeAlias = Range | Count | Name
+
+# -- statements
+
+
+class StatementWriter(Protocol):
+    """What writes statements: a method for each form, which `accept` of the statement calls."""
+
+    def assign(self, statement: Assign) -> None: ...
+    def exchange(self, statement: Exchange) -> None: ...
+    def unpack(self, statement: Unpack) -> None: ...
+    def evaluate(self, statement: Evaluate) -> None: ...
+    def perform(self, statement: Perform) -> None: ...
+    def delete(self, statement: Delete) -> None: ...
+    def if_(self, statement: If) -> None: ...
+    def while_(self, statement: While) -> None: ...
+    def for_(self, statement: For) -> None: ...
+    def try_(self, statement: Try) -> None: ...
+    def with_(self, statement: With) -> None: ...
+    def native_or(self, statement: NativeOr) -> None: ...
+    def break_(self, statement: Break) -> None: ...
+    def return_(self, statement: Return) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign:
+    """`target = value`"""
+
+    place: CodePlace | None
+    target: Variable
+    value: Expression | Range | Count
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.assign(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exchange:
+    """`a, b = b, a`: variables that take over each other's values, at once."""
+
+    place: CodePlace | None
+    targets: tuple[Variable, ...]
+    values: tuple[Expression, ...]
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.exchange(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unpack:
+    """`a, b = value`: the elements of a sequence; None for one that nothing reads, where the rules allow to skip it."""
+
+    place: CodePlace | None
+    targets: tuple[Variable | None, ...]
+    value: Expression
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.unpack(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluate:
+    """An expression that is evaluated for its effects."""
+
+    place: CodePlace | None
+    value: Expression
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.evaluate(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Perform:
+    """An operation that is a statement of its own; `target` is what becomes of its result, if anything reads it."""
+
+    place: CodePlace | None
+    operation: Operation
+    target: Variable | None
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.perform(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delete:
+    """Variables that may keep much memory alive and that nothing reads any more."""
+
+    place: CodePlace | None
+    variables: tuple[Variable, ...]
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.delete(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If:
+    """`then` is never empty, `orelse` may be."""
+
+    place: CodePlace | None
+    condition: Expression
+    then: Body
+    orelse: Body
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.if_(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class While:
+    """A loop as long as a condition holds; without one, until it is left."""
+
+    place: CodePlace | None
+    condition: Expression | None
+    body: Body
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.while_(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """A loop over ints; with a condition, it is left before the iteration at whose start that does not hold."""
+
+    place: CodePlace | None
+    target: Variable | None
+    iterations: Iterations
+    condition: Expression | None
+    body: Body
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.for_(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Try:
+    """`handler` runs if anything is raised in the body; `error` is what was."""
+
+    place: CodePlace | None
+    body: Body
+    error: Variable
+    handler: Body
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.try_(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class With:
+    """`with manager as target`"""
+
+    place: CodePlace | None
+    manager: Expression
+    target: Variable | None
+    body: Body
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.with_(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NativeOr:
+    """A region that may be machine code; the body is what runs where it is not."""
+
+    place: CodePlace | None
+    region: NativeRegion
+    inputs: tuple[Variable, ...]
+    outputs: tuple[Variable, ...]
+    body: Body
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.native_or(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Break:
+    """The innermost loop is left."""
+
+    place: CodePlace | None
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.break_(self)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Return:
+    """The results of the function."""
+
+    place: CodePlace | None
+    values: tuple[Expression, ...]
+
+    def accept(self, writer: StatementWriter) -> None:
+        writer.return_(self)
+
+
+Simple: TypeAlias = Assign | Exchange | Unpack | Evaluate | Perform | Delete | Break | Return
+Compound: TypeAlias = If | While | For | Try | With | NativeOr
+Statement: TypeAlias = Simple | Compound
+Body: TypeAlias = tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StructuredFunction:
+    """A function.
+
+    Attributes:
+        parameters: its variables, one for each input of the graph.
+        unread: those of them that nothing reads.
+        body: its statements; the last one returns.
+        temporaries: variables of which the graph knows nothing. Their names are wishes.
+    """
+
+    parameters: tuple[Variable, ...]
+    unread: tuple[Variable, ...]
+    body: Body
+    temporaries: tuple[Variable, ...]
