@@ -33,6 +33,9 @@ class Text(str):
     __slots__ = ()
 
 
+EMPTY = Text("")
+
+
 class Identifier(Text):
     """A name that means itself in Python source. `identifier` makes it, or `made_identifier`."""
 
@@ -72,6 +75,17 @@ def identifier(name: object, what: str = "a name") -> Identifier:
     if not is_identifier(name):
         raise NotSupportedError(f"{name!a} cannot stand in source as {what}: it is no identifier of Python")
     return Identifier(name)
+
+
+def digits(text: str) -> Text:
+    """A number that is written as text (the name of an element of a container), as it is.
+
+    Raises:
+        NotSupportedError: it is no number.
+    """
+    if not (text.isdecimal() and text.isascii()):
+        raise NotSupportedError(f"{text!a} cannot stand in source as a number")
+    return Text(text)
 
 
 def builtin_name(name: str) -> Text:
@@ -169,6 +183,11 @@ def cut(text: Text, start: int, end: int | None = None) -> Text:
     return Text(text[start:end])
 
 
+def stripped(text: Text) -> Text:
+    """The text without blanks at its ends."""
+    return Text(text.strip())
+
+
 def indented(text: Text, level: int) -> Text:
     """The text, so many levels of four blanks further in."""
     return Text("    " * level + text)
@@ -229,6 +248,11 @@ def infix_sign(sign: str) -> Text:
 def own_source(tree: ast.AST) -> list[Text]:
     """The lines of a function of jitlite's own, whose tree this is."""
     return [Text(line) for line in ast.unparse(tree).splitlines()]
+
+
+def unparsed(lines: Iterable[Text]) -> list[Text]:
+    """The lines of Python as the standard library writes it: without parentheses that are not needed."""
+    return own_source(ast.parse("\n".join(lines)))
 
 
 def doubled(text: Text) -> Text:

@@ -98,7 +98,8 @@ WRITERS = (
     "operators/torch_bindings.py", "export/to_python/embedded_functions.py", "export/to_python/readable_graph.py",
     "export/to_python/python_names.py", "export/to_python/python_function.py", "export/to_python/python_spelling.py",
     "export/to_python/python_checks.py", "export/to_python/python_file.py", "export/to_python/python_out.py",
-    "codegen/python/vocabulary.py",
+    "codegen/python/vocabulary.py", "export/to_python/python_modules.py", "export/to_python/python_values.py",
+    "export/to_python/python_layout.py", "export/to_python/python_variables.py",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -38,13 +39,30 @@ from jitlite.ir.values import type_of_value
 from jitlite.passes.int_codes_to_objects import Kinds
 
 _MANGLED = re.compile(r"___torch_mangle_\d+")
+
+
+@dataclass(frozen=True)
+class Import:
+    """`import module as alias`, or `from module import name as alias`."""
+
+    module: str
+    name: str | None = None
+    alias: str | None = None
+
+    @property
+    def text(self) -> Text:
+        """What stands behind `import`."""
+        what = dotted(self.module) if self.name is None else identifier(self.name)
+        return what if self.alias is None else code("{} as {}", what, identifier(self.alias))
+
+
 _IMPORTS = {
-    "torch": "import torch", "nn": "from torch import nn", "Tensor": "from torch import Tensor",
-    "F": "import torch.nn.functional as F",
-    **{name: f"from typing import {name}" for name in ("Any", "Final", "NamedTuple", "Protocol")},
-    **{name: f"import {name}" for name in ("builtins", "cmath", "enum", "functools", "itertools", "math", "operator",
-                                           "re", "string", "time", "warnings")},
-    "OrderedDict": "from collections import OrderedDict", "Path": "from pathlib import Path",
+    "torch": Import("torch"), "nn": Import("torch", "nn"), "Tensor": Import("torch", "Tensor"),
+    "F": Import("torch.nn.functional", alias="F"),
+    **{name: Import("typing", name) for name in ("Any", "Final", "NamedTuple", "Protocol")},
+    **{name: Import(name) for name in ("builtins", "cmath", "enum", "functools", "itertools", "math", "operator", "re",
+                                       "string", "time", "warnings")},
+    "OrderedDict": Import("collections", "OrderedDict"), "Path": Import("pathlib", "Path"),
 }  # fmt: skip
 """What can be imported, by the name that it has in the source."""
 USUAL = frozenset(_IMPORTS) | {"TENSORS", "load"}
@@ -77,11 +95,11 @@ class PythonFile:
         self.kinds = kinds or Kinds()
         self.avoided = avoided
         self.reserved = reserved
-        self.imports: dict[str, str] = {}
+        self.imports: dict[str, Import] = {}
         self.names: dict[Any, Text] = {}
         self.taken: set[str] = {*USUAL, *dir(builtins), *keyword.kwlist, *avoided}
-        self.blocks: dict[str, list[list[str]]] = {kind: [] for kind in ("helpers", "types", "functions", "classes")}
-        self.constants: list[str] = []
+        self.blocks: dict[str, list[list[Text]]] = {kind: [] for kind in ("helpers", "types", "functions", "classes")}
+        self.constants: list[Text] = []
         self.tensors: dict[str, torch.Tensor] = {}
         self.parameters: set[str] = set()
         self.variables: set[str] = set()
@@ -107,13 +125,11 @@ class PythonFile:
 
     def imported(self, name: str) -> Identifier:
         """The name in the source of something that is imported."""
-        line = _IMPORTS[name]
-        alias = identifier(name)
+        found, alias = _IMPORTS[name], identifier(name)
         if name in self.avoided:
             alias = made_identifier(f"{name}_")
-            line = line if " as " not in line else line.rpartition(" as ")[0]
-            line = f"{line} as {alias}"
-        self.imports[alias] = line
+            found = replace(found, alias=alias)
+        self.imports[alias] = found
         return alias
 
     def builtin(self, name: str) -> Text:
@@ -183,7 +199,7 @@ class PythonFile:
             base = _base_of_exception(name)
             known = self.names[key] = self.unique(made_identifier(short))
             self.blocks["types"].append(
-                [code("class {}({}):", known, self.builtin(base)), '    """Raised by the program."""']
+                [code("class {}({}):", known, self.builtin(base)), fixed('    """Raised by the program."""')]
             )
         return known
 

@@ -4,7 +4,6 @@ names that torch and Python give to operations, `with` and `raise` as statements
 
 from __future__ import annotations
 
-import ast
 import builtins
 import itertools
 import re
@@ -47,6 +46,7 @@ from jitlite.ir.code_text import (
     named_hole,
     numbered,
     substituted,
+    unparsed,
 )
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Argument, Schema
@@ -60,7 +60,7 @@ _DEEPEST = 4
 """Operations within one another, beyond which lines are hard to read."""
 
 
-def function_lines(file: PythonFile, function: Function, name: Identifier, *, is_method: bool = False) -> list[str]:
+def function_lines(file: PythonFile, function: Function, name: Identifier, *, is_method: bool = False) -> list[Text]:
     """The lines of a function.
 
     Raises:
@@ -87,7 +87,7 @@ class _Signature:
     is_method: bool = False
     parameters_of: Graph | None = None
 
-    def with_body(self, graph: Graph) -> list[str]:
+    def with_body(self, graph: Graph) -> list[Text]:
         """The lines of the function with the body that the graph says."""
         words = ReadableVocabulary(self.file)
         if self.schema.arguments:
@@ -106,9 +106,7 @@ class _Signature:
         parameters = joined(", ", self._parameters(function.parameters))
         writer.write("def {}({}) -> {}:", self.name, parameters, self._returned())
         writer.body(_without_last_return(function.body))
-        text = "\n".join(line.text for line in writer.lines)
-        text = ast.unparse(ast.parse(text))  # which leaves out parentheses that are not needed
-        return [line for written in text.splitlines() for line in laid_out(written)]
+        return [line for written in unparsed(line.text for line in writer.lines) for line in laid_out(written)]
 
     def _name_variables(self, graph: Graph, variables: Variables) -> set[str]:
         """Give the parameters and variables their names; gives all that are taken."""

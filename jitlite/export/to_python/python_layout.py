@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
+import itertools
+
+from jitlite.ir.code_text import Text, code, cut, stripped
+
 LONGEST = 110
 """Columns of a line, where it can be broken."""
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
-def laid_out(line: str) -> list[str]:
+def laid_out(line: Text) -> list[Text]:
     """The lines that a line is written as."""
     if len(line) <= LONGEST:
         return [line]
-    margin = line[: len(line) - len(line.lstrip())]
+    margin = cut(line, 0, len(line) - len(line.lstrip()))
     found = _widest(line)
     if found is None:
         return [line]
     start, end, commas = found
-    inner = f"{margin}    "
-    parts = _pieces(line[start + 1 : end], [c - start - 1 for c in commas])
+    parts = _pieces(line, [start, *commas, end])
     needs_comma = len(parts) > 1 or line[end - 1] == ","
-    lines = laid_out_head(line[: start + 1])
+    lines = [cut(line, 0, start + 1)]
     for number, part in enumerate(parts):
         is_last = number == len(parts) - 1
-        comma = "," if not is_last or (needs_comma and not part.startswith("*") and " for " not in part) else ""
-        lines += laid_out(f"{inner}{part}{comma}")
-    return [*lines, *laid_out_head(f"{margin}{line[end:]}")]
+        has_comma = not is_last or (needs_comma and not part.startswith("*") and " for " not in part)
+        lines += laid_out(code("{}    {}," if has_comma else "{}    {}", margin, part))
+    return [*lines, code("{}{}", margin, cut(line, end))]
 
 
-def laid_out_head(line: str) -> list[str]:
-    """A line that an opening bracket ends, or a closing one begins: it stays one line."""
-    return [line]
-
-
-def _pieces(text: str, commas: list[int]) -> list[str]:
-    parts, begin = [], 0
-    for comma in commas:
-        parts.append(text[begin:comma].strip())
-        begin = comma + 1
-    return [part for part in [*parts, text[begin:].strip()] if part]
+def _pieces(line: Text, signs: list[int]) -> list[Text]:
+    """What is between brackets and the commas in them, which are at these positions."""
+    between = (stripped(cut(line, before + 1, after)) for before, after in itertools.pairwise(signs))
+    return [part for part in between if part]
 
 
 def _widest(line: str) -> tuple[int, int, list[int]] | None:

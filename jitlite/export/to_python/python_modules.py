@@ -27,7 +27,23 @@ from jitlite.export.to_python.python_function import function_lines
 from jitlite.export.to_python.python_layout import laid_out
 from jitlite.export.to_python.python_names import is_attribute_name, method_name
 from jitlite.export.to_python.python_values import ValueWriter
-from jitlite.ir.code_text import Identifier, Text, code, doubled, identifier, is_dunder, literal, made_identifier
+from jitlite.ir.code_text import (
+    EMPTY,
+    Identifier,
+    Text,
+    code,
+    digits,
+    doubled,
+    filled,
+    fixed,
+    identifier,
+    indented,
+    is_dunder,
+    joined,
+    literal,
+    made_identifier,
+    substituted,
+)
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
@@ -46,8 +62,8 @@ class _Attribute:
     """
 
     name: str
-    kind: str
-    texts: list[str] = field(default_factory=list)
+    kind: Text
+    texts: list[Text] = field(default_factory=list)
 
     @property
     def differs(self) -> bool:
@@ -59,10 +75,8 @@ class _ModuleClassPlan:
     """What the class of some modules is."""
 
     type: ClassType
-    modules: list[tuple[str, nn.Module]] = field(default_factory=list)
+    modules: list[tuple[Text, nn.Module]] = field(default_factory=list)
     attributes: dict[str, _Attribute] = field(default_factory=dict)
-    arguments: dict[int, list[str]] = field(default_factory=dict)
-    """For each module, what its class is called with."""
 
 
 class ModuleWriter:
@@ -74,12 +88,12 @@ class ModuleWriter:
         self.known = known
         self.values = ValueWriter(file)
         self.plans: dict[ClassType, _ModuleClassPlan] = {}
-        self.texts: dict[int, str] = {}
-        self.ties: list[str] = []
+        self.texts: dict[int, Text] = {}
+        self.ties: list[Text] = []
         """Statements that make two places of the outermost module hold one object."""
-        self.settings: list[str] = []
+        self.settings: list[Text] = []
         self.order: list[ClassType] = []
-        self._first: dict[int, str] = {}
+        self._first: dict[int, Text] = {}
         self._in_progress: set[ClassType] = set()
         self._of_torch: dict[ClassType, bool] = {}
 
@@ -90,7 +104,7 @@ class ModuleWriter:
         Raises:
             NotSupportedError: something in them cannot be written as Python.
         """
-        self._visit(self.root, "self")
+        self._visit(self.root, _SELF)
         for type in self._kinds():
             self._name(type)
         for type in self.order:
@@ -108,9 +122,9 @@ class ModuleWriter:
                 hint="write the module that calls it, in which it is known which one is meant",
             )
 
-    def _visit(self, module: nn.Module, path: str) -> None:
+    def _visit(self, module: nn.Module, path: Text) -> None:
         if id(module) in self._first:
-            self.ties.append(f"{path} = {self._first[id(module)]}")
+            self.ties.append(code("{} = {}", path, self._first[id(module)]))
             return
         self._first[id(module)] = path
         type = class_type_of(module)
@@ -135,10 +149,10 @@ class ModuleWriter:
             self._of_torch[type] = False
         return self._of_torch.setdefault(type, True)
 
-    def _step(self, path: str, type: ClassType, name: str) -> str:
+    def _step(self, path: Text, type: ClassType, name: str) -> Text:
         if name.isdecimal() and name.isascii() and is_container(type) is not None:
-            return f"{path}[{name}]"
-        return f"{path}.{name}" if is_attribute_name(name) else f"getattr({path}, {literal(name)})"
+            return code("{}[{}]", path, digits(name))
+        return _attribute_of(path, name)
 
     def _kinds(self) -> list[ClassType]:
         root = class_type_of(self.root)
@@ -164,7 +178,7 @@ class ModuleWriter:
             self.file.names[type] = self.file.unique(made_identifier(plain_name(type)))
 
     @property
-    def root_class(self) -> str:
+    def root_class(self) -> Text:
         """The name of the class of the outermost module."""
         type = class_type_of(self.root)
         assert type is not None
@@ -183,12 +197,13 @@ class ModuleWriter:
         for path, module in plan.modules:
             self._add_state(plan, path, module)
             self._add_attributes(plan, path, module)
-            self._add_modules(plan, path, module)
+            self._add_modules(plan, module)
         for number, (_, module) in enumerate(plan.modules):
-            given = [f"{_argument(a.name)}={a.texts[number]}" for a in plan.attributes.values() if a.differs]
-            self.texts[id(module)] = f"{self.file.names[plan.type]}({', '.join(given)})"
+            differing = (a for a in plan.attributes.values() if a.differs)
+            given = joined(", ", (code("{}={}", _argument(a.name), a.texts[number]) for a in differing))
+            self.texts[id(module)] = code("{}({})", self.file.names[plan.type], given)
 
-    def _set(self, plan: _ModuleClassPlan, name: str, kind: str, text: str) -> None:
+    def _set(self, plan: _ModuleClassPlan, name: str, kind: Text, text: Text) -> None:
         if is_dunder(name):
             raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is a name that Python keeps for itself")
         attribute = plan.attributes.setdefault(name, _Attribute(name, kind))
@@ -196,34 +211,34 @@ class ModuleWriter:
         if attribute.kind != kind:
             raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is set in different ways")
 
-    def _add_state(self, plan: _ModuleClassPlan, path: str, module: nn.Module) -> None:
+    def _add_state(self, plan: _ModuleClassPlan, path: Text, module: nn.Module) -> None:
         for name, parameter in module._parameters.items():
-            place, quoted = self._step(path, plan.type, name), _quoted(name)
-            kind = f"self.{name} = {{0}}" if is_attribute_name(name) else f"self.register_parameter({quoted}, {{0}})"
+            place = self._step(path, plan.type, name)
+            registered = code("self.register_parameter({}, {{0}})", _quoted(name))
             if parameter is None:
-                self._set(plan, name, f"self.register_parameter({quoted}, {{0}})", "None")
+                self._set(plan, name, registered, literal(None))
                 continue
             self._note_shared(parameter, place)
-            grad = "" if parameter.requires_grad else ", requires_grad=False"
-            text = f"{self.file.imported('nn')}.Parameter({self.values.empty(parameter, place)}{grad})"
-            self._set(plan, name, kind, text)
+            grad = fixed("" if parameter.requires_grad else ", requires_grad=False")
+            text = code("{}.Parameter({}{})", self.file.imported("nn"), self.values.empty(parameter, place), grad)
+            self._set(plan, name, _assigned(name, registered), text)
         for name, buffer in module._buffers.items():
             place = self._step(path, plan.type, name)
             is_kept = name not in module._non_persistent_buffers_set
-            text = "None" if buffer is None else self._buffer(buffer, place, is_kept)
-            persistent = "" if is_kept else ", persistent=False"
-            self._set(plan, name, f"self.register_buffer({_quoted(name)}, {{0}}{persistent})", text)
+            text = literal(None) if buffer is None else self._buffer(buffer, place, is_kept)
+            persistent = fixed("" if is_kept else ", persistent=False")
+            self._set(plan, name, code("self.register_buffer({}, {{0}}{})", _quoted(name), persistent), text)
 
-    def _buffer(self, buffer: torch.Tensor, place: str, is_kept: bool) -> str:
+    def _buffer(self, buffer: torch.Tensor, place: Text, is_kept: bool) -> Text:
         self._note_shared(buffer, place)
         return self.values.empty(buffer, place) if is_kept else self.values.tensor(buffer, place)
 
-    def _note_shared(self, tensor: torch.Tensor, place: str) -> None:
+    def _note_shared(self, tensor: torch.Tensor, place: Text) -> None:
         first = self.values.paths.setdefault(id(tensor), (tensor, place))[1]
         if first != place:
-            self.ties.append(f"{place} = {first}")
+            self.ties.append(code("{} = {}", place, first))
 
-    def _add_attributes(self, plan: _ModuleClassPlan, path: str, module: nn.Module) -> None:
+    def _add_attributes(self, plan: _ModuleClassPlan, path: Text, module: nn.Module) -> None:
         type = plan.type
         for name in type.attributes:
             if name in _STANDARD or name in module._modules or name in type.parameters or name in type.buffers:
@@ -234,36 +249,39 @@ class ModuleWriter:
             place = self._step(path, type, name)
             text, same_as = self.values.attribute(value, place)
             if same_as is not None:
-                self.ties.append(f"{place} = {same_as}")
-            plain = is_attribute_name(name)
-            self._set(plan, name, f"self.{name} = {{0}}" if plain else f"setattr(self, {_quoted(name)}, {{0}})", text)
+                self.ties.append(code("{} = {}", place, same_as))
+            self._set(plan, name, _assigned(name, code("setattr(self, {}, {{0}})", _quoted(name))), text)
 
-    def _add_modules(self, plan: _ModuleClassPlan, path: str, module: nn.Module) -> None:
+    def _add_modules(self, plan: _ModuleClassPlan, module: nn.Module) -> None:
         for name, child in module._modules.items():
-            text = "None" if child is None else self.texts[id(child)]
-            plain = is_attribute_name(name)
-            self._set(plan, name, f"self.{name} = {{0}}" if plain else f"self.add_module({_quoted(name)}, {{0}})", text)
+            self._set(
+                plan, name, _assigned(name, code("self.add_module({}, {{0}})", _quoted(name))), self._child(child)
+            )
 
-    def _text_of_torch(self, type: ClassType, module: nn.Module, path: str) -> str:
+    def _child(self, module: nn.Module | None) -> Text:
+        return literal(None) if module is None else self.texts[id(module)]
+
+    def _text_of_torch(self, type: ClassType, module: nn.Module, path: Text) -> Text:
         name = self.file.names[type]
         if is_container(type) is not None:
-            return f"{name}({self._contents(type, module)})"
+            return code("{}({})", name, self._contents(type, module))
         found = self.known.arguments(module)
         assert found is not None
         for place, holder in _walk(path, module):
             self._note_state_of_torch(place, holder)
-        return f"{name}({', '.join(self._called(found[0], found[1]))})"
+        return code("{}({})", name, joined(", ", self._called(found[0], found[1])))
 
-    def _note_state_of_torch(self, path: str, module: nn.Module) -> None:
+    def _note_state_of_torch(self, path: Text, module: nn.Module) -> None:
         for table in (module._parameters, module._buffers):
             for name, tensor in table.items():
                 if tensor is None:
                     continue
-                self._note_shared(tensor, f"{path}.{name}")
+                place = code("{}.{}", path, identifier(name))
+                self._note_shared(tensor, place)
                 if isinstance(tensor, nn.Parameter) and not tensor.requires_grad:
-                    self.settings.append(f"{path}.{name}.requires_grad_(False)")
+                    self.settings.append(code("{}.requires_grad_(False)", place))
 
-    def _called(self, cls: Any, given: dict[str, object]) -> list[str]:
+    def _called(self, cls: Any, given: dict[str, object]) -> list[Text]:
         """The arguments of a class of torch: the first ones by position, as far as none is left out."""
         written, by_name = [], False
         names = self.known.parameter_names(cls)
@@ -272,83 +290,103 @@ class ModuleWriter:
                 by_name = True
                 continue
             text = self.file.constant(given[name])
-            written.append(f"{name}={text}" if by_name else text)
+            written.append(code("{}={}", identifier(name), text) if by_name else text)
         return written
 
-    def _contents(self, type: ClassType, module: nn.Module) -> str:
-        children = {n: "None" if m is None else self.texts[id(m)] for n, m in module._modules.items()}
+    def _contents(self, type: ClassType, module: nn.Module) -> Text:
+        children = {name: self._child(child) for name, child in module._modules.items()}
         if isinstance(module, nn.ModuleDict) or class_of_torch(type) is nn.ModuleDict:
-            pairs = ", ".join(f"{literal(name)}: {text}" for name, text in children.items())
-            return f"{{{pairs}}}" if pairs else ""
+            pairs = joined(", ", (code("{}: {}", literal(name), text) for name, text in children.items()))
+            return code("{{{}}}", pairs) if pairs else EMPTY
         if class_of_torch(type) is nn.ModuleList:
-            return f"[{', '.join(children.values())}]" if children else ""
+            return code("[{}]", joined(", ", children.values())) if children else EMPTY
         if _is_numbered(module):
-            return ", ".join(children.values())
-        pairs = ", ".join(f"({literal(name)}, {text})" for name, text in children.items())
-        return f"{self.file.imported('OrderedDict')}([{pairs}])"
+            return joined(", ", children.values())
+        pairs = joined(", ", (code("({}, {})", literal(name), text) for name, text in children.items()))
+        return code("{}([{}])", self.file.imported("OrderedDict"), pairs)
 
     # -- modes
     def _note_modes(self) -> None:
         """Statements for `training` where it is not True."""
         modes = {path: vars(module).get("training", True) for path, module in _all_modules(self)}
-        if not modes["self"]:
-            self.settings.append("self.eval()")
+        if not modes[_SELF]:
+            self.settings.append(fixed("self.eval()"))
         for path, mode in modes.items():
-            if mode != modes["self"]:
-                self.settings.append(f"{path}.training = {mode}")
+            if mode != modes[_SELF]:
+                self.settings.append(code("{}.training = {}", path, literal(mode)))
 
     # -- an outermost module of torch
-    def maker_lines(self, type: ClassType) -> tuple[Text, list[str]]:
+    def maker_lines(self, type: ClassType) -> tuple[Text, list[Text]]:
         """The name and the lines of a function that makes the outermost module, where its class is one of torch's."""
         name = self.file.unique(made_identifier(plain_name(type)))
-        lines = [f"def {name}() -> {self.file.names[type]}:", '    """The module, without its weights."""']
-        lines += laid_out(f"    model = {self.texts[id(self.root)]}")
-        lines += ["    tie_weights(model)"] if self.ties else []
-        lines += [f"    {_of_model(line)}" for line in self.settings]
-        lines.append("    return model")
+        lines = [
+            code("def {}() -> {}:", name, self.file.names[type]),
+            fixed('    """The module, without its weights."""'),
+            *laid_out(code("    model = {}", self.texts[id(self.root)])),
+            *([fixed("    tie_weights(model)")] if self.ties else []),
+            *(indented(_of_model(line), 1) for line in self.settings),
+            fixed("    return model"),
+        ]
         if self.ties:
-            lines += ["", "", "def tie_weights(model) -> None:", '    """Let places that share an object share it."""']
-            lines += [f"    {_of_model(line)}" for line in self.ties]
+            lines += [EMPTY, EMPTY, fixed("def tie_weights(model) -> None:"), indented(_ABOUT_TIES, 1)]
+            lines += [indented(_of_model(line), 1) for line in self.ties]
         return name, lines
 
     # -- classes
-    def class_lines(self, type: ClassType) -> list[str]:
+    def class_lines(self, type: ClassType) -> list[Text]:
         """The lines of a class."""
         plan = self.plans[type]
         is_root = any(m is self.root for _, m in plan.modules)
-        lines = [f"class {self.file.names[type]}({self.file.imported('nn')}.Module):"]
+        lines = [code("class {}({}.Module):", self.file.names[type], self.file.imported("nn"))]
         constants = constant_lines(self.file, type)
-        lines += [*(f"    {line}" for line in constants), *([""] if constants else [])]
-        lines += [f"    {line}" for line in self._init(plan, is_root)]
+        lines += [*(indented(line, 1) for line in constants), *([EMPTY] if constants else [])]
+        lines += [indented(line, 1) for line in self._init(plan, is_root)]
         if is_root and self.ties:
-            lines += [
-                "",
-                "    def tie_weights(self) -> None:",
-                '        """Let places that share an object share it."""',
-            ]
-            lines += [f"        {line}" for line in self.ties]
+            lines += [EMPTY, fixed("    def tie_weights(self) -> None:"), indented(_ABOUT_TIES, 2)]
+            lines += [indented(line, 2) for line in self.ties]
         written = method_lines(self.file, type)
-        return [*lines, *([""] if written else []), *written]
+        return [*lines, *([EMPTY] if written else []), *written]
 
-    def _init(self, plan: _ModuleClassPlan, is_root: bool) -> list[str]:
+    def _init(self, plan: _ModuleClassPlan, is_root: bool) -> list[Text]:
         taken = [_argument(a.name) for a in plan.attributes.values() if a.differs]
-        lines = laid_out(f"def __init__({', '.join(['self', *(f'{name}' for name in taken)])}) -> None:")
-        body = ["super().__init__()"]
+        lines = laid_out(code("def __init__({}) -> None:", joined(", ", [_SELF, *taken])))
+        body = [fixed("super().__init__()")]
         for attribute in plan.attributes.values():
             text = _argument(attribute.name) if attribute.differs else attribute.texts[0]
-            body += laid_out(attribute.kind.format(text))
-        for kind, hooks in (("pre_hook", plan.type.forward_pre_hooks), ("hook", plan.type.forward_hooks)):
-            body += [f"self.register_forward_{kind}({self.file.function(hook)})" for hook in hooks]
+            body += laid_out(filled(attribute.kind, text))
+        hooks = plan.type.forward_pre_hooks
+        body += [code("self.register_forward_pre_hook({})", self.file.function(hook)) for hook in hooks]
+        hooks = plan.type.forward_hooks
+        body += [code("self.register_forward_hook({})", self.file.function(hook)) for hook in hooks]
         if is_root and self.ties:
-            body.append("self.tie_weights()")
+            body.append(fixed("self.tie_weights()"))
         if is_root:
             body += self.settings
-        return [*lines, *(f"    {line}" for line in body)]
+        return [*lines, *(indented(line, 1) for line in body)]
 
 
-def _of_model(line: str) -> str:
+_SELF = fixed("self")
+_OF_SELF = re.compile(r"(?<![\w.'\"])self(?=[.\[])|(?<=\()self(?=,)")
+_ABOUT_TIES = fixed('"""Let places that share an object share it."""')
+
+
+def _of_model(line: Text) -> Text:
     """A statement about `self` as one about `model`."""
-    return re.sub(r"(?<![\w.'\"])self(?=[.\[])|(?<=\()self(?=,)", "model", line)
+    return substituted(_OF_SELF, lambda found: fixed("model"), line)
+
+
+def _attribute_of(path: Text, name: str) -> Text:
+    """An attribute of what is at a path."""
+    return (
+        code("{}.{}", path, identifier(name))
+        if is_attribute_name(name)
+        else code("getattr({}, {})", path, literal(name))
+    )
+
+
+def _assigned(name: str, otherwise: Text) -> Text:
+    """The statement that sets an attribute, whose name may be one that cannot be assigned to."""
+    return code("self.{} = {{0}}", identifier(name)) if is_attribute_name(name) else otherwise
 
 
 def _quoted(name: str) -> Text:
@@ -364,30 +402,29 @@ def _is_numbered(module: nn.Module) -> bool:
     return list(module._modules) == [str(i) for i in range(len(module._modules))]
 
 
-def _walk(path: str, module: nn.Module) -> list[tuple[str, nn.Module]]:
+def _walk(path: Text, module: nn.Module) -> list[tuple[Text, nn.Module]]:
     found = [(path, module)]
     for name, child in module._modules.items():
         if child is not None:
-            step = f"{path}.{name}" if is_attribute_name(name) else f"getattr({path}, {literal(name)})"
-            found += _walk(step, child)
+            found += _walk(_attribute_of(path, name), child)
     return found
 
 
-def _all_modules(writer: ModuleWriter) -> list[tuple[str, nn.Module]]:
+def _all_modules(writer: ModuleWriter) -> list[tuple[Text, nn.Module]]:
     """All modules with their paths, also those within modules of torch."""
-    found: dict[int, tuple[str, nn.Module]] = {}
+    found: dict[int, tuple[Text, nn.Module]] = {}
     for plan in writer.plans.values():
         for path, module in plan.modules:
             inner = [(path, module)] if writer.is_written(plan.type) or is_container(plan.type) else _walk(path, module)
             for place, part in inner:
                 found.setdefault(id(part), (place, part))
-    return sorted(found.values(), key=lambda item: item[0] != "self")
+    return sorted(found.values(), key=lambda item: item[0] != _SELF)
 
 
 # -- parts of classes
 
 
-def constant_lines(file: PythonFile, type: ClassType) -> list[str]:
+def constant_lines(file: PythonFile, type: ClassType) -> list[Text]:
     """The constants of a class that can be written."""
     lines = []
     for name, value in type.constants.items():
@@ -395,26 +432,27 @@ def constant_lines(file: PythonFile, type: ClassType) -> list[str]:
             continue
         if isinstance(value, bool | int | float | complex | str | list | tuple) or value is None:
             try:
-                lines.append(f"{name}: {file.imported('Final')} = {file.constant(value)}")
+                lines.append(code("{}: {} = {}", identifier(name), file.imported("Final"), file.constant(value)))
             except NotSupportedError:
                 continue  # nothing reads it: it was read when the program was compiled
     return lines
 
 
-def method_lines(file: PythonFile, type: ClassType) -> list[str]:
+def method_lines(file: PythonFile, type: ClassType) -> list[Text]:
     """The methods of a class, and its properties."""
-    blocks: list[list[str]] = []
+    blocks: list[list[Text]] = []
     for method in methods(type):
         blocks.append(_method(file, method))
     for name, (getter, setter) in type.properties.items():
         if getter in type.methods:
             written = [getter] + ([setter] if setter in type.methods and setter is not None else [])
-            blocks.append([f"{identifier(name)} = property({', '.join(map(method_name, written))})"])
-    lines: list[str] = []
+            accessors = joined(", ", map(method_name, written))
+            blocks.append([code("{} = property({})", identifier(name), accessors)])
+    lines: list[Text] = []
     for block in blocks:
-        lines += ([""] if lines else []) + [f"    {line}" if line else "" for line in block]
+        lines += ([EMPTY] if lines else []) + [indented(line, 1) if line else EMPTY for line in block]
     return lines
 
 
-def _method(file: PythonFile, method: Function) -> list[str]:
+def _method(file: PythonFile, method: Function) -> list[Text]:
     return function_lines(file, method, method_name(method.name), is_method=True)

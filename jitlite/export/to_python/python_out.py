@@ -25,7 +25,7 @@ from jitlite.export.to_python.python_layout import laid_out
 from jitlite.export.to_python.python_modules import ModuleWriter, constant_lines, method_lines
 from jitlite.export.to_python.python_names import method_name
 from jitlite.ir import types as T
-from jitlite.ir.code_text import Identifier, Text, code, fixed, identifier, joined, literal
+from jitlite.ir.code_text import EMPTY, Identifier, Text, code, dotted, fixed, identifier, indented, joined, literal
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.passes.int_codes_to_objects import Kinds
@@ -77,7 +77,7 @@ def weights_path(source: Path) -> Path:
     return source.with_name(f"{source.stem}_weights.pt")
 
 
-def _weights_name(name: str) -> str:
+def _weights_name(name: str) -> Text:
     """The name of the file of weights in the source, unless it is written to a file."""
     return literal(f"{name}_weights.pt")
 
@@ -209,36 +209,35 @@ class _Declarations:
         self.file.blocks["functions"].append(lines)
 
     def class_(self, type: T.ClassType) -> None:
-        name = self.file.names[type]
-        base = f"({self.file.imported('nn')}.Module)" if type.is_module else ""
-        lines = [f"class {name}{base}:"]
+        base = code("({}.Module)", self.file.imported("nn")) if type.is_module else EMPTY
+        lines = [code("class {}{}:", self.file.names[type], base)]
         constants, written = constant_lines(self.file, type), method_lines(self.file, type)
-        lines += [*(f"    {line}" for line in constants), *([""] if constants and written else []), *written]
+        lines += [*(indented(line, 1) for line in constants), *([EMPTY] if constants and written else []), *written]
         if len(lines) == 1:
-            lines.append("    pass")
+            lines.append(_PASS)
         self.run()
         self.file.blocks["classes"].append(lines)
 
     def enum(self, type: T.EnumType) -> None:
         cls: Any = type.python_class
-        lines = [f"class {self.file.names[type]}({self.file.imported('enum')}.Enum):"]
+        lines = [code("class {}({}.Enum):", self.file.names[type], self.file.imported("enum"))]
         for name, member in cls.__members__.items():
             lines.append(code("    {} = {}", member_name(name), self.file.constant(member.value)))
         self.file.blocks["types"].append(lines)
 
     def named_tuple(self, type: T.TupleType) -> None:
-        lines = [f"class {self.file.names[type]}({self.file.imported('NamedTuple')}):"]
+        lines = [code("class {}({}):", self.file.names[type], self.file.imported("NamedTuple"))]
         defaults = getattr(type.python_class, "_field_defaults", {})
         for name, element in zip(type.names or (), type.elements, strict=True):
             line = code("    {}: {}", identifier(name, "the name of a field"), self.file.annotation(element))
             lines.append(code("{} = {}", line, self.file.constant(defaults[name])) if name in defaults else line)
         if len(lines) == 1:
-            lines.append("    pass")
+            lines.append(_PASS)
         self.run()
         self.file.blocks["types"].append(lines)
 
     def interface(self, type: T.InterfaceType) -> None:
-        lines = [f"class {self.file.names[type]}({self.file.imported('Protocol')}):"]
+        lines = [code("class {}({}):", self.file.names[type], self.file.imported("Protocol"))]
         for name, schema in type.methods.items():
             taken = [
                 fixed("self"),
@@ -277,66 +276,81 @@ def _text(file: PythonFile, name: Text, modules: ModuleWriter | None, has_weight
     loader = _loader(file, name, modules, has_weights)
     parts = [
         code('"""`{}`, written by jitlite from a compiled program."""', name),
-        "",
-        "from __future__ import annotations",
-        "",
+        EMPTY,
+        fixed("from __future__ import annotations"),
+        EMPTY,
     ]
-    parts += [*_import_lines(file), ""]
+    parts += [*_import_lines(file), EMPTY]
     if file.tensors:
-        names = "".join(f"{literal(n)}, " for n in file.tensors)
-        text = f"TENSORS = {{name: {file.imported('torch')}.empty(0) for name in ({names.strip()})}}"
+        names = joined(" ", (code("{},", literal(n)) for n in file.tensors))
+        text = code("TENSORS = {{name: {}.empty(0) for name in ({})}}", file.imported("torch"), names)
         parts += [*laid_out(text), _ABOUT]
     parts += file.constants
     for kind in ("types", "helpers", "functions", "classes"):
         for block in file.blocks[kind]:
-            parts += ["", "", *block]
-    parts += ["", "", *loader] if loader else []
+            parts += [EMPTY, EMPTY, *block]
+    parts += [EMPTY, EMPTY, *loader] if loader else []
     return "\n".join(parts).replace("\n\n\n\n", "\n\n\n").rstrip("\n") + "\n"
 
 
-def _import_lines(file: PythonFile) -> list[str]:
+def _import_lines(file: PythonFile) -> list[Text]:
     """What is imported; names from one module in one line."""
-    plain = sorted({line for line in file.imports.values() if line.startswith("import ")})
-    found: dict[str, list[str]] = {}
-    for line in file.imports.values():
-        if line.startswith("from "):
-            module, _, name = line.removeprefix("from ").partition(" import ")
-            found.setdefault(module, []).append(name)
-    standard = [line for line in plain if "torch" not in line]
-    own = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(found.items())]
-    standard += [line for line in own if "torch" not in line]
-    others = [line for line in (*plain, *own) if "torch" in line]
-    return [*standard, *([""] if standard and others else []), *others]
+    whole = {i.text: i.module for i in file.imports.values() if i.name is None}
+    parts: dict[str, list[Text]] = {}
+    for found in file.imports.values():
+        if found.name is not None:
+            parts.setdefault(found.module, []).append(found.text)
+    lines = [(code("import {}", text), whole[text]) for text in sorted(whole)]
+    lines += [
+        (code("from {} import {}", dotted(module), joined(", ", sorted(parts[module]))), module)
+        for module in sorted(parts)
+    ]
+    standard = [line for line, module in lines if not _is_torch(module)]
+    others = [line for line, module in lines if _is_torch(module)]
+    return [*standard, *([EMPTY] if standard and others else []), *others]
 
 
-_ABOUT = '"""Tensors that are neither parameters nor buffers: `load` reads them."""'
+def _is_torch(module: str) -> bool:
+    return module.partition(".")[0] == "torch"
 
 
-def _loader(file: PythonFile, name: Text, modules: ModuleWriter | None, has_weights: bool) -> list[str]:
+_ABOUT = fixed('"""Tensors that are neither parameters nor buffers: `load` reads them."""')
+_PASS = fixed("    pass")
+
+
+def _loader(file: PythonFile, name: Text, modules: ModuleWriter | None, has_weights: bool) -> list[Text]:
     """The function `load` of the source."""
-    if modules is None and not has_weights:
-        return []
-    if modules is not None and not has_weights:
-        head = f"def load(path=None, map_location=None) -> {modules.root_class}:"
-        made = [f"    model = {name}()", *_tying(name, modules), "    return model"]
-        return [head, '    """The module, which has no weights: no file is read."""', *made]
+    if not has_weights:
+        return _loader_without_weights(name, modules) if modules is not None else []
     torch_ = file.imported("torch")
-    result = "None" if modules is None else modules.root_class
-    lines = [f"def load(path=None, map_location=None) -> {result}:"]
-    about = "The module with its weights" if modules is not None else "Read the tensors of the program"
-    lines.append(f'    """{about}, from a file."""')
-    lines.append("    if path is None:")
-    lines.append(f"        path = {file.imported('Path')}(__file__).with_name({_weights_name(name)})")
-    lines.append(f"    weights = {torch_}.load(path, map_location=map_location, weights_only=True)")
+    result = fixed("None") if modules is None else modules.root_class
+    about = fixed("The module with its weights" if modules is not None else "Read the tensors of the program")
+    lines = [
+        code("def load(path=None, map_location=None) -> {}:", result),
+        code('    """{}, from a file."""', about),
+        fixed("    if path is None:"),
+        code("        path = {}(__file__).with_name({})", file.imported("Path"), _weights_name(name)),
+        code("    weights = {}.load(path, map_location=map_location, weights_only=True)", torch_),
+    ]
     if file.tensors:
-        lines.append("    TENSORS.update({name: weights.pop(name) for name in TENSORS})")
+        lines.append(fixed("    TENSORS.update({name: weights.pop(name) for name in TENSORS})"))
     if modules is not None:
-        lines += [f"    model = {name}()", "    model.load_state_dict(weights, assign=True)"]
-        lines += [*_tying(name, modules), "    return model"]
+        lines += [code("    model = {}()", name), fixed("    model.load_state_dict(weights, assign=True)")]
+        lines += [*_tying(name, modules), fixed("    return model")]
     return lines
 
 
-def _tying(name: str, modules: ModuleWriter) -> list[str]:
+def _loader_without_weights(name: Text, modules: ModuleWriter) -> list[Text]:
+    return [
+        code("def load(path=None, map_location=None) -> {}:", modules.root_class),
+        fixed('    """The module, which has no weights: no file is read."""'),
+        code("    model = {}()", name),
+        *_tying(name, modules),
+        fixed("    return model"),
+    ]
+
+
+def _tying(name: Text, modules: ModuleWriter) -> list[Text]:
     if not modules.ties:
         return []
-    return ["    model.tie_weights()" if modules.root_class == name else "    tie_weights(model)"]
+    return [fixed("    model.tie_weights()" if modules.root_class == name else "    tie_weights(model)")]

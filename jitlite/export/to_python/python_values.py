@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 
 from jitlite.base.source import NotSupportedError
@@ -11,6 +13,7 @@ from jitlite.export.to_python.embedded_functions import copied
 from jitlite.export.to_python.python_file import PythonFile
 from jitlite.export.to_python.python_names import is_attribute_name
 from jitlite.ir import types as T
+from jitlite.ir.code_text import EMPTY, Text, code, comment, fixed, identifier, joined, literal, shown_literal
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 
@@ -26,12 +29,12 @@ class ValueWriter:
 
     def __init__(self, file: PythonFile) -> None:
         self.file = file
-        self.paths: dict[int, tuple[object, str]] = {}
-        self._inside: dict[int, tuple[object, str]] = {}
+        self.paths: dict[int, tuple[object, Text]] = {}
+        self._inside: dict[int, tuple[object, Text]] = {}
         self._open: set[int] = set()
         self._refers = False
 
-    def attribute(self, value: object, path: str) -> tuple[str, str | None]:
+    def attribute(self, value: object, path: Text) -> tuple[Text, Text | None]:
         """An expression for the value of an attribute; and where it is, or holds, the value of another attribute, an
         expression for it that can be evaluated when the outermost module is complete.
 
@@ -41,20 +44,23 @@ class ValueWriter:
         if _has_identity(value):
             known = self.paths.setdefault(id(value), (value, path))[1]
             if known != path:
-                return "None", known
+                return literal(None), known
         self._refers = False
         text = self.text(value, path)
-        return ("None", text) if self._refers else (text, None)
+        return (literal(None), text) if self._refers else (text, None)
 
-    def text(self, value: object, path: str) -> str:
+    def text(self, value: object, path: Text) -> Text:
         """An expression that makes the value."""
         if isinstance(value, torch.Tensor):
             return self.tensor(value, path)
         if isinstance(value, list):
-            return f"[{', '.join(self._part(v, f'{path}[{i}]') for i, v in enumerate(value))}]"
+            return code("[{}]", self._items(value, path))
         if isinstance(value, dict):
-            pairs = (f"{self._part(k, path)}: {self._part(v, f'{path}[{k!r}]')}" for k, v in value.items())
-            return f"{{{', '.join(pairs)}}}"
+            pairs = (
+                code("{}: {}", self._part(k, path), self._part(v, code("{}[{}]", path, _key(k))))
+                for k, v in value.items()
+            )
+            return code("{{{}}}", joined(", ", pairs))
         if isinstance(value, tuple) and not isinstance(value, torch.Size):
             return self._tuple(value, path)
         function = getattr(value, "__jitlite_function__", value)
@@ -71,7 +77,10 @@ class ValueWriter:
                 hint="packed weights of quantized modules and other objects of C++ stay in archives",
             ) from None
 
-    def _part(self, value: object, path: str) -> str:
+    def _items(self, value: Iterable[object], path: Text) -> Text:
+        return joined(", ", (self._part(v, code("{}[{}]", path, i)) for i, v in enumerate(value)))
+
+    def _part(self, value: object, path: Text) -> Text:
         """A value within another one. It may not be in two places, which an expression cannot say."""
         if _has_identity(value):
             attribute = self.paths.get(id(value))
@@ -87,14 +96,14 @@ class ValueWriter:
             self._inside[id(value)] = value, path
         return self.text(value, path)
 
-    def _tuple(self, value: tuple[object, ...], path: str) -> str:
-        items = ", ".join(self._part(v, f"{path}[{i}]") for i, v in enumerate(value))
+    def _tuple(self, value: tuple[object, ...], path: Text) -> Text:
+        items = self._items(value, path)
         empty: object = value.__class__
         if hasattr(value, "_fields"):
-            return f"{self.file.tuple_name(empty, value)}({items})"
-        return f"({items}{',' * (len(value) == 1)})"
+            return code("{}({})", self.file.tuple_name(empty, value), items)
+        return code("({},)" if len(value) == 1 else "({})", items)
 
-    def _object(self, value: object, type: T.ClassType, path: str) -> str:
+    def _object(self, value: object, type: T.ClassType, path: Text) -> Text:
         if id(value) in self._open:
             raise NotSupportedError(f"the object at '{path}' contains itself, which an expression cannot say")
         self._open.add(id(value))
@@ -103,26 +112,36 @@ class ValueWriter:
             for name in slots(type):
                 if not is_attribute_name(name):
                     raise NotSupportedError(f"'{path}' has an attribute '{name}', which is no name in Python")
-                named.append(f"{name}={self._part(getattr(value, name), f'{path}.{name}')}")
+                attribute = identifier(name)
+                part = self._part(getattr(value, name), code("{}.{}", path, attribute))
+                named.append(code("{}={}", attribute, part))
         finally:
             self._open.discard(id(value))
         make = copied(self.file, python_helpers.new_object)
-        return f"{make}({', '.join([self.file.type_name(type), *named])})"
+        return code("{}({})", make, joined(", ", [self.file.type_name(type), *named]))
 
-    def tensor(self, value: torch.Tensor, path: str) -> str:
+    def tensor(self, value: torch.Tensor, path: Text) -> Text:
         """A tensor that is no parameter and no buffer: written out if it is small, else stored beside the weights."""
         return self.file.small_tensor(value) or self.file.stored(value, path.removeprefix("self."))
 
-    def empty(self, value: torch.Tensor, path: str) -> str:
+    def empty(self, value: torch.Tensor, path: Text) -> Text:
         """A tensor of the same kind, for the state of a module, whose contents are loaded."""
         torch_ = self.file.imported("torch")
         is_plain = value.layout is torch.strided and not value.is_quantized and type(value.data) is torch.Tensor
         if not is_plain:
             return self.file.stored(value.detach(), path.removeprefix("self."))
-        shape = ", ".join(map(str, value.shape)) or "()"
-        dtype = "" if value.dtype is _DEFAULT else f", dtype={torch_}.{str(value.dtype).rpartition('.')[2]}"
-        device = ', device="meta"' if value.device.type == "meta" else ""
-        return f"{torch_}.empty({shape}{dtype}{device})"
+        shape = joined(", ", map(literal, value.shape)) or fixed("()")
+        dtype, device = EMPTY, fixed(', device="meta"' if value.device.type == "meta" else "")
+        if value.dtype is not _DEFAULT:
+            dtype = code(", dtype={}.{}", torch_, identifier(str(value.dtype).rpartition(".")[2]))
+        return code("{}.empty({}{}{})", torch_, shape, dtype, device)
+
+
+def _key(key: object) -> Text:
+    """A key of a dict in a path, which says where something is and is not evaluated."""
+    if isinstance(key, str):
+        return shown_literal(key)
+    return literal(key) if type(key) in (int, bool) else comment(repr(key))
 
 
 def _has_identity(value: object) -> bool:
