@@ -110,6 +110,11 @@ def numbered(base: Identifier, number: int) -> Identifier:
     return Identifier(f"{base}_{number}")
 
 
+def with_digits(base: Identifier, number: int) -> Identifier:
+    """The name with a number at its end."""
+    return Identifier(f"{base}{number}")
+
+
 def private(base: str) -> Identifier:
     """A name made of any text that begins with an underscore."""
     return Identifier(f"_{made_identifier(base)}")
@@ -158,6 +163,41 @@ def shown_literal(value: str) -> Literal:
     return Literal(repr(plain) if plain.isprintable() else ascii(plain))
 
 
+ESCAPES = {"\\": "\\\\", '"': '\\"', "'": "\\'", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
+           "\t": "\\t", "\v": "\\v"}  # fmt: skip
+"""What stands for characters in the text literals of TorchScript."""
+
+
+def quoted(value: str) -> Literal:
+    """A text literal of TorchScript: in double quotes, letters as they are, control characters escaped."""
+    return Literal('"' + "".join(map(_quoted_character, value)) + '"')
+
+
+def plainly_quoted(value: str) -> Literal | None:
+    """The same for readers that know no escapes beyond ASCII; None where the text does not mean itself without."""
+    if value.isascii():
+        return quoted(value)
+    return Literal(f'"{value}"') if value.isprintable() and not set(value) & set('"\\') else None
+
+
+def _quoted_character(character: str) -> str:
+    if character in ESCAPES:
+        return ESCAPES[character]
+    if character.isprintable():
+        return character
+    number = ord(character)
+    if number < 0x80:
+        return f"\\{number:03o}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def exact_decimal(value: float) -> Literal:
+    """A finite float with as many digits as tell it from all others."""
+    if not math.isfinite(value):
+        raise NotSupportedError(f"{value} has no digits")
+    return Literal(f"{value:.17g}")
+
+
 def code(template: str, *parts: Text | int, **named: Text | int) -> Text:
     """The template, a literal in the source of jitlite, with these parts in it; as `str.format` has it."""
     return Text(template.format(*parts, **named))
@@ -186,6 +226,11 @@ def cut(text: Text, start: int, end: int | None = None) -> Text:
 def stripped(text: Text) -> Text:
     """The text without blanks at its ends."""
     return Text(text.strip())
+
+
+def blanks(count: int) -> Text:
+    """So many blanks."""
+    return Text(" " * count)
 
 
 def indented(text: Text, level: int) -> Text:

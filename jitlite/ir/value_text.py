@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.code_text import ESCAPES, quoted
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.type_parser import MOST_NESTED, TypeParser
@@ -27,27 +28,14 @@ from jitlite.ir.types import Type
 LONGEST_TENSOR = 10
 """Elements of the largest tensor that is written out."""
 
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "'": "\\'", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
-            "\t": "\\t", "\v": "\\v"}  # fmt: skip
-_UNESCAPES = {text[1]: char for char, text in _ESCAPES.items()}
+_UNESCAPES = {text[1]: char for char, text in ESCAPES.items()}
 _ESCAPED = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 
 
 # -- strings and numbers
 def quote(text: str) -> str:
     """A string in double quotes. Letters stay as they are, also non-ASCII ones; control characters are escaped."""
-    return '"' + "".join(map(_quote_char, text)) + '"'
-
-
-def _quote_char(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if char.isprintable():
-        return char
-    code = ord(char)
-    if code < 0x80:
-        return f"\\{code:03o}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return quoted(text)
 
 
 def unquote(token: str) -> str:

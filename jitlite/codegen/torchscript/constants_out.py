@@ -12,11 +12,11 @@ import torch
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.codegen.torchscript.type_names import TypeNames, archive_identifier
 from jitlite.ir import types as T
+from jitlite.ir.code_text import EMPTY, Text, code, exact_decimal, fixed, joined, literal, quoted
 from jitlite.ir.constants import INT64_MAX, INT64_MIN
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
-from jitlite.ir.value_text import quote
 from jitlite.ir.values import type_of_value, value_has_type
 
 SMALLEST_INT, LARGEST_INT = INT64_MIN, INT64_MAX
@@ -29,13 +29,13 @@ class ConstantTable:
     def __init__(self) -> None:
         self.values: list[tuple[Any, Type]] = []
 
-    def add(self, value: object, type: Type) -> str:
+    def add(self, value: object, type: Type) -> Text:
         """Enter a value, unless an equal tensor is there; gives the text that means it."""
         for number, (known, _) in enumerate(self.values):
             if known is value or (isinstance(value, torch.Tensor) and _same_tensor(known, value)):
-                return f"CONSTANTS.c{number}"
+                return code("CONSTANTS.c{}", number)
         self.values.append((value, type))
-        return f"CONSTANTS.c{len(self.values) - 1}"
+        return code("CONSTANTS.c{}", len(self.values) - 1)
 
 
 def _same_tensor(known: object, value: torch.Tensor) -> bool:
@@ -102,7 +102,7 @@ class ConstantWriter:
         self.table = table
         self.declare = declare
 
-    def text(self, value: Any, type: Type, range: SourceRange | None = None) -> str:
+    def text(self, value: Any, type: Type, range: SourceRange | None = None) -> Text:
         """The text that means the value.
 
         Raises:
@@ -119,71 +119,73 @@ class ConstantWriter:
                 return write(self, value, type, range)
         raise NotSupportedError(f"a constant of the class {value.__class__.__name__} has no place in an archive", range)
 
-    def _simple(self, value: object, type: Type, range: SourceRange | None) -> str:
+    def _simple(self, value: object, type: Type, range: SourceRange | None) -> Text:
         if isinstance(value, enum.Enum):
             self.declare(type)
-            return f"{self.names.name(type)}.{archive_identifier(value.name, 'a member of an enum')}"
+            return code("{}.{}", self.names.name(type), archive_identifier(value.name, "a member of an enum"))
         if isinstance(value, torch.device):
-            return f"torch.device({quote(str(value))})"
-        return str(value)
+            return code("torch.device({})", quoted(str(value)))
+        return literal(value)
 
-    def _int(self, value: Any, type: Type, range: SourceRange | None) -> str:
+    def _int(self, value: Any, type: Type, range: SourceRange | None) -> Text:
         if isinstance(value, INT_OBJECTS):
             value = int_code(value)
         if type is T.FLOAT:
             return float_text(float(value))
-        return str(checked_int(value, "a constant", range))
+        return literal(checked_int(int(value), "a constant", range))
 
-    def _list(self, value: list[object], type: Type, range: SourceRange | None) -> str:
+    def _list(self, value: list[object], type: Type, range: SourceRange | None) -> Text:
         known = type if isinstance(type, T.ListType) else T.ListType.of(T.TENSOR)
-        items = ", ".join(self.text(v, known.element, range) for v in value)
+        items = joined(", ", [self.text(v, known.element, range) for v in value])
         if value and is_told_by_members(known.element):
-            return f"[{items}]"
-        return f"annotate({self.names.text(known, range)}, [{items}])"
+            return code("[{}]", items)
+        return code("annotate({}, [{}])", self.names.text(known, range), items)
 
-    def _dict(self, value: dict[object, object], type: Type, range: SourceRange | None) -> str:
+    def _dict(self, value: dict[object, object], type: Type, range: SourceRange | None) -> Text:
         known = type if isinstance(type, T.DictType) else T.DictType.of(T.STRING, T.TENSOR)
         pairs = ((self.text(k, known.key, range), self.text(v, known.value, range)) for k, v in value.items())
-        items = ", ".join(f"{key}: {item}" for key, item in pairs)
+        items = joined(", ", [code("{}: {}", key, item) for key, item in pairs])
         if value and is_told_by_members(known.value):
-            return f"{{{items}}}"
-        return f"annotate({self.names.text(known, range)},{{{items}}})"
+            return code("{{{}}}", items)
+        return code("annotate({},{{{}}})", self.names.text(known, range), items)
 
-    def _tuple(self, value: tuple[object, ...], type: Type, range: SourceRange | None) -> str:
+    def _tuple(self, value: tuple[object, ...], type: Type, range: SourceRange | None) -> Text:
         fits = isinstance(type, T.TupleType) and len(type.elements) == len(value)
         types = type.elements if fits and isinstance(type, T.TupleType) else tuple(map(type_of_value, value))
         items = [self.text(v, t, range) for v, t in zip(value, types, strict=True)]
         named = isinstance(type, T.TupleType) and type.names is not None and type.qualified_name is not None
         if named:
             self.declare(type)
-        return f"{self.names.name(type) if named else ''}({', '.join(items)}{',' * (len(items) == 1)})"
+        name = self.names.name(type) if named else EMPTY
+        return code("{}({},)" if len(items) == 1 else "{}({})", name, joined(", ", items))
+
+    def _complex(self, value: complex, type: Type, range: SourceRange | None) -> Text:
+        real, imaginary = float_text(value.real), float_text(value.imag)
+        return code("{}{}j" if imaginary.startswith("-") else "{}+{}j", real, imaginary)
 
 
-_WRITERS: tuple[tuple[Any, Callable[[ConstantWriter, Any, Type, SourceRange | None], str]], ...] = (
+_WRITERS: tuple[tuple[Any, Callable[[ConstantWriter, Any, Type, SourceRange | None], Text]], ...] = (
     ((bool, type(None), enum.Enum, torch.device), ConstantWriter._simple),
     ((int, *INT_OBJECTS), ConstantWriter._int),
     (float, lambda writer, value, type, range: float_text(value)),
-    (
-        complex,
-        lambda writer, value, type, range: f"{float_text(value.real)}+{float_text(value.imag)}j".replace("+-", "-"),
-    ),
-    (str, lambda writer, value, type, range: quote(value)),
+    (complex, ConstantWriter._complex),
+    (str, lambda writer, value, type, range: quoted(value)),
     (list, ConstantWriter._list),
     (dict, ConstantWriter._dict),
     (tuple, ConstantWriter._tuple),
 )
 
 
-def float_text(value: float) -> str:
+def float_text(value: float) -> Text:
     """`2.`, `0.5`, `1e-08`, `inf`: what reads back as the same float."""
     if math.isnan(value):
-        return "nan"
+        return fixed("nan")
     if math.isinf(value):
-        return "inf" if value > 0 else "-inf"
+        return fixed("inf" if value > 0 else "-inf")
     if abs(value) < 1e10 and value == int(value):
-        return f"{'-' if math.copysign(1, value) < 0 else ''}{abs(int(value))}."
-    text = f"{value:.17g}"
-    return text if "." in text or "e" in text else f"{text}."
+        return code("-{}." if math.copysign(1, value) < 0 else "{}.", abs(int(value)))
+    text = exact_decimal(value)
+    return text if "." in text or "e" in text else code("{}.", text)
 
 
 def needs_table(value: object) -> bool:

@@ -11,44 +11,50 @@ from typing import Any
 import torch
 
 from jitlite.ir import types as T
+from jitlite.ir.code_text import Text, doubled, filled, fixed, joined, literal, quoted
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import ClassType
 
-_EXIT = """\
+_EXIT = fixed("""\
   def __exit__(self: {name},
     exc_type: Any,
     exc_value: Any,
     traceback: Any) -> NoneType:
-"""
+""")
 
-_GRAD_MODE = (
-    """\
+_GRAD_MODE = joined(
+    "",
+    [
+        fixed("""\
   prev : bool
   def __enter__(self: {{name}}) -> NoneType:
     self.prev = torch.is_grad_enabled()
     torch.set_grad_enabled({mode})
     return None
-"""
-    + _EXIT.replace("{name}", "{{name}}")
-    + """\
+"""),
+        doubled(_EXIT),
+        fixed("""\
     prev = self.prev
     torch.set_grad_enabled(prev)
     return None
   def __init__(self: {{name}}) -> NoneType:
     self.prev = False
     return None
-"""
+"""),
+    ],
 )
 
-_SET_GRAD_ENABLED = (
-    """\
+_SET_GRAD_ENABLED = joined(
+    "",
+    [
+        fixed("""\
   prev : bool
   def __enter__(self: {name}) -> NoneType:
     return None
-"""
-    + _EXIT
-    + """\
+"""),
+        _EXIT,
+        fixed("""\
     prev = self.prev
     torch.set_grad_enabled(prev)
     return None
@@ -57,19 +63,22 @@ _SET_GRAD_ENABLED = (
     self.prev = torch.is_grad_enabled()
     torch.set_grad_enabled(mode)
     return None
-"""
+"""),
+    ],
 )
 
-_AUTOCAST = (
-    """\
+_AUTOCAST = joined(
+    "",
+    [
+        fixed("""\
   fast_dtype : int
   _enabled : bool
   device : str
   def __enter__(self: {name}) -> {name}:
     return self
-"""
-    + _EXIT
-    + """\
+"""),
+        _EXIT,
+        fixed("""\
     return None
   def __init__(self: {name},
     device_type: str,
@@ -85,33 +94,39 @@ _AUTOCAST = (
     self._enabled = enabled
     self.device = device_type
     return None
-"""
+"""),
+    ],
 )
 
-_AUTOCAST_OF_DEVICE = (
-    """\
+_AUTOCAST_OF_DEVICE = joined(
+    "",
+    [
+        fixed("""\
   _enabled : bool
   device : str
   fast_dtype : int
   def __enter__(self: {{name}}) -> {{name}}:
     return self
-"""
-    + _EXIT.replace("{name}", "{{name}}")
-    + """\
+"""),
+        doubled(_EXIT),
+        fixed("""\
     return None
   def __init__(self: {{name}},
     enabled: bool=True,
     dtype: int={dtype},
     cache_enabled: bool=True) -> NoneType:
     self._enabled = enabled
-    self.device = "{device}"
+    self.device = {device}
     self.fast_dtype = dtype
     return None
-"""
+"""),
+    ],
 )
 
-_RECORD_FUNCTION = (
-    """\
+_RECORD_FUNCTION = joined(
+    "",
+    [
+        fixed("""\
   name : str
   args : Optional[str]
   record : Optional[__torch__.torch.classes.profiler._RecordFunction]
@@ -121,9 +136,9 @@ _RECORD_FUNCTION = (
     _0 = ops.profiler._record_function_enter_new(name, args)
     self.record = _0
     return self
-"""
-    + _EXIT
-    + """\
+"""),
+        _EXIT,
+        fixed("""\
     record = self.record
     record0 = torch._unwrap_optional(record)
     ops.profiler._record_function_exit(record0)
@@ -135,29 +150,33 @@ _RECORD_FUNCTION = (
     self.args = args
     self.record = None
     return None
-"""
+"""),
+    ],
 )
 
-_NOTHING = (
-    """\
+_NOTHING = joined(
+    "",
+    [
+        fixed("""\
   def __enter__(self: {name}) -> NoneType:
     return None
-"""
-    + _EXIT
-    + """\
+"""),
+        _EXIT,
+        fixed("""\
     return None
   def __init__(self: {name}) -> NoneType:
     return None
-"""
+"""),
+    ],
 )
 
-BODIES: Mapping[object, str] = {
-    torch.no_grad: _GRAD_MODE.format(mode="False"),
-    torch.enable_grad: _GRAD_MODE.format(mode="True"),
+BODIES: Mapping[object, Text] = {
+    torch.no_grad: filled(_GRAD_MODE, mode=literal(False)),
+    torch.enable_grad: filled(_GRAD_MODE, mode=literal(True)),
     torch.set_grad_enabled: _SET_GRAD_ENABLED,
     torch.autocast: _AUTOCAST,
-    torch.cuda.amp.autocast: _AUTOCAST_OF_DEVICE.format(device="cuda", dtype=5),
-    torch.cpu.amp.autocast_mode.autocast: _AUTOCAST_OF_DEVICE.format(device="cpu", dtype=15),
+    torch.cuda.amp.autocast: filled(_AUTOCAST_OF_DEVICE, device=quoted("cuda"), dtype=5),
+    torch.cpu.amp.autocast_mode.autocast: filled(_AUTOCAST_OF_DEVICE, device=quoted("cpu"), dtype=15),
     torch.autograd.profiler.record_function: _RECORD_FUNCTION,
     torch._C.DisableTorchFunctionSubclass: _NOTHING,
     torch._C.DisableTorchFunction: _NOTHING,
@@ -207,11 +226,11 @@ def loaded_context(name: str) -> ClassType | None:
     return made
 
 
-_BY_NAME: Mapping[str, str] = {"torch.jit.strict_fusion": _NOTHING}
+_BY_NAME: Mapping[str, Text] = {"torch.jit.strict_fusion": _NOTHING}
 """The same for classes that are known by name only."""
 
 
-def body_of(cls: object) -> str | None:
+def body_of(cls: object) -> Text | None:
     """The body of the declaration of a class, None for one that is not torch's."""
     known = BODIES.get(_DECLARED_AS.get(cls, cls)) if isinstance(cls, type) else None
     return known or _BY_NAME.get(f"{getattr(cls, '__module__', '')}.{getattr(cls, '__qualname__', '')}")

@@ -10,16 +10,17 @@ import torch
 
 from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.codegen.torchscript.context_classes import body_of
+from jitlite.codegen.torchscript.fragments import LINE_END
 from jitlite.codegen.torchscript.source_out import SourceFile
 from jitlite.codegen.torchscript.type_names import BOUND_CLASSES, archive_identifier, is_identifier
 from jitlite.frontend.classes.classes import ScriptClass
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.ir import types as T
+from jitlite.ir.code_text import Text, code, cut, filled, fixed, identifier, joined, plainly_quoted
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
-from jitlite.ir.value_text import quote
 from jitlite.ir.values import type_of_value
 
 _FULL_BACKWARD = "_is_full_backward_hook"
@@ -40,8 +41,14 @@ def write_declaration(file: SourceFile, named: Any) -> None:
             write(file, named)
 
 
-def _plain_name(file: SourceFile, named: object) -> str:
-    return file.names.name(named).rpartition(".")[2]
+def _plain_name(file: SourceFile, named: object) -> Text:
+    name = file.names.name(named)
+    return cut(name, name.rfind(".") + 1)
+
+
+def _write_lines(file: SourceFile, lines: Iterable[Text]) -> None:
+    for line in lines:
+        file.lines.write(None, line, LINE_END)
 
 
 # -- classes
@@ -110,12 +117,12 @@ def _class(file: SourceFile, type: ClassType) -> None:
     name = file.names.name(type)
     if name.startswith(BOUND_CLASSES):
         return
-    head = f"class {name.rpartition('.')[2]}{'(Module)' if type.is_module else ''}:\n"
+    head = code("class {}(Module):\n" if type.is_module else "class {}:\n", _plain_name(file, type))
     body = body_of(type.python_class) if type.definition is None else None
     if body is not None:
-        file.lines.write(None, head, body.format(name=name))
+        file.lines.write(None, head, filled(body, name=name))
         return
-    lines = [] if not type.is_module else _module_lines(type)
+    lines: list[Text] = [] if not type.is_module else _module_lines(type)
     for number, (attribute, t) in enumerate(slots(type).items()):
         file.dependencies.add_type(t)
         lines += _attribute_lines(file, number, attribute, t)
@@ -123,12 +130,14 @@ def _class(file: SourceFile, type: ClassType) -> None:
         t = type_of_value(value)
         if not is_identifier(constant) or not _is_constant(value):
             continue  # scripts have read it when they were compiled
-        lines.append(f"{constant} : Final[{file.names.text(t)}] = {file.constants.text(value, t)}")
+        annotation = file.names.text(t)
+        lines.append(code("{} : Final[{}] = {}", identifier(constant), annotation, file.constants.text(value, t)))
     written = methods(type)
     hooks = {hook.name: hook for hook in (*type.forward_hooks, *type.forward_pre_hooks)}
     if not lines and not written:
         written = [_empty_init(type)]
-    file.lines.write(None, head, *(f"  {line}\n" for line in lines))
+    file.lines.write(None, head)
+    _write_lines(file, (code("  {}", line) for line in lines))
     for method in (*written, *hooks.values()):
         file.function(method, level=1)
 
@@ -148,85 +157,75 @@ def _is_constant(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | complex | str | torch.device | torch.dtype)
 
 
-def _module_lines(type: ClassType) -> list[str]:
+def _module_lines(type: ClassType) -> list[Text]:
     order = slots(type)
-    listed: list[tuple[str, Iterable[str]]] = [
-        ("__parameters__", (n for n in order if n in type.parameters)),
-        ("__buffers__", (n for n in order if n in type.buffers)),
+    listed: list[tuple[Text, Iterable[str]]] = [
+        (fixed("__parameters__"), (n for n in order if n in type.parameters)),
+        (fixed("__buffers__"), (n for n in order if n in type.buffers)),
     ]
-    for name, hooks in (
-        ("__forward_pre_hooks__", type.forward_pre_hooks),
-        ("__forward_hooks__", type.forward_hooks),
-    ):
-        if hooks:
-            listed.append((name, [hook.name for hook in hooks]))
-    return [f"{name} = [{''.join(f'{_quoted(n)}, ' for n in names)}]" for name, names in listed]
+    if type.forward_pre_hooks:
+        listed.append((fixed("__forward_pre_hooks__"), [hook.name for hook in type.forward_pre_hooks]))
+    if type.forward_hooks:
+        listed.append((fixed("__forward_hooks__"), [hook.name for hook in type.forward_hooks]))
+    return [code("{} = [{}]", name, joined("", [code("{}, ", _quoted(n)) for n in names])) for name, names in listed]
 
 
-def _quoted(name: str) -> str:
-    if name.isascii():
-        return quote(name)
-    if not _stays_one_text(name):
+def _quoted(name: str) -> Text:
+    text = plainly_quoted(name)
+    if text is None:
         raise NotSupportedError(f"an archive cannot hold an attribute of the name {name!a}")
-    return f'"{name}"'
+    return text
 
 
-def _stays_one_text(text: str) -> bool:
-    """Does it mean itself between double quotes for readers that know no escapes beyond ASCII?"""
-    return text.isprintable() and '"' not in text and "\\" not in text
-
-
-def _attribute_lines(file: SourceFile, number: int, name: str, type: Type) -> list[str]:
+def _attribute_lines(file: SourceFile, number: int, name: str, type: Type) -> list[Text]:
     text = file.names.text(type)
     if is_identifier(name):
-        return [f"{name} : {text}"]
-    begin = ["__annotations__ = []"] if number == 0 else []
-    return [*begin, f"__annotations__[{_quoted(name)}] = {text}"]
+        return [code("{} : {}", identifier(name), text)]
+    begin = [fixed("__annotations__ = []")] if number == 0 else []
+    return [*begin, code("__annotations__[{}] = {}", _quoted(name), text)]
 
 
 # -- other named types
 
 
 def _named_tuple(file: SourceFile, type: T.TupleType) -> None:
-    lines = [f"class {_plain_name(file, type)}(NamedTuple):"]
+    lines = [code("class {}(NamedTuple):", _plain_name(file, type))]
     for name, element in zip(type.names or (), type.elements, strict=True):
         file.dependencies.add_type(element)
-        lines.append(f"  {archive_identifier(name, 'a field of a named tuple')} : {file.names.text(element)}")
+        field = archive_identifier(name, "a field of a named tuple")
+        lines.append(code("  {} : {}", field, file.names.text(element)))
     if not type.elements:
-        lines.append("  pass")
-    file.lines.write(None, *(f"{line}\n" for line in lines))
+        lines.append(fixed("  pass"))
+    _write_lines(file, lines)
 
 
 def _enum(file: SourceFile, type: T.EnumType) -> None:
-    lines = [f"class {_plain_name(file, type)}(Enum):"]
+    lines = [code("class {}(Enum):", _plain_name(file, type))]
     for name, member in type.python_class.__members__.items():
         member_name = archive_identifier(name, "a member of an enum")
         value = member.value
-        if isinstance(value, str) and not value.isascii():
-            text = f'"{value}"' if _stays_one_text(value) else None
-            if text is None:
-                raise NotSupportedError(f"an archive cannot hold the value of {type.qualified_name}.{name}")
-        else:
-            text = file.constants.text(value, type.value_type)
-        lines.append(f"  {member_name} = {text}")
-    file.lines.write(None, *(f"{line}\n" for line in lines))
+        is_foreign = isinstance(value, str) and not value.isascii()
+        text = plainly_quoted(value) if is_foreign else file.constants.text(value, type.value_type)
+        if text is None:
+            raise NotSupportedError(f"an archive cannot hold the value of {type.qualified_name}.{name}")
+        lines.append(code("  {} = {}", member_name, text))
+    _write_lines(file, lines)
 
 
 def _interface(file: SourceFile, type: T.InterfaceType) -> None:
-    kind = "ModuleInterface" if type.is_module else "Interface"
-    file.lines.write(None, f"class {_plain_name(file, type)}({kind}):\n")
+    kind = fixed("ModuleInterface" if type.is_module else "Interface")
+    _write_lines(file, [code("class {}({}):", _plain_name(file, type), kind)])
     for name, schema in type.methods.items():
-        parameters = ["self"]
+        parameters = [fixed("self")]
         for argument in schema.arguments[1:]:
             file.dependencies.add_type(argument.type)
             parameter = archive_identifier(argument.name, "a parameter")
-            parameters.append(f"{parameter}: {file.names.text(argument.type)}")
+            parameters.append(code("{}: {}", parameter, file.names.text(argument.type)))
         returned = schema.returns[0].type
         file.dependencies.add_type(returned)
-        head = (
-            f"  def {archive_identifier(name, 'a method')}({', '.join(parameters)}) -> {file.names.text(returned)}:\n"
-        )
-        file.lines.write(None, head, "    pass\n")
+        method, given = archive_identifier(name, "a method"), joined(", ", parameters)
+        head = code("  def {}({}) -> {}:", method, given, file.names.text(returned))
+        _write_lines(file, [head, fixed("    pass")])
 
 
 _WRITERS: tuple[tuple[Any, Callable[[SourceFile, Any], None]], ...] = (

@@ -14,15 +14,16 @@ from jitlite.codegen.torchscript.constants_out import ConstantWriter, is_told_by
 from jitlite.codegen.torchscript.context_classes import REFUSED
 from jitlite.codegen.torchscript.fragments import Fragment, fragment, joined
 from jitlite.codegen.torchscript.type_names import BOUND_CLASSES, TypeNames, archive_identifier, is_identifier, is_named
+from jitlite.ir import code_text as texts
 from jitlite.ir import ops
 from jitlite.ir import types as T
+from jitlite.ir.code_text import EMPTY, Identifier, Text, code, dotted, fixed, identifier, quoted
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.node_attributes import int_attribute, str_attribute
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.traits import Spelling
 from jitlite.ir.unit import Function, called_function, passed_arguments
-from jitlite.ir.value_text import quote
 
 RESERVED = frozenset(
     {
@@ -33,7 +34,10 @@ RESERVED = frozenset(
 )  # fmt: skip
 """Names that mean something else in the text."""
 
-Pieces = list[str | Fragment]
+OPEN, CLOSE, OPEN_INDEX, CLOSE_INDEX = fixed("("), fixed(")"), fixed("["), fixed("]")
+COMMA = fixed(", ")
+
+Pieces = list[Text | Fragment]
 
 
 class Expressions:
@@ -46,7 +50,7 @@ class Expressions:
     def __init__(self, names: TypeNames, constants: ConstantWriter) -> None:
         self.names = names
         self.constants = constants
-        self.variables: dict[Value, str] = {}
+        self.variables: dict[Value, Identifier] = {}
         """The values that have been assigned, and their names."""
         self.expressions: dict[Value, Fragment] = {}
         """The values that are written in place, and what they are."""
@@ -56,6 +60,10 @@ class Expressions:
         name = self.variables.get(value)
         return self.expressions[value] if name is None else fragment(None, name)
 
+    def operands(self, node: Node) -> Pieces:
+        """What a node is computed from, with commas."""
+        return joined(self.use(v) for v in node.inputs)
+
     def leading(self, value: Value) -> Fragment:
         """The text of what an expression begins with. Where it is a name or an attribute, it is of the expression's
         place: a reader takes that of the first letter for the place of all, and reading these does not fail."""
@@ -63,9 +71,9 @@ class Expressions:
         while root not in self.variables and root.node.kind == "prim::GetAttr":
             root = root.node.input
         is_name = root in self.variables or root.node.kind == "prim::Constant"
-        return fragment(None, str(self.use(value))) if is_name else self.use(value)
+        return fragment(None, self.use(value).text) if is_name else self.use(value)
 
-    def type_text(self, node: Node) -> str:
+    def type_text(self, node: Node) -> Text:
         """The type of what a node gives, as an annotation."""
         return self.names.text(node.output.type, node.range)
 
@@ -85,8 +93,8 @@ def expression(w: Expressions, node: Node) -> Pieces:
 # -- kinds with a form of their own
 
 
-def _in_brackets(opening: str) -> _Write:
-    return lambda w, node: [opening, *joined([w.use(v) for v in node.inputs]), ")"]
+def _in_brackets(opening: Text) -> _Write:
+    return lambda w, node: [opening, *w.operands(node), CLOSE]
 
 
 def _constant(w: Expressions, node: Node) -> Pieces:
@@ -100,48 +108,53 @@ def _constant(w: Expressions, node: Node) -> Pieces:
 
 
 def _annotated(w: Expressions, node: Node) -> Pieces:
-    return [f"annotate({w.type_text(node)}, ", w.use(node.input), ")"]
+    return [_annotate(w, node), w.use(node.input), CLOSE]
+
+
+def _annotate(w: Expressions, node: Node) -> Text:
+    """The head of `annotate(type, value)`."""
+    return code("annotate({}, ", w.type_text(node))
 
 
 def _subscript(w: Expressions, node: Node) -> Pieces:
     container, index = w.leading(node.inputs[0]), w.use(node.inputs[1])
-    held: Pieces = [container] if is_identifier(str(container)) else ["(", container, ")"]
-    return [*held, "[", index, "]"]
+    held: Pieces = [container] if is_identifier(container.text) else [OPEN, container, CLOSE]
+    return [*held, OPEN_INDEX, index, CLOSE_INDEX]
 
 
 def _tuple(w: Expressions, node: Node) -> Pieces:
-    name = w.type_text(node) if is_named(node.output.type) else ""
-    return [name, "(", *joined([w.use(v) for v in node.inputs]), ",)" if len(node.inputs) == 1 else ")"]
+    name = w.type_text(node) if is_named(node.output.type) else EMPTY
+    return [name, OPEN, *w.operands(node), fixed(",)" if len(node.inputs) == 1 else ")")]
 
 
 def _tuple_index(w: Expressions, node: Node) -> Pieces:
-    return ["(", w.use(node.inputs[0]), ")[", w.use(node.inputs[1]), "]"]
+    return [OPEN, w.use(node.inputs[0]), fixed(")["), w.use(node.inputs[1]), CLOSE_INDEX]
 
 
 def _tuple_slice(w: Expressions, node: Node) -> Pieces:
     begin, end = (int_attribute(node, name) for name in ("beg", "end"))
-    return ["(", w.use(node.input), f")[{begin}:{end}]"]
+    return [OPEN, w.use(node.input), code(")[{}:{}]", begin, end)]
 
 
 def _list(w: Expressions, node: Node) -> Pieces:
     type = node.output.type
     assert isinstance(type, T.ListType)
-    items: Pieces = ["[", *joined([w.use(v) for v in node.inputs]), "]"]
+    items: Pieces = [OPEN_INDEX, *w.operands(node), CLOSE_INDEX]
     if node.inputs and is_told_by_members(type.element):
         return items
-    return [f"annotate({w.type_text(node)}, ", *items, ")"]
+    return [_annotate(w, node), *items, CLOSE]
 
 
 def _dict(w: Expressions, node: Node) -> Pieces:
     type = node.output.type
     assert isinstance(type, T.DictType)
-    items: Pieces = ["{"]
+    items: Pieces = [fixed("{")]
     for number, (key, value) in enumerate(zip(node.inputs[::2], node.inputs[1::2], strict=True)):
-        items += [", " if number else "", w.use(key), ": ", w.use(value)]
-    items.append("}")
+        items += [COMMA if number else EMPTY, w.use(key), fixed(": "), w.use(value)]
+    items.append(fixed("}"))
     if node.inputs and is_told_by_members(type.key) and is_told_by_members(type.value):
         return items
-    return [f"annotate({w.type_text(node)}, ", *items, ")"]
+    return [_annotate(w, node), *items, CLOSE]
 
 
 def _new_object(w: Expressions, node: Node) -> Pieces:
@@ -154,42 +167,37 @@ def _new_object(w: Expressions, node: Node) -> Pieces:
             f"TorchScript has no {python_class.__name__}, so that it has no place in an archive", node.range,
             hint=REFUSED[python_class],
         )  # fmt: skip
-    return [f"{name}.__new__({name})"]
+    return [code("{}.__new__({})", name, name)]
 
 
 def _attribute(w: Expressions, node: Node) -> Pieces:
     name = node.attributes["name"]
     if is_identifier(name):
-        return [w.leading(node.input), f".{name}"]
-    return ["getattr(", w.use(node.input), f", {quote(name)})"]
+        return [w.leading(node.input), code(".{}", identifier(name))]
+    return [fixed("getattr("), w.use(node.input), code(", {})", quoted(name))]
 
 
 def _call_function(w: Expressions, node: Node) -> Pieces:
     callee = called_function(node)
     schema = None if callee is None else callee.schema
-    return [w.leading(node.inputs[0]), "(", *_each(w, passed_arguments(node), schema), ")"]
+    return [w.leading(node.inputs[0]), OPEN, *_each(w, passed_arguments(node), schema), CLOSE]
 
 
 def _call_method(w: Expressions, node: Node) -> Pieces:
     name = archive_identifier(str_attribute(node, "name"), "a method", node.range)
     callee = called_function(node)
-    return [
-        "(",
-        w.leading(node.inputs[0]),
-        f").{name}(",
-        *_each(w, node.inputs[1:], None if callee is None else callee.schema, 1),
-        ")",
-    ]
+    given = _each(w, node.inputs[1:], None if callee is None else callee.schema, 1)
+    return [OPEN, w.leading(node.inputs[0]), code(").{}(", name), *given, CLOSE]
 
 
 def _each(w: Expressions, values: Any, schema: Schema | None, first: int = 0) -> Pieces:
     star = None if schema is None else first_keyword(schema)
     pieces: Pieces = []
     for i, value in enumerate(values, first):
-        named = ""
+        named = EMPTY
         if schema is not None and star is not None and i >= star:
-            named = f"{archive_identifier(schema.arguments[i].name, 'a parameter')}="
-        pieces += [named, w.use(value), ", "]
+            named = code("{}=", archive_identifier(schema.arguments[i].name, "a parameter"))
+        pieces += [named, w.use(value), COMMA]
     return pieces
 
 
@@ -209,31 +217,31 @@ def first_keyword(schema: Schema) -> int | None:
 def _unwrap(w: Expressions, node: Node) -> Pieces:
     value = node.input
     if value.type is not T.NONE and not (is_constant(value) and constant_of(value) is None):
-        return ["torch._unwrap_optional(", w.use(value), ")"]
+        return [fixed("torch._unwrap_optional("), w.use(value), CLOSE]
     wanted = w.names.text(T.OptionalType.of(node.output.type), node.range)  # a None does not tell of what
-    return [f"torch._unwrap_optional(annotate({wanted}, ", w.use(value), "))"]
+    return [code("torch._unwrap_optional(annotate({}, ", wanted), w.use(value), fixed("))")]
 
 
 def _unchecked_cast(w: Expressions, node: Node) -> Pieces:
-    return [f"unchecked_cast({w.type_text(node)}, ", w.use(node.input), ")"]
+    return [code("unchecked_cast({}, ", w.type_text(node)), w.use(node.input), CLOSE]
 
 
 def _isinstance(w: Expressions, node: Node) -> Pieces:
     types = [w.names.text(t, node.range) for t in node.attributes["types"]]
-    wanted = types[0] if len(types) == 1 else f"({', '.join(types)})"
-    return ["isinstance(", w.use(node.input), f", {wanted})"]
+    wanted = types[0] if len(types) == 1 else code("({})", texts.joined(", ", types))
+    return [fixed("isinstance("), w.use(node.input), code(", {})", wanted)]
 
 
 def _tolist(w: Expressions, node: Node) -> Pieces:
-    return [f"annotate({w.type_text(node)}, ", w.use(node.inputs[0]), ".tolist())"]
+    return [_annotate(w, node), w.use(node.inputs[0]), fixed(".tolist())")]
 
 
-def _enum_part(name: str) -> _Write:
-    return lambda w, node: ["(", w.use(node.input), f").{name}"]
+def _enum_part(end: Text) -> _Write:
+    return lambda w, node: [OPEN, w.use(node.input), end]
 
 
 def _uninitialized(w: Expressions, node: Node) -> Pieces:
-    return [f"uninitialized({w.type_text(node)})"]
+    return [code("uninitialized({})", w.type_text(node))]
 
 
 def _python_call(w: Expressions, node: Node) -> Pieces:
@@ -249,12 +257,12 @@ _BY_KIND: dict[str, _Write] = {
     "aten::ScalarImplicit": _annotated,
     "aten::FloatImplicit": _annotated,
     "aten::IntImplicit": _annotated,
-    "aten::Int": _in_brackets("int("),
-    "aten::Float": _in_brackets("float("),
-    "aten::Bool": _in_brackets("bool("),
-    "aten::str": _in_brackets("str("),
-    "prim::Print": _in_brackets("print("),
-    "aten::sorted": _in_brackets("sorted("),
+    "aten::Int": _in_brackets(fixed("int(")),
+    "aten::Float": _in_brackets(fixed("float(")),
+    "aten::Bool": _in_brackets(fixed("bool(")),
+    "aten::str": _in_brackets(fixed("str(")),
+    "prim::Print": _in_brackets(fixed("print(")),
+    "aten::sorted": _in_brackets(fixed("sorted(")),
     "aten::__getitem__": _subscript,
     "prim::TupleConstruct": _tuple,
     "prim::TupleIndex": _tuple_index,
@@ -271,8 +279,8 @@ _BY_KIND: dict[str, _Write] = {
     "prim::checked_cast": _unchecked_cast,
     "prim::isinstance": _isinstance,
     "prim::tolist": _tolist,
-    "prim::EnumName": _enum_part("name"),
-    "prim::EnumValue": _enum_part("value"),
+    "prim::EnumName": _enum_part(fixed(").name")),
+    "prim::EnumValue": _enum_part(fixed(").value")),
     "prim::Uninitialized": _uninitialized,
     "prim::PythonOp": _python_call,
     "prim::IgnoredPythonOp": _python_call,
@@ -291,20 +299,28 @@ def _operator(w: Expressions, node: Node) -> Pieces:
         raise _unknown(node)
     schema = resolved.schema
     count, outs = necessary_arguments(schema, node.inputs)
-    pieces: Pieces = [_operator_name(node.kind), "("]
+    pieces: Pieces = [_operator_name(node.kind), OPEN]
     arguments = schema.arguments
     for i, value in enumerate(node.inputs[:count]):
-        named = f"{arguments[i].name}=" if i < len(arguments) and arguments[i].kwarg_only else ""
-        pieces += [", " if i else "", named, w.use(value)]
+        named = _named(arguments[i]) if i < len(arguments) and arguments[i].kwarg_only else EMPTY
+        pieces += [COMMA if i else EMPTY, named, w.use(value)]
     for i in range(len(arguments) - outs, len(arguments)):
         if i < len(node.inputs):
-            pieces += [", ", f"{arguments[i].name}=", w.use(node.inputs[i])]
-    return [*pieces, ")"]
+            pieces += [COMMA, _named(arguments[i]), w.use(node.inputs[i])]
+    return [*pieces, CLOSE]
 
 
-def _operator_name(kind: str) -> str:
+def _named(argument: Argument) -> Text:
+    return code("{}=", identifier(argument.name, "a parameter"))
+
+
+def _operator_name(kind: str) -> Text:
+    archived = Spelling.ARCHIVED.of(kind)
+    if archived:
+        return dotted(archived)
     namespace, _, base = kind.partition("::")
-    return Spelling.ARCHIVED.of(kind) or (f"torch.{base}" if namespace == "aten" else f"ops.{namespace}.{base}")
+    name = identifier(base, "an operator")
+    return code("torch.{}", name) if namespace == "aten" else code("ops.{}.{}", identifier(namespace), name)
 
 
 def _known_to_torch(op: ops.Op) -> bool:

@@ -17,12 +17,21 @@ from typing import Any
 
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.codegen.torchscript.constants_out import ConstantTable, ConstantWriter
-from jitlite.codegen.torchscript.expressions_out import RESERVED, Expressions, expression, first_keyword
-from jitlite.codegen.torchscript.fragments import Fragment, Lines, fragment, joined
+from jitlite.codegen.torchscript.expressions_out import (
+    CLOSE_INDEX,
+    OPEN_INDEX,
+    RESERVED,
+    Expressions,
+    expression,
+    first_keyword,
+)
+from jitlite.codegen.torchscript.fragments import LINE_END, Fragment, Lines, fragment, joined
 from jitlite.codegen.torchscript.inlining import has_own_name, inlined_nodes
 from jitlite.codegen.torchscript.lowering import lowered
 from jitlite.codegen.torchscript.type_names import TypeNames, is_identifier, is_named, valid_identifier
+from jitlite.ir import code_text as texts
 from jitlite.ir import types as T
+from jitlite.ir.code_text import EMPTY, Identifier, Text, blanks, code, fixed, identifier, with_digits
 from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.schema import Argument
@@ -55,6 +64,8 @@ class Dependencies:
 
     def __init__(self) -> None:
         self.found: dict[Any, None] = {}
+        self._nameless: set[Type] = set()
+        """Types that mention no named thing."""
         self._ending: set[Function] = set()
         """Functions that do not call themselves, nor does what they call."""
 
@@ -64,18 +75,23 @@ class Dependencies:
 
     def add_type(self, type: Type) -> None:
         """Enter the named types in a type, and in the attributes of classes."""
-        todo, seen = [type], set[Type]()
+        if type in self._nameless:
+            return
+        todo, seen, is_nameless = [type], set[Type](), True
         while todo:
             t = todo.pop()
             if t in seen:
                 continue
             seen.add(t)
             if is_named(t):
+                is_nameless = False
                 if t in self.found and isinstance(t, T.ClassType):
                     continue
                 self.add(t)
             parts = t.attributes.values() if isinstance(t, T.ClassType) else t.contained
             todo += reversed(list(parts))
+        if is_nameless:
+            self._nameless.add(type)
 
     def refuse_recursion(self, function: Function) -> None:
         """See that a function does not call itself, if only by way of others.
@@ -175,15 +191,15 @@ class _FunctionWriter(Expressions):
         """Nodes written in place, and the last of their inputs that has been looked at for a line of its own."""
 
     # -- lines and names
-    def line(self, range: SourceRange | None, *pieces: str | Fragment) -> None:
-        self.file.lines.write(range, "  " * self.level, *pieces, "\n")
+    def line(self, range: SourceRange | None, *pieces: Text | Fragment) -> None:
+        self.file.lines.write(range, blanks(2 * self.level), *pieces, LINE_END)
 
-    def new_name(self, wanted: str) -> str:
+    def new_name(self, wanted: Identifier) -> Identifier:
         numbers, name = self.file.next_numbers, wanted
         while name in self.used or name in RESERVED:
             number = numbers.get(name, 0)
             numbers[name] = number + 1
-            name = f"{wanted}{number}"
+            name = with_digits(wanted, number)
         self.used.add(name)
         return name
 
@@ -208,26 +224,27 @@ class _FunctionWriter(Expressions):
         if not is_identifier(name):
             raise NotSupportedError(f"a function cannot have the name '{name}' in an archive", function.range)
         place = function.range
-        parameters, star = [], first_keyword(function.schema)
+        parameters: list[Text] = []
+        star = first_keyword(function.schema)
         last = max((i for i, a in enumerate(function.schema.arguments) if not a.has_default), default=-1)
         for i, (value, argument) in enumerate(zip(graph.inputs, function.schema.arguments, strict=True)):
             if i == star:
-                parameters.append("*")
+                parameters.append(fixed("*"))
             parameters.append(self.parameter(value, argument, place, has_default=i > last or star is not None))
         returned = function.schema.returns[0].type
         self.file.dependencies.add_type(returned)
-        head = f"def {name}(" + ",\n    ".join(parameters) + f") -> {self.names.text(returned, place)}:"
-        self.line(place, head)
+        given = texts.joined(",\n    ", parameters)
+        self.line(place, code("def {}({}) -> {}:", identifier(name), given, self.names.text(returned, place)))
         self.body(graph.block)
 
-    def parameter(self, value: Value, argument: Argument, place: SourceRange | None, *, has_default: bool) -> str:
+    def parameter(self, value: Value, argument: Argument, place: SourceRange | None, *, has_default: bool) -> Text:
         self.file.dependencies.add_type(argument.type)
         name = self.variables[value] = self.new_name(valid_identifier(argument.name))
         self.annotated.add(value)
-        text = f"{name}: {self.names.text(argument.type, place)}"
-        if argument.has_default and has_default:
-            text += f"={self.constants.text(_default(argument), argument.type, place)}"
-        return text
+        text = code("{}: {}", name, self.names.text(argument.type, place))
+        if not argument.has_default or not has_default:
+            return text
+        return code("{}={}", text, self.constants.text(_default(argument), argument.type, place))
 
     def body(self, block: Block) -> None:
         """The statements of a function, indented."""
@@ -254,7 +271,7 @@ class _FunctionWriter(Expressions):
     def block(self, block: Block, *, has_more: bool) -> None:
         """The statements of a block; `has_more` where others follow in the same one."""
         if not has_more and block.is_empty:
-            self.line(block.return_node.range, "pass")
+            self.line(block.return_node.range, _PASS)
         for node in block.nodes:
             if node.kind != "prim::Constant":
                 self.node(node)
@@ -272,11 +289,11 @@ class _FunctionWriter(Expressions):
         self.note_version(node)
         written = fragment(node.range, *expression(self, node))
         is_constant = node.kind == "prim::Constant"
-        if node not in self.in_place or (is_constant and self.is_long(str(written))):
+        if node not in self.in_place or (is_constant and self.is_long(written.text)):
             self.assign(node, written)
             return
         self.expressions[node.output] = written
-        if not is_constant and self.is_long(str(written)):
+        if not is_constant and self.is_long(written.text):
             self.split(node.output)
 
     def note_version(self, node: Node) -> None:
@@ -287,7 +304,7 @@ class _FunctionWriter(Expressions):
     def assign(self, node: Node, written: Fragment) -> None:
         """`a, b = written`"""
         targets = self.declare(node.outputs)
-        self.line(node.range, *joined(targets), *([" = "] if targets else []), written)
+        self.line(node.range, *joined(targets), *([_EQUALS] if targets else []), written)
 
     def split(self, value: Value) -> None:
         """Give a line of its own to all that is evaluated before a long expression: it would come too late else."""
@@ -310,11 +327,11 @@ class _FunctionWriter(Expressions):
 
     def return_(self, node: Node) -> None:
         if node.inputs:
-            self.line(node.range, "return ", *joined([self.use(v) for v in node.inputs]))
+            self.line(node.range, fixed("return "), *self.operands(node))
 
     def unpack(self, node: Node) -> None:
         targets = self.declare(node.outputs)
-        self.line(node.range, *joined(targets, last=", = " if targets else ""), self.use(node.input))
+        self.line(node.range, *joined(targets), *([fixed(", = ")] if targets else []), self.use(node.input))
 
     def set_attribute(self, node: Node) -> None:
         owner, value = node.inputs
@@ -324,24 +341,24 @@ class _FunctionWriter(Expressions):
                 f"an archive cannot assign to the attribute '{name}': its name has other letters than ASCII's",
                 node.range,
             )
-        self.line(node.range, self.use(owner), f".{name} = ", self.use(value))
+        self.line(node.range, self.use(owner), code(".{} = ", identifier(name)), self.use(value))
 
     def deferred(self, node: Node) -> None:
         """`fork` and `awaitable`: the graph is a function inside this one."""
-        form = node.kind.partition("::")[2]
-        name = self.new_name(f"__{form}ed_function" if form == "fork" else f"__{form}_function")
+        form = identifier(node.kind.partition("::")[2])
+        name = self.new_name(identifier("__forked_function" if form == "fork" else f"__{form}_function"))
         graph = lowered(node.attributes["Subgraph"], is_ours=self.file.is_ours)
-        self.line(node.range, f"def {name}():")
+        self.line(node.range, code("def {}():", name))
         for inner, outer in zip(graph.inputs, node.inputs, strict=True):
             self.expressions[inner] = self.use(outer)
         self.body(graph.block)
-        self.assign(node, fragment(node.range, f"{form}({name})"))
+        self.assign(node, fragment(node.range, code("{}({})", form, name)))
 
     def enter(self, node: Node) -> None:
-        pieces: list[str | Fragment] = ["with ", self.use(node.inputs[0])]
+        pieces: list[Text | Fragment] = [fixed("with "), self.use(node.inputs[0])]
         if node.outputs and node.outputs[0].has_uses:
-            pieces += [" as ", *self.declare(node.outputs)]
-        self.line(node.range, *pieces, ":")
+            pieces += [fixed(" as "), *self.declare(node.outputs)]
+        self.line(node.range, *pieces, _COLON)
         self.level += 1
 
     def exit(self, node: Node) -> None:
@@ -349,20 +366,21 @@ class _FunctionWriter(Expressions):
         while previous is not None and previous.kind == "prim::Constant":
             previous = previous.prev
         if previous is not None and previous.kind == "prim::Enter":
-            self.line(node.range, "pass")
+            self.line(node.range, _PASS)
         self.level -= 1
 
     def container_index(self, node: Node) -> None:
         container, key = map(self.use, node.inputs)
         (target,) = self.declare(node.outputs)
-        self.line(node.range, target, f" : {self.type_text(node)} = ", container, "[", key, "]")
+        annotation = code(" : {} = ", self.type_text(node))
+        self.line(node.range, target, annotation, container, OPEN_INDEX, key, CLOSE_INDEX)
 
     # -- control flow
     def branch(self, node: Node) -> None:
         self.declare(node.outputs)
-        for word, block in zip(("if", "else"), node.blocks, strict=True):
-            condition: list[str | Fragment] = [" ", self.use(node.input)] if word == "if" else []
-            self.line(node.range, word, *condition, ":")
+        heads: tuple[list[Text | Fragment], ...] = [fixed("if "), self.use(node.input)], [fixed("else")]
+        for head, block in zip(heads, node.blocks, strict=True):
+            self.line(node.range, *head, _COLON)
             self.level += 1
             self.block(block, has_more=bool(node.outputs))
             self.assign_results(node, block)
@@ -375,8 +393,8 @@ class _FunctionWriter(Expressions):
             self.assign_all(node.range, node.outputs, block.outputs)
             return
         for target, source in zip(node.outputs, block.outputs, strict=True):  # readers would not find the type
-            annotation = f" : {self.names.text(target.type, node.range)}"
-            self.line(node.range, self.use(target), annotation, " = ", self.use(source))
+            annotation = code(" : {}", self.names.text(target.type, node.range))
+            self.line(node.range, self.use(target), annotation, _EQUALS, self.use(source))
 
     def is_wider(self, target: Value, sources: Sequence[Value]) -> bool:
         """Is the type of what branches give not told by what each of them assigns?"""
@@ -393,9 +411,9 @@ class _FunctionWriter(Expressions):
         pieces = joined([self.use(v) for v in targets])
         is_first = targets[0] not in self.annotated and targets[0] not in self.expressions
         if len(targets) == 1 and is_first and isinstance(targets[0].type, T.UnionType):
-            pieces.append(f" : {self.names.text(targets[0].type, place)}")
+            pieces.append(code(" : {}", self.names.text(targets[0].type, place)))
             self.annotated.add(targets[0])
-        self.line(place, *pieces, " = ", *joined([self.use(v) for v in sources]))
+        self.line(place, *pieces, _EQUALS, *joined(self.use(v) for v in sources))
 
     def loop(self, node: Node) -> None:
         loop, body = Loop(node), node.blocks[0]
@@ -404,14 +422,17 @@ class _FunctionWriter(Expressions):
         for _, parameter, _, output in loop.carried:
             self.expressions[parameter] = self.use(output)
         for start, _, _, output in loop.carried:
-            annotation = f": {self.names.text(output.type, node.range)}" if self.must_annotate(output, start) else ""
-            self.line(node.range, self.use(output), annotation, " = ", self.use(start))
+            annotation = EMPTY
+            if self.must_annotate(output, start):
+                annotation = code(": {}", self.names.text(output.type, node.range))
+            self.line(node.range, self.use(output), annotation, _EQUALS, self.use(start))
         (number,) = self.declare([loop.index])
         if is_for:
-            self.line(node.range, "for ", number, " in range(", self.use(loop.max_iterations), "):")
+            count = self.use(loop.max_iterations)
+            self.line(node.range, fixed("for "), number, fixed(" in range("), count, fixed("):"))
         else:  # what counts the iterations of a `for` holds the condition of a `while`
             self.assign_all(node.range, [loop.index], [loop.start_condition])
-            self.line(node.range, "while ", number, ":")
+            self.line(node.range, fixed("while "), number, _COLON)
         first = 1 if is_for else 0
         self.level += 1
         self.block(body, has_more=len(body.inputs) > first)
@@ -431,12 +452,15 @@ def _is_for(node: Node) -> bool:
     return not loop.has_condition and (loop.is_bounded or loop.index.has_uses)
 
 
-def _wanted_name(value: Value) -> str:
+_PASS, _EQUALS, _COLON = fixed("pass"), fixed(" = "), fixed(":")
+
+
+def _wanted_name(value: Value) -> Identifier:
     if value.node.kind == "prim::GetAttr":
         name = value.node.attributes["name"]
         return valid_identifier(f"_{name}" if name.isdigit() else name)
     if not has_own_name(value):
-        return "_"
+        return identifier("_")
     base, dot, number = value.name.rpartition(".")
     return valid_identifier(base if dot and number.isdigit() else value.name)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.ir import types as T
-from jitlite.ir.code_text import Identifier, identifier, made_identifier
+from jitlite.ir.code_text import Identifier, Text, code, cut, dotted, fixed, identifier, joined, made_identifier
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 
@@ -62,21 +62,24 @@ class TypeNames:
     """Gives each named thing its name in the archive."""
 
     def __init__(self) -> None:
-        self._names: dict[Named, str] = {}
+        self._names: dict[Named, Text] = {}
         self._used: set[str] = set()
         self._mangled = 0
 
-    def name(self, named: Named) -> str:
+    def name(self, named: Named) -> Text:
         """The qualified name of a named type or a function."""
         found = self._names.get(named)
         if found is None:
             owner = _class_of_hook(named)
-            wanted = _qualified(_flat_name(named)) if owner is None else f"{self.name(owner)}.{named.name}"
+            if owner is None:
+                wanted = _qualified(_flat_name(named))
+            else:
+                wanted = code("{}.{}", self.name(owner), archive_identifier(named.name, "a function", named.range))
             found = self._names[named] = self._unique(wanted)
             self._used.add(found)
         return found
 
-    def _unique(self, name: str) -> str:
+    def _unique(self, name: Text) -> Text:
         if name.startswith(BOUND_CLASSES):
             return name
         unique = name
@@ -84,16 +87,16 @@ class TypeNames:
             unique = self._mangle(name)
         return unique
 
-    def _mangle(self, name: str) -> str:
+    def _mangle(self, name: Text) -> Text:
         found = _MANGLED.search(name)
         number = self._mangled = max(self._mangled, int(found.group(1)) + 1 if found else 0)
         self._mangled += 1
         if found:
-            return f"{name[: found.start()]}___torch_mangle_{number}{name[found.end() :]}"
-        prefix, _, last = name.rpartition(".")
-        return f"{prefix}.___torch_mangle_{number}.{last}"
+            return code("{}___torch_mangle_{}{}", cut(name, 0, found.start()), number, cut(name, found.end()))
+        dot = name.rindex(".")
+        return code("{}.___torch_mangle_{}{}", cut(name, 0, dot), number, cut(name, dot))
 
-    def text(self, type: Type, range: SourceRange | None = None) -> str:
+    def text(self, type: Type, range: SourceRange | None = None) -> Text:
         """The type as an annotation.
 
         Raises:
@@ -103,12 +106,12 @@ class TypeNames:
             return self.name(type)
         if type in _UNKNOWN_TO_TORCH:
             raise NotSupportedError(f"{_UNKNOWN_TO_TORCH[type]} has no type in an archive", range)
-        parts = [self.text(part, range) for part in type.contained]
+        parts = joined(", ", [self.text(part, range) for part in type.contained])
         if isinstance(type, T.TupleType):
-            return f"Tuple[{', '.join(parts) or '()'}]"
+            return code("Tuple[{}]", parts or fixed("()"))
         if isinstance(type, T.UnionType) and not isinstance(type, T.OptionalType):
-            return f"Union[{', '.join(parts)}]"
-        return f"{type.kind}[{', '.join(parts)}]" if parts else type.annotation
+            return code("Union[{}]", parts)
+        return code("{}[{}]", identifier(type.kind), parts) if parts else dotted(type.annotation)
 
 
 def _class_of_hook(named: Named) -> Type | None:
@@ -130,6 +133,6 @@ def _flat_name(named: Named) -> str:
     return f"{ROOT}.{module}{origin.__name__}"
 
 
-def _qualified(name: str) -> str:
-    atoms: list[str] = [valid_identifier(atom) for atom in name.split(".")]
-    return ".".join(atoms if atoms[0] == ROOT else [ROOT, *atoms])
+def _qualified(name: str) -> Text:
+    path = joined(".", map(valid_identifier, name.split(".")))
+    return path if path.partition(".")[0] == ROOT else code("{}.{}", fixed("__torch__"), path)
