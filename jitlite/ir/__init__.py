@@ -1,8 +1,7 @@
 """The program as data: types, schemas, graphs, their text form and their verifier."""
 
-# Imported for what they declare: a graph can be printed as soon as anything of this package is imported.
-from jitlite.ir import printer, tensor_items
+from jitlite.ir import tensor_items  # imported for the operators that it declares
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
 
-__all__ = ["parse", "printer", "tensor_items", "verify"]
+__all__ = ["parse", "tensor_items", "verify"]

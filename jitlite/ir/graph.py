@@ -20,6 +20,7 @@ from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
+from jitlite.ir.printer import graph_text
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 
@@ -668,13 +669,11 @@ class Graph:
             ranges: add `# file:line:column` comments.
             examples: show, in a trace, the types that the tensors had when it was recorded.
         """
-        return _printers[-1](self, ranges, examples)
+        return graph_text(self, ranges, examples)
 
 
 ranges_shown: ContextVar[bool] = ContextVar("ranges_shown", default=True)
 """Does `str(graph)` show where nodes come from?"""
-_printers: list[Callable[[Graph, bool, bool], str]] = []
-"""Set by `printer.py`, which is above this module."""
 
 
 def _walk(block: Block) -> Iterator[Node]:

@@ -12,19 +12,78 @@ A node that carries a graph in its attribute `Subgraph` (`prim::fork`) shows a n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, runtime_checkable
 
-from jitlite.ir import graph as graph_module
+from jitlite.base.source import SourceRange
 from jitlite.ir.code_text import comment
-from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.types import Type
 from jitlite.ir.value_text import value_text
+
+# What of a graph its text shows. The classes themselves are in `graph.py`, which imports this module for `str(graph)`.
+
+
+class PrintedValue(Protocol):
+    """What is printed of a `Value`."""
+
+    type: Type
+    example_type: Type | None
+
+    @property
+    def name(self) -> str: ...
+
+
+class PrintedNode(Protocol):
+    """What is printed of a `Node`."""
+
+    kind: str
+    attributes: dict[str, Any]
+    scope: str
+    range: SourceRange | None
+
+    @property
+    def inputs(self) -> Sequence[PrintedValue]: ...
+
+    @property
+    def outputs(self) -> Sequence[PrintedValue]: ...
+
+    @property
+    def blocks(self) -> Sequence[PrintedBlock]: ...
+
+
+class PrintedBlock(Protocol):
+    """What is printed of a `Block`."""
+
+    @property
+    def inputs(self) -> Sequence[PrintedValue]: ...
+
+    @property
+    def outputs(self) -> Sequence[PrintedValue]: ...
+
+    @property
+    def nodes(self) -> Iterable[PrintedNode]: ...
+
+    @property
+    def param_node(self) -> PrintedNode: ...
+
+    @property
+    def return_node(self) -> PrintedNode: ...
+
+
+@runtime_checkable
+class PrintedGraph(Protocol):
+    """What is printed of a `Graph`."""
+
+    @property
+    def block(self) -> PrintedBlock: ...
+
 
 _NEW_LINE = ",\n      "
 _NO_ATTRIBUTES = frozenset({"prim::DifferentiableGraph"})
 """Kinds whose attributes are bookkeeping that TorchScript's text leaves out."""
 
 
-def graph_text(graph: Graph, ranges: bool = True, examples: bool = False) -> str:
+def graph_text(graph: PrintedGraph, ranges: bool = True, examples: bool = False) -> str:
     """The whole graph; with `ranges`, nodes show where in the user's source they come from.
 
     With `examples`, values of a trace show the types of the tensors that were there when it was recorded.
@@ -32,7 +91,9 @@ def graph_text(graph: Graph, ranges: bool = True, examples: bool = False) -> str
     return "".join(f"{line}\n" for line, _ in graph_lines(graph, ranges, examples))
 
 
-def graph_lines(graph: Graph, ranges: bool = True, examples: bool = False) -> list[tuple[str, Node | None]]:
+def graph_lines(
+    graph: PrintedGraph, ranges: bool = True, examples: bool = False
+) -> list[tuple[str, PrintedNode | None]]:
     """The lines of the text, each with the node it shows.
 
     A block's heading belongs to its param node and its `->` line to its return node.
@@ -42,7 +103,7 @@ def graph_lines(graph: Graph, ranges: bool = True, examples: bool = False) -> li
     return printer.lines
 
 
-def node_text(node: Node, ranges: bool = False) -> str:
+def node_text(node: PrintedNode, ranges: bool = False) -> str:
     """The line of one node, without its blocks."""
     return _Printer(ranges).node_line(node)
 
@@ -51,10 +112,10 @@ class _Printer:
     def __init__(self, ranges: bool, examples: bool = False) -> None:
         self.ranges = ranges
         self.examples = examples
-        self.lines: list[tuple[str, Node | None]] = []
-        self.groups: list[Node] = []
+        self.lines: list[tuple[str, PrintedNode | None]] = []
+        self.groups: list[PrintedNode] = []
 
-    def graph(self, graph: Graph, prefix: str = "") -> None:
+    def graph(self, graph: PrintedGraph, prefix: str = "") -> None:
         block = graph.block
         heading = f"{prefix}graph({self.declared(block.inputs, _NEW_LINE)}):"
         self.lines += [(line, block.param_node) for line in heading.split("\n")]
@@ -65,12 +126,12 @@ class _Printer:
             nested.graph(node.attributes["Subgraph"], f"with {node.kind}_{number} = ")
             self.lines += nested.lines
 
-    def declared(self, values: Iterable[Value], separator: str) -> str:
+    def declared(self, values: Iterable[PrintedValue], separator: str) -> str:
         if self.examples:
             return separator.join(f"%{v.name} : {v.example_type or v.type}" for v in values)
         return separator.join(f"%{v.name} : {v.type}" for v in values)
 
-    def nodes(self, block: Block, level: int) -> None:
+    def nodes(self, block: PrintedBlock, level: int) -> None:
         for node in block.nodes:
             self.lines.append(("  " * level + self.node_line(node), node))
             for number, inner in enumerate(node.blocks):
@@ -79,7 +140,7 @@ class _Printer:
                 self.nodes(inner, level + 2)
                 self.lines.append(("  " * (level + 2) + f"-> ({_names(inner.outputs)})", inner.return_node))
 
-    def node_line(self, node: Node) -> str:
+    def node_line(self, node: PrintedNode) -> str:
         text = f"{self.declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
         if node.scope:
             text += f", scope: {comment(node.scope)}"
@@ -87,7 +148,7 @@ class _Printer:
             text += f" # {comment(node.range.location())}"
         return text
 
-    def operation(self, node: Node) -> str:
+    def operation(self, node: PrintedNode) -> str:
         """Kind and attributes."""
         attributes = {k: v for k, v in node.attributes.items() if not callable(v)}
         if node.kind == "prim::PythonOp":
@@ -96,7 +157,7 @@ class _Printer:
             shown = ", ".join(value_text(v, nested=True) for v in scalars)
             return f"^{name}[{_attributes(node, attributes)}]({shown})"
         kind = node.kind
-        if isinstance(attributes.get("Subgraph"), Graph):
+        if isinstance(attributes.get("Subgraph"), PrintedGraph):
             del attributes["Subgraph"]
             kind = f"{kind}_{len(self.groups)}"
             self.groups.append(node)
@@ -107,13 +168,10 @@ class _Printer:
         return f"{kind}[{_attributes(node, attributes)}]"
 
 
-def _attributes(node: Node, attributes: dict[str, object]) -> str:
+def _attributes(node: PrintedNode, attributes: dict[str, object]) -> str:
     type = node.outputs[0].type if node.kind == "prim::Constant" and len(node.outputs) == 1 else None
     return ", ".join(f"{k}={value_text(v, type if k == 'value' else None)}" for k, v in attributes.items())
 
 
-def _names(values: Iterable[Value]) -> str:
+def _names(values: Iterable[PrintedValue]) -> str:
     return ", ".join(f"%{v.name}" for v in values)
-
-
-graph_module._printers.append(graph_text)
