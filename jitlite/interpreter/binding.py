@@ -470,9 +470,11 @@ def _to_interface(t: T.InterfaceType) -> Converter:
     has_type = checker(t)
 
     def convert(value: object) -> Any:
+        found = class_type_of(value)
+        if found is not None and found.definition is not None:
+            found.definition.infer_results(t)
         if has_type(value):
             return value
-        found = class_type_of(value)
         if found is not None:
             raise Mismatch(T.why_not_interface(found, t) or "")
         missing = ", ".join(name for name in t.methods if not callable(getattr(value, name, None)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jitlite.base.source import CompileError
 from jitlite.ir.named_types import ClassType, EnumType, InterfaceType
 from jitlite.ir.type_kinds import (
     ANY,
@@ -140,18 +139,14 @@ def is_subtype(sub: Type, sup: Type) -> bool:
 
 def _class_is_subtype(sub: ClassType | InterfaceType, sup: Type) -> bool:
     if isinstance(sup, InterfaceType):
-        try:
-            return why_not_interface(sub, sup) is None
-        except CompileError:  # of the body of a method whose result type has to be inferred
-            return False
+        return why_not_interface(sub, sup) is None
     return isinstance(sub, ClassType) and sup is ANY_CLASS
 
 
 def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str | None:
     """Why a class is not of the interface `sup`; None where it is.
 
-    Raises:
-        CompileError: a method has to be compiled to know the type of its result, and does not compile.
+    Signatures decide. A method whose result is not annotated has one once its body is compiled.
     """
     if sup.is_module and not sub.is_module:
         return (
@@ -161,14 +156,16 @@ def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str
     for name, wanted in sup.methods.items():
         method = sub.methods.get(name)
         if method is None and isinstance(sub, ClassType) and sub.definition is not None:
-            method = sub.definition.method(name)
+            method = sub.definition.declared(name)
         if method is None:
             return (
                 f"Class '{sub.annotation}' is not compatible with interface {sup.annotation}: it does not have "
                 f"method '{name}'"
             )
+        if not getattr(method, "has_schema", True):
+            return f"the type that method '{name}' of class '{sub.annotation}' returns is not known: annotate it"
         found = getattr(method, "schema", method)
-        if not _may_replace(found, wanted):
+        if not may_replace(found, wanted):
             return (
                 f"Method '{name}' on class '{sub.annotation}' is not compatible with interface {sup.annotation}: it "
                 f"is {found}, and {wanted} is wanted"
@@ -176,7 +173,7 @@ def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str
     return None
 
 
-def _may_replace(found: Any, wanted: Any) -> bool:
+def may_replace(found: Any, wanted: Any) -> bool:
     """May a method of schema `found` be called as one of schema `wanted`? The first parameter, self, does not count."""
     given, formals = wanted.arguments[1:], found.arguments[1:]
     if len(formals) < len(given) or not all(extra.has_default for extra in formals[len(given) :]):

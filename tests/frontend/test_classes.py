@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 
 import jitlite
+from jitlite.frontend.classes.classes import type_of_class
+from jitlite.ir.types import is_subtype, why_not_interface
 
 
 def outcome(fn: Any, *args: Any) -> Any:
@@ -569,6 +571,75 @@ def test_class_without_the_methods_is_no_implementation():
 
     with pytest.raises(jitlite.CompileError, match="read"):
         jitlite.script(passes)
+
+
+class Ones:
+    """A source without annotations of results."""
+
+    def read(self, n: int):
+        return 1
+
+    def name(self):
+        return "ones"
+
+
+class Holder(NamedTuple):
+    source: Source
+
+
+def as_source() -> Source:
+    return Ones()
+
+
+def use_inferred(flag: bool):
+    sources: List[Source] = [Ones(), Zeros()]
+    more: Dict[str, Source] = {"ones": Ones()}
+    made: List[Source] = [Ones() for _ in range(2)]
+    total = Holder(Ones()).source.read(1) + more["ones"].read(1) + made[1].read(1) + as_source().read(1)
+    for s in sources:
+        total += read_twice(s)
+    chosen: Source = Zeros()
+    if flag:
+        chosen = Ones()
+    return total, chosen.name(), read_twice(Ones())
+
+
+def test_results_of_methods_are_inferred_where_a_class_meets_an_interface():
+    same(use_inferred, True)
+    same(use_inferred, False)
+    assert jitlite.script(read_twice)(Ones()) == 2
+
+
+def test_types_are_compared_by_signatures_and_nothing_is_compiled():
+    class Fresh:
+        def read(self, n: int):
+            return 1
+
+        def name(self) -> str:
+            return "fresh"
+
+    fresh, source = type_of_class(Fresh), type_of_class(Source)
+    assert not is_subtype(fresh, source) and not any(method.is_compiled for method in fresh.methods.values())
+    assert "annotate it" in why_not_interface(fresh, source)
+    fresh.definition.infer_results(source)
+    assert is_subtype(fresh, source) and fresh.methods["read"].is_compiled and not fresh.methods["name"].is_compiled
+
+
+def test_a_body_that_tells_no_result_is_the_error_of_the_call():
+    class Bad:
+        def read(self, n: int):
+            return n.no_such_method()
+
+        def name(self) -> str:
+            return "bad"
+
+    def passes(b: Bad) -> int:
+        return read_twice(b)
+
+    with pytest.raises(jitlite.CompileError, match="no_such_method"):
+        jitlite.script(passes)
+    with pytest.raises(jitlite.CompileError, match="no_such_method"):
+        jitlite.script(read_twice)(Bad())
 
 
 # -- context managers

@@ -232,6 +232,8 @@ class _Inspection:
 
     def _check_interface(self, name: str, submodule: torch.nn.Module, interface: InterfaceType) -> Type:
         found = self.types.type_of(submodule)
+        if found.definition is not None:
+            found.definition.infer_results(interface)
         reason = T.why_not_interface(found, interface)
         if reason is not None:
             raise CompileError(

@@ -20,6 +20,7 @@ from jitlite.frontend.emit.containers import SugaredDict, is_module_type, module
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.resolve import Mark, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
@@ -210,6 +211,7 @@ class ModuleDefinition(ObjectDefinition):
         Raises:
             CompileError: where one is not.
         """
+        infer_results(self.type.attributes.values(), [wanted])
         for name, t in self.type.attributes.items():
             if is_module_type(t) and not T.is_subtype(t, wanted):
                 interface = isinstance(wanted, InterfaceType) and isinstance(t, ClassType | InterfaceType)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Op
@@ -136,6 +137,7 @@ class Builder:
 
     def convert(self, type: Type, value: Value, range: SourceRange) -> Value:
         """`value`, converted implicitly to `type` where TorchScript does that; unchanged where it cannot be."""
+        infer_results([value.type], [type])
         return overloads.try_convert_to_type(self.graph, range, type, value, True)
 
     def expect(self, type: Type, value: Value, range: SourceRange, message: str) -> Value:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.interfaces import infer_for_call, match_call
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
@@ -47,7 +48,7 @@ class FunctionValue(SugaredValue):
         return self.function.schema
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        return self.emit(b, range, match_schema(self.schema, b.graph, range, list(args), list(kwargs)))
+        return self.emit(b, range, match_call(self.schema, b.graph, range, args, kwargs))
 
     def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         constant = b.graph.insert(
@@ -75,7 +76,7 @@ class NamedTupleConstructor(SugaredValue):
         self.schema = function_schema(type.qualified_name or "NamedTuple", arguments, [type])
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        matched = match_schema(self.schema, b.graph, range, list(args), list(kwargs))
+        matched = match_call(self.schema, b.graph, range, args, kwargs)
         return SimpleValue(b.make_tuple(matched.inputs, self.type))
 
 
@@ -199,7 +200,7 @@ class PythonCall(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         schema = self._schema_for(len(args))
-        matched = match_schema(schema, b.graph, range, list(args), list(kwargs))
+        matched = match_call(schema, b.graph, range, args, kwargs)
         node = b.node("prim::PythonOp", matched.inputs, matched.return_types, range)
         node.attributes["name"] = self.function.__name__
         node.attributes["callable"] = self._positional(schema)
@@ -243,5 +244,6 @@ class OverloadedFunction(SugaredValue):
         candidates = self.candidates(range)
         schemas = [c.schema for c in candidates]
         given = [*candidates[0].leading, *args]
+        infer_for_call(schemas, [*given, *kwargs])
         position, matched = match_schemas(schemas, b.graph, range, given, list(kwargs))
         return candidates[position].emit(b, range, matched)

@@ -13,6 +13,7 @@ from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Path, RefinementSet
 from jitlite.frontend.emit.special_methods import call_magic, is_object, length_truth
@@ -374,6 +375,7 @@ def _standard_members(types: list[Type]) -> list[Type]:
 
 def _narrowest(actual: Type, wanted: list[Type]) -> Type | None:
     found: Type | None = None
+    infer_results([actual], wanted)
     for t in wanted:
         if T.is_subtype(actual, t) or _inherits(actual, t):
             found = actual

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.iteration import Body, emit_for
 from jitlite.frontend.emit.statements import emit_chosen
 from jitlite.frontend.syntax import tree
@@ -38,6 +39,7 @@ def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> Value:
     assert common is not None
     if not candidates:
         return em.make_list(T.unshaped(common), values)
+    infer_results([common], candidates)
     fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
     if not fitting:
         raise _wrong_elements(hint, candidates, common, expr.range)
@@ -163,6 +165,7 @@ def _fitting_dict(
     range: SourceRange, hint: Type | None, candidates: Sequence[Type], found: T.DictType, generated: bool = False
 ) -> Type:
     """The most general candidate that can hold the keys and values of a literal, or those a comprehension generated."""
+    infer_results([found], candidates)
     fitting = [
         c
         for c in candidates
@@ -213,6 +216,7 @@ def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None)
         seen.append(element.type)
         common = T.unify_all(seen, default_to_union=True)
         assert common is not None
+        infer_results([common], candidates)
         fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
         if candidates and not fitting:
             raise _wrong_elements(hint, candidates, common, expr.element.range)

@@ -15,6 +15,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
+from jitlite.frontend.emit.interfaces import match_call
 from jitlite.frontend.emit.resolve import FunctionResolver
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax.python_ast import function_tree
@@ -25,7 +26,7 @@ from jitlite.ir.graph import Value
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
-from jitlite.operators.overloads import MatchedSchema, NamedValue, match_schema
+from jitlite.operators.overloads import MatchedSchema, NamedValue
 
 
 class MethodValue(SugaredValue):
@@ -51,7 +52,7 @@ class MethodValue(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
             self.program.ready(self.method, range)
-        return self.emit(b, range, match_schema(self.schema, b.graph, range, [*self.leading, *args], list(kwargs)))
+        return self.emit(b, range, match_call(self.schema, b.graph, range, [*self.leading, *args], kwargs))
 
     def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
@@ -202,6 +203,26 @@ class ObjectDefinition:
             found = self.declare(name, function)
         assert isinstance(found, Function)
         return found
+
+    def declared(self, name: str) -> Function | None:
+        """The method, as far as it can be declared without compiling it."""
+        try:
+            return self.method(name)
+        except CompileError:
+            return None
+
+    def infer_results(self, interface: T.InterfaceType) -> None:
+        """Compile the methods of which only their bodies tell whether the class is of an interface.
+
+        Raises:
+            CompileError: where one does not compile.
+        """
+        if interface.is_module and not self.type.is_module:
+            return
+        for name, wanted in interface.methods.items():
+            method = self.method(name)
+            if method is None or not T.may_replace(method.schema, wanted):
+                return
 
     def python_method(self, name: str) -> Callable[..., object] | None:
         """The Python function of a method that has not been declared yet."""
