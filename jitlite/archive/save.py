@@ -169,7 +169,7 @@ def save_to_buffer(
         extra_files: further members by name.
         folder: the folder of the archive that all members are in.
         outside: a list that gets the tensors of the module. The archive then has only their numbers in this list, and
-            only `loaded_module.read_again` reads it.
+            only `load.read_again` reads it.
 
     Raises:
         NotSupportedError: where something in it has no place in an archive; the error names it.

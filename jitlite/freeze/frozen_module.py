@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from jitlite.archive.tensor_identity import deep_copy
 from jitlite.compiler import program as compiler
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.ir import types as T
@@ -17,10 +16,10 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
-from jitlite.loading.loaded_module import as_archive
+from jitlite.loading.load import as_archive
 from jitlite.objects.function import ScriptMethod
 from jitlite.objects.module import RecursiveScriptModule, plain_state
-from jitlite.objects.module_attributes import shadow_inherited_methods
+from jitlite.objects.sourceless import SourcelessModule
 from jitlite.passes.registry import run as run_passes
 
 
@@ -46,27 +45,10 @@ class FrozenMethod(ScriptMethod):
         return {"graph": str(self.graph), "optimized": str(self.optimized_graph), "bytecode": self.bytecode}
 
 
-class FrozenModule(RecursiveScriptModule):
+class FrozenModule(SourcelessModule):
     """What `freeze` makes of a script module."""
 
-    def _jitlite_bound(self, definition: ModuleDefinition, name: str) -> ScriptMethod:
-        method = definition.method(name)
-        assert method is not None
-        return FrozenMethod(definition.program, method, self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        made = memo[id(self)] = type(self).__new__(type(self))
-        vars(made).update(deep_copy(self, memo, lambda: copy.deepcopy(plain_state(self), memo)))
-        _settle(made, vars(self)[CLASS_TYPE])
-        return made
-
-    def __copy__(self) -> Any:
-        made = type(self).__new__(type(self))
-        vars(made).update(plain_state(self))
-        for kind in ("_parameters", "_buffers", "_modules"):
-            vars(made)[kind] = copy.copy(vars(self)[kind])
-        _settle(made, vars(self)[CLASS_TYPE])
-        return made
+    _jitlite_method_class = FrozenMethod
 
     def __reduce_ex__(self, protocol: object) -> Any:
         """The archive that saving the module gives: what it is made of has no other form.
@@ -102,13 +84,8 @@ def frozen_copy(module: RecursiveScriptModule, made: ClassType, left: set[str]) 
     for kind in ("_parameters", "_buffers", "_modules"):
         state[kind] = {name: value for name, value in state[kind].items() if name in left}
     vars(result).update(state)
-    _settle(result, made)
+    result._jitlite_settle(made)
     return result
-
-
-def _settle(module: FrozenModule, made: ClassType) -> None:
-    vars(module)[CLASS_TYPE] = made
-    shadow_inherited_methods(module, made.methods)
 
 
 # -- graphs with other types

@@ -12,13 +12,15 @@ import torch
 
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
+from jitlite.archive.save import save_to_buffer
+from jitlite.archive.tensor_identity import share_memory, sharing_memory
 from jitlite.archive.tensors import Storages
 from jitlite.base import options
 from jitlite.compiler import program as compiler
 from jitlite.loading.allowance import Allowance
 from jitlite.loading.import_source import Importer
 from jitlite.loading.lite import load_lite
-from jitlite.loading.loaded_module import readers
+from jitlite.loading.loaded_module import UnpickledModule
 from jitlite.loading.objects import Objects
 from jitlite.loading.traced_inputs import MEMBER as TRACED
 from jitlite.loading.traced_inputs import restore_inputs
@@ -80,12 +82,35 @@ def load(
         return made
 
 
-def _read_again(content: bytes, tensors: Sequence[torch.Tensor]) -> Any:
+class LoadedModule(UnpickledModule):
+    """A module that was read from an archive."""
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        """The archive that saving the module gives."""
+        return as_archive(self)
+
+
+def as_archive(module: torch.nn.Module) -> tuple[Any, ...]:
+    """What a pickle keeps of a module that no Python class is the source of: its archive, and beside it the tensors, so
+    that what else holds one of them in the pickle goes on doing so."""
+    tensors: list[torch.Tensor] = []
+    content = save_to_buffer(module, outside=tensors)
+    return read_again, (content, tensors, sharing_memory(tensors))
+
+
+def read_again(
+    content: bytes, tensors: Sequence[torch.Tensor] = (), shared: Sequence[Sequence[torch.Tensor]] = ()
+) -> Any:  # fmt: skip
+    """The module in the content of an archive.
+
+    Args:
+        tensors: those that the archive has numbers for.
+        shared: those of them that lay on one storage, for each storage of which this holds.
+    """
+    for group in shared:
+        share_memory(group)
     with ArchiveReader(io.BytesIO(content)) as reader, compiler.compiling():
         return _Loading(reader, version_of(reader), None, (), mapped=False, run_code=True, outside=tensors).root()
-
-
-readers.append(_read_again)
 
 
 def _device(location: object) -> torch.device | None:
@@ -142,6 +167,7 @@ class _Loading:
             storages,
             member,
             self.allow,
+            module_class=LoadedModule,
             run_code=self.run_code,
             outside=self.outside,
             allowance=self.allowance,

@@ -18,7 +18,7 @@ from jitlite.ir.types import ClassType, EnumType, InterfaceType, Type
 from jitlite.ir.values import bound_class
 from jitlite.loading.allowance import Allowance, Exhausted
 from jitlite.loading.import_source import CUSTOM, Importer
-from jitlite.loading.loaded_module import LoadedModule, settle
+from jitlite.loading.loaded_module import UnpickledModule
 from jitlite.loading.setters import Setter
 from jitlite.loading.shaping import Shaper, WrongType
 from jitlite.loading.unpickling import ROOM, PickledGlobal, Unpickler
@@ -39,6 +39,7 @@ class Objects:
     Args:
         importer: gives the classes; called when the first is needed.
         allow: libraries whose classes the pickle may use though they are not part of torch.
+        module_class: the class of the modules.
         run_code: let `__setstate__` of the archive's classes and of classes in C++ run. Otherwise their objects stay
             without their state.
         outside: tensors that the pickle has only the numbers of.
@@ -52,6 +53,7 @@ class Objects:
         member: str,
         allow: Collection[str] = (),
         *,
+        module_class: type[UnpickledModule] = UnpickledModule,
         run_code: bool = True,
         outside: Sequence[torch.Tensor] = (),
         allowance: Allowance | None = None,
@@ -60,6 +62,7 @@ class Objects:
         self.importer = importer
         self.outside = outside
         self.allow = allow
+        self.module_class = module_class
         self.run_code = run_code
         self.storages = storages
         self.member = member
@@ -302,7 +305,7 @@ class _ModuleClass(_ObjectClass):
     """A name for a class of modules."""
 
     def _new(self) -> Any:
-        made = LoadedModule.__new__(LoadedModule)
+        made = self.objects.module_class.__new__(self.objects.module_class)
         torch.nn.Module.__init__(made)
         for name, wanted in self.type.attributes.items():
             if name in self.type.parameters:
@@ -311,11 +314,11 @@ class _ModuleClass(_ObjectClass):
                 made._buffers[name] = None
             elif isinstance(wanted, ClassType | InterfaceType) and wanted.is_module:
                 made._modules[name] = None
-        settle(made, self.type)
+        made._jitlite_settle(self.type)
         self._add_hooks(made)
         return made
 
-    def _add_hooks(self, made: LoadedModule) -> None:
+    def _add_hooks(self, made: UnpickledModule) -> None:
         program = self.type.definition.program
         for functions, hooks in (
             (self.type.forward_pre_hooks, made._forward_pre_hooks),

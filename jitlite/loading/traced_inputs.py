@@ -7,7 +7,7 @@ import torch
 from jitlite.archive.errors import ArchiveError
 from jitlite.frontend.tracing.trace_mode import example_type
 from jitlite.ir.values import TRACED_INPUTS, class_type_of
-from jitlite.loading.loaded_module import LoadedModule
+from jitlite.loading.loaded_module import UnpickledModule
 
 MEMBER = "traced_inputs"
 
@@ -23,7 +23,7 @@ def restore_inputs(module: object, stored: object) -> None:
         CompileError: one of the methods does not compile.
     """
     known = class_type_of(module)
-    if not isinstance(module, LoadedModule) or known is None or not isinstance(stored, dict):
+    if not isinstance(module, UnpickledModule) or known is None or not isinstance(stored, dict):
         raise ArchiveError("example inputs are a dict from the names of methods", f"{MEMBER}.pkl")
     for name, given in stored.items():
         method = known.methods.get(name) if isinstance(name, str) else None
