@@ -24,7 +24,7 @@ ROOMS: dict[str, str] = {
     "export": "base ir operators analysis passes frontend interpreter compiler codegen archive",
     "objects": "base ir passes frontend interpreter compiler codegen executor archive export",
     "loading": "base ir operators passes frontend interpreter compiler codegen executor archive objects",
-    "freeze": "base ir analysis passes frontend compiler objects loading",
+    "freeze": "base ir analysis passes frontend compiler executor objects loading",
     "api": "base ir operators passes frontend interpreter compiler codegen executor objects loading freeze",
     "compat": "base ir analysis passes frontend compiler codegen executor archive objects loading freeze api",
     "debug": "base ir passes interpreter executor objects",

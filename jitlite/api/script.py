@@ -19,6 +19,7 @@ from torch import _jit_internal
 from jitlite.base import options
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler import program as compiler
+from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.example_types import parameter_types, types_seen_in
 from jitlite.frontend.tracing.torch_scripts import is_torch_script_function, is_torch_script_module, source_of_script
 from jitlite.loading.torch_scripts import from_torch_script
@@ -60,7 +61,7 @@ def script(
         return obj
     if example_inputs is not None:
         names = _rcb or compiler.CallerNames(_frames_up + 1)
-        with parameter_types(types_seen_in(_example_calls(obj, example_inputs))):
+        with parameter_types(types_seen_in(_example_calls(obj, example_inputs), new_program().type_of_class)):
             return script(obj, _rcb=names)
     if is_torch_script_module(obj):
         return from_torch_script(obj)
@@ -75,7 +76,7 @@ def _compiled(obj: object, names: Callable[[str], object]) -> Any:
     if isinstance(obj, torch.nn.Module):
         return script_module(obj, names)
     if inspect.isclass(obj):
-        compiler.compile_class(obj, names)
+        compiler.compile_class(new_program(), obj, names)
         return obj
     if isinstance(obj, types.MethodType):
         raise NotSupportedError(
@@ -88,7 +89,7 @@ def _compiled(obj: object, names: Callable[[str], object]) -> Any:
     if inspect.isroutine(obj) or hasattr(obj, "__wrapped__"):
         return compile_function(obj, names)
     if not callable(obj) and compiler.is_scriptable_class(type(obj)):
-        compiler.compile_class(type(obj), names)
+        compiler.compile_class(new_program(), type(obj), names)
         return obj
     if not callable(obj):
         raise TypeError(f"script takes a function, a module or a class, got {type(obj).__name__}")
@@ -117,7 +118,7 @@ class CompilationUnit:
     """
 
     def __init__(self, lang: str | None = None, _frames_up: int = 0, filename: str | None = None) -> None:
-        self._program = compiler.Program()
+        self._program = new_program()
         self._functions: dict[str, ScriptFunction] = {}
         self._classes: dict[str, type] = {}
         self._texts: list[_Text] = []
@@ -262,7 +263,7 @@ def interface(obj: type) -> type:
     Raises:
         CompileError: where a method has a parameter without a type.
     """
-    return compiler.declare_interface(obj)
+    return compiler.declare_interface(new_program(), obj)
 
 
 def script_if_tracing(fn: Callable[..., object]) -> Callable[..., Any]:

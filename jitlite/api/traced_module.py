@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import torch
 
 from jitlite.compiler import program as compiler
+from jitlite.executor.engine import new_program
 from jitlite.freeze.frozen_module import FrozenModule, define, frozen_function, retype_graph, retyped
 from jitlite.frontend.classes.module_types import methods_to_compile
 from jitlite.frontend.tracing.trace_backend import Mutation
@@ -46,7 +47,7 @@ class TracedFunction(ScriptFunction):
     gradient_names: Sequence[str] = ()
 
     def __init__(self, function: Function, python_function: Callable[..., Any]) -> None:
-        super().__init__(compiler.Program(), function)
+        super().__init__(new_program(), function)
         functools.update_wrapper(self, python_function)
 
     @property
@@ -189,7 +190,7 @@ def add_exported(module: torch.nn.Module, types: dict[int, ClassType], traced: C
         CompileError: where one of them is not TorchScript.
     """
     marked = [(inner, names) for inner in module.modules() if (names := _exported(inner)) and id(inner) in types]
-    program = compiler.Program()
+    program = new_program()
     program.module_types.shares = False  # as traced modules do not: each has methods of its own
     with compiler.compiling():
         for inner, names in marked:

@@ -24,7 +24,6 @@ from jitlite.base.source import CompileError, NotSupportedError, Source, SourceR
 from jitlite.frontend.classes.classes import (
     INTERFACE_MARK,
     ScriptClass,
-    set_program_factory,
     type_of_class,
     why_no_script_class,
 )
@@ -34,7 +33,7 @@ from jitlite.frontend.classes.module_types import ModuleTypes
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit import functions
 from jitlite.frontend.emit.definition import Definition
-from jitlite.frontend.emit.resolve import FunctionResolver
+from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import carry_source, plain_function, source_of
 from jitlite.frontend.syntax.tree_base import depth_of_tree
@@ -43,7 +42,7 @@ from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
-from jitlite.ir.unit import Function, SymbolTable
+from jitlite.ir.unit import Engine, Function, SymbolTable
 from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
 
@@ -56,13 +55,19 @@ graph_view: ContextVar[Callable[[Graph], object] | None] = ContextVar("graph_vie
 
 
 class Program:
-    """The functions compiled for one root, each once."""
+    """The functions compiled for one root, each once.
+
+    Args:
+        engine: runs methods that operators call. None for a program that is only looked at: it must not be the first
+            to reach a class that others run.
+    """
 
     _compiling: ClassVar[list[str]] = []
     """What is being compiled, outermost first. One for all programs: a class has one, and is compiled on the way."""
     unites_branches = False
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine | None = None) -> None:
+        self.engine = engine
         self.unit = SymbolTable()
         self.graph_view = graph_view.get()
         self._functions: dict[tuple[object, object], Function] = {}
@@ -79,7 +84,8 @@ class Program:
 
         A pickler that writes Python functions themselves, not their names, writes their sources too.
         """
-        return empty_program, (self.carried_sources() if pickles_by_value(sys._getframe(1)) else [],)
+        carried = self.carried_sources() if pickles_by_value(sys._getframe(1)) else []
+        return empty_program, (carried, self.engine)
 
     def carried_sources(self) -> list[CarriedSource]:
         """The sources of the Python functions, and methods of classes, that are not found by their names."""
@@ -185,8 +191,16 @@ class Program:
         self.unit.types.update(before.types)
 
     def fresh(self) -> Program:
-        """Another program, with nothing in it."""
-        return Program()
+        """Another program of the same engine, with nothing in it."""
+        return Program(self.engine)
+
+    def type_of_class(self, cls: type) -> Type | None:
+        """The type of the objects of a Python class, None for one that scripts cannot have.
+
+        Raises:
+            CompileError: it is an interface, a method of which has no schema.
+        """
+        return type_of_class(cls, self.fresh)
 
     def definition_of(self, function: Function) -> Definition:
         """What a function of this program was compiled from."""
@@ -195,7 +209,7 @@ class Program:
     def _declare(self, python_function: Callable[..., object], signature: Callable[..., object] | None) -> Function:
         source = function_tree(python_function)
         declared = None if signature is None else function_tree(signature)
-        resolver = FunctionResolver(source.function, source.extra_names, self.name)
+        resolver = FunctionResolver(source.function, source.extra_names, self.name, self.type_of_class)
         defaults = source.defaults if declared is None else {**source.defaults, **declared.defaults}
         definition = Definition(
             source.definition.name.name,
@@ -224,6 +238,7 @@ class Program:
             range=definition.tree.range,
             python_function=python_function,
             define=self._define,
+            engine=self.engine,
         )
         self._definitions[function] = definition
         return self.unit.add(function)
@@ -298,8 +313,6 @@ def _is_of_library(place: SourceRange) -> bool:
     return filename.startswith(_LIBRARY) and "site-packages" not in filename
 
 
-set_program_factory(Program)
-
 CarriedSource = tuple[FunctionType, str, str | None, int]
 """A function with its source: the text, its file, and the number of its first line there."""
 
@@ -321,10 +334,10 @@ def carry_sources(carried: Iterable[CarriedSource]) -> None:
         carry_source(function, Source(text, filename, first_line))
 
 
-def empty_program(carried: Iterable[CarriedSource] = ()) -> Program:
+def empty_program(carried: Iterable[CarriedSource] = (), engine: Engine | None = None) -> Program:
     """The program of a pickled one."""
     carry_sources(carried)
-    return Program()
+    return Program(engine)
 
 
 def _described_source(function: FunctionType) -> tuple[str, str | None, int] | None:
@@ -368,9 +381,9 @@ def knowing(program: Program, names: Callable[[str], object] | None) -> Iterator
 
 
 def compile_python(
-    python_function: Callable[..., object], names: Callable[[str], object] | None = None
-) -> tuple[Program, Function]:
-    """Compile a Python function in a program of its own.
+    program: Program, python_function: Callable[..., object], names: Callable[[str], object] | None = None
+) -> Function:
+    """Compile a Python function in a program.
 
     Args:
         names: gives the meaning of names that the function's own scope does not know. It is used in this call only.
@@ -378,9 +391,8 @@ def compile_python(
     Raises:
         CompileError: where it is not TorchScript.
     """
-    program = Program()
     with compiling(), knowing(program, names):
-        return program, program.function_for(python_function)
+        return program.function_for(python_function)
 
 
 def is_scriptable_class(cls: type) -> bool:
@@ -388,10 +400,11 @@ def is_scriptable_class(cls: type) -> bool:
     return why_no_script_class(cls) is None
 
 
-def compile_class(cls: type, names: Callable[[str], object] | None = None) -> None:
+def compile_class(program: Program, cls: type, names: Callable[[str], object] | None = None) -> None:
     """Compile all methods of a Python class. Enums, named tuples and exceptions need no compiling.
 
     Args:
+        program: one that the class is reached from; the methods have a program of their own.
         names: gives the meaning of names that the methods' own scopes do not know. It is used in this call only.
 
     Raises:
@@ -401,21 +414,21 @@ def compile_class(cls: type, names: Callable[[str], object] | None = None) -> No
     if issubclass(cls, enum.Enum | BaseException) or (issubclass(cls, tuple) and hasattr(cls, "_fields")):
         return
     with compiling():
-        found = type_of_class(cls)
+        found = program.type_of_class(cls)
         if found is None:
             raise NotSupportedError(why_no_script_class(cls) or f"'{cls.__name__}' cannot be scripted")
         if isinstance(found, ClassType) and isinstance(found.definition, ScriptClass):
             found.definition.compile_all(names)
 
 
-def declare_interface(cls: type) -> type:
+def declare_interface(program: Program, cls: type) -> type:
     """Make a Python class an interface.
 
     Raises:
         CompileError: where one of its methods has no schema.
     """
     setattr(cls, INTERFACE_MARK, qualified_name(cls))
-    type_of_class(cls)
+    program.type_of_class(cls)
     return cls
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jitlite.compiler import program as compiler
+from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
@@ -68,7 +68,7 @@ def frozen_type(original: ClassType) -> ClassType:
 
 def define(module: torch.nn.Module, made: ClassType) -> None:
     """Let `module` stand for the frozen modules of class `made`."""
-    definition = FrozenDefinition(module, made, compiler.Program())
+    definition = FrozenDefinition(module, made, new_program())
     definition.entry_points = list(made.methods)
     definition.overloads.update(overloads_by_name(made.methods))
 

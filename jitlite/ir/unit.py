@@ -8,7 +8,7 @@ There is no registry besides the units that programs hold.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jitlite.base.locks import Lock
 from jitlite.base.source import CompileError, SourceRange
@@ -21,6 +21,14 @@ COMPILING = Lock("compiler", reentrant=True)
 """Held by the thread that compiles. With a lock for each function, two threads that compile two functions calling each
 other would block; and compiling is Python, so that threads would gain nothing by doing it side by side. A process is
 not forked meanwhile: it must not inherit a program half compiled by a thread that it has not inherited."""
+
+
+class Engine(Protocol):
+    """Runs functions that operators call, such as the methods that objects are compared by."""
+
+    def run(self, function: Function, arguments: Sequence[object]) -> Any:
+        """The result of a call with one value for each parameter."""
+        ...
 
 
 class Function:
@@ -36,6 +44,7 @@ class Function:
 
     Args:
         define: sets `graph` (and `schema`, unless given) of the function it is called with.
+        engine: runs the function where Python calls it; None where nothing does.
     """
 
     def __init__(
@@ -48,6 +57,7 @@ class Function:
         range: SourceRange | None = None,
         python_function: Callable[..., Any] | None = None,
         define: Callable[[Function], None] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self.name = name
         self.qualified_name = qualified_name or f"__torch__.{name}"
@@ -58,6 +68,7 @@ class Function:
         self._schema = schema
         self._graph = graph
         self._define = define
+        self._engine = engine
         self._in_progress = False
 
     @property
@@ -127,19 +138,17 @@ class Function:
                 self._in_progress = False
 
     def __call__(self, *arguments: object) -> Any:
-        """Run the function with one value for each parameter, apart from whatever is running."""
-        return _runner[0](self, arguments)
+        """Run the function with one value for each parameter, apart from whatever is running.
+
+        Raises:
+            TypeError: it is of a program that is compiled only.
+        """
+        if self._engine is None:
+            raise TypeError(f"'{self.name}' was compiled to be looked at: nothing runs it")
+        return self._engine.run(self, arguments)
 
     def __repr__(self) -> str:
         return f"<Function {self.qualified_name}>"
-
-
-def run_functions_with(run: Callable[[Function, Sequence[Any]], Any]) -> None:
-    """Say what runs functions that an operator or Python calls: the stages that do so are above this one."""
-    _runner[:] = [run]
-
-
-_runner: list[Callable[[Function, Sequence[Any]], Any]] = []
 
 
 class SymbolTable:

@@ -18,6 +18,7 @@ from jitlite.archive.errors import ArchiveError
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.codegen.torchscript.context_classes import loaded_context
 from jitlite.compiler.program import Observer, Program
+from jitlite.executor.engine import ENGINE
 from jitlite.frontend.classes.classes import interface_schema
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.frontend.classes.text_classes import TextClass
@@ -34,7 +35,7 @@ from jitlite.ir.code_text import is_dunder
 from jitlite.ir.constants import enum_type, made_enum
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, TupleType, Type
-from jitlite.ir.unit import Function
+from jitlite.ir.unit import Engine, Function
 from jitlite.ir.values import CLASS_TYPE, type_of_value
 from jitlite.loading.archive_names import (
     ArchivedClass,
@@ -76,8 +77,8 @@ class ArchiveProgram(Program):
 
     unites_branches = True  # torch.jit leaves out the types of variables that it merges
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
         self.files: dict[Source, CodeFile] = {}
 
     def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
@@ -128,7 +129,7 @@ class Importer:
         self, members: Mapping[str, bytes], version: int, constants: Callable[[int], object], allow: Collection[str]
     ) -> None:
         self.members = members
-        self.program = ArchiveProgram()
+        self.program = ArchiveProgram(ENGINE)
         self.files: dict[str, CodeFile | None] = {}
         self.types: dict[str, Type] = {}
         self.functions: dict[str, Function] = {}

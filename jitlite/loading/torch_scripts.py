@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from jitlite.base.source import CompileError, NotSupportedError
-from jitlite.compiler.program import Program
+from jitlite.executor.engine import new_program
 from jitlite.frontend.tracing.torch_scripts import convert_with, is_torch_script_function
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.unit import Function
@@ -63,7 +63,7 @@ def _function(found: Any, holder: Any) -> ScriptFunction:
     name = str(found.name).rpartition(".")[2] or "function"
     schema = function_schema(name, arguments, [r.type for r in method.schema.returns])
     function = Function(name, qualified_name=str(found.qualified_name), schema=schema, graph=graph, range=method.range)
-    program = Program()
+    program = new_program()
     return ScriptFunction(program, program.unit.add(function))
 
 

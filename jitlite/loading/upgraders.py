@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from jitlite.base.source import SourceRange
-from jitlite.compiler.program import Program
+from jitlite.executor.engine import new_program
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.values import Args, SugaredValue
@@ -128,7 +128,7 @@ _added: dict[str, Function] = {}
 
 @cache
 def _functions() -> dict[str, Function]:
-    return define_text(Program(), _TEXT, {"torch": torch}, filename="<older versions of operators>").functions
+    return define_text(new_program(), _TEXT, {"torch": torch}, filename="<older versions of operators>").functions
 
 
 def upgrades() -> Sequence[Upgrade]:

@@ -22,6 +22,7 @@ from jitlite.base.tracing_state import Listener, current
 from jitlite.codegen.python.python_tier import translate
 from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
 from jitlite.compiler import program as compiler
+from jitlite.executor.engine import new_program
 from jitlite.executor.executor import Executor, code_for, executor_of
 from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.plans import ExecutorState
@@ -41,7 +42,7 @@ from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import TensorType
-from jitlite.ir.unit import Function, run_functions_with
+from jitlite.ir.unit import Function
 from jitlite.ir.values import value_has_type
 from jitlite.objects.other_tracers import (
     GivenToFx,
@@ -333,9 +334,6 @@ def _unlinked(function: Function) -> Any:
     raise AssertionError("code that is only shown is not run")
 
 
-run_functions_with(lambda function, arguments: executor_of(function).run(arguments))
-
-
 def compile_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
     """Compile a Python function in a program of its own.
 
@@ -345,14 +343,15 @@ def compile_function(function: Any, names: Callable[[str], Any] | None = None) -
     Raises:
         CompileError: where it is not TorchScript.
     """
-    return ScriptFunction(*compiler.compile_python(function, names))
+    program = new_program()
+    return ScriptFunction(program, compiler.compile_python(program, function, names))
 
 
 def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
     """A function that runs a graph, which is its own from then on; its parameters are the graph's inputs."""
     inputs = [Argument(value.name or f"argument_{i}", value.type) for i, value in enumerate(graph.inputs)]
     schema = function_schema(name, inputs, [value.type for value in graph.outputs])
-    return ScriptFunction(compiler.Program(), Function(name, schema=schema, graph=graph))
+    return ScriptFunction(new_program(), Function(name, schema=schema, graph=graph))
 
 
 def compile_carried(function: object, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:

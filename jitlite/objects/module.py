@@ -27,6 +27,7 @@ from jitlite.archive.tensor_identity import (
 from jitlite.base import options
 from jitlite.compiler import program as compiler
 from jitlite.compiler.program import Program
+from jitlite.executor.engine import new_program
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.export.to_python.python_out import PythonProgram, to_python
@@ -81,7 +82,7 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
         """Compile the marked methods and given texts of an object that Python has made."""
         if "_modules" not in vars(self):
             raise RuntimeError(f"{type(self).__name__}.__init__ must call super().__init__() first")
-        program = Program()
+        program = new_program()
         with compiler.compiling():
             for name, submodule in self._modules.items():
                 if submodule is not None:
@@ -314,7 +315,7 @@ def script_module(
     """
     if isinstance(module, ScriptModule):
         return module
-    program = Program()
+    program = new_program()
     program.module_types.shares = share_types
     with compiler.compiling(), compiler.knowing(program, names):
         made = script_recursively(module, program, {})

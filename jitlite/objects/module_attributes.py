@@ -14,7 +14,7 @@ from jitlite.archive.tensor_identity import SharedResults, collect_weights, exch
 from jitlite.frontend.classes.attribute_types import ATTRIBUTE_TYPES, is_attribute_object
 from jitlite.frontend.classes.module_types import same_module_type
 from jitlite.frontend.classes.modules import CONTAINERS, ModuleDefinition
-from jitlite.frontend.emit.resolve import Mark, function_mark
+from jitlite.frontend.emit.meanings import Mark, function_mark
 from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE

@@ -17,7 +17,7 @@ from jitlite.compiler.program import Program, compiling
 from jitlite.frontend.classes.text_classes import TextClasses
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.objects import ObjectDefinition
-from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import parse_functions
 from jitlite.frontend.syntax.text_definitions import parse_definitions
@@ -59,7 +59,7 @@ def define_text(
         CompileError: where the text, or something in it, is not TorchScript; then the program is as before.
     """
     known: dict[str, object] = {**(names or {}), **program.defined}
-    resolver = Resolver(known, lookup)
+    resolver = Resolver(known, lookup, program.type_of_class)
     defaults, literal = partial(_defaults, program, resolver), partial(_constant, program, resolver)
     found = Defined()
     classes = TextClasses(program, known, resolver, defaults, literal, prefix)
@@ -100,7 +100,8 @@ def define_methods(definition: ObjectDefinition, text: str, names: Mapping[str, 
         CompileError: where the text is not TorchScript; then nothing has been added.
     """
     before = dict(definition.type.methods)
-    program, resolver = definition.program, Resolver(names)
+    program = definition.program
+    resolver = Resolver(names, class_types=program.type_of_class)
     assert isinstance(program, Program)
     try:
         with compiling():

@@ -10,6 +10,7 @@ import torch
 import jitlite
 from jitlite.compat import testing
 from jitlite.compat.torch_graphs import GraphView
+from jitlite.executor.engine import new_program
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import is_subtype
 
@@ -203,9 +204,8 @@ class HasF:
 
 
 def test_asking_whether_a_class_has_an_interface_compiles_nothing_in_vain():
-    from jitlite.frontend.classes.classes import type_of_class
-
-    assert not is_subtype(type_of_class(Broken), type_of_class(HasF))
+    program = new_program()
+    assert not is_subtype(program.type_of_class(Broken), program.type_of_class(HasF))
 
 
 # -- traces

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import jitlite
-from jitlite.frontend.classes.classes import type_of_class
+from jitlite.executor.engine import new_program
 from jitlite.ir.types import is_subtype, why_not_interface
 
 
@@ -618,7 +618,7 @@ def test_types_are_compared_by_signatures_and_nothing_is_compiled():
         def name(self) -> str:
             return "fresh"
 
-    fresh, source = type_of_class(Fresh), type_of_class(Source)
+    fresh, source = new_program().type_of_class(Fresh), new_program().type_of_class(Source)
     assert not is_subtype(fresh, source) and not any(method.is_compiled for method in fresh.methods.values())
     assert "annotate it" in why_not_interface(fresh, source)
     fresh.definition.infer_results(source)

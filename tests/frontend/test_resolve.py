@@ -19,11 +19,9 @@ from torch import _jit_internal
 
 import jitlite
 from jitlite.frontend.emit.builtin_names import builtin_op_name
-from jitlite.frontend.emit.resolve import (
-    FunctionResolver,
+from jitlite.frontend.emit.meanings import (
     Kind,
     Mark,
-    Resolver,
     boolean_dispatch,
     declared_overloads,
     function_mark,
@@ -31,6 +29,7 @@ from jitlite.frontend.emit.resolve import (
     module_attribute,
     original_function,
 )
+from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.ir.unit import Function
 
 LIMIT = 3

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import jitlite
-from jitlite.compiler.program import Program
+from jitlite.executor.engine import new_program
 from jitlite.objects.text import define_text
 
 
@@ -313,7 +313,7 @@ def test_errors_in_classes(text, message):
 
 
 def test_qualified_names():
-    program = Program()
+    program = new_program()
     found = define_text(
         program,
         "class A:\n  def f(self) -> int:\n    return 1\ndef g(a: A): return a.f()\n",

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler.program import Program
 from jitlite.frontend.emit.definition import Definition
-from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.syntax.python_ast import parse_functions
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant

@@ -10,9 +10,8 @@ from collections.abc import Iterable
 import torch
 
 from jitlite.base.source import CompileError
-from jitlite.frontend.classes.classes import type_of_class
-from jitlite.frontend.emit.annotations import type_from_python
-from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.annotations import ClassTypes, type_from_python
+from jitlite.frontend.emit.resolver import Resolver
 from jitlite.ir import types as T
 from jitlite.ir.constants import plain_tuple, type_of_constant
 from jitlite.ir.types import Type
@@ -32,18 +31,20 @@ def is_attribute_object(value: object) -> bool:
     return type(value).__name__ == "Attribute" and hasattr(value, "value") and hasattr(value, "type")
 
 
-def infer_type(value: object) -> Type:
+def infer_type(value: object, class_types: ClassTypes) -> Type:
     """The type that a value has by itself.
 
     Raises:
         NoType: where it has none, such as an empty list.
     """
     if isinstance(value, list):
-        return T.ListType.of(_common(value, "list"))
+        return T.ListType.of(_common(value, "list", class_types))
     if isinstance(value, dict):
-        return T.DictType.of(_key_type(_common(value, "dict")), _common(value.values(), "dict"))
+        return T.DictType.of(
+            _key_type(_common(value, "dict", class_types)), _common(value.values(), "dict", class_types)
+        )
     if isinstance(value, tuple) and type_of_constant(value) is None:
-        return _tuple_type(value)
+        return _tuple_type(value, class_types)
     if isinstance(value, enum.Enum | torch.Tensor) or type_of_constant(value) is not None:
         found = T.TENSOR if isinstance(value, torch.Tensor) else type_of_constant(value)
         if found is None:
@@ -54,10 +55,10 @@ def infer_type(value: object) -> Type:
             return t
     if isinstance(value, torch.futures.Future):
         raise NoType("a Future needs an annotation")
-    return _object_type(value)
+    return _object_type(value, class_types)
 
 
-def _object_type(value: object) -> Type:
+def _object_type(value: object, class_types: ClassTypes) -> Type:
     own = class_type_of(value)
     if own is not None:
         return own
@@ -71,7 +72,7 @@ def _object_type(value: object) -> Type:
     if inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, functools.partial):
         raise NoType(f"a {type(value).__name__} is no value of TorchScript")
     try:
-        found = type_of_class(type(value))
+        found = class_types(type(value))
         definition = getattr(found, "definition", None)
         if definition is not None and isinstance(found, T.ClassType):
             definition.complete()
@@ -82,9 +83,9 @@ def _object_type(value: object) -> Type:
     return found
 
 
-def _common(values: Iterable[object], what: str) -> Type:
+def _common(values: Iterable[object], what: str, class_types: ClassTypes) -> Type:
     try:
-        types = list(dict.fromkeys(infer_type(v) for v in values))
+        types = list(dict.fromkeys(infer_type(v, class_types) for v in values))
     except NoType as error:
         raise NoType(f"Could not infer type of {what} element: {error}") from None
     if not types:
@@ -101,12 +102,12 @@ def _key_type(key: Type) -> Type:
     return key
 
 
-def _tuple_type(value: tuple[object, ...]) -> Type:
-    elements = [infer_type(v) for v in plain_tuple(value)]
+def _tuple_type(value: tuple[object, ...], class_types: ClassTypes) -> Type:
+    elements = [infer_type(v, class_types) for v in plain_tuple(value)]
     names = getattr(type(value), "_fields", None)
     if names is None:
         return T.TupleType.of(elements)
-    found = type_from_python(type(value), None)
+    found = type_from_python(type(value), None, class_types=class_types)
     assert isinstance(found, T.TupleType)
     return found
 
@@ -118,12 +119,12 @@ def annotated_type(annotation: object, resolver: Resolver) -> Type:
         NoType: where it is none of TorchScript's.
     """
     try:
-        return type_from_python(annotation, None, resolver.resolve_type)
+        return type_from_python(annotation, None, resolver.resolve_type, class_types=resolver.class_types)
     except CompileError as error:
         raise NoType(error.message) from None
 
 
-def as_held(annotated: Type, value: object) -> Type:
+def as_held(annotated: Type, value: object, class_types: ClassTypes) -> Type:
     """The annotated type, with the class of the object itself where a base class of it is annotated.
 
     Methods are bound by the type, so an object under the type of its base class would have the methods of the base.
@@ -131,27 +132,29 @@ def as_held(annotated: Type, value: object) -> Type:
     if value is None:
         return annotated
     if isinstance(annotated, T.OptionalType):
-        return T.OptionalType.of(as_held(T.without_none(annotated), value))
+        return T.OptionalType.of(as_held(T.without_none(annotated), value, class_types))
     if isinstance(annotated, T.ListType) and isinstance(value, list | tuple):
-        return T.ListType.of(_held_in(annotated.element, value))
+        return T.ListType.of(_held_in(annotated.element, value, class_types))
     if isinstance(annotated, T.DictType) and isinstance(value, dict):
-        return T.DictType.of(annotated.key, _held_in(annotated.value, value.values()))
+        return T.DictType.of(annotated.key, _held_in(annotated.value, value.values(), class_types))
     if isinstance(annotated, T.TupleType) and isinstance(value, tuple) and annotated.names is None:
-        return T.TupleType.of(as_held(t, v) for t, v in zip(annotated.elements, plain_tuple(value), strict=False))
+        return T.TupleType.of(
+            as_held(t, v, class_types) for t, v in zip(annotated.elements, plain_tuple(value), strict=False)
+        )
     if isinstance(annotated, T.ClassType) and not annotated.is_module:
-        return _class_as_held(annotated, value)
+        return _class_as_held(annotated, value, class_types)
     return annotated
 
 
-def _class_as_held(annotated: T.ClassType, value: object) -> Type:
+def _class_as_held(annotated: T.ClassType, value: object, class_types: ClassTypes) -> Type:
     base = annotated.python_class
     inherits = base is not None and isinstance(value, base) and type(value) is not base
-    return _object_type(value) if inherits and annotated.definition is not None else annotated
+    return _object_type(value, class_types) if inherits and annotated.definition is not None else annotated
 
 
-def _held_in(element: Type, values: Iterable[object]) -> Type:
+def _held_in(element: Type, values: Iterable[object], class_types: ClassTypes) -> Type:
     """The type of elements annotated as `element`: that of a subclass only where all are of it."""
-    found = {as_held(element, v) for v in values}
+    found = {as_held(element, v, class_types) for v in values}
     return found.pop() if len(found) == 1 else element
 
 

@@ -16,7 +16,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.resolve import FunctionResolver
+from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.values import Args, SugaredValue
 from jitlite.frontend.syntax.python_source import parse_statements, source_of
 from jitlite.ir import types as T
@@ -59,7 +59,8 @@ class ApplyValue(SugaredValue):
             raise CompileError(f"{self.cls.__name__}.apply takes no keyword arguments", range, hint="pass by position")
         forward: Any = inspect.getattr_static(self.cls, "forward")
         forward = getattr(forward, "__func__", forward)
-        resolver = FunctionResolver(forward)
+        assert isinstance(b, Emitter)
+        resolver = FunctionResolver(forward, class_types=b.program.type_of_class)
         parameters = [p for p in inspect.signature(forward).parameters.values() if p.kind is not p.VAR_KEYWORD]
         if self.cls.setup_context is torch.autograd.Function.setup_context:
             parameters = parameters[1:]  # the context
@@ -109,7 +110,7 @@ def _type(annotation: object, otherwise: Type, resolver: FunctionResolver) -> Ty
     if annotation is inspect.Parameter.empty:
         return otherwise
     try:
-        return type_from_python(annotation, None, resolver.resolve_type)
+        return type_from_python(annotation, None, resolver.resolve_type, class_types=resolver.class_types)
     except CompileError:
         return otherwise
 

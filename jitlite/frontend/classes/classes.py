@@ -17,24 +17,16 @@ import torch
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
 from jitlite.frontend.classes.autograd_functions import ApplyValue, AutogradFunctionClass
 from jitlite.frontend.classes.dataclass_methods import dataclass_method
-from jitlite.frontend.emit.annotations import register_class_types, type_from_python
+from jitlite.frontend.emit.annotations import type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import Scope, register_kind, sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.functions import declared_schema
+from jitlite.frontend.emit.meanings import Kind, Mark, Meaning, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.objects import InterfaceDefinition, ObjectDefinition
-from jitlite.frontend.emit.resolve import (
-    FunctionResolver,
-    Kind,
-    Mark,
-    Meaning,
-    Resolver,
-    function_mark,
-    original_function,
-    plain_constant,
-)
+from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.ir import types as T
@@ -49,25 +41,25 @@ from jitlite.operators.overloads import NamedValue
 INTERFACE_MARK = "__torch_script_interface__"
 """What `torch.jit.interface` leaves in a class."""
 
-_new_program: list[Callable[[], FunctionCompiler]] = []
-
-
-def set_program_factory(make: Callable[[], FunctionCompiler]) -> None:
-    """Say who compiles the methods of classes: each class has a program of its own, as it belongs to no function."""
-    _new_program[:] = [make]
+NewProgram = Callable[[], FunctionCompiler]
+"""Makes who compiles the methods of a class: each class has a program of its own, as it belongs to no function."""
 
 
 # -- Python class -> type
 
 
-def type_of_class(cls: type) -> Type | None:
-    """The type of the objects of a Python class, None for one that scripts cannot have."""
+def type_of_class(cls: type, new_program: NewProgram) -> Type | None:
+    """The type of the objects of a Python class, None for one that scripts cannot have.
+
+    Raises:
+        CompileError: it is an interface, a method of which has no schema.
+    """
     found = cls.__dict__.get(CLASS_TYPE)
     if isinstance(found, ClassType | InterfaceType):
         return found
     if INTERFACE_MARK in cls.__dict__:
-        return _declare_interface(cls)
-    return None if why_no_script_class(cls) else _declare_class(cls)
+        return _declare_interface(cls, new_program)
+    return None if why_no_script_class(cls) else _declare_class(cls, new_program)
 
 
 def why_no_script_class(cls: type) -> str | None:
@@ -93,21 +85,21 @@ _IMMUTABLE_TYPE = 1 << 8
 """Py_TPFLAGS_IMMUTABLETYPE: many classes written in C have it."""
 
 
-def _declare_class(cls: type) -> ClassType:
+def _declare_class(cls: type, new_program: NewProgram) -> ClassType:
     made = ClassType.new(qualified_name(cls), cls)
     setattr(cls, CLASS_TYPE, made)
-    ScriptClass(made, _new_program[0]())
+    ScriptClass(made, new_program())
     return made
 
 
-def _declare_interface(cls: type) -> InterfaceType:
+def _declare_interface(cls: type, new_program: NewProgram) -> InterfaceType:
     _refuse_other_bases(cls)
     made = InterfaceType.new(qualified_name(cls), cls, issubclass(cls, torch.nn.Module))
     made.definition = InterfaceDefinition(made)
     setattr(cls, CLASS_TYPE, made)
     try:
         for name in _interface_methods(cls):
-            made.methods[name] = _interface_schema(made, name, getattr(cls, name))
+            made.methods[name] = _interface_schema(made, name, getattr(cls, name), new_program)
     except CompileError:
         delattr(cls, CLASS_TYPE)
         raise
@@ -140,10 +132,10 @@ def _interface_methods(cls: type) -> list[str]:
     return list(found)
 
 
-def _interface_schema(interface: InterfaceType, name: str, function: object) -> object:
+def _interface_schema(interface: InterfaceType, name: str, function: object, new_program: NewProgram) -> object:
     source = function_tree(function, is_method=True)
     names = {interface.python_class.__name__: interface.python_class}
-    resolver = FunctionResolver(source.function, names)
+    resolver = FunctionResolver(source.function, names, class_types=lambda cls: type_of_class(cls, new_program))
     return interface_schema(Definition(name, source.definition, resolver, source.defaults, self_type=interface))
 
 
@@ -160,9 +152,6 @@ def interface_schema(method: Definition) -> Schema:
             hint="annotate all parameters and the result",
         )  # fmt: skip
     return declared_schema(method)
-
-
-register_class_types(type_of_class)
 
 
 # -- the definition
@@ -262,14 +251,16 @@ class ScriptClass(ObjectDefinition):
         self.type.attributes[name] = declared or T.unshaped(value.type)
 
     def _annotated(self, annotation: object, range: SourceRange) -> Type:
-        return type_from_python(annotation, range, self._resolver().resolve_type)
+        resolver = self._resolver()
+        return type_from_python(annotation, range, resolver.resolve_type, class_types=resolver.class_types)
 
     def _resolver(self) -> Resolver:
         initializer = inspect.getattr_static(self.type.python_class, "__init__", None)
         names = self.known_names(self.type.python_class)
         if inspect.isfunction(initializer) and initializer.__module__ == self.type.python_class.__module__:
-            return FunctionResolver(initializer, names, self.name)
-        return Resolver({**vars(_module_of(self.type.python_class)), **names}, self.name)
+            return FunctionResolver(initializer, names, self.name, self.program.type_of_class)
+        scope = {**vars(_module_of(self.type.python_class)), **names}
+        return Resolver(scope, self.name, self.program.type_of_class)
 
     # -- members of the Python class
     def _static(self, name: str) -> object:
@@ -289,7 +280,8 @@ class ScriptClass(ObjectDefinition):
         if generated is None:
             return super().declare(name, function, signature)
         tree, defaults, known = generated
-        definition = Definition(name, tree, Resolver({**vars(_module_of(self.type.python_class)), **known}), defaults)
+        scope = {**vars(_module_of(self.type.python_class)), **known}
+        definition = Definition(name, tree, Resolver(scope, class_types=self.program.type_of_class), defaults)
         return self.add(name, definition, function)
 
     def add(self, name: str, definition: Definition, python_function: Callable[..., object] | None = None) -> Function:
@@ -441,7 +433,7 @@ def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredV
         raise NotSupportedError(f"Cannot instantiate class '{cls.__name__}' in a script function: it is ignored", range)
     if issubclass(cls, torch.autograd.Function):
         return AutogradFunctionClass(cls)
-    t = type_of_class(cls)
+    t = scope.program.type_of_class(cls)
     if isinstance(t, ClassType):
         return ClassValue(t)
     if isinstance(t, InterfaceType):

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from jitlite.frontend.classes.attribute_types import NoType, infer_type
+from jitlite.frontend.emit.annotations import ClassTypes
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
@@ -31,7 +32,9 @@ _STANDARD_LIBRARY = os.path.join(sysconfig.get_path("stdlib"), "")
 _PACKAGES = os.path.join(sysconfig.get_path("purelib"), "")
 
 
-def types_seen_in(calls: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> dict[CodeType, dict[str, Type]]:
+def types_seen_in(
+    calls: Sequence[tuple[Callable[..., Any], Sequence[Any]]], class_types: ClassTypes
+) -> dict[CodeType, dict[str, Type]]:
     """Call each function with its arguments; give the types that parameters had in these and all calls within.
 
     A parameter that had values of one type is of that type, and Optional where it was also None; one that had values
@@ -44,7 +47,7 @@ def types_seen_in(calls: Sequence[tuple[Callable[..., Any], Sequence[Any]]]) -> 
         if event == "call" and threading.get_ident() == thread and not _is_library(frame.f_code):
             sys.setprofile(None)  # finding types is not part of the program
             try:
-                _note_types(frame, seen.setdefault(frame.f_code, {}))
+                _note_types(frame, seen.setdefault(frame.f_code, {}), class_types)
             finally:
                 sys.setprofile(look)
 
@@ -64,13 +67,13 @@ def _is_library(code: CodeType) -> bool:
     return name.startswith(_TORCH) or (name.startswith(_STANDARD_LIBRARY) and not name.startswith(_PACKAGES))
 
 
-def _note_types(frame: FrameType, found: dict[str, dict[Type, None]]) -> None:
+def _note_types(frame: FrameType, found: dict[str, dict[Type, None]], class_types: ClassTypes) -> None:
     code = frame.f_code
     for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
         if name == "self":  # of the type of its class, which may not be complete yet
             continue
         try:
-            found.setdefault(name, {})[infer_type(frame.f_locals[name])] = None
+            found.setdefault(name, {})[infer_type(frame.f_locals[name], class_types)] = None
         except (NoType, KeyError):  # KeyError: a generator goes on, and has deleted its argument
             continue
 

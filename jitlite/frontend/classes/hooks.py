@@ -12,7 +12,7 @@ from typing import Any
 from jitlite.base.source import CompileError
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit.definition import Definition
-from jitlite.frontend.emit.resolve import FunctionResolver
+from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.ir import types as T
 from jitlite.ir.schema import Schema
@@ -54,9 +54,8 @@ def _declare_hook(definition: ModuleDefinition, name: str, hook: object) -> Func
             hint="remove it before scripting, e.g. with torch.nn.utils.remove_weight_norm",
         )
     source = function_tree(hook, is_method=True)
-    made = Definition(
-        name, source.definition, FunctionResolver(source.function), source.defaults, self_type=definition.type
-    )
+    resolver = FunctionResolver(source.function, class_types=definition.program.type_of_class)
+    made = Definition(name, source.definition, resolver, source.defaults, self_type=definition.type)
     qualified = f"{definition.type.qualified_name}.{name}"
     return definition.program.declare(made, source.function, qualified)
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 import torch
 
 from jitlite.base.source import CompileError
-from jitlite.frontend.emit.annotations import type_from_python
-from jitlite.frontend.emit.resolve import FunctionResolver
+from jitlite.frontend.emit.annotations import ClassTypes, type_from_python
+from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.syntax.python_source import parse_statements, source_of
 from jitlite.ir.constants import module_name
 from jitlite.ir.types import ANY, Type
@@ -41,7 +41,7 @@ class _AttributesOfMethods:
 _found: weakref.WeakKeyDictionary[type, _AttributesOfMethods] = weakref.WeakKeyDictionary()
 
 
-def declared_in_init(cls: type, name: str, value: object) -> Type | None:
+def declared_in_init(cls: type, name: str, value: object, class_types: ClassTypes) -> Type | None:
     """The type that `__init__` declares for an attribute with this value, None where it does not count."""
     order = [c for c in cls.__mro__ if c not in (torch.nn.Module, object)]
     if not isinstance(value, list | dict) and not any(name in _look_at(c).replaced for c in order):
@@ -51,7 +51,8 @@ def declared_in_init(cls: type, name: str, value: object) -> Type | None:
         if text is None:
             continue
         try:
-            found = type_from_python(text, None, FunctionResolver(owner.__dict__["__init__"]).resolve_type)
+            resolver = FunctionResolver(owner.__dict__["__init__"])
+            found = type_from_python(text, None, resolver.resolve_type, class_types=class_types)
         except CompileError:
             return None
         return found if found is not ANY and value_has_type(value, found) else None

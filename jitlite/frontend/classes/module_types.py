@@ -30,16 +30,15 @@ from jitlite.frontend.classes.hooks import declare_hooks
 from jitlite.frontend.classes.init_annotations import declared_in_init
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit.definition import FunctionCompiler
-from jitlite.frontend.emit.resolve import (
-    FunctionResolver,
+from jitlite.frontend.emit.meanings import (
     Kind,
     Mark,
-    Resolver,
     declared_method_overloads,
     function_mark,
     meaning_of,
     plain_constant,
 )
+from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.type_names import constructor_of
 from jitlite.frontend.tracing.torch_scripts import converted, is_torch_script_function, is_torch_script_module
 from jitlite.ir import types as T
@@ -173,6 +172,7 @@ class _Inspection:
         self.type = definition.type
         self.module = definition.module
         self.ignored = definition.ignored
+        self.class_types = definition.program.type_of_class
         self.annotations = self._class_annotations()
         self.resolver = self._resolver()
 
@@ -205,8 +205,9 @@ class _Inspection:
         for base in cls.__mro__:
             initializer = base.__dict__.get("__init__")
             if inspect.isfunction(initializer) and base is not torch.nn.Module:
-                return FunctionResolver(initializer, {cls.__name__: cls}, self.definition.name)
-        return Resolver(vars(inspect.getmodule(cls)) if inspect.getmodule(cls) else {}, self.definition.name)
+                return FunctionResolver(initializer, {cls.__name__: cls}, self.definition.name, self.class_types)
+        scope = vars(inspect.getmodule(cls)) if inspect.getmodule(cls) else {}
+        return Resolver(scope, self.definition.name, self.class_types)
 
     def _tensor(self, name: str, tensor: torch.Tensor | None, kind: set[str]) -> None:
         if name in self.ignored:
@@ -312,13 +313,13 @@ class _Inspection:
         annotated = name in self.annotations
         try:
             if annotated:
-                found = as_held(annotated_type(self.annotations[name], self.resolver), value)
+                found = as_held(annotated_type(self.annotations[name], self.resolver), value, self.class_types)
             else:
-                found = infer_type(value)
+                found = infer_type(value, self.class_types)
             if not annotated:
-                found = declared_in_init(type(self.module), name, value) or found
+                found = declared_in_init(type(self.module), name, value, self.class_types) or found
         except NoType as error:
-            declared = None if annotated else declared_in_init(type(self.module), name, value)
+            declared = None if annotated else declared_in_init(type(self.module), name, value, self.class_types)
             if declared is not None:
                 self.type.attributes[name] = declared
                 return

@@ -21,8 +21,8 @@ from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.interfaces import infer_results
+from jitlite.frontend.emit.meanings import Mark, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.objects import ObjectDefinition
-from jitlite.frontend.emit.resolve import Mark, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, is_constant

@@ -18,7 +18,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.objects import InterfaceDefinition
-from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax import tree as t
 from jitlite.ir.constants import made_enum
@@ -135,7 +135,9 @@ class TextClasses:
             assert isinstance(member.targets[0], t.Var)
             if member.type is None:
                 raise CompileError("a field of a named tuple needs a type", member.range)
-            fields[member.targets[0].name.name] = parse_type(member.type, self._resolve_field)
+            fields[member.targets[0].name.name] = parse_type(
+                member.type, self._resolve_field, class_types=self.resolver.class_types
+            )
             if member.value is not None:
                 defaults.append(self.literal(member.value))
             elif defaults:
@@ -195,7 +197,9 @@ class TextClasses:
             if member.value is not None:
                 setattr(cls, name, self.literal(member.value))
             elif member.type is not None:
-                made.attributes[name] = parse_type(member.type, self.resolver.resolve_type)
+                made.attributes[name] = parse_type(
+                    member.type, self.resolver.resolve_type, class_types=self.resolver.class_types
+                )
         for method in _methods(definition):
             name = method.name.name
             described = Definition(name, method, self.resolver, self.defaults(method))

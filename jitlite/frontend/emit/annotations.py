@@ -57,13 +57,6 @@ Resolve = Callable[[str], object]
 """The Python object a (dotted) name denotes; None, or an exception, where there is none."""
 ClassTypes = Callable[[type], Type | None]
 """The type of instances of a Python class, None where it cannot have one."""
-_class_types: list[ClassTypes] = []
-
-
-def register_class_types(types: ClassTypes) -> None:
-    """Say what the types of classes are that are neither named tuples nor enums."""
-    _class_types[:] = [types]
-
 
 T = TypeVar("T")
 
@@ -285,11 +278,7 @@ class _Reader:
             return self.named_tuple(cls, place)
         if issubclass(cls, enum.Enum):
             return self.enum(cls, place)
-        for class_types in (self.class_types, *_class_types):
-            found = None if class_types is None else class_types(cls)
-            if found is not None:
-                return found
-        return None
+        return None if self.class_types is None else self.class_types(cls)
 
     def named_tuple(self, cls: type, place: SourceRange | None) -> Type:
         """Fields without annotation (`collections.namedtuple`) are tensors."""

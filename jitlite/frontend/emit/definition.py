@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jitlite.base.source import SourceRange
-from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax.tree import Def
 from jitlite.ir.graph import Graph
@@ -87,6 +87,10 @@ class FunctionCompiler(Protocol):
 
     def unique_name(self, qualified_name: str) -> str:
         """The name, changed where the program has a function or type of that name already."""
+        ...
+
+    def type_of_class(self, cls: type) -> Type | None:
+        """The type of the objects of a Python class, None for one that scripts cannot have."""
         ...
 
     def name_type(self, name: str, type: Type) -> None:

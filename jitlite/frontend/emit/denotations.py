@@ -23,18 +23,12 @@ from jitlite.frontend.emit.callables import (
 )
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.language_values import Cast, PrintValue
-from jitlite.frontend.emit.resolve import (
-    BooleanDispatch,
-    FunctionResolver,
-    Kind,
-    Meaning,
-    Resolver,
-    meaning_of,
-    module_attribute,
-)
+from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
+from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
 from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax.python_ast import declaration_of
+from jitlite.frontend.syntax.tree import Expr
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import enum_type, qualified_name
@@ -220,7 +214,7 @@ def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValu
 
 
 def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    t = type_from_python(meaning.object, range, scope.resolver.resolve_type)
+    t = type_from_python(meaning.object, range, scope.resolver.resolve_type, class_types=scope.program.type_of_class)
     assert isinstance(t, T.TupleType)
     return NamedTupleConstructor(t, dict(meaning.object._field_defaults))
 
@@ -275,7 +269,7 @@ def _context(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue
 def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
     """An ignored function has the signature that its annotations give; what is not annotated is a Tensor."""
     function = meaning.object
-    resolver = FunctionResolver(function)
+    resolver = FunctionResolver(function, class_types=scope.program.type_of_class)
     signature = inspect.signature(function)
     comments, commented_result = _comment_types(function, resolver)
     arguments, rest = [], None
@@ -302,14 +296,18 @@ def _comment_types(function: Callable[..., object], resolver: Resolver) -> tuple
     decl = declaration_of(function)
     if decl is None:
         return {}, None
-    types = {p.ident.name: parse_type(p.type, resolver.resolve_type) for p in decl.params if p.type is not None}
-    return types, None if decl.return_type is None else parse_type(decl.return_type, resolver.resolve_type)
+    types = {p.ident.name: _parsed(p.type, resolver) for p in decl.params if p.type is not None}
+    return types, None if decl.return_type is None else _parsed(decl.return_type, resolver)
+
+
+def _parsed(expr: Expr, resolver: Resolver) -> Type:
+    return parse_type(expr, resolver.resolve_type, class_types=resolver.class_types)
 
 
 def _unused(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
     """Of an unused function the result's type counts alone, and that only as far as scripts have such a type."""
     function = meaning.object
-    resolver = FunctionResolver(function)
+    resolver = FunctionResolver(function, class_types=scope.program.type_of_class)
     try:
         _, result = _comment_types(function, resolver)
         annotation = inspect.signature(function).return_annotation
@@ -322,7 +320,7 @@ def _unused(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
 def _annotated(annotation: object, empty: object, range: SourceRange, resolver: Resolver) -> Type:
     if annotation is empty:
         return T.TENSOR
-    return type_from_python(annotation, range, resolver.resolve_type)
+    return type_from_python(annotation, range, resolver.resolve_type, class_types=resolver.class_types)
 
 
 _MAKERS: dict[Kind, _Maker] = {

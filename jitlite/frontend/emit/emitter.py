@@ -232,7 +232,7 @@ class Emitter(Builder):
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
-        return parse_type(expr, self.resolver.resolve_type)
+        return parse_type(expr, self.resolver.resolve_type, class_types=self.resolver.class_types)
 
     # -- facts about attributes
     def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
@@ -407,6 +407,7 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
     """
     arguments = []
     defaults, overloaded = definition.defaults, definition.signature is not None
+    resolver = definition.resolver
     for position, param in enumerate(source.decl.params):
         name = param.ident.name
         size = None
@@ -414,7 +415,7 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
         if position == 0 and definition.self_type is not None:
             t = definition.self_type
         elif param.type is not None:
-            parsed = parse_parameter_type(param.type, definition.resolver.resolve_type)
+            parsed = parse_parameter_type(param.type, resolver.resolve_type, class_types=resolver.class_types)
             t, size = parsed.type, parsed.broadcast
         default: dict[str, Any] = {}
         if name in defaults:

@@ -76,7 +76,8 @@ def declared_schema(definition: Definition) -> Schema:
     arguments = declared_arguments(source, definition)
     result: Type = T.NONE
     if source.decl.return_type is not None:
-        result = parse_type(source.decl.return_type, definition.resolver.resolve_type)
+        resolver = definition.resolver
+        result = parse_type(source.decl.return_type, resolver.resolve_type, class_types=resolver.class_types)
     return function_schema(definition.name, arguments, [result])
 
 

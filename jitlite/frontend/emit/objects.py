@@ -16,7 +16,7 @@ from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import match_call
-from jitlite.frontend.emit.resolve import FunctionResolver
+from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import plain_function
@@ -262,7 +262,12 @@ class ObjectDefinition:
         return Definition(
             name,
             source.definition,
-            FunctionResolver(source.function, {**source.extra_names, **self.known_names(owner)}, self.name),
+            FunctionResolver(
+                source.function,
+                {**source.extra_names, **self.known_names(owner)},
+                self.name,
+                self.program.type_of_class,
+            ),
             source.defaults if declared is None else {**source.defaults, **declared.defaults},
             None if declared is None else declared.definition,
             self_type=self.type,
@@ -304,9 +309,8 @@ class ObjectDefinition:
             first, *others = source.definition.decl.params
             decl = replace(source.definition.decl, params=tuple(others))
             names = {**self.known_names(self.defining_class(function)), first.ident.name: self.type.python_class}
-            definition = Definition(
-                name, replace(source.definition, decl=decl), FunctionResolver(source.function, names), source.defaults
-            )
+            resolver = FunctionResolver(source.function, names, class_types=self.program.type_of_class)
+            definition = Definition(name, replace(source.definition, decl=decl), resolver, source.defaults)
             known = self.program.declare(definition, source.function, f"{self.type.qualified_name}.{name}")
             self._class_methods[name] = known
         self.program.ready(known)

@@ -10,7 +10,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.denotations import Scope, register_kind, sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.resolve import Kind, Meaning
+from jitlite.frontend.emit.meanings import Kind, Meaning
 from jitlite.frontend.emit.values import Args, ConstantValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir.graph import Value

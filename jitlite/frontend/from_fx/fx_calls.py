@@ -21,7 +21,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.builtin_names import builtin_op_name
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.denotations import sugared_from_python
-from jitlite.frontend.emit.resolve import Resolver
+from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue, TensorCast
 from jitlite.frontend.from_fx.fx_converter import Converter
 from jitlite.ir import types as T

@@ -1,9 +1,8 @@
-"""Names of a program -> Python objects -> what they mean to the compiler.
+"""What the Python objects that names denote mean to the compiler.
 
-A `Resolver` finds the object behind a name where the program's function was defined. `meaning_of` then says what the
-object is to a script: a constant, an operator, a form of the language, a function to compile. The emitter has one
-sugared value for each `Kind`. Marks of `torch.jit` in the user's code are recognized by what they leave behind; nothing
-of `torch.jit` is imported.
+`meaning_of` says what an object, found by a `Resolver`, is to a script: a constant, an operator, a form of the
+language, a function to compile. The emitter has one sugared value for each `Kind`. Marks of `torch.jit` in the user's
+code are recognized by what they leave behind; nothing of `torch.jit` is imported.
 """
 
 from __future__ import annotations
@@ -15,8 +14,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,94 +29,6 @@ from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_
 from jitlite.ir.constants import module_name, plain_tuple, type_of_constant
 from jitlite.ir.traits import Spelling
 from jitlite.ir.unit import Function
-
-# -- names -> objects --------------------------------------------------------------------------------------------------
-
-
-class Resolver:
-    """Looks names up in one mapping, then asks a callback; see `FunctionResolver` for a function's own scope."""
-
-    def __init__(
-        self, scope: Mapping[str, object] | None = None, callback: Callable[[str], object] | None = None
-    ) -> None:
-        self.scope = {} if scope is None else scope
-        self.callback = callback
-
-    def lookup(self, name: str) -> object:
-        """The object that `name` denotes.
-
-        Raises:
-            LookupError: where it denotes nothing.
-        """
-        if name in self.scope:
-            return self.scope[name]
-        if hasattr(builtins, name):
-            return getattr(builtins, name)
-        found = None if self.callback is None else self.callback(name)
-        if found is not None:
-            return found
-        raise LookupError(name)
-
-    def resolve_type(self, name: str) -> object:
-        """The object that a name, or a dotted path, denotes in an annotation. Names of `typing` need no import.
-
-        Raises:
-            LookupError: where it denotes nothing.
-        """
-        first, *rest = name.split(".")
-        try:
-            found = self.lookup(first)
-        except LookupError:
-            if not hasattr(typing, first):
-                raise
-            found = getattr(typing, first)
-        for part in rest:
-            try:
-                found = getattr(found, part)
-            except AttributeError:
-                raise LookupError(name) from None
-        return found
-
-    def names(self) -> Iterable[str]:
-        """The names there are, apart from Python's builtins."""
-        return self.scope.keys()
-
-
-class FunctionResolver(Resolver):
-    """The scope of a Python function: its closure, its module, Python's builtins.
-
-    Args:
-        fn: the function; of a decorated one, the innermost is meant.
-        extra: what names denote that the function itself does not know, e.g. the class it is a method of.
-        callback: asked for names that are found nowhere else.
-    """
-
-    def __init__(
-        self,
-        fn: Callable[..., Any],
-        extra: Mapping[str, object] | None = None,
-        callback: Callable[[str], object] | None = None,
-    ) -> None:
-        inner = inspect.unwrap(fn)
-        self.function: Any = getattr(inner, "__func__", inner)
-        self.extra = {} if extra is None else extra
-        code: types.CodeType = self.function.__code__
-        self.cells = dict(zip(code.co_freevars, self.function.__closure__ or (), strict=True))
-        super().__init__(self.function.__globals__, callback)
-
-    def lookup(self, name: str) -> object:
-        if name in self.cells:
-            with suppress(ValueError):  # not assigned yet
-                return self.cells[name].cell_contents
-        if name not in self.scope and name in self.extra:
-            return self.extra[name]
-        return super().lookup(name)
-
-    def names(self) -> Iterable[str]:
-        return [*self.cells, *self.extra, *self.scope]
-
-
-# -- objects -> meaning ------------------------------------------------------------------------------------------------
 
 
 class Kind(enum.Enum):
