@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType, FunctionType
@@ -27,12 +27,14 @@ from jitlite.frontend.classes.classes import (
     type_of_class,
     why_no_script_class,
 )
+from jitlite.frontend.classes.denoted import MAKERS
 from jitlite.frontend.classes.example_types import known_types
 from jitlite.frontend.classes.hooks import check_hooks
 from jitlite.frontend.classes.module_types import ModuleTypes
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit import functions
-from jitlite.frontend.emit.definition import Definition
+from jitlite.frontend.emit.definition import Definition, Maker
+from jitlite.frontend.emit.meanings import Kind
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import carry_source, plain_function, source_of
@@ -65,6 +67,7 @@ class Program:
     _compiling: ClassVar[list[str]] = []
     """What is being compiled, outermost first. One for all programs: a class has one, and is compiled on the way."""
     unites_branches = False
+    makers: Mapping[Kind, Maker] = MAKERS
 
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine

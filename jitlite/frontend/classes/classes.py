@@ -15,16 +15,16 @@ from typing import Any
 import torch
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
-from jitlite.frontend.classes.autograd_functions import ApplyValue, AutogradFunctionClass
+from jitlite.frontend.classes.autograd_functions import AutogradFunctionClass
 from jitlite.frontend.classes.dataclass_methods import dataclass_method
 from jitlite.frontend.emit.annotations import type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
-from jitlite.frontend.emit.definition import Definition, FunctionCompiler
-from jitlite.frontend.emit.denotations import Scope, register_kind, sugared_from_python
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler, Scope
+from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.functions import declared_schema
-from jitlite.frontend.emit.meanings import Kind, Mark, Meaning, function_mark, original_function, plain_constant
+from jitlite.frontend.emit.meanings import Mark, Meaning, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.objects import InterfaceDefinition, ObjectDefinition
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredValue
@@ -427,7 +427,12 @@ class ModuleClass(SugaredValue):
         )
 
 
-def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+def class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    """A class by its name.
+
+    Raises:
+        NotSupportedError: where scripts have no use for it.
+    """
     cls = meaning.object
     if function_mark(cls) is Mark.IGNORE:
         raise NotSupportedError(f"Cannot instantiate class '{cls.__name__}' in a script function: it is ignored", range)
@@ -441,10 +446,6 @@ def _class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredV
     if issubclass(cls, torch.nn.Module):
         return ModuleClass(cls)
     raise NotSupportedError(f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range)
-
-
-register_kind(Kind.CLASS, _class_value)
-register_kind(Kind.AUTOGRAD_APPLY, lambda scope, meaning, range: ApplyValue(meaning.object))
 
 
 def _annotations(cls: type) -> dict[str, object]:

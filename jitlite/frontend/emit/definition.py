@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from jitlite.base.source import SourceRange
+from jitlite.frontend.emit.meanings import Kind, Meaning
 from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax.tree import Def
@@ -42,9 +43,25 @@ class Definition:
         return (self.signature or self.tree).decl.return_type is not None
 
 
+class Scope(Protocol):
+    """What `sugared_from_python` needs to know of the function being compiled."""
+
+    @property
+    def program(self) -> FunctionCompiler: ...
+
+    @property
+    def resolver(self) -> Resolver: ...
+
+
+Maker = Callable[[Scope, Meaning, SourceRange], SugaredValue]
+"""Makes the sugared value of a Python object."""
+
+
 class FunctionCompiler(Protocol):
     """Who compiles the functions that are called, each once."""
 
+    makers: Mapping[Kind, Maker]
+    """How each kind of Python object becomes a sugared value; kinds that are missing cannot be used as values."""
     graph_view: Callable[[Graph], Any] | None
     unites_branches: bool
     """Is a variable of different types in two branches a Union, wherever it was defined? In archives it is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -21,7 +21,7 @@ from jitlite.frontend.emit.callables import (
     OverloadedFunction,
     PythonCall,
 )
-from jitlite.frontend.emit.definition import FunctionCompiler
+from jitlite.frontend.emit.definition import Maker, Scope
 from jitlite.frontend.emit.language_values import Cast, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
@@ -35,16 +35,6 @@ from jitlite.ir.constants import enum_type, qualified_name
 from jitlite.ir.graph import constant_of
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
-
-
-class Scope(Protocol):
-    """What `sugared_from_python` needs to know of the function being compiled."""
-
-    @property
-    def program(self) -> FunctionCompiler: ...
-
-    @property
-    def resolver(self) -> Resolver: ...
 
 
 def _builtin(name: str) -> BuiltinFunction:
@@ -163,7 +153,7 @@ def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRan
 
 
 def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> SugaredValue:
-    make = _MAKERS.get(meaning.kind)
+    make = scope.program.makers.get(meaning.kind)
     if make is None:
         reason = (
             meaning.reason
@@ -171,9 +161,6 @@ def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> S
         )
         raise NotSupportedError(reason, range)
     return make(scope, meaning, range)
-
-
-_Maker = Callable[[Scope, Meaning, SourceRange], SugaredValue]
 
 
 def _form(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
@@ -323,7 +310,7 @@ def _annotated(annotation: object, empty: object, range: SourceRange, resolver: 
     return type_from_python(annotation, range, resolver.resolve_type, class_types=resolver.class_types)
 
 
-_MAKERS: dict[Kind, _Maker] = {
+MAKERS: dict[Kind, Maker] = {
     Kind.CONSTANT: lambda scope, m, range: ConstantValue(m.object),
     Kind.FORM: _form,
     Kind.OPERATOR: _operator,
@@ -340,12 +327,7 @@ _MAKERS: dict[Kind, _Maker] = {
     Kind.ENUM: _enum,
     Kind.EXCEPTION: _exception,
 }
-"""How each kind of Python object becomes a sugared value; kinds that are missing cannot be used as values."""
-
-
-def register_kind(kind: Kind, make: _Maker) -> None:
-    """Say how Python objects of a kind become sugared values, where that is known further up only."""
-    _MAKERS[kind] = make
+"""How kinds of Python objects become sugared values. `classes/denoted.py` has the whole table."""
 
 
 def _dispatch(meaning: Meaning) -> BooleanDispatch:

@@ -8,9 +8,10 @@ from typing import Any
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
-from jitlite.frontend.emit.denotations import Scope, register_kind, sugared_from_python
+from jitlite.frontend.emit.definition import Scope
+from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.meanings import Kind, Meaning
+from jitlite.frontend.emit.meanings import Meaning
 from jitlite.frontend.emit.values import Args, ConstantValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir.graph import Value
@@ -60,8 +61,6 @@ class _GlobalPartial(SugaredValue):
         return PartialValue(self.function, positional, named).call(b, range, args, kwargs)
 
 
-def _global(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+def partial_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
+    """A partial that was made in Python."""
     return _GlobalPartial(scope, meaning.object, range)
-
-
-register_kind(Kind.PARTIAL, _global)

@@ -1,0 +1,18 @@
+"""What Python objects of every kind are to the emitter."""
+
+from __future__ import annotations
+
+from jitlite.frontend.classes.autograd_functions import ApplyValue
+from jitlite.frontend.classes.classes import class_value
+from jitlite.frontend.emit import denotations
+from jitlite.frontend.emit.definition import Maker
+from jitlite.frontend.emit.meanings import Kind
+from jitlite.frontend.emit.partials import partial_value
+
+MAKERS: dict[Kind, Maker] = {
+    **denotations.MAKERS,
+    Kind.PARTIAL: partial_value,
+    Kind.CLASS: class_value,
+    Kind.AUTOGRAD_APPLY: lambda scope, meaning, range: ApplyValue(meaning.object),
+}
+"""How each kind becomes a sugared value; kinds that are missing cannot be used as values."""
