@@ -17,7 +17,7 @@ from jitlite.api import script as api
 from jitlite.api import trace as tracing
 from jitlite.executor import plans
 from jitlite.ir.awaits import Await
-from jitlite.ir.graph import ranges_shown
+from jitlite.ir.printer import hiding_ranges
 from jitlite.ir.values import class_type_of
 
 _Await = Await
@@ -71,11 +71,4 @@ class RecursiveScriptClass(metaclass=_HasClassType):
     """What `isinstance` is asked for: is it an object of a script class? Such an object is Python's own."""
 
 
-@contextmanager
-def _hide_source_ranges() -> Iterator[None]:
-    """Inside, graphs print without the lines that they come from."""
-    token = ranges_shown.set(False)
-    try:
-        yield
-    finally:
-        ranges_shown.reset(token)
+_hide_source_ranges = hiding_ranges

@@ -37,7 +37,7 @@ from jitlite.compat.torch_names import TORCH_NAMES
 from jitlite.executor import last_run, plans
 from jitlite.freeze import freeze as freezing
 from jitlite.loading import load as archive
-from jitlite.objects.function import ScriptFunction, views_for_all
+from jitlite.objects.function import ScriptFunction, show_all_graphs_as
 from jitlite.objects.module import RecursiveScriptModule, ScriptModule, script_method
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -156,7 +156,7 @@ class _DropInState:
         for module_name, module in list(sys.modules.items()):
             if module_name.startswith(f"{_HOME}.") and isinstance(module, types.ModuleType):
                 self._put_in_submodule(module_name, module, exchanged)
-        views_for_all.append(GraphView)
+        show_all_graphs_as(GraphView)
 
     def _exchange_in(self, names: dict[str, Any], exchanged: dict[int, Any]) -> None:
         for name, value in list(names.items()):
@@ -189,8 +189,7 @@ class _DropInState:
         names[name] = new
 
     def _put_back(self) -> None:
-        if GraphView in views_for_all:
-            views_for_all.remove(GraphView)
+        show_all_graphs_as(None)
         while self._changed:
             names, name, old, new = self._changed.pop()
             if names.get(name) is new:  # else somebody has set it since, who shall have it

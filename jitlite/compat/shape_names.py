@@ -13,7 +13,7 @@ from jitlite.analysis.result_types import RULES
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import Type
-from jitlite.objects.torch_types import VIEWS, View, new_symbol, wrap
+from jitlite.objects.torch_types import View, new_symbol, wrap
 from jitlite.passes import propagate_device, propagate_dtype
 from jitlite.passes.shapes import propagate
 from jitlite.passes.size_graphs import SizeGraph, build_size_graph
@@ -32,7 +32,7 @@ def _use_examples(graph: Graph) -> None:
             value.type, value.example_type = value.example_type, None
 
 
-class SizeGraphView(View):
+class SizeGraphView(View, of=SizeGraph):
     """The graph that computes sizes: torch's `ShapeComputeGraphMapping`."""
 
     inner: SizeGraph
@@ -44,9 +44,6 @@ class SizeGraphView(View):
     def graph_output_to_symbolic_shape_dim(self) -> dict[Any, int]:
         """The symbol that each result is, as a negative number."""
         return {wrap(value): -number for value, number in self.inner.symbols.items()}
-
-
-VIEWS[SizeGraph] = SizeGraphView
 
 
 def propagate_shapes_and_build_compute(graph: Graph) -> SizeGraph:

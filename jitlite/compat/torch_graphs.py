@@ -14,10 +14,11 @@ from typing import Any
 
 from jitlite.analysis.alias import AliasDb
 from jitlite.compat.torch_nodes import BlockView, NodeView, ValueView
-from jitlite.compiler.program import graph_view
+from jitlite.compiler.program import showing_graphs_as
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Graph, Node, Value, ranges_shown
-from jitlite.objects.torch_types import VIEWS, View, unwrap, wrap
+from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.printer import shows_ranges
+from jitlite.objects.torch_types import View, unwrap, wrap
 
 
 class AliasDbView(View):
@@ -66,7 +67,7 @@ class AliasDbView(View):
         return self.inner.move_before(unwrap(node), unwrap(target))
 
 
-class GraphView(View):
+class GraphView(View, of=Graph):
     """A graph."""
 
     inner: Graph
@@ -110,7 +111,7 @@ class GraphView(View):
         return self.inner.to_text(ranges=print_source_ranges, examples=True)
 
     def __str__(self) -> builtins.str:
-        return self.str(ranges_shown.get())
+        return self.str(shows_ranges())
 
     def lint(self) -> None:
         """PyTorch's check of its own invariants; jitlite's verifier runs where it is asked for."""
@@ -203,9 +204,6 @@ class GraphView(View):
         graph.add_output(made.output)
 
 
-VIEWS[Graph] = GraphView
-
-
 # -- names
 
 
@@ -223,8 +221,5 @@ def with_views(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def views_shown() -> Iterator[None]:
     """Inside, what this thread compiles is made to show its graphs as views, always."""
-    token = graph_view.set(GraphView)
-    try:
+    with showing_graphs_as(GraphView):
         yield
-    finally:
-        graph_view.reset(token)

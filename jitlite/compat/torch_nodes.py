@@ -13,10 +13,10 @@ from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.ops import Effect
 from jitlite.ir.schema import parse_schema
 from jitlite.ir.types import Type
-from jitlite.objects.torch_types import VIEWS, TypeView, View, unwrap, view_type, wrap
+from jitlite.objects.torch_types import TypeView, View, unwrap, view_type, wrap
 
 
-class ValueView(View):
+class ValueView(View, of=Value):
     """A value."""
 
     inner: Value
@@ -168,7 +168,7 @@ def _writer(self: NodeView, name: str, value: object) -> NodeView:
     return self
 
 
-class NodeView(View):
+class NodeView(View, of=Node):
     """A node."""
 
     inner: Node
@@ -348,7 +348,7 @@ for _kind in ("i", "f", "c", "s", "t", "g", "ty", "ival", "is", "fs", "ss", "ts"
     setattr(NodeView, f"{_kind}_", _writer)
 
 
-class BlockView(View):
+class BlockView(View, of=Block):
     """A block."""
 
     inner: Block
@@ -394,8 +394,3 @@ class BlockView(View):
         """Add a node with one output at the end."""
         made = self.inner.graph.create(kind, list(map(unwrap, inputs)), [T.TENSOR])
         return NodeView(self.inner.append(made))
-
-
-VIEWS[Value] = ValueView
-VIEWS[Node] = NodeView
-VIEWS[Block] = BlockView

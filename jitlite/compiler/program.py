@@ -52,8 +52,18 @@ Observer = Callable[[str, Graph], None]
 """Called with the name of a step and the graph after it."""
 
 
-graph_view: ContextVar[Callable[[Graph], object] | None] = ContextVar("graph_view", default=None)
-"""How programs that are made now show the graphs of their functions, if not as they are. See `torch_graphs.py`."""
+_graph_view: ContextVar[Callable[[Graph], object] | None] = ContextVar("_graph_view", default=None)
+"""How programs that are made now show the graphs of their functions, if not as they are."""
+
+
+@contextmanager
+def showing_graphs_as(view: Callable[[Graph], object]) -> Iterator[None]:
+    """Programs that this thread makes inside show the graphs of their functions as `view` makes them, always."""
+    token = _graph_view.set(view)
+    try:
+        yield
+    finally:
+        _graph_view.reset(token)
 
 
 class Program:
@@ -72,7 +82,7 @@ class Program:
     def __init__(self, engine: Engine | None = None) -> None:
         self.engine = engine
         self.unit = SymbolTable()
-        self.graph_view = graph_view.get()
+        self.graph_view = _graph_view.get()
         self._functions: dict[tuple[object, object], Function] = {}
         self._definitions: dict[Function, Definition] = {}
         self.module_types = ModuleTypes(self)

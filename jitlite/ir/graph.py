@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from jitlite.base import turns
@@ -20,7 +19,7 @@ from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
-from jitlite.ir.printer import graph_text
+from jitlite.ir.printer import graph_text, shows_ranges
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 
@@ -660,7 +659,7 @@ class Graph:
         return [values.get(output, output) for output in callee.outputs]
 
     def __str__(self) -> str:
-        return self.to_text(ranges=ranges_shown.get())
+        return self.to_text(ranges=shows_ranges())
 
     def to_text(self, *, ranges: bool = True, examples: bool = False) -> str:
         """The graph in TorchScript's text form.
@@ -670,10 +669,6 @@ class Graph:
             examples: show, in a trace, the types that the tensors had when it was recorded.
         """
         return graph_text(self, ranges, examples)
-
-
-ranges_shown: ContextVar[bool] = ContextVar("ranges_shown", default=True)
-"""Does `str(graph)` show where nodes come from?"""
 
 
 def _walk(block: Block) -> Iterator[Node]:

@@ -240,9 +240,9 @@ WITH_OBJECTS: dict[Any, Callable[..., Any]] = {
     hash: lambda value: hash(number_of(value)),
     **{function: function for function in (bool, all, any)},  # an object is true, whatever its number
 }
-"""Functions that operators are declared with, and what they are where an operand may be such an object.
+"""Functions of Python that operators are declared with, and what they are where an operand may be such an object.
 
-Operators on containers add theirs."""
+Operators with functions of their own declare it (`ops.op`)."""
 
 
 def on_numbers(function: Callable[..., Any], positions: tuple[int, ...]) -> Callable[..., Any]:

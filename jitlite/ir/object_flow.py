@@ -18,7 +18,7 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
-from jitlite.ir.int_codes import INT_OBJECTS, WITH_OBJECTS, holds_object, is_int_coded
+from jitlite.ir.int_codes import INT_OBJECTS, holds_object, is_int_coded
 from jitlite.ir.ops import fn_with_objects
 from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Trait
@@ -87,7 +87,7 @@ class ObjectFlow:
         if op.fn in _COMPARING and all(map(is_object, node.inputs)):
             return False
         found = self.of_any(node.inputs)
-        if op.fn in WITH_OBJECTS and op.fn not in _IDENTITY:
+        if op.with_objects is not None and op.fn not in _IDENTITY:
             return found >= Likelihood.STORED and fn_with_objects(op) is not op.fn
         if op.fn in _IDENTITY and any(v.type is T.NONE for v in node.inputs):
             return False

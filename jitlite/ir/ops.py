@@ -13,7 +13,7 @@ import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 
@@ -46,6 +46,7 @@ class Op:
         doc: one or more sentences for `docs/operators.md`.
         overload: the dispatcher's operator, for operators that torch has.
         attributes: names of the node's attributes that `fn` takes as keyword arguments, beside its inputs.
+        with_objects: what it means where an operand may be an object such as a dtype, if that was declared.
     """
 
     schema: Schema
@@ -55,6 +56,7 @@ class Op:
     doc: str = ""
     overload: Any = None
     attributes: tuple[str, ...] = ()
+    with_objects: Callable[..., Any] | None = None
 
     @property
     def name(self) -> str:
@@ -85,12 +87,21 @@ class _Declaration:
     fn: Callable[..., Any] | None
     total: bool
     doc: str
+    with_objects: Callable[..., Any] | None = None
 
     @cached_property
     def op(self) -> Op:
         schema = parse_schema(self.text)
         effect = self.effect or (Effect.WRITE if schema.is_mutable else Effect.PURE)
-        return Op(schema, effect, self.fn, self.total, self.doc, attributes=_keyword_only(self.fn))
+        return Op(
+            schema,
+            effect,
+            self.fn,
+            self.total,
+            self.doc,
+            attributes=_keyword_only(self.fn),
+            with_objects=self.with_objects or WITH_OBJECTS.get(self.fn),
+        )
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -107,6 +118,7 @@ def op(
     total: bool = False,
     doc: str | None = None,
     traits: tuple[Known, ...] = (),
+    with_objects: Callable[..., Any] | Literal["itself"] | None = None,
 ) -> Callable[[_F], _F]:
     """Declare the decorated function to be the meaning of the operator with this schema.
 
@@ -114,20 +126,27 @@ def op(
     where the schema marks an argument with `!`, else PURE. Stack the decorator to declare several overloads with one
     meaning. Keyword-only parameters of the function are read from the node's attributes of those names.
 
-    `traits` are what else is known of the name, so of all its overloads: one of them declares it.
+    `traits` are what else is known of the name, so of all its overloads: one of them declares it. `with_objects` is the
+    meaning where ints may be objects such as dtypes, if the function is none of Python's that `int_codes.py` knows.
     """
     known(schema.partition("(")[0].partition(".")[0], *traits)
 
     def declare(fn: _F) -> _F:
         text = (fn.__doc__ or "").strip() if doc is None else doc
-        _add(_Declaration(schema, effect, fn, total, text))
+        _add(_Declaration(schema, effect, fn, total, text, fn if with_objects == "itself" else with_objects))
         return fn
 
     return declare
 
 
 def op_family(
-    template: str, choices: str, effect: Effect | None = None, *, total: bool | str = False, doc: str | None = None
+    template: str,
+    choices: str,
+    effect: Effect | None = None,
+    *,
+    total: bool | str = False,
+    doc: str | None = None,
+    with_objects: Callable[..., Any] | Literal["itself"] | None = None,
 ) -> Callable[[_F], _F]:
     """`op` for every word of `choices`, put in place of each `{}` of the schema.
 
@@ -137,7 +156,8 @@ def op_family(
 
     def declare(fn: _F) -> _F:
         for choice in choices.split():
-            op(template.replace("{}", choice), effect, total=choice in total_choices, doc=doc)(fn)
+            schema, is_total = template.replace("{}", choice), choice in total_choices
+            op(schema, effect, total=is_total, doc=doc, with_objects=with_objects)(fn)
         return fn
 
     return declare
@@ -295,9 +315,8 @@ def fn_with_objects(op: Op) -> Callable[..., Any] | None:
     """What the operator means where its ints may be objects such as dtypes: see `int_codes.py`."""
     if op.fn is None:
         return None
-    found = WITH_OBJECTS.get(op.fn)
-    if found is not None:
-        return found
+    if op.with_objects is not None:
+        return op.with_objects
     positions = tuple(i for i, a in enumerate(op.schema.arguments) if _wants_numbers(a))
     return on_numbers(op.fn, positions) if positions else op.fn
 

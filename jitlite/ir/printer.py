@@ -12,7 +12,9 @@ A node that carries a graph in its attribute `Subgraph` (`prim::fork`) shows a n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol, runtime_checkable
 
 from jitlite.base.source import SourceRange
@@ -81,6 +83,24 @@ class PrintedGraph(Protocol):
 _NEW_LINE = ",\n      "
 _NO_ATTRIBUTES = frozenset({"prim::DifferentiableGraph"})
 """Kinds whose attributes are bookkeeping that TorchScript's text leaves out."""
+
+
+_ranges_shown: ContextVar[bool] = ContextVar("_ranges_shown", default=True)
+
+
+def shows_ranges() -> bool:
+    """Does `str(graph)` show where nodes come from?"""
+    return _ranges_shown.get()
+
+
+@contextmanager
+def hiding_ranges() -> Iterator[None]:
+    """Inside, graphs print without the lines that they come from."""
+    token = _ranges_shown.set(False)
+    try:
+        yield
+    finally:
+        _ranges_shown.reset(token)
 
 
 def graph_text(graph: PrintedGraph, ranges: bool = True, examples: bool = False) -> str:

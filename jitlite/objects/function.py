@@ -57,8 +57,19 @@ from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import inline_and_simplify
 from jitlite.passes.registry import run as run_passes
 
-views_for_all: list[Callable[[Graph], Any]] = []
-"""How all functions show their graphs for now, if not as they are: the last one counts. See `drop_in.py`."""
+
+class _GraphViews:
+    """How all functions show their graphs for now, if not as they are."""
+
+    view: Callable[[Graph], Any] | None = None
+
+
+_views_for_all = _GraphViews()
+
+
+def show_all_graphs_as(view: Callable[[Graph], Any] | None) -> None:
+    """Say how the functions of the process show their graphs from now on; with None, as they are."""
+    _views_for_all.view = view
 
 
 class ScriptFunction:
@@ -88,10 +99,8 @@ class ScriptFunction:
             self.__name__ = function.name
 
     def _shown(self, graph: Graph) -> Graph:
-        views: list[Callable[[Graph], Graph]] = [
-            v for v in (self._program.graph_view, *reversed(views_for_all)) if v is not None
-        ]
-        return views[0](graph) if views else graph
+        view = self._program.graph_view or _views_for_all.view
+        return graph if view is None else view(graph)
 
     @property
     def name(self) -> str:

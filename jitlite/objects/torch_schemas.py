@@ -13,12 +13,12 @@ from jitlite.ir import types as T
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
 from jitlite.ir.schema import Argument, Schema, parse_schema
 from jitlite.ir.type_parser import AliasInfo
-from jitlite.objects.torch_types import VIEWS, TypeView, View, unwrap, view_type
+from jitlite.objects.torch_types import TypeView, View, unwrap, view_type
 
 _CONTAINERS = (T.ListType, T.DictType, T.TupleType)
 
 
-class AliasView(View):
+class AliasView(View, of=AliasInfo):
     """The sets that a parameter or result belongs to before and after a call, and whether it is written."""
 
     inner: AliasInfo
@@ -32,7 +32,7 @@ class AliasView(View):
         return set(self.inner.after)
 
 
-class ArgumentView(View):
+class ArgumentView(View, of=Argument):
     """A parameter or result."""
 
     inner: Argument
@@ -77,7 +77,7 @@ def _is_out(argument: Argument) -> bool:
     return argument.kwarg_only and argument.is_write
 
 
-class SchemaView(View):
+class SchemaView(View, of=Schema):
     """A schema."""
 
     inner: Schema
@@ -102,11 +102,6 @@ class SchemaView(View):
         """Do calls written for this schema mean the same with the old one? If not, why not."""
         reason = _why_not_forward(self.inner, unwrap(old))
         return reason is None, reason or ""
-
-
-VIEWS[AliasInfo] = AliasView
-VIEWS[Argument] = ArgumentView
-VIEWS[Schema] = SchemaView
 
 
 def read_schema(text: str) -> Schema:

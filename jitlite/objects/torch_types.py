@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -25,7 +25,16 @@ def new_symbol() -> int:
 
 
 class View:
-    """A view of one object. It equals the object and every other view of it."""
+    """A view of one object. It equals the object and every other view of it.
+
+    A subclass says with `of` which objects it is the view of.
+    """
+
+    _views: ClassVar[dict[type, type[View]]] = {}
+
+    def __init_subclass__(cls, of: type | None = None) -> None:
+        if of is not None:
+            View._views[of] = cls
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -48,10 +57,6 @@ class View:
         return getattr(self.inner, name)
 
 
-VIEWS: dict[type, Callable[[Any], View]] = {}
-"""The view of each class of objects that has one."""
-
-
 def unwrap(seen: Any) -> Any:
     """The object behind a view; anything else itself."""
     return seen.inner if isinstance(seen, View) else seen
@@ -61,14 +66,14 @@ def wrap(found: Any) -> Any:
     """The view of an object; a list or tuple of views; anything else itself."""
     if type(found) in (list, tuple):
         return type(found)(map(wrap, found))
-    view = next((v for kind, v in VIEWS.items() if isinstance(found, kind)), None)
+    view = next((View._views[kind] for kind in type(found).__mro__ if kind in View._views), None)
     return found if view is None else view(found)
 
 
 # -- types
 
 
-class TypeView(View):
+class TypeView(View, of=Type):
     """A type. It prints as an annotation, `List[int]`; `str()` gives the form of graph text, `int[]`."""
 
     inner: Type
@@ -129,7 +134,7 @@ class TypeView(View):
         return wrap(self.inner.methods[name])  # type: ignore[attr-defined]
 
 
-class TensorTypeView(TypeView):
+class TensorTypeView(TypeView, of=T.TensorType):
     """A tensor type. Sizes that are not known are None, or negative numbers where they are symbols."""
 
     inner: T.TensorType
@@ -338,6 +343,3 @@ TYPES: dict[str, type] = {
 
 def view_type(t: Any) -> TypeView:
     return TensorTypeView(unwrap(t)) if isinstance(unwrap(t), T.TensorType) else TypeView(unwrap(t))
-
-
-VIEWS[Type] = view_type

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from jitlite.ir import int_codes
-from jitlite.ir.int_codes import WITH_OBJECTS, with_key_in
+from jitlite.ir.int_codes import with_key_in
 from jitlite.ir.ops import op, op_family
 from jitlite.ir.traits import Link, Spelling, Trait, known
 from jitlite.ir.values import class_type_of, special_method
@@ -138,8 +138,9 @@ def _sort_key(values: _List) -> Any:
     return functools.cmp_to_key(compare)
 
 
-@op_family("aten::sorted.{}({}[](a) input) -> {}[]", _COMPARED)
-@op("aten::sorted.any(t[](a) self) -> t[]", traits=(Trait.RUNS_METHODS, Trait.HANDS_ON_CODES, Trait.COMPARES_CODES))
+@op_family("aten::sorted.{}({}[](a) input) -> {}[]", _COMPARED, with_objects="itself")
+@op("aten::sorted.any(t[](a) self) -> t[]", with_objects="itself",
+    traits=(Trait.RUNS_METHODS, Trait.HANDS_ON_CODES, Trait.COMPARES_CODES))  # fmt: skip
 def sorted_list(input: _List) -> _List:
     """`sorted(input)`: a new list. Elements are compared with `<`."""
     return sorted(input, key=_sort_key(input))
@@ -240,10 +241,11 @@ op_family("aten::remove.{}({}[](a!) self, {} el) -> ()", _COMPARED,
           doc="`self.remove(el)`: the first one; a ValueError where there is none.")(list.remove)  # fmt: skip
 
 
-@op_family("aten::sort.{}({}[](a!) self, bool reverse=False) -> ()", _COMPARED)
+@op_family("aten::sort.{}({}[](a!) self, bool reverse=False) -> ()", _COMPARED, with_objects="itself")
 @op(
     "aten::sort.any(t[](a!) self, bool reverse=False) -> ()",
     traits=(Trait.KEEPS_LENGTH, Trait.RUNS_METHODS, Trait.COMPARES_CODES),
+    with_objects="itself",
 )
 def list_sort(self: _List, reverse: bool) -> None:
     """`self.sort(reverse=reverse)`: in place. Elements are compared with `<`."""
@@ -282,9 +284,10 @@ def dict_items(self: _Dict) -> list[tuple[Any, Any]]:
     return list(self.items())
 
 
-@op_family("aten::dict.{}(({}, tVal)[] inputs) -> Dict({}, tVal)", KEYS, total=True)
-@op_family("aten::dict.Dict_{}(Dict({}, t)(a) self) -> Dict({}, t)", KEYS, total=True)
-@op("aten::dict() -> Dict(str, Tensor)", total=True, traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER))
+@op_family("aten::dict.{}(({}, tVal)[] inputs) -> Dict({}, tVal)", KEYS, total=True, with_objects=int_codes.new_dict)
+@op_family("aten::dict.Dict_{}(Dict({}, t)(a) self) -> Dict({}, t)", KEYS, total=True, with_objects=int_codes.new_dict)
+@op("aten::dict() -> Dict(str, Tensor)", total=True, traits=(Trait.COMPARES_CODES, Trait.CORE_CONTAINER),
+    with_objects=int_codes.new_dict)  # fmt: skip
 def new_dict(inputs: Any = ()) -> _Dict:
     """`dict(inputs)`: a new dict, empty, of pairs or of another dict."""
     return dict(inputs)
@@ -293,7 +296,8 @@ def new_dict(inputs: Any = ()) -> _Dict:
 # -- dicts, written
 
 
-@op_family("aten::_set_item.{}(Dict({}, t)(a!) l, {}(b -> *) idx, t(c -> *) v) -> ()", KEYS, total=True)
+@op_family("aten::_set_item.{}(Dict({}, t)(a!) l, {}(b -> *) idx, t(c -> *) v) -> ()", KEYS, total=True,
+           with_objects=with_key_in(operator.setitem))  # fmt: skip
 def dict_set_item(l: _Dict, idx: object, v: object) -> None:  # noqa: E741
     """`l[idx] = v`."""
     l[idx] = v
@@ -302,27 +306,18 @@ def dict_set_item(l: _Dict, idx: object, v: object) -> None:  # noqa: E741
 op_family("aten::Delete.Dict_{}(Dict({}, t)(a!) self, {} key) -> ()", KEYS,
           doc="`del self[key]`. A key that is not there is a KeyError.")(operator.delitem)  # fmt: skip
 op_family("aten::pop.Dict_{}(Dict({}, t)(a!) self, {} key) -> t(*)", KEYS,
-          doc="`self.pop(key)`. A key that is not there is a KeyError.")(_dict_pop)  # fmt: skip
+          doc="`self.pop(key)`. A key that is not there is a KeyError.",
+          with_objects=with_key_in(_dict_pop))(_dict_pop)  # fmt: skip
 op_family("aten::pop.Dict_default_{}(Dict({}, t)(a!) self, {} key, t default_value) -> t(*)", KEYS, total=True,
-          doc="`self.pop(key, default_value)`.")(_dict_pop)  # fmt: skip
+          doc="`self.pop(key, default_value)`.", with_objects=with_key_in(_dict_pop))(_dict_pop)  # fmt: skip
 op_family("aten::popitem.{}(Dict({}, t)(a!) self) -> (({}, t))", KEYS,
           doc="`self.popitem()`: the pair put in last. An empty dict is a KeyError.")(_method("popitem"))  # fmt: skip
 op_family("aten::setdefault.{}(Dict({}, t)(a!) self, {}(b -> *) key, t(c -> *) default_value) -> t(*)", KEYS,
-          total=True, doc="`self.setdefault(key, default_value)`.")(_dict_setdefault)  # fmt: skip
+          total=True, doc="`self.setdefault(key, default_value)`.",
+          with_objects=with_key_in(_dict_setdefault))(_dict_setdefault)  # fmt: skip
 op_family("aten::update.{}(Dict({}, t)(a!) self, Dict({}, t)(a!) to_add) -> ()", KEYS, total=True,
-          doc="`self.update(to_add)`.")(_dict_update)  # fmt: skip
+          doc="`self.update(to_add)`.", with_objects=int_codes.update)(_dict_update)  # fmt: skip
 op_family("aten::clear.{}(Dict({}, t)(a!) self) -> ()", KEYS, total=True, doc="`self.clear()`.")(_method("clear"))
-
-
-WITH_OBJECTS.update({
-    dict_set_item: with_key_in(dict_set_item),
-    _dict_pop: with_key_in(_dict_pop),
-    _dict_setdefault: with_key_in(_dict_setdefault),
-    _dict_update: int_codes.update,
-    new_dict: int_codes.new_dict,
-    sorted_list: sorted_list,
-    list_sort: list_sort,
-})  # fmt: skip
 
 
 # -- tuples and module containers
