@@ -104,3 +104,173 @@ def test_nothing_is_imported_late_and_nothing_from_torch_jit():
         for node in ast.walk(tree):
             if isinstance(node, ast.Attribute):
                 assert not FORBIDDEN.match(ast.unparse(node)), f"{path}:{node.lineno}: uses {ast.unparse(node)}"
+
+
+# -- no hooks
+
+FILLING = {
+    "add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reset", "set",
+    "setdefault", "sort", "update",
+}  # fmt: skip
+"""Methods that change lists, dicts, sets and context variables."""
+DECLARING = {
+    "cli.commands.command", "frontend.emit.calls.form", "frontend.emit.emitter.expression",
+    "frontend.emit.emitter.statement", "frontend.syntax.python_expressions.expression_builder",
+    "frontend.syntax.python_expressions.statement_builder", "interpreter.instructions.instruction", "ir.ops.op",
+    "ir.ops.op_family", "ir.ops.structural", "ir.traits.known", "passes.registry.graph_pass",
+    "passes.registry.inexact_pass", "passes.rules.formula.declare",
+}  # fmt: skip
+"""Functions that enter declarations of one kind, each where it stands, into the table of the kind."""
+HOOKS = {
+    ("executor.last_run", "base.options.on_change"): "plans depend on switches, and switches know of no plans",
+    ("loading.lite_code", "ir.ops.lookup"): "it remembers what it has found, and gives the same without",
+    ("loading.torch_scripts", "frontend.tracing.torch_scripts.convert_with"): (
+        "torch.jit's modules are converted by reading an archive; reading makes modules, and to make one compiles it"
+    ),
+}
+"""Other functions that keep what a module gives them when it is imported, and why no import can take their place."""
+
+
+class Changes(ast.NodeVisitor):
+    """What a module changes and calls, by qualified names of modules of ours and by the function that does.
+
+    Names of a function's own hide those of the module. What is done when the module is imported is done by "".
+    """
+
+    def __init__(self, module: str, text: str) -> None:
+        tree = ast.parse(text)
+        self.names: dict[str, str] = {}
+        for node in tree.body:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                for alias in node.names:
+                    known = inner(f"{home}{alias.name}")
+                    if known is not None:
+                        self.names[alias.asname or alias.name] = known
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                self.names.update((t.id, f"{module}.{t.id}") for t in targets if isinstance(t, ast.Name))
+            elif isinstance(node, ast.FunctionDef):
+                self.names[node.name] = f"{module}.{node.name}"
+        self.function = ""
+        self.module = module
+        self.hidden: set[str] = set()
+        self.changed: list[tuple[int, str, str]] = []
+        """Lines, functions, and what they change."""
+        self.called: list[tuple[int, str, str]] = []
+        self.visit(tree)
+
+    def name_of(self, node: ast.expr) -> str | None:
+        """The qualified name in `name.attribute[item]`."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute | ast.Subscript):
+            if isinstance(node, ast.Attribute):
+                parts.insert(0, node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id in self.hidden or node.id not in self.names:
+            return None
+        return ".".join([self.names[node.id], *parts])
+
+    def note(self, into: list[tuple[int, str, str]], node: ast.expr) -> None:
+        name = self.name_of(node)
+        if name is not None:
+            into.append((node.lineno, self.function, name))
+
+    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for decorator in node.decorator_list:
+            self.note(self.called, decorator.func if isinstance(decorator, ast.Call) else decorator)
+        before = self.function, self.hidden
+        arguments = [a.arg for a in ast.walk(node.args) if isinstance(a, ast.arg)]
+        stored = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        shared = [name for n in ast.walk(node) if isinstance(n, ast.Global) for name in n.names]
+        self.function = self.function or node.name
+        self.hidden = (self.hidden | {*arguments, *stored}) - set(shared)
+        for name in shared:
+            self.changed.append((node.lineno, self.function, f"{self.module}.{name}"))
+        self.generic_visit(node)
+        self.function, self.hidden = before
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        before, self.function = self.function, self.function or f"{node.name}."
+        self.generic_visit(node)
+        self.function = before
+
+    def visit_Attribute(self, node: ast.Attribute | ast.Subscript) -> None:
+        if isinstance(node.ctx, ast.Store | ast.Del):
+            self.note(self.changed, node)
+        self.generic_visit(node)
+
+    visit_Subscript = visit_Attribute
+
+    def visit_Call(self, node: ast.Call) -> None:
+        function = node.func
+        self.note(self.called, function)
+        if isinstance(function, ast.Attribute) and function.attr in FILLING:
+            self.note(self.changed, function.value)
+        elif isinstance(function, ast.Name) and function.id in ("setattr", "delattr"):
+            self.note(self.changed, node.args[0])
+        self.generic_visit(node)
+
+
+def foreign(changes: Changes) -> list[tuple[int, str]]:
+    """What a module changes that belongs to another."""
+    home = f"{changes.module}."
+    return [(line, name) for line, _, name in changes.changed if not name.startswith(home)]
+
+
+def keeping(modules: list[Changes]) -> set[str]:
+    """The functions that keep something in a list, dict, set or variable of their module, themselves or by others."""
+    found = {f"{m.module}.{f}" for m in modules for _, f, name in m.changed if f and name.startswith(f"{m.module}.")}
+    calls = {(f"{m.module}.{f}", name) for m in modules for _, f, name in m.called if f}
+    while True:
+        more = {caller for caller, name in calls if name in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+def hooked(modules: list[Changes]) -> dict[tuple[str, str], int]:
+    """Calls when a module is imported of functions of another module that keep something, other than declarations."""
+    keepers = keeping(modules)
+    return {
+        (m.module, name): line
+        for m in modules
+        for line, function, name in m.called
+        if not function and name in keepers and name not in DECLARING and not name.startswith(f"{m.module}.")
+    }
+
+
+def test_no_module_fills_or_assigns_what_belongs_to_another():
+    modules = [Changes(name, path.read_text()) for name, path in MODULES.items()]
+    for changes in modules:
+        for line, name in foreign(changes):
+            raise AssertionError(f"{MODULES[changes.module]}:{line}: changes {name}, which belongs to another module")
+    found = hooked(modules)
+    for (module, name), line in found.items():
+        assert (module, name) in HOOKS, f"{MODULES[module]}:{line}: hands something to {name} when it is imported"
+    assert set(found) == set(HOOKS)
+
+
+PLANTED = {
+    "from jitlite.ir import graph\ngraph._printers.append(print)": "ir.graph._printers",
+    "from jitlite.ir import graph as g\ndef f():\n    g.printer = print": "ir.graph.printer",
+    "from jitlite.objects.torch_types import VIEWS\nVIEWS[int] = str": "objects.torch_types.VIEWS",
+    "from jitlite.loading.load import readers\ndef f():\n    readers[:] = [f]": "loading.load.readers",
+    "from jitlite.a import b\ndef f(t):\n    b.tracer, x = t, 1": "a.b.tracer",
+    "from jitlite.a import b\ndel b.x": "a.b.x",
+    "from jitlite.a import b\nb.x += 1": "a.b.x",
+    "from jitlite.a import b\nsetattr(b, 'x', 1)": "a.b",
+}
+
+
+def test_a_hook_is_found():
+    for text, name in PLANTED.items():
+        assert [found for _, found in foreign(Changes("m", text))] == [name], text
+    assert foreign(Changes("m", "from jitlite.a import b\ndef f(b):\n    b.x = 1\n    b.append(1)")) == []
+    below = "_kept = []\ndef tell(x):\n    _note(x)\ndef _note(x):\n    _kept[:] = [x]\ndef ask(x):\n    return x"
+    above = "from jitlite.a import ask, tell\nask(1)\ntell(1)\ndef f():\n    tell(2)"
+    assert hooked([Changes("a", below), Changes("m", above)]) == {("m", "a.tell"): 3}
+    marked = "from jitlite.a import tell\n@tell\ndef f():\n    pass"
+    assert hooked([Changes("a", below), Changes("m", marked)]) == {("m", "a.tell"): 2}

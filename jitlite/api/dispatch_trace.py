@@ -35,7 +35,7 @@ from jitlite.frontend.tracing.places_in_memory import storage_of
 from jitlite.frontend.tracing.recorder import drop_unused
 from jitlite.frontend.tracing.trace_backend import Signature, TensorArgument, TraceBackend
 from jitlite.frontend.tracing.trace_mode import recording
-from jitlite.frontend.tracing.trace_places import UserFrames, outermost
+from jitlite.frontend.tracing.trace_places import UserFrames
 from jitlite.frontend.tracing.trace_values import tensors
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, function_schema
@@ -98,7 +98,8 @@ class _Session:
         with ExitStack() as stack:
             state = stack.enter_context(state_of(self.module, fake_mode))
             tracer = DispatchTracer(
-                self.backend, state, keep=self.options.keep, places=UserFrames(self.options.exclude),
+                self.backend, state, keep=self.options.keep,
+                places=UserFrames(self.options.exclude, _traced_call.__code__),
                 functional=self.options.functional, sizes=sizes, with_gradients=bool(self.options.backward),
             )  # fmt: skip
             args, kwargs = self._arguments(tracer, fake_mode, sizes)
@@ -237,9 +238,6 @@ _NOT_FOLLOWED = ("symbolic sizes", "INTERNAL ASSERT", "expected to contain only 
 
 def _traced_call(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
     return function(*args, **kwargs)
-
-
-outermost(_traced_call.__code__)
 
 
 # -- gradients

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -42,6 +43,17 @@ class _Current(threading.local):
 
 current = _Current()
 """`tracer` is what records this thread, a `Tracer`."""
+
+
+@contextmanager
+def recorded_by(tracer: Listener) -> Iterator[None]:
+    """Within the `with`, the tracer is what records this thread."""
+    before = current.tracer
+    current.tracer = tracer
+    try:
+        yield
+    finally:
+        current.tracer = before
 
 
 class TracingState:

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from jitlite.base import torch_internals
 from jitlite.base.locks import Lock
 from jitlite.base.source import NotSupportedError
-from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_tracing
+from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_tracing, recorded_by
 from jitlite.frontend.emit.plain_members import PLAIN
 from jitlite.frontend.tracing.torch_scripts import converted_function
 from jitlite.frontend.tracing.trace_warnings import current_place
@@ -58,12 +58,11 @@ def recording(tracer: Listener) -> Iterator[None]:
         raise RuntimeError("a trace at one level cannot be made inside of a trace at the other")
     _enter(tracer)
     try:
-        current.tracer = tracer
         key = torch_internals.dispatch_key(_KEY)
-        with torch_internals.include_key(key) if tracer.sees_calls else nullcontext(), _Indexing():
+        including = torch_internals.include_key(key) if tracer.sees_calls else nullcontext()
+        with recorded_by(tracer), including, _Indexing():
             yield
     finally:
-        current.tracer = before
         _leave(tracer)
 
 

@@ -28,9 +28,11 @@ class UserFrames:
 
     Args:
         exclude: frames whose file name contains one of these are left out.
+        outermost: what this code calls is traced; frames further out are not part of the trace.
     """
 
-    def __init__(self, exclude: Sequence[str] | None = None) -> None:
+    def __init__(self, exclude: Sequence[str] | None = None, outermost: CodeType | None = None) -> None:
+        self._outermost = outermost
         self._exclude = LIBRARIES if exclude is None else tuple(exclude)
         self._lines = SourceLines()
         self._ranges: dict[tuple[CodeType, int], SourceRange | None] = {}
@@ -54,7 +56,7 @@ class UserFrames:
         frame: FrameType | None = sys._getframe(2)
         depth_of_trace = 0
         while frame is not None:
-            if frame.f_code in _OUTERMOST:
+            if frame.f_code is self._outermost:
                 depth_of_trace = len(found)
                 break
             if self._is_users(frame.f_code.co_filename):
@@ -85,11 +87,3 @@ class UserFrames:
 
 def _name(frame: FrameType) -> str:
     return frame.f_code.co_name
-
-
-_OUTERMOST: set[CodeType] = set()
-
-
-def outermost(code: CodeType) -> None:
-    """Say that what this code calls is traced: frames further out are not part of the trace."""
-    _OUTERMOST.add(code)
