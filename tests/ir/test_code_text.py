@@ -99,9 +99,9 @@ WRITERS = (
     "export/to_python/python_names.py", "export/to_python/python_function.py", "export/to_python/python_spelling.py",
     "export/to_python/python_checks.py", "export/to_python/python_file.py", "export/to_python/python_out.py",
     "codegen/python/vocabulary.py", "export/to_python/python_modules.py", "export/to_python/python_values.py",
-    "export/to_python/python_layout.py", "export/to_python/python_variables.py", "codegen/torchscript/{name}.py",
-    "constants_out", "context_classes", "declarations_out", "expressions_out", "fragments", "source_out",
-    "type_names",
+    "export/to_python/python_layout.py", "export/to_python/python_variables.py",
+    *(f"codegen/torchscript/{name}.py" for name in ("constants_out", "context_classes", "declarations_out",
+                                                     "expressions_out", "fragments", "source_out", "type_names")),
 )  # fmt: skip
 
 
