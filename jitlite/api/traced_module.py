@@ -221,7 +221,7 @@ def _rename(owner: ClassType, name: str, types: Iterable[ClassType]) -> None:
     old = owner.methods.pop(name)
     owner.methods[new] = Function(
         new, qualified_name=f"{owner.qualified_name}.{new}", schema=replace(old.schema, name=new), graph=old.graph,
-        range=old.range, python_function=old.python_function,
+        range=old.range, python_function=old.python_function, engine=old.engine,
     )  # fmt: skip
     for method in [m for t in types for m in t.methods.values()]:
         for node in _with_forked(method.graph):

@@ -137,6 +137,7 @@ def frozen_function(original: Function, graph: Graph, owner: ClassType, types: d
         graph=graph,
         range=original.range,
         python_function=original.python_function,
+        engine=original.engine,
     )
     owner.methods[original.name] = made
     return made

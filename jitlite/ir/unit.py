@@ -68,7 +68,7 @@ class Function:
         self._schema = schema
         self._graph = graph
         self._define = define
-        self._engine = engine
+        self.engine = engine
         self._in_progress = False
 
     @property
@@ -143,9 +143,9 @@ class Function:
         Raises:
             TypeError: it is of a program that is compiled only.
         """
-        if self._engine is None:
+        if self.engine is None:
             raise TypeError(f"'{self.name}' was compiled to be looked at: nothing runs it")
-        return self._engine.run(self, arguments)
+        return self.engine.run(self, arguments)
 
     def __repr__(self) -> str:
         return f"<Function {self.qualified_name}>"
