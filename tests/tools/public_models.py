@@ -446,8 +446,8 @@ WAYS: dict[str, dict[str, Compile]] = {
         "torch": lambda model, arguments: torch.jit.script(model),
     },
     "trace": {
-        "jitlite": lambda model, arguments: jitlite.trace(model, arguments, check_trace=False),
-        "torch": lambda model, arguments: torch.jit.trace(model, arguments, check_trace=False),
+        "jitlite": lambda model, arguments: jitlite.trace(model, arguments, check_trace=False, strict=False),
+        "torch": lambda model, arguments: torch.jit.trace(model, arguments, check_trace=False, strict=False),
     },
 }
 WAYS["fx"] = WAYS["script"]
