@@ -28,6 +28,7 @@ from jitlite.api.traced_module import (
 )
 from jitlite.base import torch_internals
 from jitlite.base.source import CompileError
+from jitlite.executor.engine import ENGINE
 from jitlite.frontend.tracing.dispatch_trace import DispatchTracer
 from jitlite.frontend.tracing.graph_backend import GraphBackend
 from jitlite.frontend.tracing.kept_operators import catching
@@ -306,7 +307,7 @@ def trace_function(
         return made
     name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "lambda")
     schema = _schema(name, made, session.signature.names, None)
-    traced = TracedFunction(Function(name, schema=schema, graph=made), function)
+    traced = TracedFunction(Function(name, schema=schema, graph=made, engine=ENGINE), function)
     traced.mutations, traced.gradient_names = session.signature.mutations, session.signature.gradient_names
     return traced
 
@@ -346,7 +347,7 @@ def trace_methods(
             return graph
         schema = _schema(name, graph, session.signature.names, owner)
         qualified = f"{owner.qualified_name}.{name}"
-        owner.methods[name] = Function(name, qualified_name=qualified, schema=schema, graph=graph)
+        owner.methods[name] = Function(name, qualified_name=qualified, schema=schema, graph=graph, engine=ENGINE)
         vars(made).setdefault("mutations", []).extend(session.signature.mutations)
         vars(made).setdefault("gradient_names", []).extend(session.signature.gradient_names)
     assert vars(made)[CLASS_TYPE] is owner

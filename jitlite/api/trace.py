@@ -26,6 +26,7 @@ from jitlite.api.traced_module import (
     traced_type,
 )
 from jitlite.base import options as switches
+from jitlite.executor.engine import ENGINE
 from jitlite.frontend.emit.casting_blocks import autocast
 from jitlite.frontend.tracing.recorder import drop_unused
 from jitlite.frontend.tracing.torch_scripts import converted, is_torch_script_module, with_converted_submodules
@@ -288,7 +289,7 @@ def _trace_function(func: Callable[..., object], inputs: Inputs, strict: bool, o
     name = getattr(func, "__name__", type(func).__name__).replace("<lambda>", "lambda")
     parameters = [] if isinstance(func, ScriptFunction) else argument_names(func)
     schema = _record(tracer, func, name, parameters, inputs)
-    return TracedFunction(Function(name, schema=schema, graph=tracer.graph), func)
+    return TracedFunction(Function(name, schema=schema, graph=tracer.graph, engine=ENGINE), func)
 
 
 def _trace_methods(
@@ -316,7 +317,7 @@ def _trace_methods_of(
             _check_keywords(arguments, names)
         schema = _record(tracer, function, name, names, arguments, owner)
         qualified = f"{owner.qualified_name}.{name}"
-        owner.methods[name] = Function(name, qualified_name=qualified, schema=schema, graph=tracer.graph)
+        owner.methods[name] = Function(name, qualified_name=qualified, schema=schema, graph=tracer.graph, engine=ENGINE)
     assert vars(made)[CLASS_TYPE] is owner
     finish_module(made)
     note_modes(made, module)

@@ -62,8 +62,11 @@ def _function(found: Any, holder: Any) -> ScriptFunction:
     ]
     name = str(found.name).rpartition(".")[2] or "function"
     schema = function_schema(name, arguments, [r.type for r in method.schema.returns])
-    function = Function(name, qualified_name=str(found.qualified_name), schema=schema, graph=graph, range=method.range)
     program = new_program()
+    function = Function(
+        name, qualified_name=str(found.qualified_name), schema=schema, graph=graph, range=method.range,
+        engine=program.engine,
+    )  # fmt: skip
     return ScriptFunction(program, program.unit.add(function))
 
 

@@ -22,7 +22,7 @@ from jitlite.base.tracing_state import Listener, current
 from jitlite.codegen.python.python_tier import translate
 from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
 from jitlite.compiler import program as compiler
-from jitlite.executor.engine import new_program
+from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.executor import Executor, code_for, executor_of
 from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.plans import ExecutorState
@@ -360,7 +360,7 @@ def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
     """A function that runs a graph, which is its own from then on; its parameters are the graph's inputs."""
     inputs = [Argument(value.name or f"argument_{i}", value.type) for i, value in enumerate(graph.inputs)]
     schema = function_schema(name, inputs, [value.type for value in graph.outputs])
-    return ScriptFunction(new_program(), Function(name, schema=schema, graph=graph))
+    return ScriptFunction(new_program(), Function(name, schema=schema, graph=graph, engine=ENGINE))
 
 
 def compile_carried(function: object, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:
