@@ -13,6 +13,7 @@ import pytest
 
 import jitlite
 from jitlite.base import locks
+from jitlite.base.recursion import COUNTS_BY_THREAD
 from jitlite.ir.compiling import compiling
 
 
@@ -205,20 +206,46 @@ def test_other_threads_keep_the_collector_and_the_limit():
     assert seen == {before}
 
 
-def test_the_limit_is_raised_for_deep_programs_alone():
+def nested(depth: int) -> int:
+    return 0 if depth == 0 else 1 + nested(depth - 1)
+
+
+def can_nest(depth: int) -> bool:
+    try:
+        return nested(depth) == depth
+    except RecursionError:
+        return False
+
+
+@pytest.mark.skipif(not COUNTS_BY_THREAD, reason="since Python 3.12, the limit of all threads is raised")
+def test_a_deep_program_gives_its_own_thread_more_calls():
     limit = sys.getrecursionlimit()
-    seen = []
+    seen, going_on, looked = [], threading.Event(), threading.Event()
+
+    def look():
+        going_on.wait()
+        seen.append((sys.getrecursionlimit(), gc.isenabled(), can_nest(limit + 100)))
+        looked.set()
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    with compiling():
+        jitlite.ir.compiling.make_room(10)
+        assert not can_nest(limit + 100)
+        jitlite.ir.compiling.make_room(500)
+        assert can_nest(limit + 100)
+        going_on.set()
+        looked.wait()
+    watcher.join()
+    assert seen == [(limit, True, False)] and not can_nest(limit + 100) and can_nest(limit // 2)
+
+
+def test_the_limit_is_as_before_after_a_deep_program():
+    limit = sys.getrecursionlimit()
     branches = "".join(f"    if x == {k}:\n        return {k}\n" for k in range(400))
     unit = jitlite.CompilationUnit(f"def f(x: int) -> int:\n{branches}    return -1\n")
     assert (unit.f(399), unit.f(400)) == (399, -1)
-    assert sys.getrecursionlimit() == limit
-    with compiling():
-        jitlite.ir.compiling.make_room(10)
-        seen.append(sys.getrecursionlimit())
-        jitlite.ir.compiling.make_room(500)
-        seen.append(sys.getrecursionlimit())
-    assert seen[0] == limit < seen[1]
-    assert sys.getrecursionlimit() == limit
+    assert sys.getrecursionlimit() == limit and not can_nest(limit + 100)
 
 
 def test_alone_the_collector_is_paused_and_put_back():

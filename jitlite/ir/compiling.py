@@ -6,8 +6,9 @@ import gc
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
+from jitlite.base.recursion import MoreCalls
 from jitlite.base.source import CompileError
 from jitlite.ir.graph import Block, Graph
 from jitlite.ir.unit import COMPILING
@@ -20,22 +21,21 @@ _FRAMES, _FRAMES_A_LEVEL = 150, 10
 spare."""
 
 
-class _Workshop:
-    """What compiling changes of the process, put back when the outermost entry is left.
+class _CompilerScope:
+    """What compiling changes while it lasts, put back when the outermost entry is left.
 
-    The limit of recursion and the garbage collector are one for all threads. So the limit is raised only for a program
-    that needs it, and the collector is paused only where no other thread is there to miss it. Only the thread that
-    holds the lock of the compiler enters.
+    The thread that compiles may nest more calls, for a program that needs it; others may not. The garbage collector is
+    one for all threads: it is paused only where no other thread is there to miss it. Only the thread that holds the
+    lock of the compiler enters.
     """
 
     def __init__(self) -> None:
         self._inside = 0
-        self._limit = 0
+        self._calls = MoreCalls()
         self._is_collecting = False
 
     def enter(self) -> None:
         if self._inside == 0:
-            self._limit = 0
             self._is_collecting = gc.isenabled() and _is_alone()
             if self._is_collecting:
                 gc.disable()
@@ -46,19 +46,16 @@ class _Workshop:
         if self._inside == 0:
             if self._is_collecting:
                 gc.enable()
-            if self._limit:
-                with suppress(RecursionError):  # this very thread is deeper than the limit it came with
-                    sys.setrecursionlimit(self._limit)
+            self._calls.take_back()
 
     def make_room(self, levels: int) -> None:
-        limit = sys.getrecursionlimit()
+        known = self._calls.deepest
         needed = _FRAMES + _FRAMES_A_LEVEL * levels
-        if self._inside and limit < _DEEPEST and _depth_of_stack() + needed > limit:
-            self._limit = self._limit or limit
-            sys.setrecursionlimit(min(_DEEPEST, _depth_of_stack() + 2 * needed))
+        if self._inside and known < _DEEPEST and _depth_of_stack() + needed > known:
+            self._calls.grant(min(_DEEPEST, _depth_of_stack() + 2 * needed))
 
 
-_workshop = _Workshop()
+_scope = _CompilerScope()
 
 
 def _is_alone() -> bool:
@@ -76,7 +73,7 @@ def _depth_of_stack() -> int:
 def make_room(levels: int) -> None:
     """Let the thread that compiles nest what is `levels` deep; others have what the process has."""
     if COMPILING.is_held_here():
-        _workshop.make_room(levels)
+        _scope.make_room(levels)
 
 
 def depth_of(graph: Graph) -> int:
@@ -104,11 +101,11 @@ def compiling() -> Iterator[None]:
         CompileError: where the program is nested too deeply even so.
     """
     with COMPILING:
-        _workshop.enter()
+        _scope.enter()
         try:
             yield
         except RecursionError as error:
             hint = "split it into functions"
             raise CompileError("the program is nested too deeply to be compiled", hint=hint) from error
         finally:
-            _workshop.leave()
+            _scope.leave()
