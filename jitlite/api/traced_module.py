@@ -27,16 +27,16 @@ from jitlite.ir.graph import Graph, Node
 from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, TRACED_INPUTS, bound_class
-from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
 from jitlite.objects.module_attributes import shadow_inherited_methods
 from jitlite.objects.own_names import attribute_that_gives_way
+from jitlite.objects.sourceless import GraphIsSource
 
 Path = tuple[str, ...]
 
 
-class TracedFunction(ScriptFunction):
-    """A function that was recorded. Its source is its graph.
+class TracedFunction(GraphIsSource):
+    """A function that was recorded.
 
     Attributes:
         mutations: what a call writes, of a trace at the dispatcher.
@@ -49,14 +49,6 @@ class TracedFunction(ScriptFunction):
     def __init__(self, function: Function, python_function: Callable[..., Any]) -> None:
         super().__init__(new_program(), function)
         functools.update_wrapper(self, python_function)
-
-    @property
-    def code(self) -> str:
-        return self.__jitlite_function__.graph.to_text(ranges=False)
-
-    @property
-    def stages(self) -> dict[str, str]:
-        return {"graph": str(self.graph), "optimized": str(self.optimized_graph), "bytecode": self.bytecode}
 
     def __reduce__(self) -> NoReturn:
         raise pickle.PicklingError("a traced function cannot be pickled: pickle the function that was traced")

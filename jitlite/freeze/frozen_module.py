@@ -19,7 +19,7 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.loading.load import as_archive
 from jitlite.objects.function import ScriptMethod
 from jitlite.objects.module import RecursiveScriptModule, plain_state
-from jitlite.objects.sourceless import SourcelessModule
+from jitlite.objects.sourceless import GraphIsSource, SourcelessModule
 from jitlite.passes.registry import run as run_passes
 
 
@@ -33,16 +33,8 @@ class FrozenDefinition(ModuleDefinition):
         return None
 
 
-class FrozenMethod(ScriptMethod):
-    """A method of a frozen module. Its source is its graph: what the user wrote has become something else."""
-
-    @property
-    def code(self) -> str:
-        return self.graph.to_text(ranges=False)
-
-    @property
-    def stages(self) -> dict[str, str]:
-        return {"graph": str(self.graph), "optimized": str(self.optimized_graph), "bytecode": self.bytecode}
+class FrozenMethod(GraphIsSource, ScriptMethod):
+    """A method of a frozen module: what the user wrote has become something else."""
 
 
 class FrozenModule(SourcelessModule):

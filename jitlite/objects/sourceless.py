@@ -1,4 +1,4 @@
-"""Script modules of which no Python class has the source: their classes and methods are all that there is of them."""
+"""Script functions and modules of which Python has no source: graphs and class types are all that there is of them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,21 @@ from jitlite.archive.tensor_identity import deep_copy
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
-from jitlite.objects.function import ScriptMethod
+from jitlite.objects.function import ScriptFunction, ScriptMethod
 from jitlite.objects.module import RecursiveScriptModule, plain_state
 from jitlite.objects.module_attributes import shadow_inherited_methods
+
+
+class GraphIsSource(ScriptFunction):
+    """A function whose source is its graph."""
+
+    @property
+    def code(self) -> str:
+        return self.__jitlite_function__.graph.to_text(ranges=False)
+
+    @property
+    def stages(self) -> dict[str, str]:
+        return {"graph": str(self.graph), "optimized": str(self.optimized_graph), "bytecode": self.bytecode}
 
 
 class SourcelessModule(RecursiveScriptModule):
