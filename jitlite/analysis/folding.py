@@ -60,7 +60,7 @@ def _has_tensor(value: Value) -> bool:
     return found is ... or size_of(found) is None
 
 
-def _could_be_huge(node: Node, args: Sequence[Any]) -> bool:
+def _could_be_huge(node: Node, args: Sequence[object]) -> bool:
     if result_size(node.kind, args) > _LARGEST_TRIED:
         return True
     if not node.has(Trait.GROWING):

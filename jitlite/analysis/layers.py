@@ -77,10 +77,11 @@ def exact(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(_exact(tensor))
 
 
-def _is_transposed(node: Node) -> Any:
+def _is_transposed(node: Node) -> object:
     """Is the convolution a transposed one? None where that is not known."""
     if node.has(Trait.MAY_BE_TRANSPOSED):
-        return constant_of(node.named_input("transposed"), None)
+        transposed: object = constant_of(node.named_input("transposed"), None)
+        return transposed
     return node.has(Trait.TRANSPOSED)
 
 

@@ -111,14 +111,13 @@ def _sampled(
     if alternatives is None:
         return None
     exact = wants_sizes and may_be_exact and _sizes_are_certain(op, facts)
+    choices = list(itertools.product(*alternatives))
     found: list[tuple[Result | tuple[Result, ...], ...]] = []
     for plan in (_actual,) if exact else (_twos, _ones, _actual):
         if found and (plan is _actual or not wants_sizes):
             break
-        runs = [_run(op, choice, plan, grad) for choice in itertools.product(*alternatives)]
-        described = _describe_runs(runs, exact)
-        if described:
-            found.append(_agreements(described))
+        described = _describe_runs([_run(op, choice, plan, grad) for choice in choices], exact)
+        found += [_agreements(described)] if described else []
     if not found:
         return _sampled(op, facts, grad, wants_sizes, False) if exact else None
     return _agreements(found)

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from jitlite.frontend.tracing.trace_backend import Sizes
+
 State = dict[int, tuple[str, str, torch.Tensor]]
 """Tensors of a module by identity: their kind, their name, and the module's own tensor."""
 
@@ -16,7 +18,7 @@ State = dict[int, tuple[str, str, torch.Tensor]]
 class ExampleArguments:
     """Makes of examples what the function is called with: each tensor once, fake if that is wanted."""
 
-    def __init__(self, fake_mode: Any, sizes: Any, with_gradients: bool) -> None:
+    def __init__(self, fake_mode: Any, sizes: Sizes | None, with_gradients: bool) -> None:
         self._fake_mode = fake_mode
         self._sizes = sizes
         self._with_gradients = with_gradients

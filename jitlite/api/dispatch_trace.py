@@ -34,7 +34,7 @@ from jitlite.frontend.tracing.graph_backend import GraphBackend
 from jitlite.frontend.tracing.kept_operators import catching
 from jitlite.frontend.tracing.places_in_memory import storage_of
 from jitlite.frontend.tracing.recorder import drop_unused
-from jitlite.frontend.tracing.trace_backend import Signature, TensorArgument, TraceBackend
+from jitlite.frontend.tracing.trace_backend import Signature, Sizes, TensorArgument, TraceBackend
 from jitlite.frontend.tracing.trace_mode import recording
 from jitlite.frontend.tracing.trace_places import UserFrames
 from jitlite.frontend.tracing.trace_values import tensors
@@ -115,7 +115,7 @@ class _Session:
         given = tensors([[a for _, a in self.args], self.kwargs])
         return next((t.fake_mode for t in given if hasattr(t, "fake_mode")), None)
 
-    def _fake_mode(self) -> tuple[Any, Any]:
+    def _fake_mode(self) -> tuple[Any, Sizes | None]:
         """The mode that makes fake tensors, if any, and the symbols of sizes."""
         known = self._fake_mode_of_arguments()
         if known is None and not self.options.fake and not self.options.dynamic_shapes:
@@ -129,7 +129,9 @@ class _Session:
             return sizes.mode, sizes
         return known or torch_internals.FakeTensorMode(allow_non_fake_inputs=True), None
 
-    def _arguments(self, tracer: DispatchTracer, fake_mode: object, sizes: object) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(
+        self, tracer: DispatchTracer, fake_mode: object, sizes: Sizes | None
+    ) -> tuple[list[Any], dict[str, Any]]:
         prepare = ExampleArguments(fake_mode, sizes, bool(self.options.backward))
         args = [prepare(example, name) for name, example in self.args]
         kwargs = {name: prepare(example, name) for name, example in self.kwargs.items()}
@@ -141,13 +143,13 @@ class _Session:
         return args, kwargs
 
     @staticmethod
-    def _introduce(tracer: DispatchTracer, sizes: Any, argument: TensorArgument) -> None:
+    def _introduce(tracer: DispatchTracer, sizes: Sizes | None, argument: TensorArgument) -> None:
         tracer.add_argument(argument)
         if sizes is not None:
             sizes.bind(argument)
 
     def _call(
-        self, tracer: DispatchTracer, fake_mode: Any, sizes: object, args: object, kwargs: object, state: State
+        self, tracer: DispatchTracer, fake_mode: Any, sizes: Sizes | None, args: object, kwargs: object, state: State
     ) -> Any:
         with ExitStack() as stack:
             if fake_mode is not None:
@@ -163,7 +165,7 @@ class _Session:
             wanted = self._wanted(state)
             return result, _gradients(result, seeds, list(wanted.values()))
 
-    def _followed_call(self, sizes: object, args: Any, kwargs: Any) -> Any:
+    def _followed_call(self, sizes: Sizes | None, args: Any, kwargs: Any) -> Any:
         try:
             return _traced_call(self.function, args, kwargs)
         except RuntimeError as error:
@@ -174,7 +176,7 @@ class _Session:
                 hint="trace without dynamic_shapes, or name the dimensions that differ: dynamic_shapes={'x': [0]}",
             ) from error
 
-    def _seeds(self, tracer: DispatchTracer, sizes: object, result: object) -> list[torch.Tensor] | None:
+    def _seeds(self, tracer: DispatchTracer, sizes: Sizes | None, result: object) -> list[torch.Tensor] | None:
         """The gradients of the results, as further arguments; None for one scalar."""
         found = _differentiable(result)
         if not found:
@@ -209,7 +211,7 @@ class _Session:
     def _names(self, state: State) -> dict[int, str]:
         return {id(a.example): a.name for a in self.signature.arguments} | {id(t): n for _, n, t in state.values()}
 
-    def _finalize(self, tracer: DispatchTracer, sizes: Any, result: object) -> Any:
+    def _finalize(self, tracer: DispatchTracer, sizes: Sizes | None, result: object) -> Any:
         backend = self.backend
         if not isinstance(backend, GraphBackend):
             if sizes is not None:

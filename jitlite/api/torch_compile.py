@@ -82,11 +82,11 @@ class Options:
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"options={given!r}: expected a dict")
         names = [f.name for f in fields(Options)]
-        unknown = next((name for name in given or {} if name not in names), None)
-        if unknown is not None:
-            hint = did_you_mean(str(unknown), names) or f"there are {', '.join(names)}"
-            raise ValueError(f"the backend 'jitlite' has no option {unknown!r}; {hint}")
-        made = Options(**{name: value for name, value in (given or {}).items() if value is not None})
+        chosen = dict(given or {})
+        for name in chosen:
+            if name not in names:
+                raise _no_option(name, names)
+        made = Options(**{name: value for name, value in chosen.items() if value is not None})
         made._check()
         return made
 
@@ -335,3 +335,8 @@ def optimize(graph: Graph) -> None:
 
 def _is_unseen(node: Node, context: RewriteContext) -> bool:
     return context.may_be_input(node.output, node.inputs[0])
+
+
+def _no_option(name: object, names: list[str]) -> ValueError:
+    hint = did_you_mean(str(name), names) or f"there are {', '.join(names)}"
+    return ValueError(f"the backend 'jitlite' has no option {name!r}; {hint}")

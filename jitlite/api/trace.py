@@ -115,21 +115,17 @@ def trace(
         example_inputs = _by_keyword(example_kwarg_inputs)
     module = _module_of(func)
     if module is not None:
-        checks = None if check_inputs is None else [{"forward": inputs} for inputs in check_inputs]
+        checks = [{"forward": inputs} for inputs in check_inputs] if check_inputs is not None else None
         return trace_module(
             module, {"forward": example_inputs}, None, check_trace, checks, check_tolerance, strict, _force_outplace,
             _module_class, _compilation_unit, by_keyword, _store_inputs, check_shapes=check_shapes,
         )  # fmt: skip
     as_inputs = _unchanged if by_keyword else _as_tuple
+    again = partial(_trace_function, func, strict=strict, out_of_place=_force_outplace)
     inputs = as_inputs(example_inputs)
-    compared = [inputs] if check_inputs is None else [as_inputs(i) for i in check_inputs]
-    made = _trace_function(func, inputs, strict, _force_outplace)
-
-    def again(copies: Inputs) -> TracedFunction:
-        return _trace_function(func, copies, strict, _force_outplace)
-
-    _Checks(compared if check_trace else [], check_shapes, check_tolerance).run(func, made, inputs, again)
-    return made
+    compared = [inputs] if check_inputs is None else list(map(as_inputs, check_inputs))
+    comparison = _Checks(compared if check_trace else [], check_shapes, check_tolerance)
+    return comparison.run(func, again(inputs), inputs, again)
 
 
 class _Checks(NamedTuple):
@@ -140,15 +136,17 @@ class _Checks(NamedTuple):
         shapes: try other sizes, too.
     """
 
-    compared: Sequence[Any]
+    compared: Sequence[Inputs]
     shapes: bool
     tolerance: float
 
-    def run(self, function: Any, made: Any, inputs: Any, again: Callable[[Any], Any]) -> None:
+    def run(self, function: Any, made: Any, inputs: Inputs, again: Callable[[Any], object]) -> Any:
+        """Compare a trace with the function; gives the trace."""
         for arguments in self.compared:
             check_trace_of(function, made, arguments, again, self.tolerance)
         if self.shapes:
             check_shapes_of(function, made, inputs, again, self.tolerance)
+        return made
 
 
 def _module_of(func: Any) -> torch.nn.Module | None:

@@ -61,7 +61,7 @@ class Extents:
             if extent is not None:
                 self._keep(value, extent)
 
-    def made(self, value: Any, parts: Iterable[Any]) -> None:
+    def made(self, value: object, parts: Iterable[object]) -> None:
         """A container is made of these parts, all of it."""
         if isinstance(value, tuple | list | dict) and id(value) not in self._known:
             self._open.pop(id(value), None)

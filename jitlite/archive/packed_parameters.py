@@ -65,7 +65,7 @@ def _check_scales(found: torch.Tensor, what: str) -> None:
     _see(are_right and bool((zeros.abs() < 2**31).all()), f"its {what} has impossible scales")
 
 
-def _bias(value: Any, length: int) -> None:
+def _bias(value: object, length: int) -> None:
     if value is not None:
         found = _tensor(value, "bias", (1,), (torch.float32,))
         _see(found.numel() == length, f"its bias has {found.numel()} elements, not {length}")
@@ -151,7 +151,7 @@ def _first_version(state: tuple[Any, ...]) -> _Parts:
     return [*config, _number(transposed)], weight, bias
 
 
-def _number(value: Any) -> int:
+def _number(value: object) -> int:
     return int(_tensor(value, "number", (0, 1), (torch.int16, torch.int32, torch.int64, torch.bool)).reshape(-1)[0])
 
 
@@ -179,7 +179,7 @@ def _sparse_state(state: Any) -> Sequence[Any]:
 _LINEAR_PACKED = "__torch__.torch.classes.quantized.LinearPackedParamsBase"
 
 
-def _is_linear(value: Any) -> bool:
+def _is_linear(value: object) -> bool:
     name: Any = getattr(value, "_type", None) if isinstance(value, torch.ScriptObject) else None
     return name is not None and str(name()).endswith(".LinearPackedParamsBase")
 

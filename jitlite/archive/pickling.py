@@ -174,7 +174,7 @@ class ValuePickler:
         self.stream.put(("object", id(value)))
 
     # -- values
-    def value(self, value: Any, type: Type) -> None:
+    def value(self, value: object, type: Type) -> None:
         """Write a value of a type.
 
         Raises:
@@ -194,7 +194,7 @@ class ValuePickler:
         else:
             self._structured(value, type)
 
-    def _structured(self, value: Any, type: Type) -> None:
+    def _structured(self, value: object, type: Type) -> None:
         if isinstance(value, bool | int | float | complex | str):  # of a class of the program's own
             base: Any = next(b for b in (bool, int, float, complex, str) if isinstance(value, b))
             _SIMPLE[base](self, base(value))
@@ -207,7 +207,7 @@ class ValuePickler:
         else:
             self._mutable(value, type)
 
-    def _mutable(self, value: Any, type: Type) -> None:
+    def _mutable(self, value: object, type: Type) -> None:
         if isinstance(value, list) and isinstance(type, T.ListType):
             self._list(value, type)
         elif isinstance(value, dict) and isinstance(type, T.DictType):

@@ -14,7 +14,7 @@ _RELATIVE, _ABSOLUTE = 1e-5, 1e-7
 """How far tensors may be apart: eager and jitlite call the same kernels, but may batch them differently."""
 
 
-def difference(expected: Any, got: Any, path: str = "result") -> str | None:
+def difference(expected: object, got: object, path: str = "result") -> str | None:
     """None where the two are equal, else a sentence that says where they differ.
 
     Types count (`1`, `1.0` and `True` differ), NaN equals NaN, the order of a dict's keys counts, exceptions are equal

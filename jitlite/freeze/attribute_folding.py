@@ -112,7 +112,7 @@ def is_object(value: object) -> bool:
     return found is not None and found.definition is not None
 
 
-def read(owner: Any, name: str) -> Any:
+def read(owner: object, name: str) -> Any:
     """The attribute's value, None where the object has none yet."""
     return getattr(owner, name, None)
 

@@ -133,3 +133,10 @@ def _match_parts(formal: Type, actual: Type, bindings: dict[str, Type]) -> str |
         parts = zip(formal.contained, actual.contained, strict=True)
         return next(filter(None, (match_variables(f, a, bindings) for f, a in parts)), None)
     return f"{actual.annotation} is no {formal.annotation}"
+
+
+def readable_list(t: Type) -> Type | None:
+    """The type as which one of several lists can be read, of what any of them may hold; None for other types."""
+    if not isinstance(t, UnionType) or not all(isinstance(m, ListType) for m in t.members):
+        return None
+    return ListType.of(UnionType.of([m.contained[0] for m in t.members]))

@@ -183,12 +183,8 @@ class Finder:
         prefix = f"{_module_of(statement)}." if isinstance(statement, cst.ImportFrom) else ""
         if prefix == "." or "." in assignment.name:  # of `import torch.jit`, what it binds is torch
             return None
-        for alias in statement.names:
-            if assignment.as_name is _bound_name(alias):
-                is_plain = name_after_as(alias) is None and not prefix
-                path = assignment.name if is_plain else prefix + _full(alias.name)
-                return self._bound(assignment, path, statement, alias)
-        return None
+        alias = next((a for a in statement.names if assignment.as_name is _bound_name(a)), None)
+        return None if alias is None else self._bound(assignment, _path(assignment, prefix, alias), statement, alias)
 
     def _bound(self, assignment: meta.BaseAssignment, path: str, statement: Statement, source: cst.CSTNode) -> Binding:
         is_attribute = isinstance(assignment.scope, meta.ClassScope)
@@ -325,6 +321,11 @@ def _start(node: cst.CSTNode) -> cst.CSTNode:
     while isinstance(node, cst.Attribute):
         node = node.value
     return node
+
+
+def _path(assignment: meta.ImportAssignment, prefix: str, alias: cst.ImportAlias) -> str:
+    """What the name that an import binds stands for."""
+    return assignment.name if name_after_as(alias) is None and not prefix else prefix + _full(alias.name)
 
 
 def _bound_name(alias: cst.ImportAlias) -> cst.CSTNode:

@@ -178,7 +178,7 @@ def size_if_not_equal(self_size: list[int], other_size: list[int]) -> list[int] 
     total=True,
     traits=(Trait.CORE_CONTAINER, Spelling.VARIABLE("items")),
 )
-def list_append(self: _List, el: Any) -> _List:
+def list_append(self: _List, el: object) -> _List:
     """Add an element at the end of the list itself."""
     self.append(el)
     return self
@@ -188,7 +188,7 @@ def list_append(self: _List, el: Any) -> _List:
     "aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)",
     traits=(Trait.KEEPS_LENGTH, Trait.COMPARES_CODES, Trait.CORE_CONTAINER),
 )
-def list_set_item(l: _List, idx: int, el: Any) -> _List:  # noqa: E741
+def list_set_item(l: _List, idx: int, el: object) -> _List:  # noqa: E741
     """`l[idx] = el`. A position outside is an IndexError."""
     l[idx] = el
     return l

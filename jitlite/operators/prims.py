@@ -197,13 +197,13 @@ op("prim::id(AnyClassType? x) -> int", Effect.STATE, total=True, doc="`id(x)`.",
         Trait.KEEPS_OBJECTS_INSIDE,
     ),
 )
-def unchecked_cast(x: Any) -> Any:
+def unchecked_cast(x: object) -> Any:
     """The value itself, known to be of a narrower type."""
     return x
 
 
 @op("prim::checked_cast(t(a) x) -> t(a)", traits=(Trait.SAME_VALUE, Trait.CHECKS_CLASS))
-def checked_cast(x: Any, *, types: list[T.Type]) -> Any:
+def checked_cast(x: object, *, types: list[T.Type]) -> Any:
     """The value itself, known to be of the narrower type in `types`; a TypeError where it is not.
 
     Programs from archives cast so to their classes, as attributes and methods of anything else are out of their reach.
@@ -224,7 +224,7 @@ def checked_cast(x: Any, *, types: list[T.Type]) -> Any:
         Spelling.VARIABLE("known"),
     ),
 )
-def unwrap_optional(optional: Any) -> Any:
+def unwrap_optional(optional: object) -> Any:
     """The value itself; an AssertionError for None."""
     if optional is None:
         raise AssertionError("Unwrapping null optional")
@@ -320,7 +320,7 @@ def get_cell(cell: list[Any]) -> Any:
 
 
 @op("prim::SetCell(t[](a!) cell, t(b -> *) value) -> ()", total=True, traits=(Trait.KEEPS_LENGTH,))
-def set_cell(cell: list[Any], value: Any) -> None:
+def set_cell(cell: list[Any], value: object) -> None:
     """Set a variable: the only element of the list."""
     cell[0] = value
 
@@ -340,7 +340,7 @@ def wait(self: Any) -> Any:
 
 
 @op("prim::awaitable_nowait(t self) -> Await(t)", total=True, traits=(Spelling.PRIVATE_FUNCTION("_awaitable_nowait"),))
-def ready(self: Any) -> Await:
+def ready(self: object) -> Await:
     """A result that is there already."""
     return Await.ready(self)
 

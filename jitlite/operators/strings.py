@@ -145,7 +145,7 @@ for _name, _where in (("center", "on both sides"), ("ljust", "on the right"), ("
 
 
 @op("aten::str(t elem) -> str", traits=(Trait.RUNS_METHODS,))
-def to_string(elem: Any) -> str:
+def to_string(elem: object) -> str:
     """`str(elem)`, as Python writes it: `1.0`, `[1, 'a']`."""
     return str(elem)
 

@@ -35,7 +35,7 @@ def _dtype(dtype: _Dtype) -> Any:
     "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
     traits=(Trait.FRESH, Trait.TENSOR_OF_NUMBER),
 )
-def tensor(data: Any, dtype: _Dtype, device: _Device, requires_grad: bool) -> _Tensor:
+def tensor(data: object, dtype: _Dtype, device: _Device, requires_grad: bool) -> _Tensor:
     """`torch.tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)`: always a copy."""
     return torch.tensor(data, dtype=_dtype(dtype), device=device, requires_grad=requires_grad)
 
@@ -47,7 +47,7 @@ def tensor(data: Any, dtype: _Dtype, device: _Device, requires_grad: bool) -> _T
     traits=(Trait.TENSOR_OF_NUMBER,),
 )
 @op("aten::as_tensor(Tensor(a) data, *, ScalarType? dtype=None, Device? device=None) -> Tensor(b|a)")
-def as_tensor(data: Any, dtype: _Dtype, device: _Device) -> _Tensor:
+def as_tensor(data: object, dtype: _Dtype, device: _Device) -> _Tensor:
     """`torch.as_tensor(data, dtype=dtype, device=device)`: a tensor that needs no conversion is given back."""
     return torch.as_tensor(data, dtype=_dtype(dtype), device=device)
 
@@ -60,7 +60,7 @@ _WIDE = {float: torch.float64, complex: torch.complex128}
     traits=(Trait.FRESH, Trait.TENSOR_OF_NUMBER, Trait.PACKS_NUMBERS, Spelling.OPCODE("NUM_TO_TENSOR")),
 )
 @op("prim::NumToTensor.bool(bool a) -> Tensor", total=True)
-def number_to_tensor(a: Any) -> _Tensor:
+def number_to_tensor(a: object) -> _Tensor:
     """A 0-dimensional tensor of the number in full precision."""
     return torch.tensor(a, dtype=_WIDE.get(type(a)))
 
@@ -406,7 +406,7 @@ def interpolate(
 
 @op(f"aten::__upsample({_INTERPOLATE.format('int?', 'int?')}) -> Tensor")
 @op(f"aten::__upsample.size_list({_INTERPOLATE.format('int[]?', 'int?')}) -> Tensor")
-def upsample(input: _Tensor, size: Any, scale_factor: Any, mode: str, align_corners: bool | None) -> _Tensor:
+def upsample(input: _Tensor, size: object, scale_factor: object, mode: str, align_corners: bool | None) -> _Tensor:
     """`torch.nn.functional.upsample`."""
     return F.upsample(input, size, scale_factor, mode, align_corners)
 
@@ -416,7 +416,7 @@ def upsample(input: _Tensor, size: Any, scale_factor: Any, mode: str, align_corn
     traits=(Trait.DTYPE_OF_FIRST,),
 )
 @op("aten::__upsample_nearest.size_list(Tensor input, int[]? size=None, int? scale_factor=None) -> Tensor")
-def upsample_nearest(input: _Tensor, size: Any, scale_factor: Any) -> _Tensor:
+def upsample_nearest(input: _Tensor, size: object, scale_factor: object) -> _Tensor:
     """`torch.nn.functional.upsample_nearest`."""
     return F.upsample_nearest(input, size, scale_factor)
 
@@ -622,7 +622,7 @@ def warn(message: str, stacklevel: int) -> None:
 
 
 @op("aten::save(t item, str filename) -> ()", Effect.SIDE, traits=(Trait.REACHES_OUT,))
-def save(item: Any, filename: str) -> None:
+def save(item: object, filename: str) -> None:
     """`torch.save(item, filename)`."""
     torch.save(item, filename)
 

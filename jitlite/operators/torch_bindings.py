@@ -149,7 +149,7 @@ _BY_NAME = frozenset({"memory_format", "alpha"})
 """Parameters that are named: bindings have no place for them, or take `sub(x, 0.5, 2)` for `x - 2 * 0.5`."""
 
 
-def _written(formals: list[Argument] | tuple[Argument, ...], values: Any) -> list[Text]:
+def _written(formals: Sequence[Argument], values: Sequence[Value]) -> list[Text]:
     """The arguments as they are written: what is the default is left out behind the last that is not."""
     written: list[Text] = []
     by_name = False

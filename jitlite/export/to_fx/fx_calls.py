@@ -234,7 +234,7 @@ _NUMBER_DTYPES: dict[T.Type, torch.dtype] = {
 }
 
 
-def _tensor(node: Node, args: Sequence[Any]) -> FxCall:
+def _tensor(node: Node, args: Sequence[object]) -> FxCall:
     """`torch.tensor(data, ...)`. Of a number it is an operator; the function itself does not bear being traced."""
     data, dtype, device, requires_grad = args
     dtype = int_coded(T.SCALAR_TYPE, dtype)

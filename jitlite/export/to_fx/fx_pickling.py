@@ -78,7 +78,7 @@ def restored(nodes: list[tuple[Any, ...]]) -> fx.Graph:
     """The graph that `described` was given."""
     graph, made = fx.Graph(), list[fx.Node]()
 
-    def node_of(value: Any) -> Any:
+    def node_of(value: object) -> Any:
         return made[value.position] if isinstance(value, _Reference) else _mapped(value, node_of)
 
     for op, name, target, args, kwargs, kind, meta in nodes:

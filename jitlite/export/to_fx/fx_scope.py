@@ -328,7 +328,7 @@ class FxScope:
             raise self.refusal(f"{node.kind} has no meaning in an FX graph", node)
         self._operation(node, call)
 
-    def _decoded_result(self, node: Node, op: Op, made: Any) -> Any:
+    def _decoded_result(self, node: Node, op: Op, made: object) -> Any:
         """The result as what the graph has: the number of a dtype, layout or the like for what torch gives."""
         returned = op.schema.returns[0].declared_type if op.schema.returns else T.NONE
         if op.overload is None or not is_int_coded(returned):

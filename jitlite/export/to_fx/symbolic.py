@@ -323,7 +323,7 @@ def square_root(value: object) -> Any:
     return torch_internals.sym_sqrt(value)
 
 
-def check(condition: Any, message: str) -> None:
+def check(condition: object, message: str) -> None:
     """An assertion, as part of the program."""
     if isinstance(condition, torch.Tensor):
         torch_internals.assert_async(_predicate(condition), message)

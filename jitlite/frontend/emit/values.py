@@ -22,6 +22,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Spelling
+from jitlite.ir.type_unification import readable_list
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue, match_schema
 
@@ -236,11 +237,6 @@ class SimpleValue(SugaredValue):
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
         return super().as_tuple(b, range, size)
 
-    def _as_one_list(self, b: Builder, t: Type) -> SugaredValue:
-        """One of several lists, to be read only: a list of what one of them may hold."""
-        elements = T.UnionType.of([m.contained[0] for m in T.members_of(t)])
-        return SimpleValue(b.cast(self.value, T.ListType.of(elements)))
-
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
         t = self.value.type
         if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
@@ -252,8 +248,9 @@ class SimpleValue(SugaredValue):
         definition = _definition(t) if isinstance(t, T.ClassType) else None
         if definition is not None:
             return definition.iterate(b, range, self.value)
-        if _is_union_of_lists(t):
-            return self._as_one_list(b, t)
+        readable = readable_list(t)
+        if readable is not None:
+            return SimpleValue(b.cast(self.value, readable))
         raise _not_iterable(t, range)
 
     def length(self, b: Builder, range: SourceRange) -> Value:
@@ -496,11 +493,8 @@ def _public_names(owner: object) -> list[str]:
     return [name for name in dir(owner) if not name.startswith("_")]
 
 
-def _is_union_of_lists(t: Type) -> bool:
-    return isinstance(t, T.UnionType) and all(isinstance(m, T.ListType) for m in t.members)
-
-
 def _not_iterable(t: Type, range: SourceRange) -> CompileError:
     hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
-    hinted = hint if isinstance(t, T.UnionType) else None
-    return CompileError(f"'{t.annotation}' object is not iterable", range, hint=hinted)
+    return CompileError(
+        f"'{t.annotation}' object is not iterable", range, hint=hint if isinstance(t, T.UnionType) else None
+    )

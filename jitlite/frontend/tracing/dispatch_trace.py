@@ -26,7 +26,7 @@ from jitlite.frontend.tracing.functional_values import FunctionalValues
 from jitlite.frontend.tracing.kept_operators import composite
 from jitlite.frontend.tracing.places_in_memory import storage_of
 from jitlite.frontend.tracing.trace_aliases import Aliases, Origin
-from jitlite.frontend.tracing.trace_backend import Location, Mutation, TensorArgument, TraceBackend, Traced
+from jitlite.frontend.tracing.trace_backend import Location, Mutation, Sizes, TensorArgument, TraceBackend, Traced
 from jitlite.frontend.tracing.trace_places import UserFrames
 from jitlite.frontend.tracing.trace_values import Paused, in_schema_order, tensors, written
 from jitlite.ir.traits import Spelling, Trait
@@ -67,7 +67,7 @@ class DispatchTracer:
         keep: Sequence[str] | str = (),
         places: UserFrames | None = None,
         functional: bool = False,
-        sizes: Any = None,
+        sizes: Sizes | None = None,
         with_gradients: bool = False,
     ) -> None:
         self.backend = backend
@@ -461,7 +461,7 @@ def _by_schema(op: Any, result: Any) -> list[Any]:
             return list(result)
 
 
-def _as_recorded(op: Any, given: Sequence[Any]) -> tuple[Any, list[torch.Tensor]]:
+def _as_recorded(op: object, given: Sequence[object]) -> tuple[Any, list[torch.Tensor]]:
     """The operator as it is recorded, and the tensors that it writes.
 
     `native_batch_norm` writes running statistics without saying so; there is another that says so.

@@ -192,16 +192,18 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
     return found, range(len(written))
 
 
+def _is_pure(overload: Any) -> bool:
+    return not overload._schema.is_mutable
+
+
 def _same_without_write(name: str, schema: Any, *, is_out: bool) -> object:
     """The operator that takes the same, apart from what is `out`, and writes nothing; None if there is none."""
     if not is_out and name[-1] != "_":
         return None
     packet = getattr(_aten, name if is_out else name.removesuffix("_"), None)
-    if packet is None:
-        return None
     wanted = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
-    pure = (o for o in (getattr(packet, name) for name in packet.overloads()) if not o._schema.is_mutable)
-    return next((o for o in pure if _formals(o) == wanted), None)
+    overloads = [] if packet is None else [getattr(packet, name) for name in packet.overloads()]
+    return next((o for o in overloads if _is_pure(o) and _formals(o) == wanted), None)
 
 
 def _formals(op: Any) -> list[tuple[str, str]]:

@@ -93,7 +93,7 @@ class GraphBackend(TraceBackend):
             none = self.graph.insert("aten::__is__", [value, self.recorder.constant(None)], [T.BOOL]).output
             self.check(none, f"{place}: the trace was made for None; {_AGAIN}")
 
-    def _check_form(self, place: str, value: Value, example: Any) -> None:
+    def _check_form(self, place: str, value: Value, example: object) -> None:
         """Let calls raise where a container has other keys or another length than the example."""
         if isinstance(example, dict):
             keys = self.op("aten::keys", value) if example else self.op("aten::len", value)
@@ -351,7 +351,7 @@ class GraphBackend(TraceBackend):
                 yield self.op("aten::eq", self.op("aten::size", value, dim), size)
 
 
-def _place_of_part(place: str, example: object, key: Any) -> str:
+def _place_of_part(place: str, example: object, key: object) -> str:
     names = getattr(type(example), "_fields", None)
     return f"{place}[{key!r}]" if names is None else f"{place}.{names[key]}"
 

@@ -263,7 +263,12 @@ class Recorder:
         return self.argument(argument, t)
 
     def call_python(
-        self, name: str, function: Callable[..., object], arguments: Sequence[Any], free: Mapping[int, Value], t: Type
+        self,
+        name: str,
+        function: Callable[..., object],
+        arguments: Sequence[object],
+        free: Mapping[int, Value],
+        t: Type,
     ) -> Value:
         """Insert a call of a function that stays Python's.
 
@@ -278,10 +283,12 @@ class Recorder:
         return self.place(node).output
 
 
-def _with_fixed(function: Callable[..., object], arguments: list[Any], free: list[int]) -> Callable[..., object]:
+def _with_fixed(
+    function: Callable[..., object], arguments: Sequence[object], free: Sequence[int]
+) -> Callable[..., object]:
     """A function of the arguments at the positions `free`; the others are as they are in `arguments`."""
 
-    def call(*given: object) -> Any:
+    def call(*given: object) -> object:
         complete = list(arguments)
         for position, argument in zip(free, given, strict=True):
             complete[position] = argument

@@ -94,9 +94,10 @@ class SymbolicSizes:
         Raises:
             CompileError: where it is computed in a way that has no operator.
         """
-        expression = number.node.expr
+        node = number.node
+        expression = node.expr
         if expression.is_number:
-            return number.node.pytype(expression)
+            return node.pytype(expression)
         return self._value(expression)
 
     def _value(self, expression: object) -> object:
@@ -105,7 +106,7 @@ class SymbolicSizes:
             found = self._values[expression] = self._computed(expression)
         return found
 
-    def _computed(self, expression: Any) -> object:
+    def _computed(self, expression: object) -> object:
         constant = _constant(expression)
         if constant is not None:
             return constant

@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch.utils import _pytree as pytree
@@ -83,6 +83,32 @@ class TensorArgument:
         self.strides = list(self.example.stride()) if self.example.layout is torch.strided else []
         self.dtype = self.example.dtype
         self.device = self.example.device
+
+
+class Sizes(Protocol):
+    """What follows sizes that differ from call to call: `SymbolicSizes`."""
+
+    mode: Any
+
+    def fake(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """A fake tensor with symbols for its sizes."""
+        ...
+
+    def bind(self, argument: TensorArgument) -> None:
+        """Let symbols be sizes of an argument."""
+        ...
+
+    def value_of(self, number: object) -> object:
+        """The value of a symbolic number; a number of Python's where it is certain."""
+        ...
+
+    def forget_computed(self) -> None:
+        """What is computed from now on comes before what has been."""
+        ...
+
+    def check(self) -> None:
+        """Tell the back end what has been decided."""
+        ...
 
 
 @dataclass

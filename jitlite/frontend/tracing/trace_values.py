@@ -90,7 +90,7 @@ def tuple_type(example: tuple[object, ...], types: Sequence[Type]) -> Type:
     return T.TupleType.of(types, names, qualified_name(type(example)), type(example))
 
 
-def rebuilt(example: Any, parts: Mapping[Any, Any]) -> Any:
+def rebuilt(example: object, parts: Mapping[Any, object]) -> Any:
     """A container like the example, of other parts by index or key."""
     if isinstance(example, dict):
         return type(example)(parts)
@@ -118,7 +118,7 @@ def input_type(example: object) -> Type | None:
     return _dict_type(example) if isinstance(example, dict) else None
 
 
-def _dict_type(example: dict[Any, Any]) -> Type | None:
+def _dict_type(example: Mapping[object, object]) -> Type | None:
     element = _common_type(example.values())
     key = type_of_constant(next(iter(example))) if example else None
     return None if element is None or key is None else T.DictType.of(key, element)

@@ -61,12 +61,8 @@ def _apply_basic(tensor: torch.Tensor, index: object) -> tuple[torch.Tensor, lis
             skipped = dim_count - consumed
             rest += [slice(None)] * skipped
             dim += skipped
-        elif part is None:
-            view = _aten.unsqueeze.default(view, dim)
-            rest.append(slice(None))
-            dim += 1
-        elif isinstance(part, slice):
-            view = _sliced(view, dim, part)
+        elif part is None or isinstance(part, slice):
+            view = _aten.unsqueeze.default(view, dim) if part is None else _sliced(view, dim, part)
             rest.append(slice(None))
             dim += 1
         elif isinstance(part, torch.Tensor):

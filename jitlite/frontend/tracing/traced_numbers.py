@@ -135,7 +135,7 @@ class NumberNode:
 
     wrap_int = wrap_float = wrap_bool = _constant
 
-    def __getattr__(self, name: Any) -> Callable[..., NumberNode]:
+    def __getattr__(self, name: object) -> Callable[..., NumberNode]:
         if name not in BY_METHOD:
             raise AttributeError(name)
 
