@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.analysis import effects
-from jitlite.analysis.locations import contained_kinds, kinds_of, reachable_kinds
+from jitlite.analysis.memory_kinds import contained_kinds, kinds_of, reachable_kinds
 from jitlite.analysis.points_to import Locations, PointsTo
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Use, Value

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from jitlite.analysis.effects import effect_of
-from jitlite.analysis.locations import TENSOR, reachable_kinds
+from jitlite.analysis.memory_kinds import TENSOR, reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.costs import result_size

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jitlite.analysis.locations import DICT, KINDS, LIST, OBJECT, contained_kinds, kinds_of, reachable_kinds
+from jitlite.analysis.memory_kinds import DICT, KINDS, LIST, OBJECT, contained_kinds, kinds_of, reachable_kinds
 from jitlite.ir.graph import Node, Value
 
 Locations = int

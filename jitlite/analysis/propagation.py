@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jitlite.analysis import effects
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.analysis.result_types import ModeFacts, infer, is_inferred, made_of_numbers
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value

@@ -1,6 +1,6 @@
 """What is known about the results of an operator: element type, sizes, device, whether they require grad.
 
-Sizes come from `rules/shapes.py` and `rules/shapes_nn.py`, the rest from `operator_samples.py`, adjusted for what
+Sizes come from `rules/shapes.py` and `rules/shapes_nn.py`, the rest from `probe_result_types.py`, adjusted for what
 differs between the run there and a real one: the device, and the modes of the thread.
 """
 
@@ -12,7 +12,7 @@ from functools import cache
 
 import torch
 
-from jitlite.analysis.operator_samples import NOTHING, Result, ranks_are_known, requiring_grad, results_of
+from jitlite.analysis.probe_result_types import NOTHING, Result, ranks_are_known, requiring_grad, results_of
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, Op

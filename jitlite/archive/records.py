@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
-from jitlite.archive.zip_out import ArchiveWriter
+from jitlite.archive.write_zip import ArchiveWriter
 
 _DEFAULT_FOLDER = "archive"
 _VERSION = 3

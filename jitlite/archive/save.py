@@ -14,8 +14,8 @@ from typing import BinaryIO
 import torch
 
 from jitlite.archive.pickling import ValuePickler, storage_bytes
-from jitlite.archive.ranges_out import RangeTags, pickled_ranges
-from jitlite.archive.zip_out import ArchiveWriter
+from jitlite.archive.write_ranges import RangeTags, pickled_ranges
+from jitlite.archive.write_zip import ArchiveWriter
 from jitlite.codegen.torchscript.constants_out import ConstantTable
 from jitlite.codegen.torchscript.declarations_out import write_declaration
 from jitlite.codegen.torchscript.source_out import OLDEST_VERSION, Dependencies, SourceFile

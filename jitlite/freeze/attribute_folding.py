@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.locations import contained_kinds, reachable_kinds
+from jitlite.analysis.memory_kinds import contained_kinds, reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value

@@ -45,7 +45,7 @@ from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
 from jitlite.operators import containers, prims, scalars, tensors
-from jitlite.operators.torch_bindings import Binding, binding_of, dispatcher_call
+from jitlite.operators.torch_bindings import TorchCall, binding_of, dispatcher_call
 
 
 class CannotTranslate(Exception):
@@ -407,7 +407,7 @@ def function_of(op: Op, node: Node) -> Any:
     return _maker(*about)(found.function, *(value for _, value in found.constants))
 
 
-def _call(op: Op, node: Node) -> Binding | None:
+def _call(op: Op, node: Node) -> TorchCall | None:
     return binding_of(op, node) or dispatcher_call(op, node)
 
 

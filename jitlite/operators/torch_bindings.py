@@ -26,7 +26,7 @@ from jitlite.ir.types import Type
 from jitlite.operators import tensors
 
 
-class Binding(NamedTuple):
+class TorchCall(NamedTuple):
     """A call of a torch operator.
 
     Attributes:
@@ -54,11 +54,11 @@ def _may_have_binding(op: Op) -> bool:
     return not op.has(Trait.UNLIKE_BINDING) and op.schema.key not in FOR_PYTHON_INTS
 
 
-def binding_of(op: Op, node: Node) -> Binding | None:
+def binding_of(op: Op, node: Node) -> TorchCall | None:
     """A call of the public binding of a torch operator, where it is provably the same overload."""
     schema = op.schema
     if schema.key == ("aten::index", "Tensor"):
-        return Binding(fixed("{f}({0}, {1})"), tensors.index)
+        return TorchCall(fixed("{f}({0}, {1})"), tensors.index)
     formals, values = schema.arguments, node.inputs
     if not _may_have_binding(op) or not _binds_the_same(schema, values):
         return None
@@ -68,14 +68,14 @@ def binding_of(op: Op, node: Node) -> Binding | None:
     if function is not None:
         sign = _sign(schema, written, values)
         if sign is not None:
-            return Binding(code("{{0}} {} {{1}}", infix_sign(sign)), is_atom=False)
+            return TorchCall(code("{{0}} {} {{1}}", infix_sign(sign)), is_atom=False)
         template = code("{{f}}({})", joined(", ", written))
     elif formals and formals[0].name == "self" and _is_method(base):
         template = code("{{0}}.{}({})", identifier(base), joined(", ", written[1:]))
     else:
         return None
     gives_list = len(schema.returns) == 1 and isinstance(schema.returns[0].type, T.ListType)
-    return Binding(template, function, gives_sequence=gives_list, constants=_coded_constants(formals, values))
+    return TorchCall(template, function, gives_sequence=gives_list, constants=_coded_constants(formals, values))
 
 
 def _sign(schema: Schema, written: Sequence[Text], values: Sequence[Value]) -> str | None:
@@ -104,7 +104,7 @@ def _coded_constants(formals: Sequence[Argument], values: Sequence[Value]) -> tu
     )
 
 
-def dispatcher_call(op: Op, node: Node) -> Binding | None:
+def dispatcher_call(op: Op, node: Node) -> TorchCall | None:
     """A call of what a torch operator calls itself, without a Python function in between."""
     schema = op.schema
     formals, values = schema.arguments, node.inputs
@@ -114,7 +114,7 @@ def dispatcher_call(op: Op, node: Node) -> Binding | None:
         return None
     written = [named_hole(a.name, i) if a.kwarg_only else hole(i) for i, a in enumerate(formals)]
     constants = _coded_constants(formals, values)
-    return Binding(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
+    return TorchCall(code("{{f}}({})", joined(", ", written)), op.overload._op, constants=constants)
 
 
 def _may_get_ints_for_objects(schema: Schema, values: Sequence[Value]) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir.graph import Block, Graph, Node, constant_of
 from jitlite.ir.value_keys import attributes_key
 from jitlite.passes.registry import graph_pass

@@ -30,7 +30,7 @@ from __future__ import annotations
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import may_raise
 from jitlite.analysis.folding import fold
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.structure import Loop

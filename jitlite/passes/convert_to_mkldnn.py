@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 import torch
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.layers import Layer, constant_tensor, layer_of
+from jitlite.analysis.constant_weight_layers import Layer, constant_tensor, layer_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.traits import Link, Trait

@@ -23,7 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jitlite.analysis.effects import effect_of, raises_itself
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant

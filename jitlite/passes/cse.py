@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import changes_modes, effect_of
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
 from jitlite.ir.value_keys import attributes_key

@@ -16,7 +16,7 @@ one: unless that is ruled out by a check or by the type of the tensor, a `prim::
 from __future__ import annotations
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.layers import exact, foldable_operand, with_batch_dimension
+from jitlite.analysis.constant_weight_layers import exact, foldable_operand, with_batch_dimension
 from jitlite.ir.graph import Graph, constant_of
 from jitlite.passes.registry import inexact_pass
 

@@ -18,7 +18,7 @@ for such a result is not raised.
 
 from __future__ import annotations
 
-from jitlite.analysis.layers import fold_batch_norms
+from jitlite.analysis.constant_weight_layers import fold_batch_norms
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import inexact_pass
 

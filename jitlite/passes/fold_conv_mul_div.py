@@ -12,7 +12,7 @@ sum of its terms multiplied by it; so do the cases that `fold_conv_add_sub` leav
 from __future__ import annotations
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.layers import exact, foldable_operand, with_batch_dimension
+from jitlite.analysis.constant_weight_layers import exact, foldable_operand, with_batch_dimension
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import inexact_pass
 

@@ -11,7 +11,7 @@ not do the same to all channels, a `prim::If` on the number of dimensions keeps 
 
 from __future__ import annotations
 
-from jitlite.analysis.layers import fold_batch_norms
+from jitlite.analysis.constant_weight_layers import fold_batch_norms
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import inexact_pass
 

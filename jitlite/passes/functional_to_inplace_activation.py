@@ -13,7 +13,7 @@ results of operators that need them to differentiate.
 from __future__ import annotations
 
 from jitlite.analysis import promotion
-from jitlite.analysis.owned_memory import Ownership, is_plain_read
+from jitlite.analysis.unaliased import Ownership, is_plain_read
 from jitlite.ir import ops
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Op

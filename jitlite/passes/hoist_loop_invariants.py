@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import any_inside, changes_modes, effect_of, may_raise, raises_itself
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, constant_of
 from jitlite.ir.ops import Effect

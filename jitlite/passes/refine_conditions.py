@@ -8,12 +8,13 @@
         -> ()                                    ...
 
 The same holds for the bools that the condition is made of, and behind an `if` of which one branch always raises. What
-conditions tell, and where it holds, is in `refinement.py`. `constant_propagation` then drops what is never run.
+conditions tell, and where it holds, is in `analysis/condition_facts.py`. `constant_propagation` then drops
+what is never run.
 """
 
 from __future__ import annotations
 
-from jitlite.analysis.refinement import Refiner
+from jitlite.analysis.condition_facts import Refiner
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import graph_pass

@@ -9,14 +9,14 @@
         -> (%y)                                   block1():
                                                     -> (%y)
 
-`3 if x == 3 else x` is `x`. What conditions tell, and where it holds, is in `refinement.py`. Floats are left alone:
-`0.0 == -0.0`, and they are two values. A value that may be an object such as a dtype is the constant where operators
-compute with it; where it is returned, kept or printed it stays what it is.
+`3 if x == 3 else x` is `x`. What conditions tell, and where it holds, is in `analysis/condition_facts.py`. Floats are
+left alone: `0.0 == -0.0`, and they are two values. A value that may be an object such as a dtype is the constant where
+operators compute with it; where it is returned, kept or printed it stays what it is.
 """
 
 from __future__ import annotations
 
-from jitlite.analysis.refinement import Refiner
+from jitlite.analysis.condition_facts import Refiner
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import graph_pass

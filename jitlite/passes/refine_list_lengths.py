@@ -10,12 +10,12 @@
         -> ()
     %m : int = aten::len(%l)
 
-Only for lists that nobody writes. What conditions tell, and where it holds, is in `refinement.py`.
+Only for lists that nobody writes. What conditions tell, and where it holds, is in `analysis/condition_facts.py`.
 """
 
 from __future__ import annotations
 
-from jitlite.analysis.refinement import Refiner
+from jitlite.analysis.condition_facts import Refiner
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import graph_pass

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from jitlite.analysis import promotion
-from jitlite.analysis.owned_memory import Ownership, is_plain_read, is_used_after, place_in
+from jitlite.analysis.unaliased import Ownership, is_plain_read, is_used_after, place_in
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, Value
 from jitlite.ir.ops import Op

@@ -30,7 +30,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from jitlite.analysis.effects import effect_of, raises_itself
-from jitlite.analysis.locations import reachable_kinds
+from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.analysis.layers import Layer, layer_of
+from jitlite.analysis.constant_weight_layers import Layer, layer_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import inexact_pass

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 import jitlite
 from jitlite import cli
-from jitlite.analysis import operator_samples
+from jitlite.analysis import probe_result_types
 from jitlite.base import options
 from jitlite.compat import executor_switches as switches
 from jitlite.executor import executor as executor_module
@@ -573,12 +573,12 @@ def test_a_mode_does_not_see_what_operators_are_tried_on(monkeypatch):
     def f(x: Tensor) -> bool:
         return torch.cosh(x).dim() == 2
 
-    monkeypatch.setattr(operator_samples, "_remembered", {})
+    monkeypatch.setattr(probe_result_types, "_remembered", {})
     seen: set[str] = set()
     x = torch.ones(2, 3)
     with options.override(executor="legacy"), Watch():
         assert jitlite.script(f)(x)
-    assert operator_samples._remembered
+    assert probe_result_types._remembered
     assert seen <= {"cosh", "dim", "__get__"}
 
 

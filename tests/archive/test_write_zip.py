@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from jitlite.archive import zip_out
-from jitlite.archive.zip_out import ALIGNMENT, ArchiveWriter
+from jitlite.archive import write_zip
+from jitlite.archive.write_zip import ALIGNMENT, ArchiveWriter
 
 MEMBERS = {
     "a": b"",
@@ -40,7 +40,7 @@ def begins(data: bytes, member: zipfile.ZipInfo) -> int:
 @pytest.mark.parametrize("surely_small", [1 << 30, 60, -1], ids=["small", "some large", "all large"])
 @pytest.mark.parametrize("compress", [False, True])
 def test_members_are_aligned_and_read_by_others(surely_small, compress, monkeypatch):
-    monkeypatch.setattr(zip_out, "_SURELY_SMALL", surely_small)
+    monkeypatch.setattr(write_zip, "_SURELY_SMALL", surely_small)
     data = written(compress=compress)
     with zipfile.ZipFile(io.BytesIO(data)) as read:
         assert read.testzip() is None

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from jitlite.analysis import promotion
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import changes_modes, effect_of
-from jitlite.analysis.locations import TENSOR, reachable_kinds
+from jitlite.analysis.memory_kinds import TENSOR, reachable_kinds
 from jitlite.analysis.points_to import Locations
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
