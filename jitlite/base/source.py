@@ -244,8 +244,7 @@ class CompileError(RuntimeError):
     def __str__(self) -> str:
         place = self.range
         head = (f"{place.location()}: {self.message}" if place else self.message).splitlines()
-        told = ("expected", self.expected), ("found", self.found), ("hint", self.hint)
-        tail = [line for name, text in told if text for line in f"{name}: {text}".splitlines()]
+        tail = self._sides_and_hint()
         marked = place.marked() if place else []
         callers = [_Caller(*caller) for caller in self.called_from]
         room = _Room(_LONGEST_MESSAGE - len(head) - len(marked) - len(tail) - len(callers))
@@ -259,6 +258,10 @@ class CompileError(RuntimeError):
         after = room.take(around.after)
         lines = [*head, *named, *function, *before, *marked, *after, *notes, *tail, *told_by]
         return "\n".join(lines[:_LONGEST_MESSAGE])
+
+    def _sides_and_hint(self) -> list[str]:
+        told = ("expected", self.expected), ("found", self.found), ("hint", self.hint)
+        return [line for name, text in told if text for line in f"{name}: {text}".splitlines()]
 
 
 class _Room:

@@ -243,6 +243,11 @@ class Folding:
             return False
         if value is not None and not _stays_as_it_is(node.output.type, cell, written):
             return False
+        return self._fold_value(graph, node, cell, value, written, made)
+
+    def _fold_value(
+        self, graph: Graph, node: Node, cell: Cell, value: Any, written: _Written | None, made: dict[Cell, Value]
+    ) -> bool:
         copied = _is_shown_container(value, cell, written)
         constant = None
         if not copied or _is_flat(value):

@@ -54,12 +54,7 @@ class UnionType(Type):
         flat: list[Type] = []
         for member in members:
             flat += member.members if isinstance(member, UnionType) else [member]
-        distinct: list[Type] = []
-        for member in flat:
-            if any(is_subtype(member, other) for other in distinct):
-                continue
-            distinct = [other for other in distinct if not is_subtype(other, member)]
-            distinct.append(member)
+        distinct = _without_included(flat)
         if len(distinct) == 1:
             return distinct[0]
         if len(distinct) == 3 and {INT, FLOAT, COMPLEX} == set(distinct):
@@ -266,3 +261,12 @@ def is_mutable(t: Type) -> bool:
     if t in (ANY, ANY_LIST, ANY_TUPLE, ANY_DICT, ANY_CLASS, GENERATOR, STORAGE, CAPSULE, PY_OBJECT, STREAM):
         return True
     return isinstance(t, VarType) or any(is_mutable(p) for p in t.contained)
+
+
+def _without_included(members: Iterable[Type]) -> list[Type]:
+    """The members that no other one includes."""
+    distinct: list[Type] = []
+    for member in members:
+        if not any(is_subtype(member, other) for other in distinct):
+            distinct = [*(other for other in distinct if not is_subtype(other, member)), member]
+    return distinct

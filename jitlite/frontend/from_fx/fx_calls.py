@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -86,7 +86,12 @@ def _on_numbers(c: Converter, node: torch.fx.Node) -> Value | None:
     known = [v for v in values if v is not None and v.type in _NUMERIC]
     if len(known) != len(values) or (kind.startswith("prim::") and len({v.type for v in known}) > 1):
         return None
-    call = c.graph.create(kind, known)
+    return _insert_if_any(c, kind, known)
+
+
+def _insert_if_any(c: Converter, kind: str, inputs: Sequence[Value]) -> Value | None:
+    """Insert an operator; None where it has no overload for these inputs."""
+    call = c.graph.create(kind, inputs)
     if call.op is None:
         call.remove_all_inputs()
         return None
@@ -192,26 +197,28 @@ def _item(c: Converter, node: torch.fx.Node) -> bool:
     index: Any = node.args[1]
     if owner is None:
         return False
-    if isinstance(owner.type, T.ListType | T.TupleType):
-        position = c.argument(index)
-        if position is None or position.type is not T.INT:
-            return False
-        if isinstance(owner.type, T.ListType):
-            item = c.builder.op("aten::__getitem__", [owner, position])
-        elif type(index) is int and -len(owner.type.elements) <= index < len(owner.type.elements):
-            item = c.builder.tuple_index(owner, position, owner.type.elements[index])
-        else:
-            return False
-    elif isinstance(owner.type, T.TensorType):
-        taken = _part_of_tensor(c, owner, index if isinstance(index, tuple) else (index,))
-        if taken is None:
-            return False
-        item = taken
+    if isinstance(owner.type, T.TensorType):
+        item = _part_of_tensor(c, owner, index if isinstance(index, tuple) else (index,))
     else:
+        item = _element(c, owner, index)
+    if item is None:
         return False
     c.made.note(node.target, "exact")
     c.bind_result(node, item)
     return True
+
+
+def _element(c: Converter, owner: Value, index: object) -> Value | None:
+    """An element of a list or tuple; None where there is none."""
+    position = c.argument(index) if isinstance(owner.type, T.ListType | T.TupleType) else None
+    if position is None or position.type is not T.INT:
+        return None
+    if isinstance(owner.type, T.ListType):
+        return c.builder.op("aten::__getitem__", [owner, position])
+    elements = owner.type.elements if isinstance(owner.type, T.TupleType) else ()
+    if type(index) is not int or not -len(elements) <= index < len(elements):
+        return None
+    return c.builder.tuple_index(owner, position, elements[index])
 
 
 def _part_of_tensor(c: Converter, tensor: Value, indices: tuple[object, ...]) -> Value | None:
