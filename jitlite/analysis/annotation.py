@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from jitlite.analysis.propagation import Propagation, numbers_in, values_in
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
-from jitlite.operators.tensor_facts import NEVER, PLAIN, UNKNOWN, Fact, Symbol, TensorFact, is_listed, tensor_type_of
+from jitlite.operators.tensor_lattice import NEVER, PLAIN, UNKNOWN, Fact, Symbol, TensorFact, is_listed, tensor_type_of
 
 Merge = Callable[[T.Type, T.Type], T.Type]
 """Gives a tensor's new type from the one so far and the one that says all that is known."""

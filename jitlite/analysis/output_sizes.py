@@ -12,7 +12,7 @@ from jitlite.analysis.result_types import result_sizes
 from jitlite.ir import types as T
 from jitlite.ir.ops import Effect, Op, lookup
 from jitlite.ir.schema import Argument
-from jitlite.operators.tensor_facts import Fact, Symbols, TensorFact, fact_of_constant
+from jitlite.operators.tensor_lattice import Fact, Symbols, TensorFact, fact_of_constant
 
 
 def _are_known(sizes: Sequence[object] | None) -> bool:

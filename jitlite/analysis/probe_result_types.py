@@ -28,7 +28,7 @@ from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, Op
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
-from jitlite.operators.tensor_facts import UNKNOWN, Fact, Special, Symbol, TensorFact, is_listed, tensors_in
+from jitlite.operators.tensor_lattice import UNKNOWN, Fact, Special, Symbol, TensorFact, is_listed, tensors_in
 
 _MOST_RUNS = 50
 """More possibilities than this are not tried."""

@@ -23,7 +23,7 @@ from jitlite.ir.ops import Effect, Op
 from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.operators.numbers import NUMBERS
-from jitlite.operators.tensor_facts import (
+from jitlite.operators.tensor_lattice import (
     NEVER,
     PLAIN,
     UNKNOWN,

@@ -20,7 +20,7 @@ from jitlite.ir.traits import Trait
 from jitlite.operators import shapes, shapes_nn
 from jitlite.operators.aliasing_ops import results_may_be_inputs
 from jitlite.operators.shape_call import Rule, ShapeCall, Sizes, Unclear
-from jitlite.operators.tensor_facts import UNKNOWN, Dim, Fact, Symbols, TensorFact, is_listed, tensors_in
+from jitlite.operators.tensor_lattice import UNKNOWN, Dim, Fact, Symbols, TensorFact, is_listed, tensors_in
 
 RULES: dict[str, Rule] = {**shapes.RULES, **shapes_nn.RULES, "prim::data": shapes.like_first}
 

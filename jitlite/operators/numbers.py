@@ -15,7 +15,7 @@ from jitlite.ir.int_codes import holds_object
 from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.traits import Trait
 from jitlite.operators.shape_call import Unclear, dims_of
-from jitlite.operators.tensor_facts import UNKNOWN, Fact, Symbol, Symbols, TensorFact, is_listed
+from jitlite.operators.tensor_lattice import UNKNOWN, Fact, Symbol, Symbols, TensorFact, is_listed
 
 Rule = Callable[[Op, Sequence[Fact], Symbols], Fact]
 

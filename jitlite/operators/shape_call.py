@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from jitlite.ir.ops import Op
-from jitlite.operators.tensor_facts import Dim, Fact, Symbol, Symbols, TensorFact, is_listed
+from jitlite.operators.tensor_lattice import Dim, Fact, Symbol, Symbols, TensorFact, is_listed
 
 Dims = tuple[Dim, ...]
 Sizes = Dims | list[Dims] | None

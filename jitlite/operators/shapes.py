@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from jitlite.operators.shape_call import Dims, Rule, ShapeCall, Sizes, Unclear, as_size, broadcast, dims_of, same
-from jitlite.operators.tensor_facts import Dim, Fact, Symbol, TensorFact, is_listed
+from jitlite.operators.tensor_lattice import Dim, Fact, Symbol, TensorFact, is_listed
 
 _LONGEST_LIST = 64
 """Of longer lists of tensors, the elements are not told apart."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jitlite.ir.traits import Trait
 from jitlite.operators.shape_call import Dims, Rule, ShapeCall, Sizes, Unclear, as_size, broadcast, dims_of, same
-from jitlite.operators.tensor_facts import Dim, Fact, Symbol, TensorFact, is_listed
+from jitlite.operators.tensor_lattice import Dim, Fact, Symbol, TensorFact, is_listed
 
 # -- products
 

@@ -25,7 +25,7 @@ from jitlite.analysis.propagation import Propagation
 from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
-from jitlite.operators.tensor_facts import Dim, Symbol, Symbols, TensorFact
+from jitlite.operators.tensor_lattice import Dim, Symbol, Symbols, TensorFact
 
 
 @dataclass

@@ -17,7 +17,7 @@ from jitlite.analysis import propagation, result_types
 from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
 from jitlite.operators import shape_call
-from jitlite.operators.tensor_facts import join
+from jitlite.operators.tensor_lattice import join
 from jitlite.passes.shapes import propagate
 
 PROGRAMS = 60
