@@ -18,34 +18,34 @@ from jitlite.codegen.nesting import DEEPEST, Nesting
 from jitlite.codegen.range_loops import same_at_start
 from jitlite.codegen.subscripts import subscript
 from jitlite.codegen.tree import (
-    Assign,
+    AssignVariable,
     Body,
     Both,
-    Break,
     Conditional,
     Constant,
-    Count,
-    Delete,
+    DeleteVariables,
     Either,
+    EndlessRange,
     Evaluate,
     Exchange,
     Expression,
-    For,
-    If,
+    ForLoop,
+    IfBlock,
     Iterations,
+    LeaveLoop,
     Name,
     NativeOr,
     Not,
     Operation,
     Perform,
     Range,
-    Return,
+    ReturnValues,
     Statement,
     StructuredFunction,
-    Try,
+    TryBlock,
     Unpack,
-    While,
-    With,
+    WhileLoop,
+    WithBlock,
 )
 from jitlite.codegen.variables import Variable, Variables
 from jitlite.interpreter.code import CodePlace
@@ -109,10 +109,10 @@ class Structure:
             CannotTranslate: where the language has no such statement.
             NotSupportedError: where there is none for a reason that the user can change.
         """
-        return _Builder(self).function()
+        return _TreeBuilder(self).function()
 
 
-class _Builder:
+class _TreeBuilder:
     """Puts the statements together."""
 
     def __init__(self, made: Structure) -> None:
@@ -141,7 +141,7 @@ class _Builder:
         self.block(self.graph.block)
         outputs = self.graph.outputs
         place = _place_of(outputs[0].node) if outputs else None
-        self.add(Return(place, tuple(self.use(v) for v in outputs)))
+        self.add(ReturnValues(place, tuple(self.use(v) for v in outputs)))
         parameters = tuple(self.variables[v] for v in self.graph.inputs)
         unread = tuple(self.variables[v] for v in self.graph.inputs if not v.has_uses)
         return StructuredFunction(parameters, unread, tuple(self.statements), tuple(self.temporaries))
@@ -230,7 +230,7 @@ class _Builder:
         """The statement that a node is, with what comes before and after it."""
         self.place = _place_of(node)
         write = None if node in self.conditional else _STATEMENTS.get(node.kind)
-        (write or _Builder.computed)(self, node)
+        (write or _TreeBuilder.computed)(self, node)
         self.forget(self.last_uses.get(node, ()))
 
     def computed(self, node: Node) -> None:
@@ -246,7 +246,7 @@ class _Builder:
         elif not node.outputs or not node.output.has_uses:
             self.add(Evaluate(self.place, value))
         elif not (node.has(Trait.UNCHECKED) and self.use(node.input) == Name(self.variables[node.output])):
-            self.add(Assign(self.place, self.variables[node.output], value))
+            self.add(AssignVariable(self.place, self.variables[node.output], value))
 
     def unpacked(self, node: Node) -> None:
         skips = self.rules.skips_unread
@@ -255,7 +255,7 @@ class _Builder:
 
     def forget(self, values: Sequence[Value]) -> None:
         if values:
-            self.add(Delete(self.place, tuple(dict.fromkeys(self.variables[v] for v in values))))
+            self.add(DeleteVariables(self.place, tuple(dict.fromkeys(self.variables[v] for v in values))))
 
     def region(self, region: NativeRegion, nodes: Sequence[Node]) -> None:
         """Machine code, or else what follows."""
@@ -272,7 +272,7 @@ class _Builder:
         manager = self.use(node.inputs[0])
         with self.body() as body:
             self.sequence(inside)
-        self.add(With(place, manager, target, tuple(body)))
+        self.add(WithBlock(place, manager, target, tuple(body)))
 
     # -- what joins
     def copy(self, targets: Sequence[Value], sources: Sequence[Value]) -> None:
@@ -285,7 +285,7 @@ class _Builder:
             if free is None:  # they change places
                 self.add(Exchange(self.place, tuple(pending), tuple(pending.values())))
                 return
-            self.add(Assign(self.place, free, pending.pop(free)))
+            self.add(AssignVariable(self.place, free, pending.pop(free)))
 
     # -- branches
     def if_(self, node: Node) -> None:
@@ -295,12 +295,12 @@ class _Builder:
         """A `prim::If`. What follows a branch that leaves the loop is not indented."""
         condition, place = self.use(node.input), self.place
         then, orelse = (self.branch(node, block, leaving) for block in node.blocks)
-        if then and isinstance(then[-1], Break):
-            self.statements += [If(place, condition, then, ()), *orelse]
+        if then and isinstance(then[-1], LeaveLoop):
+            self.statements += [IfBlock(place, condition, then, ()), *orelse]
         elif then:
-            self.add(If(place, condition, then, orelse))
+            self.add(IfBlock(place, condition, then, orelse))
         elif orelse:
-            self.add(If(place, Not(condition), orelse, ()))
+            self.add(IfBlock(place, Not(condition), orelse, ()))
         elif node.input.node in self.nested:
             self.add(Evaluate(place, condition))
 
@@ -333,16 +333,16 @@ class _Builder:
         with self.body() as body:
             for step in leaving.on_the_way:
                 step()
-            self.add(Break(self.place))
+            self.add(LeaveLoop(self.place))
         if known is False:
             self.statements += body
         else:
-            self.add(If(self.place, Not(self.use(goes_on)), tuple(body), ()))
+            self.add(IfBlock(self.place, Not(self.use(goes_on)), tuple(body), ()))
 
     def try_(self, node: Node) -> None:
         found, place = structure.Try(node), self.place
         body, handler = (self.branch(node, block) for block in node.blocks)
-        self.add(Try(place, body, self.variables[found.error], handler))
+        self.add(TryBlock(place, body, self.variables[found.error], handler))
 
     # -- loops
     def loop(self, node: Node) -> None:
@@ -361,7 +361,7 @@ class _Builder:
             self.loop_with(loop, condition)
         else:
             goes_on = self.temporary("goes_on")
-            self.add(Assign(self.place, goes_on, self.use(loop.start_condition)))
+            self.add(AssignVariable(self.place, goes_on, self.use(loop.start_condition)))
             self.loop_with(loop, Name(goes_on), goes_on)
 
     def repeats(self, loop: structure.Loop) -> bool:
@@ -392,7 +392,7 @@ class _Builder:
             self.block(loop.body)
             self.place = _place_of(loop.node)
             if again is not None:
-                self.add(Assign(self.place, again, self.use(loop.condition)))
+                self.add(AssignVariable(self.place, again, self.use(loop.condition)))
             self.copy(loop.parameters, loop.followings)
         finish(tuple(body))
 
@@ -406,16 +406,16 @@ class _Builder:
         is_endless = is_constant(count) and constant_of(count) >= UNBOUNDED
         if is_endless and not counter.has_uses:
             self.copy(loop.parameters, loop.starts)
-            return lambda body: self.add(While(place, condition, body))
-        iterations: Iterations = Count() if is_endless else self.range(loop)
+            return lambda body: self.add(WhileLoop(place, condition, body))
+        iterations: Iterations = EndlessRange() if is_endless else self.range(loop)
         overwritten = {self.variables[v] for v in loop.parameters}
         if not overwritten.isdisjoint(self.variables[v] for v in self.variables.read_in(count)):
             aside = self.temporary("iterations")
-            self.add(Assign(place, aside, iterations))
+            self.add(AssignVariable(place, aside, iterations))
             iterations = Name(aside)
         self.copy(loop.parameters, loop.starts)
         target = self.variables[counter] if counter.has_uses else None
-        return lambda body: self.add(For(place, target, iterations, condition, body))
+        return lambda body: self.add(ForLoop(place, target, iterations, condition, body))
 
     def range(self, loop: structure.Loop) -> Range:
         """The ints that a loop goes over."""
@@ -429,12 +429,12 @@ class _Builder:
         return Range(stop, start, None if is_one else step)
 
 
-_STATEMENTS: dict[str, Callable[[_Builder, Node], None]] = {
-    "prim::If": _Builder.if_,
-    "prim::Loop": _Builder.loop,
-    "prim::Try": _Builder.try_,
-    "prim::TupleUnpack": _Builder.unpacked,
-    "prim::ListUnpack": _Builder.unpacked,
+_STATEMENTS: dict[str, Callable[[_TreeBuilder, Node], None]] = {
+    "prim::If": _TreeBuilder.if_,
+    "prim::Loop": _TreeBuilder.loop,
+    "prim::Try": _TreeBuilder.try_,
+    "prim::TupleUnpack": _TreeBuilder.unpacked,
+    "prim::ListUnpack": _TreeBuilder.unpacked,
 }
 """Kinds that are statements of their own; others that are statements in the language are performed."""
 

@@ -6,7 +6,7 @@ the same views in the same order, with less to call.
 
 from __future__ import annotations
 
-from jitlite.codegen.tree import Constant, Expression, Index, Item, Operation, Rest, Slice, Subscript
+from jitlite.codegen.tree import Constant, Expression, Index, Item, Operation, Rest, Slice, TensorSubscript
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, constant_of
 from jitlite.ir.ops import FOR_PYTHON_INTS
@@ -15,7 +15,7 @@ _WHOLE = Slice(None, None, None)
 """A dimension that is left as it is."""
 
 
-def subscript(operation: Operation) -> Subscript | None:
+def subscript(operation: Operation) -> TensorSubscript | None:
     """The subscript that a `select` or `slice` is written as, with those that are nested in it; None if it is neither.
 
     Which dimension an operator means has to be known. A slice needs a positive step: others are errors that Python
@@ -27,14 +27,14 @@ def subscript(operation: Operation) -> Subscript | None:
         return None
     base, place = operation.operands[0], operation.place
     if dim < 0:  # counted from the last one
-        return Subscript(base, (Rest(), item, *[_WHOLE] * (-dim - 1)), place) if isinstance(item, Slice) else None
-    if isinstance(base, Subscript) and not isinstance(base.items[0], Rest):
+        return TensorSubscript(base, (Rest(), item, *[_WHOLE] * (-dim - 1)), place) if isinstance(item, Slice) else None
+    if isinstance(base, TensorSubscript) and not isinstance(base.items[0], Rest):
         position = _position(base.items, dim)
         # items are evaluated from left to right: a new one has to stand behind those before it
         if position >= len(base.items):
             filled = base.items + (_WHOLE,) * (position - len(base.items))
-            return Subscript(base.base, (*filled, item), place)
-    return Subscript(base, (_WHOLE,) * dim + (item,), place)
+            return TensorSubscript(base.base, (*filled, item), place)
+    return TensorSubscript(base, (_WHOLE,) * dim + (item,), place)
 
 
 def _dimension(node: Node) -> int | None:

@@ -1,10 +1,10 @@
 """Programs as statements and expressions: what `structured.py` makes of graphs, and what text is written from.
 
-    graph(%x : Tensor, %n : int):                    For(i, Range(Name(n)), [
-      %1 : bool = prim::Constant[value=1]()            Assign(x, Operation(aten::add, [Name(x), Name(i), ..]))])
-      %y : Tensor = prim::Loop(%n, %1, %x)      =>   Return([Name(x)])
+    graph(%x : Tensor, %n : int):                    ForLoop(i, Range(Name(n)), [
+      %1 : bool = prim::Constant[value=1]()            AssignVariable(x, Operation(aten::add, [Name(x), Name(i)]))])
+      %y : Tensor = prim::Loop(%n, %1, %x)      =>   ReturnValues([Name(x)])
         block0(%i : int, %p : Tensor):
-          %q : Tensor = aten::add(%p, %i, %2)
+          %q : Tensor = aten::add(%p, %i)
           -> (%1, %q)
       return (%y)
 
@@ -71,7 +71,7 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subscript:
+class TensorSubscript:
     """`base[items]`, of a tensor."""
 
     base: Expression
@@ -124,13 +124,13 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Count:
+class EndlessRange:
     """All ints from 0 on."""
 
 
 Item: TypeAlias = Index | Slice | Rest
-Expression: TypeAlias = Name | Constant | Operation | Subscript | Not | Conditional | Both | Either
-Iterations: TypeAlias = Range | Count | Name
+Expression: TypeAlias = Name | Constant | Operation | TensorSubscript | Not | Conditional | Both | Either
+Iterations: TypeAlias = Range | EndlessRange | Name
 
 # -- statements
 
@@ -138,29 +138,29 @@ Iterations: TypeAlias = Range | Count | Name
 class StatementWriter(Protocol):
     """What writes statements: a method for each form, which `accept` of the statement calls."""
 
-    def assign(self, statement: Assign) -> None: ...
+    def assign(self, statement: AssignVariable) -> None: ...
     def exchange(self, statement: Exchange) -> None: ...
     def unpack(self, statement: Unpack) -> None: ...
     def evaluate(self, statement: Evaluate) -> None: ...
     def perform(self, statement: Perform) -> None: ...
-    def delete(self, statement: Delete) -> None: ...
-    def if_(self, statement: If) -> None: ...
-    def while_(self, statement: While) -> None: ...
-    def for_(self, statement: For) -> None: ...
-    def try_(self, statement: Try) -> None: ...
-    def with_(self, statement: With) -> None: ...
+    def delete(self, statement: DeleteVariables) -> None: ...
+    def if_(self, statement: IfBlock) -> None: ...
+    def while_(self, statement: WhileLoop) -> None: ...
+    def for_(self, statement: ForLoop) -> None: ...
+    def try_(self, statement: TryBlock) -> None: ...
+    def with_(self, statement: WithBlock) -> None: ...
     def native_or(self, statement: NativeOr) -> None: ...
-    def break_(self, statement: Break) -> None: ...
-    def return_(self, statement: Return) -> None: ...
+    def break_(self, statement: LeaveLoop) -> None: ...
+    def return_(self, statement: ReturnValues) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assign:
+class AssignVariable:
     """`target = value`"""
 
     place: CodePlace | None
     target: Variable
-    value: Expression | Range | Count
+    value: Expression | Iterations
 
     def accept(self, writer: StatementWriter) -> None:
         writer.assign(self)
@@ -214,7 +214,7 @@ class Perform:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Delete:
+class DeleteVariables:
     """Variables that may keep much memory alive and that nothing reads any more."""
 
     place: CodePlace | None
@@ -225,7 +225,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class If:
+class IfBlock:
     """`then` is never empty, `orelse` may be."""
 
     place: CodePlace | None
@@ -238,7 +238,7 @@ class If:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class While:
+class WhileLoop:
     """A loop as long as a condition holds; without one, until it is left."""
 
     place: CodePlace | None
@@ -250,7 +250,7 @@ class While:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class For:
+class ForLoop:
     """A loop over ints; with a condition, it is left before the iteration at whose start that does not hold."""
 
     place: CodePlace | None
@@ -264,7 +264,7 @@ class For:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Try:
+class TryBlock:
     """`handler` runs if anything is raised in the body; `error` is what was."""
 
     place: CodePlace | None
@@ -277,7 +277,7 @@ class Try:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class With:
+class WithBlock:
     """`with manager as target`"""
 
     place: CodePlace | None
@@ -304,7 +304,7 @@ class NativeOr:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Break:
+class LeaveLoop:
     """The innermost loop is left."""
 
     place: CodePlace | None
@@ -314,7 +314,7 @@ class Break:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Return:
+class ReturnValues:
     """The results of the function."""
 
     place: CodePlace | None
@@ -324,8 +324,8 @@ class Return:
         writer.return_(self)
 
 
-Simple: TypeAlias = Assign | Exchange | Unpack | Evaluate | Perform | Delete | Break | Return
-Compound: TypeAlias = If | While | For | Try | With | NativeOr
+Simple: TypeAlias = AssignVariable | Exchange | Unpack | Evaluate | Perform | DeleteVariables | LeaveLoop | ReturnValues
+Compound: TypeAlias = IfBlock | WhileLoop | ForLoop | TryBlock | WithBlock | NativeOr
 Statement: TypeAlias = Simple | Compound
 Body: TypeAlias = tuple[Statement, ...]
 

@@ -54,7 +54,7 @@ def sketch(value: Any) -> Any:
     if type(value).__name__ == "Variable":
         return str(value.name)
     fields = [f.name for f in dataclasses.fields(value) if f.name not in ("place", "values", "ranges")]
-    if isinstance(value, tree.Return | tree.Exchange):
+    if isinstance(value, tree.ReturnValues | tree.Exchange):
         fields.append("values")
     return (type(value).__name__, *(sketch(getattr(value, name)) for name in fields))
 
@@ -76,14 +76,15 @@ def test_a_loop_over_a_range_that_is_left_early():
             return found
         """)
     (start, loop, end) = sketch(structured(graph).body)
-    assert start == ("Assign", "found", ("Constant", -1))
+    assert start == ("AssignVariable", "found", ("Constant", -1))
     counter = loop[1]
-    assert loop == ("For", counter, ("Range", "n", ("Constant", 2), None), None, [
-        ("If", ("eq", ("add", ("__getitem__", "xs", counter), counter), "n"),
-            [("Assign", "found", counter), ("Break",)], []),
-        ("If", ("gt", counter, ("Constant", 100)), [("Assign", "found", ("Constant", -2)), ("Break",)], []),
+    assert loop == ("ForLoop", counter, ("Range", "n", ("Constant", 2), None), None, [
+        ("IfBlock", ("eq", ("add", ("__getitem__", "xs", counter), counter), "n"),
+            [("AssignVariable", "found", counter), ("LeaveLoop",)], []),
+        ("IfBlock", ("gt", counter, ("Constant", 100)),
+            [("AssignVariable", "found", ("Constant", -2)), ("LeaveLoop",)], []),
     ])  # fmt: skip
-    assert end == ("Return", ["found"])
+    assert end == ("ReturnValues", ["found"])
 
 
 def test_variables_change_places_at_once():
@@ -94,7 +95,7 @@ def test_variables_change_places_at_once():
             return a, b
         """)
     (loop, _) = structured(graph).body
-    assert isinstance(loop, tree.For) and loop.target is None
+    assert isinstance(loop, tree.ForLoop) and loop.target is None
     (swap,) = loop.body
     assert isinstance(swap, tree.Exchange)
     assert [v.variable for v in swap.values if isinstance(v, Name)] == [*reversed(swap.targets)]
@@ -110,9 +111,9 @@ def test_a_condition_with_a_variable_of_its_own():
         """)
     made = structured(graph)
     (goes_on,) = made.temporaries
-    loop = next(s for s in made.body if isinstance(s, tree.While))
+    loop = next(s for s in made.body if isinstance(s, tree.WhileLoop))
     assert loop.condition == Name(goes_on)
-    assert any(isinstance(s, tree.Assign) and s.target is goes_on for s in loop.body)
+    assert any(isinstance(s, tree.AssignVariable) and s.target is goes_on for s in loop.body)
 
 
 CONTEXTS = """
@@ -128,9 +129,11 @@ CONTEXTS = """
 def test_contexts_are_statements_only_in_languages_that_have_them():
     graph = optimized(CONTEXTS)
     kinds = [type(s).__name__ for s in structured(graph).body]
-    assert "With" not in kinds and kinds.count("Perform") == 4
-    outer = next(s for s in structured(graph, has_with=True).body if isinstance(s, tree.With))
-    assert [type(s).__name__ for s in outer.body if not isinstance(s, tree.Assign | tree.Evaluate)] == ["With"]
+    assert "WithBlock" not in kinds and kinds.count("Perform") == 4
+    outer = next(s for s in structured(graph, has_with=True).body if isinstance(s, tree.WithBlock))
+    assert [type(s).__name__ for s in outer.body if not isinstance(s, tree.AssignVariable | tree.Evaluate)] == [
+        "WithBlock"
+    ]
 
 
 def test_a_context_that_is_left_elsewhere_is_refused_with_its_line():

@@ -15,34 +15,35 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from jitlite.codegen.tree import (
-    Assign,
+    AssignVariable,
     Body,
     Both,
-    Break,
     Conditional,
     Constant,
-    Count,
-    Delete,
+    DeleteVariables,
     Either,
+    EndlessRange,
     Evaluate,
     Exchange,
     Expression,
-    For,
-    If,
+    ForLoop,
+    IfBlock,
     Index,
+    Iterations,
+    LeaveLoop,
     Name,
     NativeOr,
     Not,
     Operation,
     Perform,
     Range,
-    Return,
+    ReturnValues,
     Slice,
-    Subscript,
-    Try,
+    TensorSubscript,
+    TryBlock,
     Unpack,
-    While,
-    With,
+    WhileLoop,
+    WithBlock,
 )
 from jitlite.codegen.variables import Variable
 from jitlite.codegen.variables import identifier as variable_name
@@ -52,7 +53,7 @@ from jitlite.ir.code_text import Text, code, fixed, indented, joined, template_p
 from jitlite.ir.graph import Node
 from jitlite.operators.python_forms import ASSIGN_ELEMENTS, Form
 
-Piece = Text | Expression | Range | Count
+Piece = Text | Expression | Iterations
 """A part of a line."""
 
 
@@ -91,7 +92,7 @@ class Vocabulary(Protocol):
     def perform(self, writer: PythonWriter, statement: Perform) -> None:
         """Write an operation that is a statement; `PythonWriter.by_form` does so by its form."""
 
-    def try_(self, writer: PythonWriter, statement: Try) -> None:
+    def try_(self, writer: PythonWriter, statement: TryBlock) -> None:
         """Write a `try`."""
 
     def native_or(self, writer: PythonWriter, statement: NativeOr) -> None:
@@ -157,7 +158,9 @@ class PythonWriter:
         self.level -= 1
 
     # -- expressions
-    def expression(self, value: Expression | Range | Count, in_expression: bool = False, as_list: bool = True) -> None:
+    def expression(
+        self, value: Expression | Range | EndlessRange, in_expression: bool = False, as_list: bool = True
+    ) -> None:
         """Write a value; with parentheses where it is part of an expression and needs them.
 
         Args:
@@ -170,13 +173,13 @@ class PythonWriter:
         elif isinstance(value, Not):
             self._put(_NOT)
             self.expression(value.operand, True)
-        elif isinstance(value, Range | Count):
+        elif isinstance(value, Range | EndlessRange):
             self._iterations(value)
         else:
             start = self._column
             if isinstance(value, Operation):
                 self._operation(value, in_expression, as_list)
-            elif isinstance(value, Subscript):
+            elif isinstance(value, TensorSubscript):
                 self._subscript(value)
             else:
                 self._choice(value, in_expression)
@@ -200,7 +203,7 @@ class PythonWriter:
         """Write an operation by its form."""
         operands, template = operation.operands, form.template
         model = template
-        if form is ASSIGN_ELEMENTS and isinstance(operands[0], Subscript):
+        if form is ASSIGN_ELEMENTS and isinstance(operands[0], TensorSubscript):
             template = model = _ASSIGN
         elif form.of_variables and all(isinstance(operand, Name | Constant) for operand in operands):
             template = form.of_variables
@@ -218,7 +221,7 @@ class PythonWriter:
             else:
                 self.expression(operands[hole], not is_bare)
 
-    def _subscript(self, found: Subscript) -> None:
+    def _subscript(self, found: TensorSubscript) -> None:
         self.expression(found.base, True)
         for number, item in enumerate(found.items):
             self._put(_COMMA if number else _OPEN_INDEX)
@@ -256,8 +259,8 @@ class PythonWriter:
         if in_expression:
             self._put(_CLOSE)
 
-    def _iterations(self, value: Range | Count) -> None:
-        if isinstance(value, Count):
+    def _iterations(self, value: Range | EndlessRange) -> None:
+        if isinstance(value, EndlessRange):
             self._put(code("{}()", self.vocabulary.bind(itertools.count, "count", self.place)))
             return
         self._put(_RANGE)
@@ -276,7 +279,7 @@ class PythonWriter:
             self.place = statement.place
             statement.accept(self)
 
-    def assign(self, statement: Assign) -> None:
+    def assign(self, statement: AssignVariable) -> None:
         self.line(statement.target.name, _EQUALS, statement.value)
 
     def exchange(self, statement: Exchange) -> None:
@@ -316,7 +319,7 @@ class PythonWriter:
         self.fill(form, operation)
         self._end()
 
-    def delete(self, statement: Delete) -> None:
+    def delete(self, statement: DeleteVariables) -> None:
         self.forget(statement.variables)
 
     def forget(self, variables: Iterable[Variable]) -> None:
@@ -325,7 +328,7 @@ class PythonWriter:
         if names:
             self.write("del {}", joined(", ", names))
 
-    def return_(self, statement: Return) -> None:
+    def return_(self, statement: ReturnValues) -> None:
         values = statement.values
         if self.boxed:
             self.line(fixed("return ["), *separated(values), fixed("]"))
@@ -336,17 +339,17 @@ class PythonWriter:
         else:
             self.line(fixed("return ("), *separated(values), _CLOSE)
 
-    def break_(self, statement: Break) -> None:
+    def break_(self, statement: LeaveLoop) -> None:
         self.write("break")
 
-    def if_(self, statement: If) -> None:
+    def if_(self, statement: IfBlock) -> None:
         word = _IF_HEAD
         while True:
             place = self.place = statement.place
             self.line(word, statement.condition, _COLON)
             self.body(statement.then)
             others = statement.orelse
-            if len(others) != 1 or not isinstance(others[0], If):
+            if len(others) != 1 or not isinstance(others[0], IfBlock):
                 break
             word, statement = _ELIF_HEAD, others[0]
         if others:
@@ -354,11 +357,11 @@ class PythonWriter:
             self.write("else:")
             self.body(others)
 
-    def while_(self, statement: While) -> None:
+    def while_(self, statement: WhileLoop) -> None:
         self.line(_WHILE, fixed("True") if statement.condition is None else statement.condition, _COLON)
         self.body(statement.body)
 
-    def for_(self, statement: For) -> None:
+    def for_(self, statement: ForLoop) -> None:
         name = fixed("_") if statement.target is None else statement.target.name
         self.line(_FOR, name, _IN, statement.iterations, _COLON)
         with self.indented():
@@ -366,10 +369,10 @@ class PythonWriter:
                 self.line(_IF_HEAD, Not(statement.condition), fixed(": break"))
             self.statements(statement.body)
 
-    def try_(self, statement: Try) -> None:
+    def try_(self, statement: TryBlock) -> None:
         self.vocabulary.try_(self, statement)
 
-    def with_(self, statement: With) -> None:
+    def with_(self, statement: WithBlock) -> None:
         target = () if statement.target is None else (fixed(" as "), statement.target.name)
         self.line(fixed("with "), statement.manager, *target, _COLON)
         self.body(statement.body)
@@ -386,7 +389,7 @@ def separated(values: Sequence[Expression]) -> Iterator[Piece]:
         yield value
 
 
-class _Part(NamedTuple):
+class _TemplatePart(NamedTuple):
     """A part of a template: text, and the hole after it."""
 
     text: Text
@@ -402,11 +405,11 @@ _BARE_HOLE = re.compile(r"(?:(?<=[(\[])|(?<=[,:] )|(?<= = ))\{(\d+)\}(?=[)\],]|$
 
 
 @lru_cache(4096)
-def _parts_of(template: Text, model: Text) -> tuple[_Part, ...]:
+def _parts_of(template: Text, model: Text) -> tuple[_TemplatePart, ...]:
     """The parts of a template. `model` is the one that tells which operands need no parentheses."""
     bare = set(map(int, _BARE_HOLE.findall(model)))
     found = []
     for text, name in template_parts(template):
         hole = None if name is None else _FUNCTION if name == "f" else int(name)
-        found.append(_Part(text, hole, hole in bare))
+        found.append(_TemplatePart(text, hole, hole in bare))
     return tuple(found)

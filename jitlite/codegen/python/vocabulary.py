@@ -12,7 +12,7 @@ from typing import Any
 
 from jitlite.codegen.python.contexts import enter_context, exit_context
 from jitlite.codegen.python.python_writer import Piece, PythonWriter, separated
-from jitlite.codegen.tree import Constant, NativeOr, Perform, Try
+from jitlite.codegen.tree import Constant, NativeOr, Perform, TryBlock
 from jitlite.codegen.variables import unused
 from jitlite.interpreter import futures
 from jitlite.interpreter.binding import with_checked_result
@@ -171,7 +171,7 @@ class GeneratedVocabulary:
     def _exit(self, writer: PythonWriter, statement: Perform) -> None:
         writer.line(*_target(statement), code("{}(_entered)", self.bind(exit_context, "exit")))
 
-    def try_(self, writer: PythonWriter, statement: Try) -> None:
+    def try_(self, writer: PythonWriter, statement: TryBlock) -> None:
         depth = self.fresh(private("depth")) if self.has_contexts else None
         if depth is not None:
             writer.write("{} = len(_entered)", depth)

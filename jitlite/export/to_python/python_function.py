@@ -15,7 +15,7 @@ from jitlite.base.source import NotSupportedError
 from jitlite.codegen.python.python_writer import PythonWriter
 from jitlite.codegen.range_loops import with_range_loops
 from jitlite.codegen.structured import Rules, Structure
-from jitlite.codegen.tree import Body, Constant, NativeOr, Operation, Perform, Return, Statement, Try
+from jitlite.codegen.tree import Body, Constant, NativeOr, Operation, Perform, ReturnValues, Statement, TryBlock
 from jitlite.codegen.variables import Variable, Variables, unused
 from jitlite.export.to_python import python_helpers
 from jitlite.export.to_python.embedded_functions import embedded, refusal
@@ -164,7 +164,7 @@ class _Signature:
 def _without_last_return(body: Body) -> Body:
     """The body without a `return` at its end that nothing reaches, or that gives None as the end does."""
     before, last = body[:-1], body[-1]
-    if not before or not isinstance(last, Return):
+    if not before or not isinstance(last, ReturnValues):
         return body
     gives_none = [isinstance(v, Constant) and v.value is None for v in last.values] == [True]
     return before if gives_none or _always_raises(before[-1]) else body
@@ -404,7 +404,7 @@ class ReadableVocabulary:
     def warn(self, writer: PythonWriter, operation: Operation) -> None:
         writer.line(code("{}.warn(", self.file.imported("warnings")), operation.operands[0], fixed(")"))
 
-    def try_(self, writer: PythonWriter, statement: Try) -> None:
+    def try_(self, writer: PythonWriter, statement: TryBlock) -> None:
         name = statement.error.name
         writer.write("try:")
         writer.body(statement.body)
