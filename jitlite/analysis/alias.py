@@ -28,6 +28,7 @@ from jitlite.analysis.points_to import Locations, PointsTo
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Use, Value
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.regions import Region
 from jitlite.ir.schema import Argument
 from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
@@ -207,6 +208,14 @@ class AliasDb(PointsTo):
         for start, _, following, output in loop.carried:
             self._flow(output, (start, following))
 
+    def _analyze_region(self, node: Node) -> None:
+        region = Region(node)
+        for given, parameter in zip(region.inputs, region.parameters, strict=True):
+            self._flow(parameter, (given,))
+        self._analyze_block(region.body)
+        for result, output in zip(region.results, region.outputs, strict=True):
+            self._flow(output, (result,))
+
     def _analyze_constant(self, node: Node) -> None:
         self._make(node.output)
         if kinds_of(node.output.type):  # a constant may be an object of the surroundings
@@ -355,6 +364,7 @@ class AliasDb(PointsTo):
 _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::If": AliasDb._analyze_if,
     "prim::Try": AliasDb._analyze_if,
+    "prim::Region": AliasDb._analyze_region,
     "prim::Loop": AliasDb._analyze_loop,
     "prim::Constant": AliasDb._analyze_constant,
     "prim::Uninitialized": AliasDb._analyze_nothing,

@@ -13,12 +13,13 @@ from jitlite.ir.traits import Trait
 def effect_of(node: Node) -> Effect:
     """The effect of the node itself; a node of an unknown operator may do anything.
 
-    `prim::If`, `prim::Loop` and `prim::Try` are pure themselves: ask `any_inside` about what is in them.
+    `prim::If`, `prim::Loop`, `prim::Try` and regions are pure themselves: ask `any_inside` about what is in them.
     """
     resolved = node.op
     if resolved is not None:
         return resolved.effect
-    return Effect.PURE if node.blocks and node.kind in ("prim::If", "prim::Loop", "prim::Try") else Effect.SIDE
+    structured = "prim::If", "prim::Loop", "prim::Try", "prim::Region"
+    return Effect.PURE if node.blocks and node.kind in structured else Effect.SIDE
 
 
 def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
@@ -38,7 +39,7 @@ def may_raise(node: Node) -> bool:
 
 def raises_itself(node: Node) -> bool:
     """Could the node raise by itself (not what is nested in it), or never end?"""
-    if node.kind in ("prim::If", "prim::Try"):
+    if node.kind in ("prim::If", "prim::Try", "prim::Region"):
         return False
     if node.kind == "prim::Loop":
         return not _ends(node)

@@ -20,6 +20,7 @@ from jitlite.analysis.result_types import ModeFacts, infer, is_inferred, made_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.regions import Region
 from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.operators.numbers import NUMBERS
@@ -154,6 +155,14 @@ class Propagation:
             for block in blocks:
                 fact = join(fact, self.fact(block.outputs[position]), self.symbols)
             self._set(output, fact)
+
+    def _region(self, node: Node) -> None:
+        region = Region(node)
+        for given, parameter in zip(region.inputs, region.parameters, strict=True):
+            self._set(parameter, self.fact(given))
+        self._block(region.body)
+        for result, output in zip(region.results, region.outputs, strict=True):
+            self._set(output, self.fact(result))
 
     # -- loops
 
@@ -375,6 +384,7 @@ _BY_KIND: dict[str, Callable[[Propagation, Node], None]] = {
     "prim::If": Propagation._branch,
     "prim::Loop": Propagation._loop,
     "prim::Try": Propagation._attempt,
+    "prim::Region": Propagation._region,
     "prim::TupleConstruct": Propagation._tuple,
     "prim::TupleUnpack": Propagation._unpack,
     "prim::TupleIndex": Propagation._tuple_item,

@@ -18,10 +18,14 @@ class Leaving(NamedTuple):
     """What hands on outputs, from the innermost block to the loop."""
 
 
-def last_if(block: Block, goes_on: Value, conditional: set[Node]) -> Node | None:
-    """The `prim::If` at the end of a block that alone decides whether a loop goes on; False in one branch or more."""
+def last_if(block: Block, goes_on: Value, whole: set[Node]) -> Node | None:
+    """The `prim::If` at the end of a block that alone decides whether a loop goes on; False in one branch or more.
+
+    Args:
+        whole: nodes that no loop may be left from within.
+    """
     node = goes_on.node
-    if node.kind != "prim::If" or node.block is not block or goes_on.use_count > 1 or node in conditional:
+    if node.kind != "prim::If" or node.block is not block or goes_on.use_count > 1 or node in whole:
         return None
     return node if is_last_of_block(node) else None
 

@@ -36,7 +36,7 @@ def with_range_loops(graph: Graph) -> Graph:
 
 def _range_loop(node: Node) -> list[Node] | None:
     """What derives the elements in a loop over a range; None for other loops, and where the count is read otherwise."""
-    if node.kind != "prim::Loop":
+    if node.kind != "prim::Loop" or node.attributes.get(OVER_RANGE):
         return None
     length = Loop(node).max_iterations.node
     if length.op is None or length.op.fn is not scalars.range_length or length.output.use_count > 1:

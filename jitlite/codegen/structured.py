@@ -16,6 +16,7 @@ from jitlite.codegen.last_uses import last_uses
 from jitlite.codegen.leaving import Leaving, last_if, position_in
 from jitlite.codegen.nesting import DEEPEST, Nesting
 from jitlite.codegen.range_loops import same_at_start
+from jitlite.codegen.region_calls import RegionCall
 from jitlite.codegen.subscripts import subscript
 from jitlite.codegen.tree import (
     AssignVariable,
@@ -30,11 +31,11 @@ from jitlite.codegen.tree import (
     Exchange,
     Expression,
     ForLoop,
+    GuardedRegion,
     IfBlock,
     Iterations,
     LeaveLoop,
     Name,
-    NativeOr,
     Not,
     Operation,
     Perform,
@@ -56,7 +57,6 @@ from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.structure import UNBOUNDED
 from jitlite.ir.traits import Trait
 from jitlite.ir.unit import passed_arguments
-from jitlite.native.regions import NativeRegion
 from jitlite.operators.prims import OVER_RANGE
 from jitlite.operators.python_forms import CannotTranslate
 
@@ -91,14 +91,14 @@ class Structure:
 
     Args:
         graph: what is written, with loops over ranges.
-        parts: the region of each node that may be machine code.
+        calls: for each node of a region that something may run, the call before it.
     """
 
-    def __init__(self, graph: Graph, rules: Rules, parts: Mapping[Node, NativeRegion] | None = None) -> None:
+    def __init__(self, graph: Graph, rules: Rules, calls: Mapping[Node, RegionCall] | None = None) -> None:
         self.graph = graph
         self.rules = rules
-        self.parts = parts or {}
-        self.nesting = Nesting(graph, rules.is_expression, rules.is_in_order, rules.deepest, parts)
+        self.calls = calls or {}
+        self.nesting = Nesting(graph, rules.is_expression, rules.is_in_order, rules.deepest, calls)
         errors = [structure.Try(n).error for n in graph.all_nodes() if n.kind == "prim::Try"]
         self.variables = Variables(graph, self.nesting.nested, self.nesting.conditional, errors)
 
@@ -118,9 +118,11 @@ class _TreeBuilder:
     def __init__(self, made: Structure) -> None:
         self.graph = made.graph
         self.rules = made.rules
-        self.parts = made.parts
+        self.calls = made.calls
         self.nested = made.nesting.nested
         self.conditional = made.nesting.conditional
+        self.whole = {*self.conditional, *self.calls}
+        """Nodes that no loop is left from within."""
         self.nesting = made.nesting
         self.variables = made.variables
         self.temporaries: list[Variable] = []
@@ -213,12 +215,12 @@ class _TreeBuilder:
         done = 0
         while done < len(nodes):
             node, start = nodes[done], done
-            region = self.parts.get(node)
+            call = self.calls.get(node)
             done += 1
-            if region is not None:
-                while done < len(nodes) and self.parts.get(nodes[done]) is region:
+            if call is not None:
+                while done < len(nodes) and self.calls.get(nodes[done]) is call:
                     done += 1
-                self.region(region, nodes[start:done])
+                self.region(call, nodes[start:done])
             elif node.kind == "prim::Enter" and self.rules.has_with:
                 end = _end_of_context(nodes, start)
                 done = end + 1
@@ -257,14 +259,15 @@ class _TreeBuilder:
         if values:
             self.add(DeleteVariables(self.place, tuple(dict.fromkeys(self.variables[v] for v in values))))
 
-    def region(self, region: NativeRegion, nodes: Sequence[Node]) -> None:
-        """Machine code, or else what follows."""
-        place = self.place
-        inputs, outputs = (tuple(self.variables[v] for v in values) for values in (region.inputs, region.outputs))
+    def region(self, call: RegionCall, nodes: Sequence[Node]) -> None:
+        """A call of what runs the region, or else what follows."""
+        place = self.place = _place_of(nodes[0])
+        inputs = tuple(self.variables[v] for v in call.inputs)
+        targets = tuple(None if v is None else self.variables[v] for v in call.targets)
         with self.body() as body:
             for node in nodes:
                 self.statement(node)
-        self.add(NativeOr(place, region, inputs, outputs, tuple(body)))
+        self.add(GuardedRegion(place, call, inputs, targets, tuple(body)))
 
     def with_(self, node: Node, inside: Sequence[Node]) -> None:
         place = self.place = _place_of(node)
@@ -313,7 +316,7 @@ class _TreeBuilder:
                 del pairs[[o for o, _ in pairs].index(node.outputs[leaving.position])]
             self.copy([o for o, _ in pairs], [v for _, v in pairs])
 
-        inner = None if leaving is None else last_if(block, block.outputs[leaving.position], self.conditional)
+        inner = None if leaving is None else last_if(block, block.outputs[leaving.position], self.whole)
         with self.body() as body:
             if leaving is None or inner is None:
                 self.block(block)
@@ -349,7 +352,7 @@ class _TreeBuilder:
         loop = structure.Loop(node)
         last = None
         if constant_of(loop.start_condition, None) is True:
-            last = last_if(loop.body, loop.condition, self.conditional)
+            last = last_if(loop.body, loop.condition, self.whole)
         if last is not None:
             self.loop_left_inside(loop, last)
         elif not loop.has_condition:

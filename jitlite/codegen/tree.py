@@ -18,10 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from jitlite.codegen.region_calls import RegionCall
 from jitlite.codegen.variables import Variable
 from jitlite.interpreter.code import CodePlace
 from jitlite.ir.graph import Node
-from jitlite.native.regions import NativeRegion
 
 # -- expressions
 
@@ -149,7 +149,7 @@ class StatementWriter(Protocol):
     def for_(self, statement: ForLoop) -> None: ...
     def try_(self, statement: TryBlock) -> None: ...
     def with_(self, statement: WithBlock) -> None: ...
-    def native_or(self, statement: NativeOr) -> None: ...
+    def region(self, statement: GuardedRegion) -> None: ...
     def break_(self, statement: LeaveLoop) -> None: ...
     def return_(self, statement: ReturnValues) -> None: ...
 
@@ -290,17 +290,20 @@ class WithBlock:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NativeOr:
-    """A region that may be machine code; the body is what runs where it is not."""
+class GuardedRegion:
+    """A call of what may run a region; the body is what runs where it cannot.
+
+    A target is None for a value that nobody reads or that is not computed in the region.
+    """
 
     place: CodePlace | None
-    region: NativeRegion
+    call: RegionCall
     inputs: tuple[Variable, ...]
-    outputs: tuple[Variable, ...]
+    targets: tuple[Variable | None, ...]
     body: Body
 
     def accept(self, writer: StatementWriter) -> None:
-        writer.native_or(self)
+        writer.region(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,7 +328,7 @@ class ReturnValues:
 
 
 Simple: TypeAlias = AssignVariable | Exchange | Unpack | Evaluate | Perform | DeleteVariables | LeaveLoop | ReturnValues
-Compound: TypeAlias = IfBlock | WhileLoop | ForLoop | TryBlock | WithBlock | NativeOr
+Compound: TypeAlias = IfBlock | WhileLoop | ForLoop | TryBlock | WithBlock | GuardedRegion
 Statement: TypeAlias = Simple | Compound
 Body: TypeAlias = tuple[Statement, ...]
 

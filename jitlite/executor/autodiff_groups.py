@@ -1,6 +1,7 @@
 """Graphs in which autograd sees groups of operators as one node each, whose gradients are graphs too.
 
-This is the part of making a plan that the switch `symbolic_gradients` asks for. It comes after all other passes:
+This is the part of making a plan that the switch `symbolic_gradients` asks for. It comes after all other passes. The
+groups are regions of the kind `differentiable`:
 
 1. `create_autodiff_subgraphs` gathers operators that are differentiated symbolically, where something they take may
    require a gradient.
@@ -15,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.compiler import program as compiler
-from jitlite.executor.plans import Runner
 from jitlite.interpreter.autograd import differentiable, differentiable_on_demand
 from jitlite.ir.graph import Graph
+from jitlite.ir.regions import Backend, PlanContext, Region, Runner
 from jitlite.passes.autodiff import differentiate, requiring
 from jitlite.passes.create_autodiff import KIND, create_autodiff_subgraphs
 from jitlite.passes.pipelines import GRADIENT, SPECIALIZE
@@ -27,22 +28,17 @@ from jitlite.passes.specialize_autogradzero import usual_gradients
 MakeRunner = Callable[[Graph, str], Runner]
 
 
-def with_groups(graph: Graph, name: str, least: int, runner_for: MakeRunner) -> Graph:
+def with_groups(graph: Graph, least: int) -> Graph:
     """The graph with its groups; the graph itself if there are none.
 
     Args:
         graph: an optimized graph; it is not changed.
-        name: of the function, for tracebacks.
         least: how many operators a group has to have.
-        runner_for: makes what runs a group and its gradients.
     """
     with compiler.compiling():
         copy = graph.copy()
         propagate_requires_grad(copy)
         groups = create_autodiff_subgraphs(copy, least)
-        for node in groups:
-            body = node.attributes["Subgraph"]
-            node.attributes["callable"] = _DifferentiableGroup(body, name, runner_for).on_demand()
     return copy if groups else graph
 
 
@@ -78,3 +74,10 @@ class _DifferentiableGroup:
                 self.runner_for(graph, self.name) for graph in (gradient.f, gradient.df, usual)
             )
         return differentiable(forward, backward, gradient, self.plain, usually)
+
+
+def _implement(region: Region, context: PlanContext) -> Runner:
+    return _DifferentiableGroup(region.graph(), context.name, context.run_graph).on_demand()
+
+
+DIFFERENTIABLE = Backend(_implement)

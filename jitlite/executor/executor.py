@@ -24,57 +24,45 @@ from functools import cached_property
 from typing import Any
 
 from jitlite.base import background, options
-from jitlite.codegen.python.python_tier import translate
 from jitlite.compiler import program as compiler
 from jitlite.executor import last_run
 from jitlite.executor.argument_types import ArgumentTypes
 from jitlite.executor.autodiff_groups import with_groups
-from jitlite.executor.plans import Counter, Counters, ExecutorState, Plan, Runner, strategy_at
+from jitlite.executor.plans import Counter, Counters, ExecutorState, Plan, RegionPlan, region_states_of, strategy_at
 from jitlite.executor.spec_plans import SpecPlans
 from jitlite.executor.specialize import Specialized, fallback_function, may_gain, specialize
+from jitlite.executor.tiers import Calls, lowered, running, translated
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.guards import ArgumentSpec, dispatcher
 from jitlite.interpreter.profiler import Profile
-from jitlite.interpreter.python_code import add_script_traceback, region_states_of
+from jitlite.interpreter.python_code import add_script_traceback
 from jitlite.ir.graph import Graph
 from jitlite.ir.int_codes import holds_object
 from jitlite.ir.object_flow import may_hold
+from jitlite.ir.regions import Runner
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.native.policy import RegionState
-from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
 
 # -- what runs a graph
 
 
-def _on_stack(graph: Graph, name: str, objects: bool) -> Runner:
-    code = lower(graph, name, objects)
-    return lambda *arguments: vm.run(code, arguments, code_for)
-
-
-def _as_python(graph: Graph, name: str, objects: bool) -> Runner:
-    def run_of(function: Function) -> Runner:
-        return executor_of(function).general.run
-
-    try:
-        return translate(graph, name, run_of, native=options.current().native, objects=objects).run
-    except CannotTranslate:
-        return _on_stack(graph, name, objects)
-
-
-_TIERS: dict[str, Callable[[Graph, str, bool], Runner]] = {"stack": _on_stack, "python": _as_python}
-
-
 def runner_for(graph: Graph, name: str) -> Runner:
-    """A callable that runs the graph on the tier that the switches ask for, or on the machine if that cannot.
+    """A callable that runs the graph on the tier that the switches ask for: see `running`."""
+    return running(graph, name, True, _calls()).run
 
-    Exceptions leave it without a script traceback unless the stack machine runs it: see `add_script_traceback`.
+
+def generated_code(graph: Graph, name: str) -> str:
+    """The Python function that would run the graph, as text.
+
+    Raises:
+        CannotTranslate: see `translate`.
     """
-    return _TIERS[options.current().tier](graph, name, True)
+    return translated(graph, name, False, _calls())[0].source
 
 
 def plan_for(graph: Graph, name: str, objects: bool = True) -> Plan:
@@ -82,17 +70,10 @@ def plan_for(graph: Graph, name: str, objects: bool = True) -> Plan:
 
     `objects` says whether there may be objects such as dtypes among the arguments that are ints.
     """
-    chosen = options.current()
-    tier = _TIERS[chosen.tier]
-
-    def make(graph: Graph, name: str) -> Runner:
-        return tier(graph, name, objects)
-
-    grouped, ungrouped = graph, None
-    if chosen.symbolic_gradients > 0:
-        grouped, ungrouped = with_groups(graph, name, chosen.symbolic_gradients, make), graph
-    run = make(grouped, name)
-    return Plan(grouped, run, ungrouped=ungrouped, region_states=region_states_of(run))
+    least = options.current().symbolic_gradients
+    grouped, ungrouped = (with_groups(graph, least), graph) if least > 0 else (graph, None)
+    found = running(grouped, name, objects, _calls())
+    return Plan(grouped, found.run, ungrouped=ungrouped, regions=found.regions, code=found.code)
 
 
 # -- the executor
@@ -248,8 +229,9 @@ class Executor:
         """The bytecode of the general plan."""
         if self._code is None:
             with compiler.compiling():
+                general = self.general
                 if self._code is None:  # another thread may have been first
-                    self._code = lower(self.general.graph, self.name, self.objects)
+                    self._code = general.code or lowered(general.graph, self.name, self.objects, _calls())[0]
                 return self._code
         return self._code
 
@@ -383,7 +365,7 @@ class Executor:
 
         declared = [v.type for v in general.graph.inputs]
         run = dispatcher(declared, made.types, specialized.run, on_guard_failure, self.counters.hits.bump)
-        self._specialized = Plan(graph, run, region_states=specialized.region_states)
+        self._specialized = Plan(graph, run, regions=specialized.regions)
         shown = ", ".join(
             f"{v.name} : {t}" for v, t in zip(general.graph.inputs, made.types, strict=True) if t is not v.type
         )
@@ -461,19 +443,24 @@ class Executor:
             for name, number in step.counters.as_dict().items():
                 totals[name] += number
             step = step._rest
-        states = self._region_states_of(plans.values())
+        states = region_states_of(self._regions_of(plans.values()))
         totals["native_runs"] = sum(state.runs for state in states)
         totals["native_misses"] = sum(state.bailouts for state in states)
         return ExecutorState(self.graph, self._general, plans, totals, self.decision)
 
     @property
-    def region_states(self) -> list[RegionState]:
-        """What becomes of the regions of all plans that can be machine code."""
-        return self._region_states_of(self.state().execution_plans.values())
+    def regions(self) -> list[RegionPlan]:
+        """What becomes of the regions of all plans."""
+        return self._regions_of(self.state().execution_plans.values())
 
-    def _region_states_of(self, plans: Iterable[Plan]) -> list[RegionState]:
+    @property
+    def region_states(self) -> list[RegionState]:
+        """What becomes of those that can be machine code."""
+        return region_states_of(self.regions)
+
+    def _regions_of(self, plans: Iterable[Plan]) -> list[RegionPlan]:
         general = [] if self._general is None else [self._general]
-        return [state for plan in (*general, *plans) for state in plan.region_states]
+        return [region for plan in (*general, *plans) for region in plan.regions]
 
     def __deepcopy__(self, memo: object) -> Executor:
         return Executor(self.graph, self.name)
@@ -496,6 +483,10 @@ def executor_of(function: Function) -> Executor:
     if function.is_given_objects and not found.objects:
         found.admit_objects()
     return found
+
+
+def _calls() -> Calls:
+    return Calls(lambda function: executor_of(function).general.run, code_for)
 
 
 def code_for(function: Function) -> Code:

@@ -23,7 +23,8 @@ from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
 from jitlite.ir.types import Type
 from jitlite.ir.unit import called_function, called_functions
-from jitlite.native.regions import find_regions
+from jitlite.native.backend import KIND as NATIVE_KIND
+from jitlite.native.backend import form_native_regions
 from jitlite.passes.pipelines import OPTIMIZE
 from jitlite.passes.registry import PassHook, PassRecord
 
@@ -59,6 +60,7 @@ def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
     """
     graph, hook = executor.graph.copy(), PassHook(count_kinds=True)
     OPTIMIZE(graph, hook)
+    others = list(_regions(executor))
     return Explanation(
         executor.name,
         {
@@ -66,6 +68,7 @@ def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
             "Left as it is": list(_left(graph)),
             "Specialized": list(_specialized(executor, graph, bound)),
             "Machine code": list(_native(executor)),
+            **({"Regions": others} if others else {}),
             "Calls so far": list(_calls(executor)),
         },
     )
@@ -245,8 +248,23 @@ def _native(executor: Executor) -> Iterator[str]:
         missed = f", and {state.bailouts} times Python had to do it" if state.bailouts else ""
         places = ", ".join(dict.fromkeys(_place(loop) for loop in state.region.loops))
         yield f"of {state.region.size} operations with the loop at {places}: {state.status}{count}{missed}"
-    for loop, reason in find_regions(executor.optimized_graph).refused.items():
-        yield f"not the loop at {_place(loop)}: {reason}"
+    graph, values = executor.optimized_graph.copy_with_map()
+    for value, copied in values.items():
+        copied.id = value.id  # so that reasons name values as the graph does
+    for node, reason in form_native_regions(graph).refused.items():
+        if node.kind == "prim::Loop":
+            yield f"not the loop at {_place(node)}: {reason}"
+
+
+_TOLD = (NATIVE_KIND, "differentiable")
+"""Kinds of regions that have sentences of their own."""
+
+
+def _regions(executor: Executor) -> Iterator[str]:
+    """What became of the regions of other kinds."""
+    for region in executor.regions:
+        if region.kind not in _TOLD:
+            yield f"{region.kind} at {region.place}: {region.status}"
 
 
 def _place(node: Node) -> str:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
 
 from jitlite.base import options
+from jitlite.interpreter.code import Code
 from jitlite.interpreter.guards import ArgumentSpec
 from jitlite.ir.graph import Graph
+from jitlite.ir.regions import Implementation, Runner
 from jitlite.native.policy import RegionState
-
-Runner = Callable[..., Any]
-"""What runs a graph: takes an argument for each input and gives its result, a tuple where there are several."""
 
 FusionStrategy = list[tuple[str, int]]
 
@@ -49,6 +47,34 @@ def strategy_at(level: int) -> str | None:
     return next(itertools.islice(kinds, level, None), None)
 
 
+@dataclass(frozen=True)
+class RegionPlan:
+    """What becomes of a region of a plan.
+
+    Attributes:
+        kind: of the region.
+        place: where in the script it is.
+        implementation: what runs it.
+        reason: why nothing does, else empty.
+    """
+
+    kind: str
+    place: str
+    implementation: Implementation | None
+    reason: str = ""
+
+    @property
+    def status(self) -> str:
+        """What runs it, or why nothing does, as a sentence."""
+        return self.reason if self.implementation is None else self.implementation.status
+
+
+def region_states_of(regions: Iterable[RegionPlan]) -> list[RegionState]:
+    """What becomes of those regions that can be machine code."""
+    made = [region.implementation for region in regions]
+    return [state for state in made if isinstance(state, RegionState)]
+
+
 @dataclass
 class Plan:
     """An optimized graph and what runs it.
@@ -57,14 +83,21 @@ class Plan:
         graph: what runs.
         last_hit: the number of the last call, of those that found a plan in the cache, that found this one.
         ungrouped: the graph before groups of operators were differentiated, if they were.
-        region_states: what becomes of the regions of it that can be machine code.
+        regions: what becomes of the regions of it.
+        code: the bytecode, if that is what runs.
     """
 
     graph: Graph
     run: Runner
     last_hit: int = 0
     ungrouped: Graph | None = None
-    region_states: Sequence[RegionState] = ()
+    regions: Sequence[RegionPlan] = ()
+    code: Code | None = None
+
+    @property
+    def region_states(self) -> list[RegionState]:
+        """What becomes of the regions of it that can be machine code."""
+        return region_states_of(self.regions)
 
     @property
     def base(self) -> Graph:

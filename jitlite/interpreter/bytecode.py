@@ -17,6 +17,7 @@ from jitlite.base.source import CompileError
 from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import Code, CodePlace, Operator
 from jitlite.interpreter.code import Instruction as I
+from jitlite.interpreter.inlined_operands import find_inlined
 from jitlite.interpreter.instructions import TABLE, link
 from jitlite.interpreter.last_uses import drop_unused, insert_last_uses
 from jitlite.interpreter.run_time_types import as_at_run_time
@@ -26,6 +27,7 @@ from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.int_codes import dict_display
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
+from jitlite.ir.regions import Implementation, Region, regions_in
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function, passed_arguments
@@ -40,73 +42,35 @@ def code_of(function: Function) -> Code:
     return function.compiled
 
 
-def lower(graph: Graph, name: str = "graph", objects: bool = False) -> Code:
+def lower(
+    graph: Graph,
+    name: str = "graph",
+    objects: bool = False,
+    regions: Sequence[Implementation | None] = (),
+) -> Code:
     """The code of a graph; the graph itself is not changed.
 
     Args:
         graph: what to run.
         name: of the function, for tracebacks.
         objects: may there be objects such as dtypes among the arguments that are ints?
+        regions: what runs each region, in the order of `regions_in`; a region without runs its block.
 
     Raises:
         CompileError: where the graph has a node that cannot be run.
     """
     make_room(depth_of(graph))
     prepared = graph.copy()
+    implemented = dict(zip((region.node for region in regions_in(prepared.block)), regions, strict=False))
     drop_unused(prepared.block)
     insert_last_uses(prepared)
-    emitter = _BytecodeEmitter(name, find_inlined(prepared), ObjectFlow(prepared, objects))
+    emitter = _BytecodeEmitter(name, find_inlined(prepared), ObjectFlow(prepared, objects), implemented)
     emitter.emit_block(prepared.block)
     emitter.emit(prepared.block.return_node, "RET")
     code = emitter.code
     code.inputs, code.outputs = len(prepared.inputs), len(prepared.outputs)
     code.program = link(code)
     return code
-
-
-# -- preparation
-
-
-def find_inlined(graph: Graph) -> set[Node]:
-    """The nodes to emit where their value is used, so that it never leaves the stack.
-
-    A node qualifies if its one value has one use, and computing it there keeps the order of all computations: walking
-    the operands of the user backwards, it is the nearest node not accounted for yet.
-    """
-    inlined: set[Node] = set()
-
-    def scan_block(block: Block) -> None:
-        scan_tree(block.return_node)
-        for node in block.reversed_nodes:
-            if node not in inlined:
-                scan_tree(node)
-
-    def scan_tree(root: Node) -> None:
-        # depth first over the operands, last to first; a loop, for expressions can be thousands deep
-        pending: list[Value] = []
-        point = visit(root, pending)
-        while pending:
-            value = pending.pop()
-            node = value.node
-            if node is point and not node.has(Trait.NEVER_NESTED) and value.use_count == 1 and len(node.outputs) == 1:
-                inlined.add(node)
-                point = visit(node, pending)
-
-    def visit(node: Node, pending: list[Value]) -> Node | None:
-        for block in node.blocks:
-            scan_block(block)
-        pending.extend(node.inputs)
-        return _previous_computation(node)
-
-    scan_block(graph.block)
-    return inlined
-
-
-def _previous_computation(node: Node) -> Node | None:
-    before = node.prev
-    while before is not None and before.kind == "prim::Constant":
-        before = before.prev
-    return before
 
 
 # -- emission
@@ -118,8 +82,11 @@ _Task = Callable[[], None]
 class _BytecodeEmitter:
     """Writes the instructions of one graph."""
 
-    def __init__(self, name: str, inlined: set[Node], flow: ObjectFlow) -> None:
+    def __init__(
+        self, name: str, inlined: set[Node], flow: ObjectFlow, implemented: dict[Node, Implementation | None]
+    ) -> None:
         self.code = Code(name)
+        self.implemented = implemented
         self.flow = flow
         self.inlined = inlined
         self.registers: dict[Value, int] = {}
@@ -158,6 +125,9 @@ class _BytecodeEmitter:
     # -- blocks and nodes
     def emit_block(self, block: Block) -> None:
         self.store_outputs(block.param_node)
+        self.emit_body(block)
+
+    def emit_body(self, block: Block) -> None:
         for node in block.nodes:
             if node.kind == "prim::Constant":
                 self.register_constant(node)
@@ -316,6 +286,34 @@ class _BytecodeEmitter:
             self.emit(node, "LOADC", self.constant(None))
         self.patch(skip, self.here)
 
+    def region(self, node: Node) -> None:
+        """The block; before it, a call of what runs the region instead, which pushes None where it cannot."""
+        implementation = self.implemented.get(node)
+        if implementation is None:
+            self.emit_block(node.blocks[0])
+            return
+        (body,) = node.blocks
+        self.store_outputs(body.param_node)
+        for value in body.inputs:
+            self.emit(node, "LOAD", self.registers[value])
+        self.emit(node, "PY_CALL", self.constant(implementation.attempt), len(node.inputs))
+        self.code.register_size += 1
+        result = self.code.register_size
+        self.emit(node, "STORE", result)
+        self.emit(node, "LOAD", result)
+        self.emit(node, "LOADC", self.constant(None))
+        self.emit(node, "__ISNOT__")
+        test = self.emit(node, "JF")
+        for value in body.inputs:
+            self.emit(node, "DROPR", self.registers[value])
+        self.emit(node, "MOVE", result)
+        if Region(node).gives_tuple:
+            self.emit(node, "LIST_UNPACK", len(node.outputs))
+        skip = self.emit(node, "JMP")
+        self.patch(test, self.here)
+        self.emit_body(body)
+        self.patch(skip, self.here)
+
     def try_(self, node: Node) -> None:
         start = self.emit(node, "TRY")
         self.emit_block(node.blocks[0])
@@ -361,9 +359,10 @@ class _BytecodeEmitter:
             self.emit(node, "DROP")
 
     def group(self, node: Node) -> None:
-        """A graph that is run in place: by its callable if it was given one, else as a call."""
-        if "callable" in node.attributes:
-            self.emit(node, "PY_CALL", self.constant(node.attributes["callable"]), len(node.inputs))
+        """A graph that is run in place: by what there is for it, else as a call."""
+        implementation = self.implemented.get(node)
+        if implementation is not None:
+            self.emit(node, "PY_CALL", self.constant(implementation.attempt), len(node.inputs))
             self.drop_missing_output(node)
             if len(node.outputs) > 1:
                 self.emit(node, "LIST_UNPACK", len(node.outputs))
@@ -438,6 +437,7 @@ _SPECIAL: dict[str, Callable[[_BytecodeEmitter, Node], object]] = {
     "prim::Loop": _BytecodeEmitter.loop,
     "prim::Try": _BytecodeEmitter.try_,
     "prim::GradOf": _BytecodeEmitter.grad_of,
+    "prim::Region": _BytecodeEmitter.region,
     "prim::DifferentiableGraph": _BytecodeEmitter.group,
     "prim::FunctionalGraph": _BytecodeEmitter.group,
     "prim::CallFunction": _BytecodeEmitter.call_function,

@@ -7,7 +7,7 @@ Tracebacks and debuggers show the text with the script's line behind each line: 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
@@ -15,7 +15,6 @@ from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
 from jitlite.ir.code_text import Identifier, Text, comment
-from jitlite.native.policy import RegionState
 
 _LOADER = "__loader__"
 
@@ -43,7 +42,6 @@ class PythonCode:
         name: of the script function.
         run: the generated function: takes a value for each input of the graph; gives its result (a tuple where the
             graph has several outputs).
-        region_states: what becomes of the regions in it that can be machine code.
     """
 
     def __init__(
@@ -52,10 +50,8 @@ class PythonCode:
         lines: list[Line],
         names: dict[str, Any],
         entry: Identifier,
-        region_states: Sequence[RegionState] = (),
     ) -> None:
         self.name = name
-        self.region_states = region_states
         self._lines = lines
         text = "\n".join(line.text for line in lines) + "\n"
         names |= {"__name__": f"jitlite.generated.{entry}", _LOADER: self}
@@ -87,12 +83,6 @@ class PythonCode:
             return place
         around = [span for span in found.spans if span.start <= column and end_column <= span.end]
         return min(around, key=lambda span: span.end - span.start).place if around else place
-
-
-def region_states_of(run: Callable[..., object]) -> Sequence[RegionState]:
-    """What becomes of the regions of a generated function; nothing where it is none."""
-    found = getattr(run, "__globals__", {}).get(_LOADER)
-    return found.region_states if isinstance(found, PythonCode) else ()
 
 
 def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:

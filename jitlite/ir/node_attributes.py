@@ -75,7 +75,7 @@ _KINDS: dict[str, tuple[Test, str]] = {
 
 _NAMED = {"name": "str"}
 _CALLED = {"name": "str", "callable": "callable", "scalars": "tuple", "fallback": "flag", "module": "str"}
-_GROUP = {"Subgraph": "graph", "callable": "callable"}
+_GROUP = {"Subgraph": "graph"}
 
 _DECLARED: dict[str, dict[str, str]] = {
     "prim::Constant": {"value": "any", "name": "str", "fallback": "flag"},
@@ -88,6 +88,7 @@ _DECLARED: dict[str, dict[str, str]] = {
     "prim::TupleSlice": {"beg": "int", "end": "int"},
     "prim::isinstance": {"types": "types"},
     "prim::Loop": {"over_range": "flag", "measured_lists": "ints"},
+    "prim::Region": {"kind": "str"},
     "prim::Try": {"finally": "flag"},
     "prim::Raise": {"finally": "flag"},
     "aten::warn": {"warn_id": "int"},

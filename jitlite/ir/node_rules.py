@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jitlite.ir import ops
 from jitlite.ir import types as T
+from jitlite.ir.analysis import captured_values
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.node_attributes import attribute_fault
@@ -206,6 +207,19 @@ def _loop(node: Node) -> str | None:
             _flow(start, output, "initial value"),
         )
     )
+
+
+def _region(node: Node) -> str | None:
+    fault = _arity(node, None, None, 1)
+    if fault or not node.attributes.get("kind"):
+        return fault or "prim::Region has a name as attribute kind"
+    (body,) = node.blocks
+    if len(body.inputs) != len(node.inputs):
+        return f"the block of prim::Region takes {len(body.inputs)} values, but is given {len(node.inputs)}"
+    captured = next(iter(captured_values(node)), None)
+    if captured is not None:
+        return f"the block of prim::Region reads %{captured.name} from around it, which is none of its inputs"
+    return _results(node) or _first(_flow(v, p, "input") for v, p in zip(node.inputs, body.inputs, strict=True))
 
 
 def _grad_of(node: Node) -> str | None:
@@ -410,6 +424,7 @@ _RULES: dict[str, Callable[[Node], str | None]] = {
     "prim::If": _if,
     "prim::Loop": _loop,
     "prim::GradOf": _grad_of,
+    "prim::Region": _region,
     "prim::Try": _try,
     "prim::TupleConstruct": _tuple_construct,
     "prim::TupleUnpack": _tuple_unpack,

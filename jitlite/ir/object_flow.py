@@ -20,6 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.int_codes import INT_OBJECTS, holds_object, is_int_coded
 from jitlite.ir.ops import fn_with_objects
+from jitlite.ir.regions import REGION, Region
 from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
@@ -123,6 +124,8 @@ class ObjectFlow:
             body = node.blocks[0]
             for position, output in enumerate(node.outputs):
                 self._see([output, node.inputs[position + 2], body.inputs[position + 1], body.outputs[position + 1]])
+        elif node.kind == REGION:
+            self._region(Region(node))
         elif node.blocks:
             inner = [v for b in node.blocks for v in (*b.inputs, *b.outputs)]
             self._see([*node.inputs, *node.outputs, *inner], Likelihood.STORED)
@@ -130,6 +133,11 @@ class ObjectFlow:
             self._see(self._around(node))
         else:
             self._operator(node)
+
+    def _region(self, region: Region) -> None:
+        outside, inside = (*region.inputs, *region.outputs), (*region.parameters, *region.results)
+        for pair in zip(outside, inside, strict=True):
+            self._see(pair)
 
     @staticmethod
     def _around(node: Node) -> list[Value]:

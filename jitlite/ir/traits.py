@@ -113,6 +113,7 @@ class Trait(enum.Enum):
     CHECKED_GROUP = "of GROUP: its graph takes the inputs of the node, which the verifier checks"
     NEVER_NESTED = "its result is always a variable of the interpreter: it is not computed where it is used"
     EARLY_BLOCKS = "has blocks, about which there is no rule, before SSA conversion"
+    CLOSED = "its block reads nothing from around it but its parameters, and has constants of its own"
     FUNCTION_SCOPE = "its block is the body of a function: a `return` in it leaves only the block"
     DEFERS_CALL = "its inputs are used by a graph of their own, later or more than once"
     DEFERRED = "of DEFERS_CALL: runs its graph later and gives a Future or Await"
@@ -178,6 +179,7 @@ class Spelling(_Naming):
     ARCHIVED = "the function that archives name for it, where it is not of the operator's name"
     DEFERRED_FUNCTION = "the name of a function that it runs later"
     WRAPPER = "the type that stands for its result until it is there"
+    REGION = "the kind of region that it is TorchScript's spelling of"
 
 
 Known = Trait | tuple[_Naming, str]

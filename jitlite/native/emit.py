@@ -57,6 +57,8 @@ class _RegionEmitter:
         code.store("{ ptr, i64 }", "zeroinitializer", self.frame)
         code.store("i64", str(TRIPS), self.fuel)
         for i, value in enumerate(self.region.inputs):
+            if value not in self.region.read:
+                continue
             place = code.value(f"getelementptr ptr, ptr %args, i64 {i}")
             self.registers[value] = self._taken(code.load("ptr", place), value)
         for node in self.region.nodes:

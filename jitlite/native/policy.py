@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from jitlite.base import background, options
-from jitlite.ir.code_text import Identifier, private
+from jitlite.ir.regions import Implementation
 from jitlite.native.entry import Entry, MachineCode, compile_region, is_loaded
 from jitlite.native.regions import NativeRegion
 
@@ -32,32 +30,30 @@ def _bail_out(*arguments: object) -> None:
     """What is called for a region that is given up."""
 
 
-class RegionState:
+class RegionState(Implementation):
     """What becomes of one region of a plan.
 
-    Generated code asks for `native`, which is None while Python runs the region, and calls `spent` when it has:
+    Generated code asks for what to call, which is None while Python runs the region, and calls `record_run` when it
+    has:
 
-        _done = native and native(n)
-        if _done is None: ...; spent(since)
+        _done = _native and _native(n)
+        if _done is None: ...; _spent(since)
 
     Attributes:
         region: what may become machine code.
-        status: a sentence about it.
     """
 
-    def __init__(self, region: NativeRegion, name: str, mode: str, publish: Callable[[Entry], None]) -> None:
-        """`publish` puts what is to be called for the region where generated code finds it."""
+    is_adaptive = True
+
+    def __init__(self, region: NativeRegion, name: str, mode: str) -> None:
+        super().__init__(self._compile if mode == "now" else None, "not hot yet")
         self.region = region
         self.name = name
         self.seconds = 0.0
-        self.status = "not hot yet"
         self._machine: MachineCode | None = None
         self._is_cold = mode == "auto"
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
-        self._publish = publish
         self._compiling = threading.Lock()
-        if mode == "now":
-            publish(self._compile)
 
     @property
     def runs(self) -> int:
@@ -85,13 +81,13 @@ class RegionState:
                     background.submit(self._make)
                 else:
                     self.status = "hot: its next run compiles it"
-                    self._publish(self._compile)
+                    self.publish(self._compile)
         elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._give_up(f"given up, for it missed {self.bailouts} times of {self.bailouts + self.runs}")
 
     def _give_up(self, why: str) -> None:
         self.status = why
-        self._publish(_bail_out)  # not None: generated code of another thread may be about to call what it has seen
+        self.publish(_bail_out)  # not None: generated code of another thread may be about to call what it has seen
 
     def _compile(self, *arguments: object) -> Any:
         """Become machine code, and run it. Threads that come meanwhile stay with Python."""
@@ -117,43 +113,5 @@ class RegionState:
             return None
         entry, self._machine = made
         self.status = "machine code"
-        self._publish(entry)
+        self.publish(entry)
         return entry
-
-
-class RegionStates:
-    """The states of the regions in one generated function.
-
-    Args:
-        mode: the switch `native`.
-        names: the names of the generated code.
-        fresh: gives a name that is not taken.
-    """
-
-    def __init__(self, mode: str, names: dict[str, object], fresh: Callable[[Identifier], Identifier]) -> None:
-        self.made: list[RegionState] = []
-        self._mode = mode
-        self._names = names
-        self._fresh = fresh
-        self._written: dict[NativeRegion, tuple[Identifier, Identifier]] = {}
-
-    def native(self, region: NativeRegion) -> Identifier:
-        """The name of what runs a region as machine code, None while there is nothing."""
-        return self._named(region)[0]
-
-    def record_run(self, region: NativeRegion) -> Identifier:
-        """The name of what is told that Python has run a region."""
-        return self._named(region)[1]
-
-    def _named(self, region: NativeRegion) -> tuple[Identifier, Identifier]:
-        found = self._written.get(region)
-        if found is None:
-            native, spent = found = self._written[region] = (
-                self._fresh(private("native")),
-                self._fresh(private("spent")),
-            )
-            self._names[native] = None
-            state = RegionState(region, native, self._mode, partial(self._names.__setitem__, native))
-            self._names[spent] = state.record_run
-            self.made.append(state)
-        return found

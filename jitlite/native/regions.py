@@ -6,17 +6,19 @@ depends on what stands before it in the run: a list that the run makes may be wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
+from jitlite.ir.regions import Region
 from jitlite.ir.traits import Trait
 from jitlite.native.code import NotNative
 from jitlite.native.containers import CONTAINER_RULES, DISPLAYS, Rule
 from jitlite.native.layout import OUTSIDE, SCALARS, letter_of, literal, storage
 from jitlite.native.rules import SCALAR_RULES, Emit
 from jitlite.operators.prims import OVER_RANGE
+from jitlite.passes.form_regions import outputs_of
 
 _LARGEST = 2000
 """Nodes in a region: to compile more takes seconds."""
@@ -29,18 +31,28 @@ class NativeRegion:
     """Nodes that can be machine code.
 
     Attributes:
-        nodes: neighbouring nodes of one block, constants between them left out.
-        inputs: the values from outside that they read.
-        outputs: the values that others read.
+        nodes: the nodes of a region, constants between them left out.
+        inputs: what the region is given.
+        outputs: the values that it gives.
         made: all values that are made here; a list that is not is one from outside.
+        read: the inputs that are read where machine code runs, and not only where the region raises.
         size: the number of nodes, those in inner blocks counted.
     """
 
     nodes: list[Node]
-    inputs: list[Value] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
-    made: frozenset[Value] = frozenset()
-    size: int = 0
+    inputs: Sequence[Value]
+    outputs: Sequence[Value]
+    made: frozenset[Value]
+    read: frozenset[Value]
+    size: int
+
+    @classmethod
+    def of(cls, region: Region) -> NativeRegion:
+        """A region of a graph, which may not be changed any more."""
+        nodes = list(region.body.computations)
+        size = sum(1 for _ in all_nodes(nodes))
+        read = frozenset((*_free_values(nodes), *region.results))
+        return cls(nodes, region.parameters, region.results, frozenset(made_in(nodes)), read, size)
 
     @property
     def loops(self) -> list[Node]:
@@ -48,59 +60,10 @@ class NativeRegion:
         return list(_loops_in(self.nodes))
 
 
-@dataclass
-class NativeRegions:
-    """What was found in a graph: the regions, and for other loops why they are in none."""
-
-    found: list[NativeRegion] = field(default_factory=list)
-    refused: dict[Node, str] = field(default_factory=dict)
-
-    def parts(self) -> dict[Node, NativeRegion]:
-        """The region of each node, as far as the block is concerned that the region is in."""
-        return {node: region for region in self.found for node in region.nodes}
-
-
-def find_regions(graph: Graph) -> NativeRegions:
-    """The regions of a graph. None is within another."""
-    regions = NativeRegions()
-    if any(node.kind == "prim::Loop" for node in graph.all_nodes()):
-        blocks = [graph.block]
-        while blocks:
-            blocks += _search(blocks.pop(), regions)
-    return regions
-
-
-def _search(block: Block, regions: NativeRegions) -> list[Block]:
-    """Find the regions that are in this very block; gives the blocks to look in for others."""
-    inner: list[Block] = []
-    run = _Run()
-    for node in block.nodes:
-        if node.kind == "prim::Constant":
-            continue
-        if _may_leave_loop(node, block):
-            run.close(regions)
-            run, inner = _Run(), inner + node.blocks
-            continue
-        try:
-            run.try_add(node)
-        except NotNative as reason:
-            run.close(regions, before=node)
-            run, length = _Run(), _range_of(node)
-            try:  # what it is refused for may be what the run has made
-                if length is not None:
-                    run.try_add(length)
-                run.try_add(node)
-            except NotNative:
-                run, inner = _Run(), inner + node.blocks
-                if node.kind == "prim::Loop":
-                    regions.refused[node] = str(reason)
-    run.close(regions)
-    return inner
-
-
-def _may_leave_loop(node: Node, block: Block) -> bool:
+def _may_leave_loop(node: Node) -> bool:
     """Is it the If at the end of an inner block that may say whether a loop goes on? Python has it break out."""
-    if node.kind != "prim::If" or block.owner is None:
+    block = node.block
+    if node.kind != "prim::If" or block is None or block.owner is None:
         return False
     following = node.next
     while following is not None and following.kind == "prim::Constant":
@@ -149,25 +112,29 @@ def container_rule(node: Node, letters: str) -> Rule | None:
     return None
 
 
-class _Run:
+class NativeRun:
     """Nodes that qualify, one behind the other."""
 
     def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.known: set[Value] = set()
+        self._nodes: list[Node] = []
+        self._known: set[Value] = set()
         """What the run has computed."""
-        self.has_loop = False
+        self._has_loop = False
+        self._refused: dict[Node, str] = {}
 
     # -- which nodes qualify
-    def try_add(self, node: Node) -> None:
-        """Take a node in.
-
-        Raises:
-            NotNative: it does not qualify, or not behind what is there.
-        """
-        self._check(node)
-        self.nodes.append(node)
-        self.has_loop = self.has_loop or any(True for _ in _loops_in([node]))
+    def add(self, nodes: Sequence[Node]) -> str | None:
+        """Take nodes in, all or none; gives why they do not qualify, or not behind what is there."""
+        if any(map(_may_leave_loop, nodes)):
+            return "it may leave the loop that it is in"
+        try:
+            for node in nodes:
+                self._check(node)
+        except NotNative as reason:
+            return str(reason)
+        self._nodes += nodes
+        self._has_loop = self._has_loop or any(True for _ in _loops_in(nodes))
+        return None
 
     def _check(self, node: Node) -> None:
         if node.kind == "prim::If":
@@ -179,7 +146,7 @@ class _Run:
             length = _range_of(node)
             for value in (*node.inputs, *(() if length is None else length.inputs)):
                 self._held(value)
-            self.known.update(node.blocks[0].inputs)
+            self._known.update(node.blocks[0].inputs)
             if raises(node.blocks[0]):
                 raise NotNative("each iteration raises")
             self._check_block(node.blocks[0])
@@ -192,7 +159,7 @@ class _Run:
         for output in node.outputs:
             if storage(output.type) is None:
                 raise NotNative(f"a value of type {output.type} is none of machine code's")
-        self.known.update(node.outputs)
+        self._known.update(node.outputs)
 
     def _check_block(self, block: Block) -> None:
         for node in block.nodes:
@@ -205,7 +172,7 @@ class _Run:
         letter = letter_of(value.type)
         if not letter:
             raise NotNative(f"a value of type {value.type} is none of machine code's")
-        if value in self.known:
+        if value in self._known:
             return letter
         if is_outside(value):
             return OUTSIDE
@@ -226,26 +193,21 @@ class _Run:
             raise NotNative("a condition is no bool")
 
     # -- what becomes of them
-    def close(self, regions: NativeRegions, before: Node | None = None) -> None:
-        """Make a region of the run, if it is worth one. `before`: the node behind it, which does not qualify."""
-        if before is not None and self.nodes and self.nodes[-1] is _range_of(before):
-            self.nodes.pop()  # it is written in the loop's head
-        if not self.has_loop:
-            return
-        size = sum(1 for _ in all_nodes(self.nodes))
-        inputs = list(dict.fromkeys(_free_values(self.nodes)))
-        inside = set(self.nodes)
-        outputs = [
-            value
-            for node in self.nodes
-            for value in node.outputs
-            if any(_root(use.user, node.block) not in inside for use in value.uses)
-        ]
-        if size > _LARGEST or not outputs:
-            reason = f"it has {size} operations" if outputs else "nothing reads what it computes"
-            regions.refused.update((loop, reason) for loop in _loops_in(self.nodes))
-            return
-        regions.found.append(NativeRegion(self.nodes, inputs, outputs, frozenset(made_in(self.nodes)), size))
+    def finish(self) -> Sequence[Node]:
+        """The nodes, if they are worth a region."""
+        if not self._has_loop:
+            return ()
+        size = sum(1 for _ in all_nodes(self._nodes))
+        has_outputs = bool(outputs_of(self._nodes))
+        if size <= _LARGEST and has_outputs:
+            return self._nodes
+        reason = f"it has {size} operations" if has_outputs else "nothing reads what it computes"
+        self._refused = dict.fromkeys(_loops_in(self._nodes), reason)
+        return ()
+
+    def refused(self) -> dict[Node, str]:
+        """The loops that qualify and yet are in no region."""
+        return self._refused
 
 
 def _refusal(node: Node, letters: str) -> str:
@@ -255,7 +217,7 @@ def _refusal(node: Node, letters: str) -> str:
     return f"there is no machine code for {node.kind} of ({given})"
 
 
-def _loops_in(nodes: list[Node]) -> Iterator[Node]:
+def _loops_in(nodes: Sequence[Node]) -> Iterator[Node]:
     for node in nodes:
         if node.kind == "prim::Loop":
             yield node
@@ -265,7 +227,7 @@ def _loops_in(nodes: list[Node]) -> Iterator[Node]:
                     yield from _loops_in(list(block.nodes))
 
 
-def all_nodes(nodes: list[Node]) -> Iterator[Node]:
+def all_nodes(nodes: Sequence[Node]) -> Iterator[Node]:
     """The nodes, and those of their blocks that run here."""
     for node in nodes:
         yield node
@@ -292,11 +254,3 @@ def _free_values(nodes: list[Node]) -> Iterator[Value]:
         length = _range_of(node)
         read += [] if length is None else length.inputs
         yield from (v for v in read if v not in made and not is_constant(v))
-
-
-def _root(node: Node, block: Block | None) -> Node:
-    """The node of `block` that `node` is, or is in."""
-    while node.block is not block:
-        assert node.block is not None and node.block.owner is not None, "the node is not in the block"
-        node = node.block.owner
-    return node

@@ -16,14 +16,12 @@ from torch.fx import GraphModule
 
 from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
 from jitlite.archive.tensor_identity import collecting_weights
-from jitlite.base import options
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracing_state import Listener, current
-from jitlite.codegen.python.python_tier import translate
 from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
-from jitlite.executor.executor import Executor, code_for, executor_of
+from jitlite.executor.executor import Executor, code_for, executor_of, generated_code
 from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.plans import ExecutorState
 from jitlite.export.to_fx.exported_program import to_exported
@@ -231,8 +229,7 @@ class ScriptFunction:
     @property
     def generated_code(self) -> str:
         """The Python function that calls run, as text; each line with the line of the script it comes from."""
-        native = options.current().native
-        return translate(self.executor.optimized_graph, self.name, _unlinked, native=native).source
+        return generated_code(self.executor.optimized_graph, self.name)
 
     @property
     def bytecode(self) -> str:
@@ -337,10 +334,6 @@ class ScriptFunction:
 
     def __repr__(self) -> str:
         return f"<jitlite.ScriptFunction {self._signature}>"
-
-
-def _unlinked(function: Function) -> Any:
-    raise AssertionError("code that is only shown is not run")
 
 
 def compile_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:

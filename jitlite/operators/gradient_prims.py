@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 
 from jitlite.ir.ops import Effect, op, structural
-from jitlite.ir.traits import Trait
+from jitlite.ir.traits import Spelling, Trait
 
 _Tensor = torch.Tensor
 
@@ -19,7 +19,7 @@ structural(
     "prim::DifferentiableGraph(...) -> ...",
     Effect.SIDE,
     "A group of nodes that autograd sees as one operator: the graph in the attribute `Subgraph`, given the inputs.",
-    traits=(Trait.GROUP, Trait.CHECKED_GROUP),
+    traits=(Trait.GROUP, Trait.CHECKED_GROUP, Spelling.REGION("differentiable")),
 )
 structural(
     "prim::GradOf(...) -> ...",

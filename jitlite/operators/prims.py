@@ -49,6 +49,10 @@ _STRUCTURAL: tuple[tuple[Any, ...], ...] = (
      "Run the first block; if it raises, run the second, which is given the exception. The outputs are what the block"
      " that came to its end returns. Its effects are those of its blocks. torch.jit has no such kind.",
      Trait.FORWARDS_TUPLES, Trait.IS_STATEMENT, Trait.KEEPS_OBJECTS_INSIDE, Spelling.LOST("the try statement")),
+    ("prim::Region(...) -> ...", Effect.PURE, False,
+     "Run the block with the inputs for its parameters, or else what there is for regions of this `kind`; the outputs"
+     " are what the block returns. Its effects are those of its block. torch.jit has no such kind.",
+     Trait.CLOSED, Trait.IS_STATEMENT, Trait.NEVER_NESTED, Trait.KEEPS_OBJECTS_INSIDE),
     ("prim::TupleConstruct(...) -> Any", Effect.PURE, True, "A tuple of the inputs; named as the output's type is.",
      Trait.TAKES_UNSEEN, Trait.DISPLAY, Trait.FORWARDS_TUPLES, Trait.KEEPS_OBJECTS_INSIDE, Spelling.VARIABLE("pair")),
     ("prim::TupleUnpack(Any tup) -> ...", Effect.PURE, True, "The elements of a tuple.",

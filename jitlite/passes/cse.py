@@ -21,6 +21,7 @@ from jitlite.analysis.effects import changes_modes, effect_of
 from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
+from jitlite.ir.traits import Trait
 from jitlite.ir.value_keys import attributes_key
 from jitlite.passes.registry import graph_pass
 
@@ -52,7 +53,7 @@ class _SubexpressionEliminator:
             if sets_mode and node.kind == "prim::Loop":
                 self.modes += 1  # its body may run after itself
             for inner in node.blocks:
-                changed = self.block(inner, seen) or changed
+                changed = self.block(inner, [] if node.has(Trait.CLOSED) else seen) or changed
             if sets_mode:
                 self.modes += 1
             elif not node.blocks:

@@ -14,8 +14,8 @@ A node stays if somebody could miss it:
   a container, a view of either);
 - it is a loop of which it is not certain that it ends.
 
-Outputs of `prim::If` and `prim::Try` and values carried by `prim::Loop` that nobody reads go as well. A carried value
-that only feeds itself stays. Which object is which is not touched.
+Outputs of `prim::If`, `prim::Try` and regions and values carried by `prim::Loop` that nobody reads go as well. A
+carried value that only feeds itself stays. Which object is which is not touched.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Effect, Op
+from jitlite.ir.regions import REGION
 from jitlite.ir.structure import Loop
 from jitlite.passes.registry import graph_pass
 
@@ -136,7 +137,7 @@ def _sweep(block: Block, live: set[Node]) -> bool:
 
 def _drop_unused_outputs(node: Node) -> bool:
     unused = [position for position, output in enumerate(node.outputs) if not output.has_uses]
-    if node.kind in ("prim::If", "prim::Try"):
+    if node.kind in ("prim::If", "prim::Try", REGION):
         for position in reversed(unused):
             erase_branch_output(node, position)
     elif node.kind == "prim::Loop":
@@ -149,7 +150,7 @@ def _drop_unused_outputs(node: Node) -> bool:
 
 
 def erase_branch_output(branch: Node, position: int) -> None:
-    """Remove an output that nobody uses from a `prim::If` or `prim::Try`."""
+    """Remove an output that nobody uses from a `prim::If`, `prim::Try` or region."""
     branch.erase_output(position)
     for block in branch.blocks:
         block.erase_output(position)

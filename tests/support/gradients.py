@@ -13,6 +13,7 @@ from jitlite.interpreter.autograd import differentiable, differentiable_on_deman
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.ops import lookup
+from jitlite.ir.regions import Implementation, regions_in
 from jitlite.ir.schema import Argument
 from jitlite.ir.verify import verify
 from jitlite.operators.gradient import Gradient
@@ -24,8 +25,9 @@ Run = Callable[..., Any]
 
 
 def runner(graph: Graph) -> Run:
-    """The graph as a function."""
-    code = bytecode.lower(graph)
+    """The graph as a function; its groups are recorded as one node each."""
+    regions = [Implementation(as_one_node_on_demand(region.graph())) for region in regions_in(graph.block)]
+    code = bytecode.lower(graph, regions=regions)
     return lambda *arguments: vm.run(code, arguments)
 
 
@@ -129,12 +131,10 @@ def assert_same(ours: Sequence[torch.Tensor | None], theirs: Sequence[torch.Tens
 
 
 def with_groups(graph: Graph, **options: Any) -> tuple[Graph, int]:
-    """A copy of the graph with groups that autograd records as one node each, and how many."""
+    """A copy of the graph with groups that `runner` has autograd record as one node each, and how many."""
     grouped = graph.copy()
     nodes = create_autodiff_subgraphs(grouped, **options)
     verify(grouped)
-    for node in nodes:
-        node.attributes["callable"] = as_one_node_on_demand(node.attributes["Subgraph"])
     return grouped, len(nodes)
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from region_programs import BACKENDS, form_by_chance, run_by
 from strategies import Program, compile_source
 
 import jitlite
@@ -100,6 +101,7 @@ def check(program: Program, measure: Measure = SOME, seed: int = 0) -> None:
     if measure.all_ways or seed % 4 == 0:
         check_without_tuples(program, expected, graph)
     check_executors(program, expected, graph, measure, seed)
+    check_regions(program, expected, graph, measure, seed)
     seen = {text}
     for order in measure.chosen(pass_names(), random.Random(seed)):
         optimized = graph.copy()
@@ -127,6 +129,36 @@ def check_executors(program: Program, expected: list[Outcome], graph: Any, measu
         if measure.all_ways or seed % 4 >= 2:
             with options.override(executor="legacy"):
                 compare(program, expected, Executor(graph, "f").entry, "a plan for each kind of arguments", text)
+
+
+def check_regions(program: Program, expected: list[Outcome], graph: Any, measure: Measure, seed: int) -> None:
+    """Make regions by chance; run them by what they are and by back ends, and put their nodes back."""
+    general, chance = compiler.optimized(graph), random.Random(seed)
+    before = str(general)
+
+    def lines(text: str) -> tuple[list[str], list[str]]:
+        """Constants, wherever they stand, and all else in order."""
+        every = text.splitlines()
+        constants = [line for line in every if " = prim::Constant" in line]
+        return sorted(constants), [line for line in every if line not in constants]
+
+    if not form_by_chance(general, chance):
+        return
+    verify(general)
+    text = general.to_text(ranges=False)
+    if parse(text).to_text(ranges=False) != text:
+        raise Broken(f"the text of regions does not read back:\n{program}\n{text}")
+    backends = ["that is not there", *BACKENDS]
+    for backend in backends if measure.all_ways else [backends[seed % 3]]:
+        with run_by(backend), options.override(tier=options.TIERS[seed // 3 % 2]):
+            compare(program, expected, runner_for(general, "f"), f"regions, a back end {backend}", text)
+    passed, order = general.copy(), chance.choices(pass_names(), k=ORDER_LENGTH)
+    run_passes(program, passed, order, text)
+    exact = all(map(registry.is_exact, order))
+    compare(program, expected, run_graph(passed), f"regions, {', '.join(order)}", str(passed), exact)
+    registry.run(general, "inline_regions", registry.PassHook(verify=True))
+    if lines(str(general)) != lines(before):
+        raise Broken(f"inlining regions gives another graph:\n{program}\n{before}\n{text}\n{general}")
 
 
 def check_specialized(program: Program, expected: list[Outcome], general: Any) -> None:

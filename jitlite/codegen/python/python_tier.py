@@ -17,13 +17,14 @@ How to read: `codegen/structured.py` decides what the statements are, `python_wr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from jitlite.codegen.last_uses import may_be_large
 from jitlite.codegen.python.limits import check_depth
 from jitlite.codegen.python.python_writer import PythonWriter
 from jitlite.codegen.python.vocabulary import GeneratedVocabulary, Runner
 from jitlite.codegen.range_loops import with_range_loops
+from jitlite.codegen.region_calls import with_open_regions
 from jitlite.codegen.structured import Rules, Structure
 from jitlite.codegen.tree import StructuredFunction
 from jitlite.codegen.variables import identifier
@@ -32,8 +33,8 @@ from jitlite.interpreter.python_code import PythonCode
 from jitlite.ir.code_text import Identifier, joined, made_identifier
 from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.regions import Implementation
 from jitlite.ir.unit import Function
-from jitlite.native.regions import find_regions
 
 
 def translate(
@@ -42,8 +43,8 @@ def translate(
     runner_of: Callable[[Function], Runner],
     *,
     boxed: bool = False,
-    native: str = "off",
     objects: bool = False,
+    regions: Sequence[Implementation | None] = (),
 ) -> PythonCode:
     """The Python function of a graph.
 
@@ -53,27 +54,27 @@ def translate(
         runner_of: gives what runs a function that the graph calls.
         boxed: the function takes its arguments in one list, which it empties, and forgets each after its last use; it
             gives its results in a list.
-        native: when regions of it become machine code, as the switch of that name says.
         objects: may there be objects such as dtypes among the arguments that are ints?
+        regions: what runs each region of the graph, in the order of `regions_in`; a region without runs its block.
 
     Raises:
         CannotTranslate: where Python's own limits do not allow it, or the graph has something that cannot be run.
     """
     make_room(check_depth(graph))
-    graph = with_range_loops(graph)
-    words = GeneratedVocabulary(graph, runner_of, native, objects)
+    opened = with_open_regions(with_range_loops(graph), regions)
+    words = GeneratedVocabulary(opened.graph, runner_of, opened.groups, objects)
 
     def is_expression(node: Node) -> bool:
         # within an expression, what an operand holds is not forgotten before the whole of it is computed
         return not (boxed and may_be_large(node.output.type)) and words.is_expression(node)
 
     rules = Rules(is_expression, words.is_in_order, words.is_statement, forgets=True, forgets_parameters=boxed)
-    made = Structure(graph, rules, None if native == "off" else find_regions(graph).parts())
+    made = Structure(opened.graph, rules, opened.calls)
     words.reserve(made.variables.names)
     entry = words.fresh(identifier(name, "graph"))
     writer = PythonWriter(words, boxed)
     _write(writer, words, made.function(), entry)
-    return PythonCode(name, writer.lines, words.names, entry, words.region_states.made)
+    return PythonCode(name, writer.lines, words.names, entry)
 
 
 def _write(writer: PythonWriter, words: GeneratedVocabulary, function: StructuredFunction, entry: Identifier) -> None:
@@ -85,7 +86,7 @@ def _write(writer: PythonWriter, words: GeneratedVocabulary, function: Structure
     writer.write("def {}({}):", entry, box or joined(", ", parameters))
     with writer.indented():
         if box is not None:
-            writer.write("{}{}", writer.unpacked(parameters), box)
+            writer.write("{}{}", writer.unpacked(function.parameters), box)
             writer.write("{}.clear()", box)
             writer.forget(function.unread)
         if not words.has_contexts:

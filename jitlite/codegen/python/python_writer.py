@@ -27,12 +27,12 @@ from jitlite.codegen.tree import (
     Exchange,
     Expression,
     ForLoop,
+    GuardedRegion,
     IfBlock,
     Index,
     Iterations,
     LeaveLoop,
     Name,
-    NativeOr,
     Not,
     Operation,
     Perform,
@@ -95,8 +95,8 @@ class Vocabulary(Protocol):
     def try_(self, writer: PythonWriter, statement: TryBlock) -> None:
         """Write a `try`."""
 
-    def native_or(self, writer: PythonWriter, statement: NativeOr) -> None:
-        """Write a region that may be machine code."""
+    def region(self, writer: PythonWriter, statement: GuardedRegion) -> None:
+        """Write a region that something else may run."""
 
 
 class PythonWriter:
@@ -287,17 +287,17 @@ class PythonWriter:
 
     def unpack(self, statement: Unpack) -> None:
         self._column = 4 * self.level
-        names = [fixed("_") if target is None else target.name for target in statement.targets]
-        self._put(self.unpacked(names))
+        self._put(self.unpacked(statement.targets))
         self.expression(statement.value, as_list=False)
         self._end()
 
     @staticmethod
-    def unpacked(names: Sequence[Text]) -> Text:
-        """The head of a statement that gives the elements of a sequence names: `a, b = `."""
-        if not names:
+    def unpacked(targets: Sequence[Variable | None]) -> Text:
+        """The head of a statement that gives variables the elements of a sequence: `a, _ = `."""
+        if not targets:
             return fixed("() = ")
-        return code("{}, = " if len(names) == 1 else "{} = ", joined(", ", names))
+        names = joined(", ", [fixed("_") if target is None else target.name for target in targets])
+        return code("{}, = " if len(targets) == 1 else "{} = ", names)
 
     def evaluate(self, statement: Evaluate) -> None:
         self.line(statement.value)
@@ -377,8 +377,8 @@ class PythonWriter:
         self.line(fixed("with "), statement.manager, *target, _COLON)
         self.body(statement.body)
 
-    def native_or(self, statement: NativeOr) -> None:
-        self.vocabulary.native_or(self, statement)
+    def region(self, statement: GuardedRegion) -> None:
+        self.vocabulary.region(self, statement)
 
 
 def separated(values: Sequence[Expression]) -> Iterator[Piece]:

@@ -6,13 +6,13 @@ import builtins
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from jitlite.codegen.python.contexts import enter_context, exit_context
 from jitlite.codegen.python.python_writer import Piece, PythonWriter, separated
-from jitlite.codegen.tree import Constant, NativeOr, Perform, TryBlock
+from jitlite.codegen.tree import Constant, GuardedRegion, Perform, TryBlock
 from jitlite.codegen.variables import unused
 from jitlite.interpreter import futures
 from jitlite.interpreter.binding import with_checked_result
@@ -25,10 +25,10 @@ from jitlite.ir.code_text import Identifier, Text, code, fixed, holes, joined, l
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.node_attributes import str_attribute
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
+from jitlite.ir.regions import Implementation
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.ir.values import UNINITIALIZED, call_script_method
-from jitlite.native.policy import RegionStates
 from jitlite.operators.prims import make_exception
 from jitlite.operators.python_forms import CannotTranslate, Form, call_form, form_of, isinstance_form
 
@@ -71,12 +71,17 @@ class GeneratedVocabulary:
 
     Attributes:
         names: what the code is given, by name.
-        region_states: of what may be machine code in it.
+        groups: what runs the regions that are called as one node.
     """
 
     def __init__(
-        self, graph: Graph, runner_of: Callable[[Function], Runner], native: str = "off", objects: bool = False
+        self,
+        graph: Graph,
+        runner_of: Callable[[Function], Runner],
+        groups: Mapping[Node, Implementation] | None = None,
+        objects: bool = False,
     ) -> None:
+        self.groups = groups or {}
         self.flow = ObjectFlow(graph, objects)
         self.runner_of = runner_of
         self.forms: dict[Node, Form] = {}
@@ -84,7 +89,6 @@ class GeneratedVocabulary:
         self.links: dict[Function, CallTarget] = {}
         self.taken: set[str] = {*dir(builtins), *_OWN_NAMES}
         self.bound: dict[int, Identifier] = {}
-        self.region_states = RegionStates(native, self.names, self.fresh)
         self.has_contexts = any(n.kind in ("prim::Enter", "prim::Exit") for n in graph.all_nodes())
 
     # -- names
@@ -186,18 +190,26 @@ class GeneratedVocabulary:
                 writer.write("{} = {}(_entered, {}, {})", error, exits, depth, error)
             writer.statements(statement.handler)
 
-    def native_or(self, writer: PythonWriter, statement: NativeOr) -> None:
-        """Machine code, or else what follows."""
-        native = self.region_states.native(statement.region)
-        arguments, results = (joined(", ", [v.name for v in found]) for found in (statement.inputs, statement.outputs))
-        writer.write("_done = {} and {}({})", native, native, arguments)
+    def region(self, writer: PythonWriter, statement: GuardedRegion) -> None:
+        """A call of what runs the region, or else what follows."""
+        call = statement.call
+        implementation, called = call.implementation, self.fresh(private(call.kind))
+        implementation.on_publish(partial(self.names.__setitem__, called))
+        arguments = joined(", ", [variable.name for variable in statement.inputs])
+        is_adaptive = implementation.is_adaptive  # there may be nothing to call yet
+        writer.write("_done = {0} and {0}({1})" if is_adaptive else "_done = {0}({1})", called, arguments)
         writer.write("if _done is not None:")
-        writer.write("    {} = _done", results)
+        with writer.indented():
+            (first, *_) = statement.targets or (None,)
+            single = code("{} = ", fixed("_") if first is None else first.name)
+            writer.write("{}_done", writer.unpacked(statement.targets) if call.gives_tuple else single)
         writer.write("else:")
         with writer.indented():
-            writer.write("_since = {}()", self.bind(time.perf_counter, "clock"))
+            if is_adaptive:
+                writer.write("_since = {}()", self.bind(time.perf_counter, "clock"))
             writer.statements(statement.body)
-            writer.write("{}(_since)", self.region_states.record_run(statement.region))
+            if is_adaptive:
+                writer.write("{}(_since)", self.bind(implementation.record_run, "spent"))
 
     # -- forms that need to know of other functions
     def call_function(self, node: Node) -> Form:
@@ -221,9 +233,10 @@ class GeneratedVocabulary:
         return call_form(defer, len(node.inputs))
 
     def group(self, node: Node) -> Form:
-        """A graph that is run in place: by its callable if it was given one, else as a call."""
-        if "callable" in node.attributes:
-            return call_form(node.attributes["callable"], len(node.inputs))
+        """A graph that is run in place: by what there is for it, else as a call."""
+        implementation = self.groups.get(node)
+        if implementation is not None:
+            return call_form(implementation.run or implementation.attempt, len(node.inputs))
         link = self.link(Function("<differentiable graph>", graph=node.attributes["Subgraph"]), node.inputs)
         return Form(code("{{f}}.run({})", holes(range(len(node.inputs)))), link)
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.python.python_writer import PythonWriter
 from jitlite.codegen.range_loops import with_range_loops
+from jitlite.codegen.region_calls import with_open_regions
 from jitlite.codegen.structured import Rules, Structure
-from jitlite.codegen.tree import Body, Constant, NativeOr, Operation, Perform, ReturnValues, Statement, TryBlock
+from jitlite.codegen.tree import Body, Constant, GuardedRegion, Operation, Perform, ReturnValues, Statement, TryBlock
 from jitlite.codegen.variables import Variable, Variables, unused
 from jitlite.export.to_python import python_helpers
 from jitlite.export.to_python.embedded_functions import embedded, refusal
@@ -92,7 +93,7 @@ class _Signature:
         words = ReadableVocabulary(self.file)
         if self.schema.arguments:
             with_paths(graph, self.schema.arguments[0].name, words.path)
-        graph = with_range_loops(graph)
+        graph = with_open_regions(with_range_loops(graph), ()).graph
         rules = Rules(
             words.is_expression, words.is_in_order, words.is_statement, _DEEPEST, has_with=True, skips_unread=True
         )
@@ -413,7 +414,7 @@ class ReadableVocabulary:
             writer.write("{} = {}_caught", name, name)
             writer.statements(statement.handler)
 
-    def native_or(self, writer: PythonWriter, statement: NativeOr) -> None:
+    def region(self, writer: PythonWriter, statement: GuardedRegion) -> None:
         writer.statements(statement.body)
 
 

@@ -1,0 +1,86 @@
+"""The two ways to run a graph: as bytecode on the stack machine, and as a generated Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jitlite.base import options
+from jitlite.codegen.python.python_tier import translate
+from jitlite.executor.implementations import implement, implementations_of, with_regions
+from jitlite.executor.plans import RegionPlan
+from jitlite.interpreter import vm
+from jitlite.interpreter.bytecode import lower
+from jitlite.interpreter.code import Code
+from jitlite.interpreter.python_code import PythonCode
+from jitlite.ir.graph import Graph
+from jitlite.ir.regions import PlanContext, Runner
+from jitlite.ir.unit import Function
+from jitlite.operators.python_forms import CannotTranslate
+
+
+@dataclass(frozen=True)
+class Calls:
+    """How functions that a graph calls are run: as a callable, and on the stack machine."""
+
+    runner_of: Callable[[Function], Runner]
+    code_of: Callable[[Function], Code]
+
+
+@dataclass(frozen=True)
+class Running:
+    """What runs a graph, what becomes of the regions in it, and its bytecode if that is what runs."""
+
+    run: Runner
+    regions: Sequence[RegionPlan] = ()
+    code: Code | None = None
+
+
+def lowered(
+    graph: Graph, name: str, objects: bool, calls: Calls, inner: str = "stack"
+) -> tuple[Code, list[RegionPlan]]:
+    """The bytecode of a graph with what runs its regions.
+
+    Args:
+        inner: the tier that runs graphs of regions.
+    """
+    context = PlanContext(name, "stack", _runner_on(inner, objects, calls))
+    formed = with_regions(graph, context)
+    regions = implement(formed, context)
+    return lower(formed, name, objects, implementations_of(regions)), regions
+
+
+def translated(graph: Graph, name: str, objects: bool, calls: Calls) -> tuple[PythonCode, list[RegionPlan]]:
+    """The Python function of a graph with what runs its regions.
+
+    Raises:
+        CannotTranslate: see `translate`.
+    """
+    context = PlanContext(name, "python", _runner_on("python", objects, calls))
+    formed = with_regions(graph, context)
+    regions = implement(formed, context)
+    code = translate(formed, name, calls.runner_of, objects=objects, regions=implementations_of(regions))
+    return code, regions
+
+
+def _runner_on(tier: str, objects: bool, calls: Calls) -> Callable[[Graph, str], Runner]:
+    return lambda graph, name: running(graph, name, objects, calls, tier).run
+
+
+def running(graph: Graph, name: str, objects: bool, calls: Calls, tier: str | None = None) -> Running:
+    """What runs the graph on a tier, or on the machine if that cannot.
+
+    Exceptions leave it without a script traceback unless the stack machine runs it: see `add_script_traceback`.
+
+    Args:
+        tier: "python" or "stack"; what the switches ask for if not given.
+    """
+    wanted = tier or options.current().tier
+    if wanted == "python":
+        try:
+            python, regions = translated(graph, name, objects, calls)
+            return Running(python.run, regions)
+        except CannotTranslate:
+            pass
+    code, regions = lowered(graph, name, objects, calls, wanted)
+    return Running(lambda *arguments: vm.run(code, arguments, calls.code_of), regions, code)

@@ -1,0 +1,363 @@
+"""Regions of a kind of their own: a back end of a few lines, in every tier, and all that it may do."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import pickle
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+import pytest
+import torch
+from torch import Tensor
+
+import jitlite
+from jitlite.base import options
+from jitlite.executor import implementations
+from jitlite.executor.executor import runner_for
+from jitlite.ir.graph import Graph, Node, constant_of, is_constant
+from jitlite.ir.parser import parse
+from jitlite.ir.regions import REGION, Backend, Implementation, PlanContext, Region
+from jitlite.ir.verify import VerifyError, verify
+from jitlite.passes import registry
+from jitlite.passes.form_regions import PlainRun, form_regions
+
+# -- the back end: sums and products are run by a closure
+
+MEANING: dict[str, Callable[..., Any]] = {"aten::add": operator.add, "aten::mul": operator.mul}
+calls: list[str] = []
+
+
+def is_sum(node: Node) -> str | None:
+    return None if node.kind in MEANING else f"{node.kind} is no sum"
+
+
+def run_sums(region: Region, context: PlanContext) -> Callable[..., Any] | str:
+    nodes = list(region.body.computations)
+    if any(constant_of(v, 1) != 1 for node in nodes for v in node.inputs[2:]):
+        return "a term is multiplied with a number"
+
+    def run(*given: Any) -> Any:
+        calls.append(context.tier)
+        known = dict(zip(region.parameters, given, strict=True))
+        for node in nodes:
+            terms = [constant_of(v) if is_constant(v) else known[v] for v in node.inputs[:2]]
+            known[node.output] = MEANING[node.kind](*terms)
+        results = tuple(known[v] for v in region.results)
+        return results if region.gives_tuple else results[0]
+
+    return run
+
+
+def form_sums(graph: Graph, context: PlanContext) -> Any:
+    return form_regions(graph, "sums", lambda: PlainRun(is_sum))
+
+
+SUMS = Backend(run_sums, form_sums)
+
+
+@pytest.fixture
+def sums(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The table with a line more, and which tier ran regions."""
+    monkeypatch.setitem(implementations.TABLE, "sums", SUMS)
+    calls.clear()
+    yield calls
+
+
+def with_kind(monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any] | Implementation | str) -> None:
+    monkeypatch.setitem(implementations.TABLE, "sums", Backend(lambda region, context: run, form_sums))
+
+
+TIERS = pytest.mark.parametrize("tier", ["python", "stack"])
+EXECUTORS = pytest.mark.parametrize("mode", ["profiling", "legacy", "simple"])
+
+
+def polynomial(x: Tensor, n: int) -> Tensor:
+    y = x * n + x
+    if n > 2:
+        y = y.sin()
+    for i in range(n):
+        y = (y + x) * i + 1
+    return y
+
+
+@TIERS
+@EXECUTORS
+def test_a_back_end_is_a_line_in_a_table(sums: list[str], tier: str, mode: str) -> None:
+    function = jitlite.script(polynomial)
+    x = torch.arange(3.0)
+    with options.override(tier=tier, executor=mode, specialize_after=1, profiled_runs=1):
+        for n in (0, 1, 4, 4, 4):
+            assert torch.equal(function(x, n), polynomial(x, n))
+    assert set(sums) >= {tier} and len(sums) > 5
+    if mode != "legacy":
+        assert {r.status for r in function.executor.regions} == {"it is run as one operation"}
+
+
+def test_the_graph_that_users_see_has_no_regions_that_the_plan_forms(sums: list[str]) -> None:
+    function = jitlite.script(polynomial)
+    function(torch.ones(2), 2)
+    assert sums and REGION not in str(function.executor.optimized_graph)
+    assert "_sums(" in function.generated_code
+
+
+@TIERS
+def test_gradients_go_through_a_region(sums: list[str], tier: str) -> None:
+    def through(function: Callable[..., Tensor]) -> Tensor:
+        x = torch.arange(3.0, requires_grad=True)
+        function(x, 4).sum().backward()
+        assert x.grad is not None
+        return x.grad
+
+    with options.override(tier=tier):
+        assert torch.equal(through(jitlite.script(polynomial)), through(polynomial))
+    assert sums
+
+
+@TIERS
+def test_a_region_that_is_refused_runs_as_it_is_and_the_reason_is_kept(sums: list[str], tier: str) -> None:
+    def scaled(x: Tensor, y: Tensor) -> Tensor:
+        return torch.add(x, y, alpha=3) * y
+
+    function = jitlite.script(scaled)
+    x, y = torch.arange(3.0), torch.ones(3)
+    with options.override(tier=tier):
+        assert torch.equal(function(x, y), scaled(x, y))
+        (region,) = function.executor.regions
+        assert (region.kind, region.status) == ("sums", "a term is multiplied with a number")
+        assert "_sums" not in function.generated_code
+        assert region.place.startswith(__file__)
+        assert function.explain(x, y).sections["Regions"] == [f"sums at {region.place}: {region.status}"]
+    assert not sums
+
+
+def test_a_kind_that_nothing_runs_runs_as_it_is() -> None:
+    graph = parse(SQUARE)
+    x = torch.arange(3.0)
+    for tier in ("python", "stack"):
+        with options.override(tier=tier):
+            assert torch.equal(runner_for(graph, "square")(x), x * x * x)
+    (region,) = implementations.implement(graph, PlanContext("f", "python", runner_for))
+    assert region.status == "nothing runs regions of the kind sums"
+
+
+SQUARE = """graph(%x : Tensor):
+  %y : Tensor = prim::Region[kind="sums"](%x)
+    block0(%p : Tensor):
+      %a : Tensor = aten::mul(%p, %p)
+      %b : Tensor = aten::mul(%a, %p)
+      -> (%b)
+  return (%y)
+"""
+
+
+def failing(x: Tensor, n: int) -> Tensor:
+    y = x * n
+    z = y + x  # this line
+    return z.relu()
+
+
+@TIERS
+def test_what_a_region_raises_has_a_line_of_the_script(monkeypatch: pytest.MonkeyPatch, tier: str) -> None:
+    def fail(*given: object) -> Any:
+        raise ValueError("from the region")
+
+    with_kind(monkeypatch, fail)
+    function = jitlite.script(failing)
+    with options.override(tier=tier), pytest.raises(ValueError, match="from the region") as caught:
+        function(torch.ones(2), 1)
+    assert "y = x * n" in "".join(traceback.format_exception(caught.value))
+
+
+@TIERS
+def test_a_region_that_cannot_do_it_runs_as_it_is_with_its_own_lines(
+    monkeypatch: pytest.MonkeyPatch, tier: str
+) -> None:
+    asked: list[int] = []
+    with_kind(monkeypatch, lambda *given: asked.append(1))
+    function = jitlite.script(failing)
+    with options.override(tier=tier):
+        assert torch.equal(function(torch.ones(2), 1), failing(torch.ones(2), 1))
+        with pytest.raises(RuntimeError) as caught:  # mul cannot write to itself: sizes differ
+            jitlite.script(mismatch)(torch.ones(2), torch.ones(3))
+    assert len(asked) == 2
+    assert "# here" in "".join(traceback.format_exception(caught.value))
+
+
+def mismatch(x: Tensor, y: Tensor) -> Tensor:
+    z = x * x
+    return z + y  # here
+
+
+class _Adaptive(Implementation):
+    is_adaptive = True
+    seconds: float = 0.0
+
+    def record_run(self, since: float) -> None:
+        self.seconds += since
+        self.publish(lambda *given: torch.full((1,), 7.0))
+
+
+@pytest.mark.parametrize("tier", ["python"])
+def test_an_implementation_may_come_later(monkeypatch: pytest.MonkeyPatch, tier: str) -> None:
+    adaptive = _Adaptive(None)
+    with_kind(monkeypatch, adaptive)
+    function = jitlite.script(failing)
+    with options.override(tier=tier):
+        assert function(torch.ones(1), 1).item() == 2.0
+        assert adaptive.seconds > 0
+        assert function(torch.ones(1), 1).item() == 7.0
+
+
+# -- results: one, several, none, one that may be None
+
+
+@TIERS
+@pytest.mark.parametrize(
+    "outputs, body, given, found",
+    [
+        ("%r : Tensor", "-> (%a)", lambda x: x + 1, 1),
+        ("%r : Tensor, %s : Tensor", "-> (%a, %p)", lambda x: (x + 1, x), 2),
+        ("%r : Tensor?", "-> (%a)", lambda x: (None,), None),
+    ],
+)
+def test_results(
+    monkeypatch: pytest.MonkeyPatch, tier: str, outputs: str, body: str, given: Callable[..., Any], found: object
+) -> None:
+    returned = ", ".join(part.split(" ")[0] for part in outputs.split(", "))
+    graph = parse(f"""graph(%x : Tensor):
+      {outputs} = prim::Region[kind="sums"](%x)
+        block0(%p : Tensor):
+          %a : Tensor = aten::neg(%p)
+          {body}
+      return ({returned})""")
+    verify(graph)
+    with_kind(monkeypatch, given)
+    with options.override(tier=tier):
+        result = runner_for(graph, "f")(torch.zeros(1))
+    if isinstance(found, int):
+        results = result if found == 2 else (result,)
+        assert [r.item() for r in results] == [1.0, 0.0][:found]
+    else:
+        assert result is None
+
+
+@TIERS
+def test_a_region_without_results_that_writes(monkeypatch: pytest.MonkeyPatch, tier: str) -> None:
+    graph = parse("""graph(%x : Tensor, %y : Tensor):
+      %1 : int = prim::Constant[value=1]()
+       = prim::Region[kind="sums"](%x, %y)
+        block0(%p : Tensor, %q : Tensor):
+          %2 : int = prim::Constant[value=1]()
+          %a : Tensor = aten::add_(%p, %q, %2)
+          -> ()
+      return (%x)""")
+    for run, times in ((lambda x, y: None, 1), (lambda x, y: x.add_(10) and (), 10)):
+        with_kind(monkeypatch, run)
+        with options.override(tier=tier):
+            x = torch.zeros(1)
+            assert runner_for(graph, "f")(x, torch.ones(1)) is x
+            assert x.item() == times
+
+
+# -- a node like others: it copies, prints, parses, and is held to what it is
+
+
+class Summing(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x * x + x
+
+
+def test_a_module_whose_plans_have_regions_copies_and_pickles(sums: list[str]) -> None:
+    module = jitlite.script(Summing())
+    x = torch.arange(3.0)
+    assert torch.equal(module(x), x * x + x)
+    for copied in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        before = len(sums)
+        assert torch.equal(copied(x), x * x + x)
+        assert len(sums) == before + 1
+
+
+def test_copies_and_texts() -> None:
+    graph = parse(SQUARE)
+    for copied in (graph.copy(), copy.deepcopy(graph), parse(str(graph))):
+        verify(copied)
+        assert copied.to_text(ranges=False) == SQUARE
+        assert copied.nodes is not graph.nodes
+
+
+@pytest.mark.parametrize(
+    "old, new, reason",
+    [
+        ("%a, %p)", "%a, %x)", "reads %x from around it, which is none of its inputs"),
+        ("(%x)\n    block0", "(%x, %x)\n    block0", "takes 1 values, but is given 2"),
+        ("-> (%b)", "-> (%b, %a)", "returns 2 values for 1 outputs"),
+        ('[kind="sums"]', "", "has a name as attribute kind"),
+        ('[kind="sums"]', '[kind=""]', "has a name as attribute kind"),
+        ("graph(%x : Tensor)", "graph(%x : int)", "input %x is of type int but becomes %p of type Tensor"),
+        ("%y : Tensor =", "%y : int =", "result %b is of type Tensor but becomes %y of type int"),
+        ("      -> (%b)\n", "      -> (%b)\n    block1(%r : Tensor):\n      -> (%r)\n", "has 1 blocks, not 2"),
+    ],
+)
+def test_the_verifier_refuses_what_is_no_region(old: str, new: str, reason: str) -> None:
+    assert old in SQUARE
+    with pytest.raises(VerifyError) as caught:
+        verify(parse(SQUARE.replace(old, new)))
+    assert reason in caught.value.reason
+
+
+def test_the_kind_of_a_region_is_a_text() -> None:
+    with pytest.raises(jitlite.CompileError, match="the attribute kind of prim::Region is a str"):
+        parse(SQUARE.replace('"sums"', "3"))
+
+
+def test_passes_do_not_take_values_across_the_edge_of_a_region() -> None:
+    graph = parse("""graph(%x : Tensor):
+      %1 : int = prim::Constant[value=1]()
+      %a : Tensor = aten::add(%x, %x, %1)
+      %y : Tensor = prim::Region[kind="sums"](%x)
+        block0(%p : Tensor):
+          %2 : int = prim::Constant[value=1]()
+          %3 : int = prim::Constant[value=1]()
+          %b : Tensor = aten::add(%p, %p, %2)
+          %c : Tensor = aten::add(%b, %p, %3)
+          -> (%c)
+      return (%a, %y)""")
+    registry.run(graph, "cse,constant_pooling,dce,constant_propagation,peephole", registry.PassHook(verify=True))
+    (region,) = (Region(node) for node in graph.nodes if node.kind == REGION)
+    assert [node.kind for node in region.body.nodes] == ["prim::Constant", "aten::add", "aten::add"]
+
+
+def test_what_nobody_reads_of_a_region_goes() -> None:
+    graph = parse("""graph(%x : int):
+      %y : int, %z : int = prim::Region[kind="sums"](%x)
+        block0(%p : int):
+          %a : int = aten::neg(%p)
+          %b : int = aten::neg(%a)
+          -> (%a, %b)
+      return (%y)""")
+    registry.run(graph, "dce", registry.PassHook(verify=True))
+    (region,) = (Region(node) for node in graph.nodes)
+    assert len(region.outputs) == 1 and len(list(region.body.nodes)) == 1
+
+
+def optional_scale(x: Tensor, scale: Optional[Tensor], n: int) -> Tensor:
+    y = x * x + x
+    if scale is not None:
+        y = y * scale + n
+    return y.sum() + n
+
+
+def test_inlining_gives_the_graph_as_before() -> None:
+    for function in (polynomial, failing, optional_scale):
+        graph = jitlite.script(function).executor.optimized_graph.copy()
+        before = str(graph)
+        formed = form_regions(graph, "sums", lambda: PlainRun(is_sum))
+        verify(graph)
+        assert formed.regions and REGION in str(graph)
+        assert all(is_sum(node) for node in formed.refused if node.kind not in MEANING)
+        assert parse(str(graph)).to_text(ranges=False) == graph.to_text(ranges=False)
+        registry.run(graph, "inline_regions", registry.PassHook(verify=True))
+        assert str(graph) == before
