@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from jitlite.base.source import Error
 from jitlite.ir.ops import Effect, op
 from jitlite.ir.traits import Trait
-from jitlite.operators.prims import exception_class, make_exception
+from jitlite.operators.prims import exception_class, instance_of, make_exception
 
 
 @op(
@@ -35,7 +35,7 @@ def new_exception(cls: str, *args: Any, keywords: Sequence[str] = ()) -> BaseExc
     if found is None:
         raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
     first = len(args) - len(keywords)
-    return found(*args[:first], **dict(zip(keywords, args[first:], strict=True)))
+    return instance_of(cls, found, *args[:first], **dict(zip(keywords, args[first:], strict=True)))
 
 
 @op("prim::ExceptionInfo(Exception e) -> (Any, Any, Any)")
@@ -50,7 +50,7 @@ def is_exception(e: BaseException, cls: str) -> bool:
     wanted = exception_class(cls)
     if wanted is None:
         raise Error(f"there is no exception class {cls.removeprefix('builtins.')}")
-    return isinstance(e, wanted)
+    return wanted in type(e).__mro__  # `isinstance` would ask a metaclass, which may be anybody's
 
 
 @op("prim::Raise(Exception? e) -> ()", Effect.SIDE, traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS))

@@ -10,8 +10,8 @@ import operator
 import sys
 import time
 from collections.abc import Callable
-from types import BuiltinFunctionType, ModuleType, WrapperDescriptorType
-from typing import Any, TypeGuard
+from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -268,25 +268,34 @@ op(
 
 
 def exception_class(name: str) -> type[BaseException] | None:
-    """The exception class of a name; of one from text or an archive, only a class that runs no code of its own."""
+    """The exception class of a name. One from text or an archive means a class that Python has already.
+
+    Those that end a process or a thread are no `Exception`; they are for programs in Python.
+    """
     if isinstance(name, QualifiedClassName):
         made = name.python_class
         return made if issubclass(made, BaseException) else None
     module, _, attribute = name.removeprefix("__torch__.").rpartition(".")
     holder = sys.modules.get(module or "__main__")
     found = vars(holder).get(attribute) if isinstance(holder, ModuleType) else None
-    return found if _is_plain_exception(found) else None
+    return found if isinstance(found, type) and issubclass(found, Exception) else None
 
 
-def _is_plain_exception(cls: object) -> TypeGuard[type[Exception]]:
-    """Is it Python's own code that makes an exception of the class, and tells its instances?
+_set_arguments: Any = vars(BaseException)["args"].__set__
 
-    Those that end a process or a thread are no `Exception`; they are for programs in Python.
+
+def instance_of(name: str, cls: type[BaseException], *args: object, **keywords: object) -> BaseException:
+    """An exception of the class that a name means.
+
+    For a name from text or an archive no code of the class runs: Python's own exception is made, of that class.
     """
-    if type(cls) is not type or not issubclass(cls, Exception):
-        return False
-    makers = [vars(base).get(name) for base in cls.__mro__ for name in ("__new__", "__init__")]
-    return all(isinstance(maker, (BuiltinFunctionType, WrapperDescriptorType, type(None))) for maker in makers)
+    if isinstance(name, QualifiedClassName):
+        return cls(*args, **keywords)
+    plain: type[BaseException] = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+    values = (*args, *keywords.values())
+    made = plain.__new__(cls, *values)
+    _set_arguments(made, values)  # some classes leave that to their constructor
+    return made
 
 
 def make_exception(message: str, class_name: str | None) -> BaseException:
@@ -308,7 +317,7 @@ def make_exception(message: str, class_name: str | None) -> BaseException:
     cls = exception_class(class_name)
     if cls is not None:
         try:
-            return cls(message) if message else cls()
+            return instance_of(class_name, cls, *([message] if message else []))
         except TypeError:  # its constructor wants something else
             pass
     return Error(f"{class_name.removeprefix('builtins.')}: {message}")
