@@ -34,7 +34,8 @@ def find_inlined(graph: Graph) -> set[Node]:
     def visit(node: Node, pending: list[Value]) -> Node | None:
         for block in node.blocks:
             scan_block(block)
-        pending.extend(node.inputs)
+        if node.kind != "prim::Exit":  # it leaves what was entered last, and does not look at its operand
+            pending.extend(node.inputs)
         return _previous_computation(node)
 
     scan_block(graph.block)

@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 
+import jitlite
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.interpreter import instruction_docs
 from jitlite.interpreter.bytecode import code_of, lower
@@ -19,6 +20,7 @@ from jitlite.ir.parser import parse
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.unit import Function, SymbolTable, insert_call
 from jitlite.ir.values import CLASS_TYPE, type_of_value, value_has_type
+from jitlite.ir.verify import verify
 
 
 def run_graph(graph, *args, **kwargs):
@@ -547,3 +549,30 @@ def test_objects():
 def test_every_instruction_is_documented(request):
     text = (request.config.rootpath / "docs" / "instructions.md").read_text()
     assert text == instruction_docs.reference()
+
+
+def test_a_context_that_one_of_two_branches_has_entered_is_left():
+    def f(c: bool, n: int) -> int:
+        with torch.no_grad():
+            n += 3
+        return n
+
+    graph = jitlite.script(f).executor.optimized_graph.copy()
+    entered = [node for node in graph.nodes if node.kind in ("prim::CreateObject", "prim::CallMethod", "prim::Enter")]
+    (left,) = (node for node in graph.nodes if node.kind == "prim::Exit")
+    manager = entered[0].output
+    with graph.inserting_before(entered[0]):
+        branch = graph.insert("prim::If", (graph.inputs[0],), (manager.type,))
+    for block in (branch.add_block(), branch.add_block()):
+        values = {}
+        for node in entered:
+            block.append(graph.clone_node(node, values))
+        block.add_output(values[manager])
+    left.replace_input(0, branch.output)
+    branch.move_before(left)
+    for node in reversed(entered):
+        node.destroy()
+    verify(graph)
+    code = lower(graph)
+    assert [run(code, (c, 1)) for c in (True, False)] == [4, 4]
+    assert torch.is_grad_enabled()
