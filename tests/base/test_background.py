@@ -17,7 +17,7 @@ import jitlite
 from jitlite.base import background, options, turns
 from jitlite.base.background import wait_for_compilation
 from jitlite.executor import executor
-from jitlite.ir.compiling import _Workshop, compiling
+from jitlite.ir.compiling import _CompilerScope, compiling
 from jitlite.native import policy
 
 
@@ -199,8 +199,8 @@ def test_later_calls_start_no_thread_and_compile_nothing(monkeypatch):
     wait_for_compilation(60)
     started, compiled = [], []
     monkeypatch.setattr(background._thread, "start_new_thread", lambda *args: started.append(args))
-    enter = _Workshop.enter
-    monkeypatch.setattr(_Workshop, "enter", lambda self: (compiled.append(threading.get_ident()), enter(self)))
+    enter = _CompilerScope.enter
+    monkeypatch.setattr(_CompilerScope, "enter", lambda self: (compiled.append(threading.get_ident()), enter(self)))
     found = settled(f, x, None)
     assert found.decision.startswith("specialized for")
     assert not started and set(compiled) == {background._worker.thread}
