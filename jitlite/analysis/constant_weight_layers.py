@@ -1,7 +1,9 @@
 """Convolutions and linear layers with constant weights, and what may be folded into them.
 
 A layer can take in a later operation if its weight and bias are constants that nobody writes and that need no gradient,
-and if the operation is the only one to see its result; others may ask for the result's shape before.
+and if the operation is the only one to see its result; others may ask for the result's shape before. Where the graph
+switches autocast on, none can: the layer's result is rounded to fewer digits, and is of another dtype, before the later
+operation sees it.
 """
 
 from __future__ import annotations
@@ -88,7 +90,7 @@ def _is_transposed(node: Node) -> object:
 def layer_of(node: Node, db: AliasDb) -> Layer | None:
     """The node as a layer, None where it is none or its weight is not constant."""
     is_linear = node.kind == "aten::linear"
-    if node.op is None or not (is_linear or node.has(Trait.CONVOLUTION)):
+    if node.op is None or not (is_linear or node.has(Trait.CONVOLUTION)) or under_autocast(node):
         return None
     transposed = _is_transposed(node)
     groups = 1 if is_linear else constant_of(node.named_input("groups"), None)
@@ -100,6 +102,27 @@ def layer_of(node: Node, db: AliasDb) -> Layer | None:
         return None
     spatial = None if is_linear else weight.dim() - 2
     return Layer(node, weight, bias, spatial, groups if transposed else 0)
+
+
+def under_autocast(node: Node) -> bool:
+    """Is the node within a block of autocast that the graph has?"""
+    place: Node | None = node
+    while place is not None:
+        left = 0  # blocks that have been left again before the node
+        before = place.prev
+        while before is not None:
+            if before.kind in ("prim::Enter", "prim::Exit") and _is_autocast(before.input.type):
+                if before.kind == "prim::Enter" and not left:
+                    return True
+                left += 1 if before.kind == "prim::Exit" else -1
+            before = before.prev
+        assert place.block is not None
+        place = place.block.owner
+    return False
+
+
+def _is_autocast(t: T.Type) -> bool:
+    return isinstance(t, T.ClassType) and t.qualified_name.rpartition(".")[2] == "autocast"
 
 
 def _may_be_scaled(weight: torch.Tensor, bias: torch.Tensor | None, given: Value) -> bool:
