@@ -1,4 +1,4 @@
-"""Layers under autocast keep what follows them: their results are rounded, and of another dtype, before it sees them."""
+"""Layers under autocast keep what follows them: their results are rounded, and of another dtype, before that."""
 
 from __future__ import annotations
 
