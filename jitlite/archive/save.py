@@ -57,7 +57,7 @@ class _Archive:
     def write(self, root: object, extra_files: ExtraFiles) -> None:
         """Write a module and all that belongs to it."""
         for name, content in extra_files.items():
-            self.writer.write(f"extra/{name}", content.encode() if isinstance(content, str) else bytes(content))
+            self.writer.write(f"extra/{name}", _extra_bytes(name, content))
         type = class_type_of(root)
         assert type is not None
         self.pickle("data", root, type)
@@ -129,6 +129,14 @@ class _Archive:
         stored = vars(root).get(TRACED_INPUTS)
         if stored:
             self.pickle("traced_inputs", stored, T.DictType.of(T.STRING, T.ListType.of(T.ANY)))
+
+
+def _extra_bytes(name: str, content: object) -> bytes:
+    if isinstance(content, str):
+        return content.encode()
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise TypeError(f"extra file '{name}' is to be text or bytes, not {type(content).__name__}")
 
 
 # -- what can be saved

@@ -114,9 +114,10 @@ def collect_weights(module: torch.nn.Module, changed: str | None = None) -> None
 
 
 def collecting_weights(call: Callable[..., Any], module: object) -> Callable[..., Any]:
-    """A call before which the recurrent modules in a module collect their weights; `call` itself where there are none.
+    """A call during which the recurrent modules in a module hold their parameters; `call` itself where there are none.
 
-    `torch.func.functional_call` puts other parameters into a module past `__setattr__`, which says nothing of it.
+    `torch.func.functional_call` puts other parameters into a module past `__setattr__`, which says nothing of it, and
+    takes them out again.
     """
     found = module.modules() if isinstance(module, torch.nn.Module) else ()
     recurrent = [vars(inner) for inner in found if _WEIGHTS in vars(inner) and _NAMES in vars(inner)]
@@ -124,13 +125,19 @@ def collecting_weights(call: Callable[..., Any], module: object) -> Callable[...
         return call
 
     def collect_and_call(*args: object, **kwargs: object) -> Any:
+        exchanged: list[tuple[list[Any], int, Any]] = []
         for attributes in recurrent:
             weights, parameters = attributes[_WEIGHTS], attributes["_parameters"]
             for at, name in enumerate(attributes[_NAMES]):
                 parameter = parameters.get(name)
                 if parameter is not None and parameter is not weights[at]:
+                    exchanged.append((weights, at, weights[at]))
                     weights[at] = parameter
-        return call(*args, **kwargs)
+        try:
+            return call(*args, **kwargs)
+        finally:
+            for weights, at, weight in exchanged:
+                weights[at] = weight
 
     return collect_and_call
 

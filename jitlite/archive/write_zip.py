@@ -13,6 +13,7 @@ _SMALL = 200
 _DATE = (1980, 1, 1, 0, 0, 0)
 """The date of all members: equal archives have equal bytes."""
 _UNIX = 3
+_LONGEST_NAME = 0xFFFF
 _SURELY_SMALL = 1 << 30
 """Members of more bytes than this have a header for large ones, so that its length is known beforehand."""
 _FIXED_HEADER, _ZIP64_EXTRA = 30, 20
@@ -35,9 +36,15 @@ class ArchiveWriter:
         """Add a member.
 
         Raises:
-            ValueError: where there is one of that name.
+            ValueError: where there is one of that name, or no member can have it.
         """
-        member = zipfile.ZipInfo(f"{self._folder}/{name}", _DATE)
+        full = f"{self._folder}/{name}"
+        if "\0" in full or any(0xD800 <= ord(c) < 0xE000 for c in full) or len(full.encode()) > _LONGEST_NAME:
+            raise ValueError(
+                f"no member of an archive can be named {name[:50]!r}: a name has no zeros and no lone surrogates, and "
+                f"takes up to {_LONGEST_NAME} bytes with that of the archive"
+            )
+        member = zipfile.ZipInfo(full, _DATE)
         if member.filename in self._zip.NameToInfo:
             raise ValueError(f"the archive has a member '{name}' already")
         member.create_system = _UNIX

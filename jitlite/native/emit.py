@@ -12,8 +12,12 @@ the interpreter's lock, which the function holds otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
 from jitlite.ir.structure import Loop
+from jitlite.ir.types import Type
 from jitlite.native.boxes import free
 from jitlite.native.boxing import boxed, boxed_tuple, check_list, unboxed
 from jitlite.native.capi import pointer
@@ -51,6 +55,7 @@ class _RegionEmitter:
         self.registers: dict[Value, str] = {}
         self.frame = self.code.slot("{ ptr, i64 }")
         self.fuel = self.code.slot("i64")
+        self.may_be_unset = _unset_boxes(region)
 
     def module(self, counters: int) -> str:
         code = self.code
@@ -126,9 +131,26 @@ class _RegionEmitter:
             result: str | None = emit_it(self.code, *operands)
         else:
             assert container is not None, "regions.py let through what has no rule"
+            if node.kind != "prim::TupleConstruct":
+                self._bail_out_unless_set(node)
             result = container(Site(self.code, node, self.frame, operands, letters))
         if result is not None and node.outputs:
             self.registers[node.output] = result
+
+    def _bail_out_unless_set(self, node: Node) -> None:
+        """Leave it to Python where a list or dict that is operated on was never set: there is nothing to look at."""
+        for value in node.inputs:
+            if value in self.may_be_unset:
+                for box in self._boxes_in(self.registers[value], value.type):
+                    self.code.bail_out_if(self.code.value(f"icmp eq ptr {box}, null"))
+
+    def _boxes_in(self, held: str, t: Type) -> Iterator[str]:
+        if not isinstance(t, T.TupleType):
+            yield held
+            return
+        for i, element in enumerate(t.elements):
+            if holds_boxes(element):
+                yield from self._boxes_in(self.code.value(f"extractvalue {stored(t)} {held}, {i}"), element)
 
     def unpack(self, node: Node) -> None:
         whole = f"{stored(node.input.type)} {self.operand(node.input)}"
@@ -216,6 +238,31 @@ class _RegionEmitter:
         code.call("void", "PyEval_RestoreThread", "ptr", code.call("ptr", "PyEval_SaveThread"))
         code.go(onward)
         code.label(onward)
+
+
+def _unset_boxes(region: NativeRegion) -> set[Value]:
+    """The values with lists or dicts in them that may come from `prim::Uninitialized`."""
+    nodes = list(all_nodes(region.nodes))
+    found = {n.output for n in nodes if n.kind == "prim::Uninitialized" and holds_boxes(n.output.type)}
+    known = -1
+    while known != len(found):
+        known = len(found)
+        found.update(value for node in nodes for source, value in _handed_on(node) if source in found)
+    return {value for value in found if holds_boxes(value.type)}
+
+
+def _handed_on(node: Node) -> Iterator[tuple[Value, Value]]:
+    """Each value that a node hands on as another one, or as a part of one, and this one."""
+    if node.kind == "prim::If":
+        for block in node.blocks:
+            yield from zip(block.outputs, node.outputs, strict=True)
+    elif node.kind == "prim::Loop":
+        loop = Loop(node)
+        for sources in (loop.starts, loop.followings):
+            yield from zip(sources, loop.parameters, strict=True)
+            yield from zip(sources, loop.results, strict=True)
+    elif node.kind in ("prim::TupleConstruct", "prim::TupleUnpack"):
+        yield from ((source, output) for source in node.inputs for output in node.outputs)
 
 
 def _frees(body: Block) -> bool:

@@ -6,7 +6,9 @@ import io
 import zipfile
 
 import pytest
+import torch
 
+import jitlite
 from jitlite.archive import write_zip
 from jitlite.archive.write_zip import ALIGNMENT, ArchiveWriter
 
@@ -74,3 +76,15 @@ def test_what_was_not_completed_stays_incomplete(recwarn, capsys):
     closed.close()
     del writer
     assert not recwarn.list and not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\udcff", "n" * 70_000])
+def test_names_that_no_member_can_have_are_refused(name):
+    with pytest.raises(ValueError, match="no member of an archive can be named"):
+        ArchiveWriter(io.BytesIO(), "folder").write(name, b"1")
+
+
+@pytest.mark.parametrize("content", [3, None, ["a"], 1.5])
+def test_extra_files_are_text_or_bytes(content):
+    with pytest.raises(TypeError, match="extra file 'notes' is to be text or bytes"):
+        jitlite.save(jitlite.script(torch.nn.ReLU()), io.BytesIO(), _extra_files={"notes": content})

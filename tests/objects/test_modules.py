@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import enum
 import gc
+import io
 import pickle
 import weakref
 from typing import Dict, Final, List, NamedTuple, Optional, Tuple
@@ -786,6 +787,10 @@ def test_functional_calls_of_recurrent_modules(cls, layers, both):
                 torch.func.functional_call(module, state, (x,)), torch.func.functional_call(eager, state, (x,))
             )
             torch.testing.assert_close(module(x), eager(x))
+    scripted = jitlite.script(eager)
+    torch.func.grad(lambda s: torch.func.functional_call(scripted, s, (x,)).sum())(state)
+    assert all(own is p for own, p in zip(scripted.inner._flat_weights, scripted.inner.parameters(), strict=True))
+    torch.testing.assert_close(jitlite.load(io.BytesIO(scripted.save_to_buffer()))(x), eager(x))
 
 
 def test_modules_are_freed():
