@@ -44,7 +44,11 @@ class Bare(Plain):
     k: Fixed
 
 
-@pytest.mark.parametrize("cls", [Plain, OfTyping, OfTorch, OfJitlite, Renamed, Bare])
+class Quoted(Plain):
+    k: "Final[int]"
+
+
+@pytest.mark.parametrize("cls", [Plain, OfTyping, OfTorch, OfJitlite, Renamed, Bare, Quoted])
 def test_final_is_known_by_any_name(cls):
     module = jitlite.script(cls())
     assert torch.equal(module(torch.ones(2)), torch.full((2,), 3.0))

@@ -269,7 +269,7 @@ class _Inspection:
     def _is_final(self, annotation: object) -> bool:
         if not isinstance(annotation, str):  # else it is under `from __future__ import annotations`
             return bool(_jit_internal.is_final(annotation)) or annotation is typing.Final
-        name = annotation.partition("[")[0].strip()
+        name = annotation.strip().strip("\"'").partition("[")[0].strip()  # quotes within: it was a string already
         try:
             return constructor_of(self.resolver.resolve_type(name)) == "Final"
         except (LookupError, AttributeError):
