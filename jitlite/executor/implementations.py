@@ -29,7 +29,7 @@ def with_regions(graph: Graph, context: PlanContext) -> Graph:
     formers = [b for b in TABLE.values() if b.form is not None and b.may_form(graph, context)]
     if not formers:
         return graph
-    formed = with_range_loops(graph)
+    formed = with_range_loops(graph) if context.tier == "python" else graph  # the stack machine counts
     formed = graph.copy() if formed is graph else formed
     for backend in formers:
         assert backend.form is not None, "it has been asked"

@@ -20,6 +20,7 @@ from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.inlined_operands import find_inlined
 from jitlite.interpreter.instructions import TABLE, link
 from jitlite.interpreter.last_uses import drop_unused, insert_last_uses
+from jitlite.interpreter.range_loops import count_range_loops
 from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
 from jitlite.ir.compiling import depth_of, make_room
@@ -62,6 +63,7 @@ def lower(
     make_room(depth_of(graph))
     prepared = graph.copy()
     implemented = dict(zip((region.node for region in regions_in(prepared.block)), regions, strict=False))
+    count_range_loops(prepared)
     drop_unused(prepared.block)
     insert_last_uses(prepared)
     emitter = _BytecodeEmitter(name, find_inlined(prepared), ObjectFlow(prepared, objects), implemented)

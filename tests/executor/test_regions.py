@@ -361,3 +361,58 @@ def test_inlining_gives_the_graph_as_before() -> None:
         assert parse(str(graph)).to_text(ranges=False) == graph.to_text(ranges=False)
         registry.run(graph, "inline_regions", registry.PassHook(verify=True))
         assert str(graph) == before
+
+
+# -- loops over ranges
+
+
+def ranges(x: Tensor, n: int) -> Tensor:
+    for i in range(2, n, 3):
+        x = x * 2 * i
+    for j in range(n, -5, -2):
+        x = x + j
+    return x
+
+
+def is_product(node: Node) -> str | None:
+    return None if node.kind == "aten::mul" else "it is no product"
+
+
+def is_any(node: Node) -> str | None:
+    return None
+
+
+@TIERS
+@pytest.mark.parametrize("belongs", [is_sum, is_product, is_any])
+def test_loops_over_ranges(monkeypatch: pytest.MonkeyPatch, tier: str, belongs: Callable[[Node], str | None]) -> None:
+    def form(graph: Graph, context: PlanContext) -> Any:
+        return form_regions(graph, "sums", lambda: PlainRun(belongs, least=1))
+
+    cannot = Backend(lambda region, context: lambda *given: None, form)
+    monkeypatch.setitem(implementations.TABLE, "sums", cannot)
+    function = jitlite.script(ranges)
+    with options.override(tier=tier):
+        for n in (0, 3, 11):
+            assert torch.equal(function(torch.ones(2), n), ranges(torch.ones(2), n))
+
+
+OVER_RANGE = """graph(%n : int):
+  %2 : int = prim::Constant[value=2]()
+  %3 : int = prim::Constant[value=3]()
+  %true : bool = prim::Constant[value=1]()
+  %length : int = aten::__range_length(%2, %n, %3)
+  %r : int = prim::Loop[over_range=1](%length, %true, %2)
+    block0(%i : int, %last : int):
+      %s : int = aten::mul(%last, %i)
+      -> (%true, %s)
+  return (%r)
+"""
+
+
+@TIERS
+@pytest.mark.parametrize("native", ["off", "now"])
+def test_a_text_may_have_loops_over_ranges(tier: str, native: str) -> None:
+    graph = parse(OVER_RANGE)
+    verify(graph)
+    with options.override(tier=tier, native=native):
+        assert runner_for(graph, "f")(11) == 2 * 2 * 5 * 8
