@@ -23,8 +23,9 @@ def form_native_regions(graph: Graph) -> FormedRegions:
     return form_regions(graph, KIND, NativeRun)
 
 
-def _implement(region: Region, context: PlanContext) -> RegionState:
-    return RegionState(NativeRegion.of(region), KIND, options.current().native)
+def _implement(region: Region, context: PlanContext) -> RegionState | str:
+    fault = NativeRun().fault_of(region)  # texts have regions that nobody has asked about
+    return fault or RegionState(NativeRegion.of(region), KIND, options.current().native)
 
 
 NATIVE = Backend(_implement, lambda graph, context: form_native_regions(graph), _may_form)

@@ -146,6 +146,9 @@ class NativeRun:
             length = _range_of(node)
             for value in (*node.inputs, *(() if length is None else length.inputs)):
                 self._held(value)
+            if length is not None and length.output not in self._known:
+                raise NotNative("the range that a loop goes over is computed elsewhere")
+            self._check_storage(node.blocks[0].inputs)
             self._known.update(node.blocks[0].inputs)
             if raises(node.blocks[0]):
                 raise NotNative("each iteration raises")
@@ -156,10 +159,13 @@ class NativeRun:
             letters = "".join(map(self._letter, node.inputs))
             if scalar_rule(node, letters) is None and container_rule(node, letters) is None:
                 raise NotNative(_refusal(node, letters))
-        for output in node.outputs:
-            if storage(output.type) is None:
-                raise NotNative(f"a value of type {output.type} is none of machine code's")
+        self._check_storage(node.outputs)
         self._known.update(node.outputs)
+
+    def _check_storage(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if storage(value.type) is None:
+                raise NotNative(f"a value of type {value.type} is none of machine code's")
 
     def _check_block(self, block: Block) -> None:
         for node in block.nodes:
@@ -191,6 +197,23 @@ class NativeRun:
     def _condition(self, value: Value) -> None:
         if self._letter(value) != "b":
             raise NotNative("a condition is no bool")
+
+    def fault_of(self, region: Region) -> str | None:
+        """Why a region, which anybody may have made, is none that could be made of such a run."""
+        nodes = list(region.body.computations)
+        try:
+            for node in nodes:
+                self._check(node)
+            for result in region.results:
+                self._held(result)
+        except NotNative as reason:
+            return str(reason)
+        if not region.results:
+            return "it has no results"
+        if [v.type for v in region.results] != [v.type for v in region.outputs]:
+            return "its outputs are not of the types of its results"
+        size = sum(1 for _ in all_nodes(nodes))
+        return None if size <= _LARGEST else f"it has {size} operations"
 
     # -- what becomes of them
     def finish(self) -> Sequence[Node]:

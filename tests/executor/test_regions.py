@@ -416,3 +416,72 @@ def test_a_text_may_have_loops_over_ranges(tier: str, native: str) -> None:
     verify(graph)
     with options.override(tier=tier, native=native):
         assert runner_for(graph, "f")(11) == 2 * 2 * 5 * 8
+
+
+# -- texts with regions of the kind `native` that could not have been formed
+
+
+def refused_text(inputs: str, parameters: str, output: str, body: str) -> str:
+    names = ", ".join(part.split(" ")[0] for part in inputs.split(", "))
+    result = f"%r : {output} =" if output else ""
+    return f"""graph({inputs}):
+  {result} prim::Region[kind="native"]({names})
+    block0({parameters}):
+      {body}
+  return ({"%r" if output else names})
+"""
+
+
+LIST = ("%x : int[], %n : int", "%p : int[], %q : int")
+NATIVE_TEXTS: dict[str, tuple[str, Callable[[], tuple[Any, ...]]]] = {
+    "a list from outside": (refused_text(*LIST, "int[]", "-> (%p)"), lambda: ([1, 2, 3], 4)),
+    "a write to it": (
+        refused_text(*LIST, "int", "%l : int[] = aten::append(%p, %q)\n      -> (%q)"),
+        lambda: ([1, 2], 4),
+    ),
+    "a tensor": (refused_text("%x : Tensor", "%p : Tensor", "Tensor", "-> (%p)"), lambda: (3,)),
+    "no results": (refused_text("%x : Tensor", "%p : Tensor", "", "-> ()"), lambda: (3,)),
+    "an optional": (refused_text("%x : int?", "%p : int?", "int?", "-> (%p)"), lambda: (None,)),
+    "a wider output": (refused_text("%x : int", "%p : int", "int?", "-> (%p)"), lambda: (5,)),
+    "lists in a list": (
+        refused_text(
+            "%x : int[][], %n : int",
+            "%p : int[][], %q : int",
+            "int[]",
+            "%z : int[] = aten::__getitem__(%p, %q)\n      -> (%z)",
+        ),
+        lambda: ([[1], [2]], 1),
+    ),
+    "a constant list": (
+        refused_text("%n : int", "%q : int", "int[]", "%z : int[] = prim::Constant[value=[1, 2]]()\n      -> (%z)"),
+        lambda: (1,),
+    ),
+    "a print": (refused_text("%n : int", "%q : int", "int", " = prim::Print(%q)\n      -> (%q)"), lambda: (2**70,)),
+}
+
+
+@TIERS
+@pytest.mark.parametrize("case", NATIVE_TEXTS)
+def test_a_text_cannot_make_machine_code_of_what_is_none(tier: str, case: str) -> None:
+    text, given = NATIVE_TEXTS[case]
+    graph = parse(text)
+    verify(graph)
+    (plan,) = implementations.implement(graph, PlanContext("f", tier, runner_for))
+    assert plan.implementation is None and plan.status != "not hot yet"
+    with options.override(tier=tier, native="off"):
+        expected = (runner_for(parse(text.replace('"native"', '"none"')), "f")(*given()), given())
+    with options.override(tier=tier, native="now"):
+        for _ in range(3):
+            arguments = given()
+            found = runner_for(graph, "f")(*arguments)
+            assert (found, type(found)) == (expected[0], type(expected[0]))
+
+
+@TIERS
+def test_a_text_may_have_regions_that_are_machine_code(tier: str) -> None:
+    body = "%a : int = aten::mul(%q, %q)\n      -> (%a)"
+    graph = parse(refused_text("%n : int", "%q : int", "int", body))
+    (plan,) = implementations.implement(graph, PlanContext("f", tier, runner_for))
+    assert plan.implementation is not None
+    with options.override(tier=tier, native="now"):
+        assert [runner_for(graph, "f")(n) for n in (3, 2**40)] == [9, 2**80]
