@@ -10,7 +10,7 @@ else:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
@@ -62,15 +62,21 @@ def with_open_regions(graph: Graph, implementations: Sequence[Implementation | N
     if is_open and not implementations:
         return OpenRegions(graph)
     opened = OpenRegions(graph if is_open else graph.copy())
-    for region, implementation in zip_longest(list(regions_in(opened.graph.block)), implementations):
+    outermost = list(regions_in(opened.graph.block))
+    _inline_inner(opened.graph, {region.node for region in outermost})
+    for region, implementation in zip_longest(outermost, implementations):
         if region.node.kind == REGION:
             _open(region, implementation, opened)
         elif implementation is not None:
             opened.groups[region.node] = implementation
-    for node in list(opened.graph.all_nodes()):
-        if node.kind == REGION:  # it was within another one
-            inline_region(Region(node))
     return opened
+
+
+def _inline_inner(graph: Graph, outermost: Container[Node]) -> None:
+    """Put the nodes of regions that are within another one in their place."""
+    for node in list(graph.all_nodes()):
+        if node.kind == REGION and node not in outermost:
+            inline_region(Region(node))
 
 
 def _open(region: Region, implementation: Implementation | None, opened: OpenRegions) -> None:

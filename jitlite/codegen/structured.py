@@ -262,7 +262,7 @@ class _TreeBuilder:
     def region(self, call: RegionCall, nodes: Sequence[Node]) -> None:
         """A call of what runs the region, or else what follows."""
         place = self.place = _place_of(nodes[0])
-        inputs = tuple(self.variables[v] for v in call.inputs)
+        inputs = tuple(Constant(constant_of(v)) if is_constant(v) else Name(self.variables[v]) for v in call.inputs)
         targets = tuple(None if v is None else self.variables[v] for v in call.targets)
         with self.body() as body:
             for node in nodes:

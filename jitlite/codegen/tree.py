@@ -298,7 +298,7 @@ class GuardedRegion:
 
     place: CodePlace | None
     call: RegionCall
-    inputs: tuple[Variable, ...]
+    inputs: tuple[Name | Constant, ...]
     targets: tuple[Variable | None, ...]
     body: Body
 

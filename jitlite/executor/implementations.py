@@ -26,7 +26,8 @@ TABLE: dict[str, Backend] = {
 
 def with_regions(graph: Graph, context: PlanContext) -> Graph:
     """The graph, or a copy of it, with the regions in it that back ends make of graphs that are about to be run."""
-    formers = [b for b in TABLE.values() if b.form is not None and b.may_form(graph, context)]
+    asked = [backend for kind, backend in TABLE.items() if kind not in context.within]
+    formers = [b for b in asked if b.form is not None and b.may_form(graph, context)]
     if not formers:
         return graph
     formed = with_range_loops(graph) if context.tier == "python" else graph  # the stack machine counts
@@ -47,7 +48,7 @@ def implement_region(region: Region, context: PlanContext) -> RegionPlan:
     backend = TABLE.get(region.kind)
     if backend is None:
         return RegionPlan(region.kind, region.place, None, f"nothing runs regions of the kind {region.kind}")
-    found = backend.implement(region, context)
+    found = backend.implement(region, context.inside(region.kind))
     if isinstance(found, str):
         return RegionPlan(region.kind, region.place, None, found)
     made = found if isinstance(found, Implementation) else Implementation(found)

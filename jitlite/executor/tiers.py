@@ -37,50 +37,64 @@ class Running:
 
 
 def lowered(
-    graph: Graph, name: str, objects: bool, calls: Calls, inner: str = "stack"
+    graph: Graph, name: str, objects: bool, calls: Calls, inner: str = "stack", within: frozenset[str] = frozenset()
 ) -> tuple[Code, list[RegionPlan]]:
     """The bytecode of a graph with what runs its regions.
 
     Args:
         inner: the tier that runs graphs of regions.
+        within: the kinds of the regions that the graph is part of.
     """
-    context = PlanContext(name, "stack", _runner_on(inner, objects, calls))
+    context = PlanContext(name, "stack", _runner_on(inner, objects, calls), within)
     formed = with_regions(graph, context)
     regions = implement(formed, context)
     return lower(formed, name, objects, implementations_of(regions)), regions
 
 
-def translated(graph: Graph, name: str, objects: bool, calls: Calls) -> tuple[PythonCode, list[RegionPlan]]:
+def translated(
+    graph: Graph, name: str, objects: bool, calls: Calls, within: frozenset[str] = frozenset()
+) -> tuple[PythonCode, list[RegionPlan]]:
     """The Python function of a graph with what runs its regions.
+
+    Args:
+        within: the kinds of the regions that the graph is part of.
 
     Raises:
         CannotTranslate: see `translate`.
     """
-    context = PlanContext(name, "python", _runner_on("python", objects, calls))
+    context = PlanContext(name, "python", _runner_on("python", objects, calls), within)
     formed = with_regions(graph, context)
     regions = implement(formed, context)
     code = translate(formed, name, calls.runner_of, objects=objects, regions=implementations_of(regions))
     return code, regions
 
 
-def _runner_on(tier: str, objects: bool, calls: Calls) -> Callable[[Graph, str], Runner]:
-    return lambda graph, name: running(graph, name, objects, calls, tier).run
+def _runner_on(tier: str, objects: bool, calls: Calls) -> Callable[[Graph, str, frozenset[str]], Runner]:
+    return lambda graph, name, within: running(graph, name, objects, calls, tier, within).run
 
 
-def running(graph: Graph, name: str, objects: bool, calls: Calls, tier: str | None = None) -> Running:
+def running(
+    graph: Graph,
+    name: str,
+    objects: bool,
+    calls: Calls,
+    tier: str | None = None,
+    within: frozenset[str] = frozenset(),
+) -> Running:
     """What runs the graph on a tier, or on the machine if that cannot.
 
     Exceptions leave it without a script traceback unless the stack machine runs it: see `add_script_traceback`.
 
     Args:
         tier: "python" or "stack"; what the switches ask for if not given.
+        within: the kinds of the regions that the graph is part of.
     """
     wanted = tier or options.current().tier
     if wanted == "python":
         try:
-            python, regions = translated(graph, name, objects, calls)
+            python, regions = translated(graph, name, objects, calls, within)
             return Running(python.run, regions)
         except CannotTranslate:
             pass
-    code, regions = lowered(graph, name, objects, calls, wanted)
+    code, regions = lowered(graph, name, objects, calls, wanted, within)
     return Running(lambda *arguments: vm.run(code, arguments, calls.code_of), regions, code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.structure import Loop
@@ -17,7 +18,10 @@ def count_range_loops(graph: Graph) -> None:
 
 def _derive_element(node: Node) -> None:
     loop = Loop(node)
-    start, _, step = loop.max_iterations.node.inputs
+    length = loop.max_iterations.node
+    if length.kind != "aten::__range_length":
+        raise CompileError("a loop over a range counts something else", node.range)
+    start, _, step = length.inputs
     if not loop.index.has_uses:
         return
     uses, graph = list(loop.index.uses), node.graph

@@ -188,6 +188,8 @@ def _loop(node: Node) -> str | None:
     if [v.type for v in node.inputs[:2]] != [T.INT, T.BOOL]:
         return "the first inputs of prim::Loop are an iteration count (int) and a condition (bool)"
     loop, body = Loop(node), node.blocks[0]
+    if node.attributes.get("over_range") and not _follows_its_range(loop):
+        return "a prim::Loop over a range stands behind the aten::__range_length that is its iteration count"
     if any(output.type is T.FUNCTION for output in node.outputs):
         return "prim::Loop carries no function"
     if not len(loop.starts) == len(node.outputs) == len(body.inputs) - 1 == len(body.outputs) - 1:
@@ -207,6 +209,14 @@ def _loop(node: Node) -> str | None:
             _flow(start, output, "initial value"),
         )
     )
+
+
+def _follows_its_range(loop: Loop) -> bool:
+    """Is the iteration count the length of a range, with only constants between it and the loop?"""
+    before = loop.node.prev
+    while before is not None and before.kind == "prim::Constant":
+        before = before.prev
+    return before is loop.max_iterations.node and before.kind == "aten::__range_length"
 
 
 def _region(node: Node) -> str | None:

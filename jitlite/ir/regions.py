@@ -21,7 +21,7 @@ attribute `Subgraph`. What runs it can always do so; where nothing does, its gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jitlite.ir import types as T
@@ -208,13 +208,26 @@ class PlanContext:
     Attributes:
         name: of the function, for tracebacks.
         tier: what runs the plan: "python" or "stack".
-        run_graph: gives what runs a graph in the way of the plan: takes a value for each input and gives the result, a
-            tuple where there are several.
+        runner_of: gives what runs a graph in the way of the plan, within regions of some kinds.
+        within: the kinds of the regions that the plan is part of. No more regions of these kinds are formed: what runs
+            one by running its graph would come to itself again.
     """
 
     name: str
     tier: str
-    run_graph: Callable[[Graph, str], Runner]
+    runner_of: Callable[[Graph, str, frozenset[str]], Runner]
+    within: frozenset[str] = frozenset()
+
+    def run_graph(self, graph: Graph, name: str) -> Runner:
+        """What runs a graph in the way of the plan.
+
+        It takes a value for each input and gives the result, a tuple where there are several.
+        """
+        return self.runner_of(graph, name, self.within)
+
+    def inside(self, kind: str) -> PlanContext:
+        """The same for the parts of a region of this kind."""
+        return replace(self, within=self.within | {kind})
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,10 @@ def with_kind(monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any] | Impleme
     monkeypatch.setitem(implementations.TABLE, "sums", Backend(lambda region, context: run, form_sums))
 
 
+def plan_of(tier: str) -> PlanContext:
+    return PlanContext("f", tier, lambda graph, name, within: runner_for(graph, name))
+
+
 TIERS = pytest.mark.parametrize("tier", ["python", "stack"])
 EXECUTORS = pytest.mark.parametrize("mode", ["profiling", "legacy", "simple"])
 
@@ -139,7 +143,7 @@ def test_a_kind_that_nothing_runs_runs_as_it_is() -> None:
     for tier in ("python", "stack"):
         with options.override(tier=tier):
             assert torch.equal(runner_for(graph, "square")(x), x * x * x)
-    (region,) = implementations.implement(graph, PlanContext("f", "python", runner_for))
+    (region,) = implementations.implement(graph, plan_of("python"))
     assert region.status == "nothing runs regions of the kind sums"
 
 
@@ -466,7 +470,7 @@ def test_a_text_cannot_make_machine_code_of_what_is_none(tier: str, case: str) -
     text, given = NATIVE_TEXTS[case]
     graph = parse(text)
     verify(graph)
-    (plan,) = implementations.implement(graph, PlanContext("f", tier, runner_for))
+    (plan,) = implementations.implement(graph, plan_of(tier))
     assert plan.implementation is None and plan.status != "not hot yet"
     with options.override(tier=tier, native="off"):
         expected = (runner_for(parse(text.replace('"native"', '"none"')), "f")(*given()), given())
@@ -481,7 +485,126 @@ def test_a_text_cannot_make_machine_code_of_what_is_none(tier: str, case: str) -
 def test_a_text_may_have_regions_that_are_machine_code(tier: str) -> None:
     body = "%a : int = aten::mul(%q, %q)\n      -> (%a)"
     graph = parse(refused_text("%n : int", "%q : int", "int", body))
-    (plan,) = implementations.implement(graph, PlanContext("f", tier, runner_for))
+    (plan,) = implementations.implement(graph, plan_of(tier))
     assert plan.implementation is not None
     with options.override(tier=tier, native="now"):
         assert [runner_for(graph, "f")(n) for n in (3, 2**40)] == [9, 2**80]
+
+
+# -- constants as inputs, and regions within regions
+
+INPUTS = {
+    "a constant": """graph(%n : int):
+  %c : int = prim::Constant[value=-5]()
+  %s : str = prim::Constant[value="t"]()
+  %r : int = prim::Region[kind="KIND"](%c, %n, %s)
+    block0(%p : int, %q : int, %t : str):
+      %a : int = aten::mul(%p, %q)
+      -> (%a)
+  return (%r)
+""",
+    "only constants": """graph(%n : int):
+  %c : int = prim::Constant[value=5]()
+  %r : int, %k : int = prim::Region[kind="KIND"](%c)
+    block0(%p : int):
+      %a : int = aten::mul(%p, %p)
+      -> (%a, %p)
+  %s : int = aten::sub(%r, %k)
+  return (%s)
+""",
+    "a region within it": """graph(%n : int):
+  %r : int, %k : int = prim::Region[kind="KIND"](%n)
+    block0(%p : int):
+      %z : int, %w : int = prim::Region[kind="KIND"](%p)
+        block0(%pp : int):
+          %a : int = aten::mul(%pp, %pp)
+          -> (%a, %pp)
+      %zz : int = aten::add(%z, %z)
+      -> (%zz, %w)
+  %s : int = aten::mul(%r, %k)
+  return (%s)
+""",
+    "a region within it that hands on": """graph(%n : int):
+  %r : int, %k : int = prim::Region[kind="KIND"](%n)
+    block0(%p : int):
+      %o : int = aten::neg(%p)
+      %w : int, %q : int = prim::Region[kind="none"](%o)
+        block0(%pp : int):
+          %b : int = prim::Region[kind="KIND"](%pp)
+            block0(%ppp : int):
+              %a : int = aten::mul(%ppp, %ppp)
+              -> (%a)
+          -> (%pp, %b)
+      %zz : int = aten::add(%w, %q)
+      -> (%zz, %q)
+  %s : int = aten::mul(%r, %k)
+  return (%s)
+""",
+}
+
+
+def cannot_run(region: Region, context: PlanContext) -> Callable[..., Any]:
+    return lambda *given: None
+
+
+def run_as_graph(region: Region, context: PlanContext) -> Callable[..., Any]:
+    run = context.run_graph(region.graph(), context.name)
+
+    def called(*given: object) -> Any:
+        calls.append(context.tier)
+        return run(*given)
+
+    return called
+
+
+@TIERS
+@pytest.mark.parametrize("case", INPUTS)
+@pytest.mark.parametrize("kind", ["native", "sums", "graphs"])
+def test_inputs_and_nested_regions(monkeypatch: pytest.MonkeyPatch, tier: str, case: str, kind: str) -> None:
+    monkeypatch.setitem(implementations.TABLE, "sums", Backend(cannot_run))
+    monkeypatch.setitem(implementations.TABLE, "graphs", Backend(run_as_graph))
+    graph = parse(INPUTS[case].replace("KIND", kind))
+    verify(graph)
+    expected = {"a constant": -15, "only constants": 20, "a region within it": 54}.get(case, (-3 + 9) * 9)
+    with options.override(tier=tier, native="now"):
+        run = runner_for(graph, "f")
+        assert [run(3), run(3)] == [expected, expected]
+
+
+# -- a back end that runs the graphs of what it forms
+
+
+@TIERS
+@EXECUTORS
+@pytest.mark.parametrize("native", ["off", "now"])
+@pytest.mark.parametrize("function", [polynomial, ranges])
+def test_a_back_end_may_run_the_graphs_of_its_regions(
+    monkeypatch: pytest.MonkeyPatch, tier: str, mode: str, native: str, function: Callable[..., Tensor]
+) -> None:
+    for kind, belongs in (("products", is_product), ("all", is_any)):
+        forms = Backend(run_as_graph, lambda g, c, k=kind, b=belongs: form_regions(g, k, lambda: PlainRun(b)))
+        monkeypatch.setitem(implementations.TABLE, kind, forms)
+    calls.clear()
+    with options.override(tier=tier, executor=mode, native=native):
+        scripted = jitlite.script(function)
+        for n in (0, 3, 11):
+            assert torch.equal(scripted(torch.ones(2), n), function(torch.ones(2), n))
+    assert calls
+
+
+# -- texts with loops over ranges that are none
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("(%length, %true, %2)", "(%n, %true, %2)"),
+        ("(%length, %true, %2)", "(%2, %true, %2)"),
+        ("aten::__range_length(%2, %n, %3)", "aten::mul(%2, %n)"),
+        ("  %r : int = prim::Loop", "  %m : int = aten::neg(%n)\n  %r : int = prim::Loop"),
+    ],
+)
+def test_the_verifier_refuses_loops_over_no_range(old: str, new: str) -> None:
+    assert old in OVER_RANGE
+    with pytest.raises(VerifyError, match="stands behind the aten::__range_length that is its iteration count"):
+        verify(parse(OVER_RANGE.replace(old, new)))

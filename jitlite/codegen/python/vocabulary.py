@@ -12,7 +12,7 @@ from typing import Any
 
 from jitlite.codegen.python.contexts import enter_context, exit_context
 from jitlite.codegen.python.python_writer import Piece, PythonWriter, separated
-from jitlite.codegen.tree import Constant, GuardedRegion, Perform, TryBlock
+from jitlite.codegen.tree import Constant, GuardedRegion, Name, Perform, TryBlock
 from jitlite.codegen.variables import unused
 from jitlite.interpreter import futures
 from jitlite.interpreter.binding import with_checked_result
@@ -195,7 +195,7 @@ class GeneratedVocabulary:
         call = statement.call
         implementation, called = call.implementation, self.fresh(private(call.kind))
         implementation.on_publish(partial(self.names.__setitem__, called))
-        arguments = joined(", ", [variable.name for variable in statement.inputs])
+        arguments = joined(", ", map(self._argument, statement.inputs))
         is_adaptive = implementation.is_adaptive  # there may be nothing to call yet
         writer.write("_done = {0} and {0}({1})" if is_adaptive else "_done = {0}({1})", called, arguments)
         writer.write("if _done is not None:")
@@ -210,6 +210,9 @@ class GeneratedVocabulary:
             writer.statements(statement.body)
             if is_adaptive:
                 writer.write("{}(_since)", self.bind(implementation.record_run, "spent"))
+
+    def _argument(self, given: Name | Constant) -> Text:
+        return given.variable.name if isinstance(given, Name) else self.constant(given.value, False)
 
     # -- forms that need to know of other functions
     def call_function(self, node: Node) -> Form:
