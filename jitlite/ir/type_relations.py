@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from jitlite.ir.named_types import ClassType, EnumType, InterfaceType
@@ -37,6 +38,9 @@ from jitlite.ir.type_kinds import (
 )
 
 _NUMBERS = frozenset({INT, FLOAT, COMPLEX})
+
+_COMPARED: ContextVar[frozenset[tuple[Type, Type]]] = ContextVar("compared", default=frozenset())
+"""Classes and interfaces that are being compared. Signatures that mention the same two again do not decide."""
 
 
 class UnionType(Type):
@@ -133,9 +137,16 @@ def is_subtype(sub: Type, sup: Type) -> bool:
 
 
 def _class_is_subtype(sub: ClassType | InterfaceType, sup: Type) -> bool:
-    if isinstance(sup, InterfaceType):
+    if not isinstance(sup, InterfaceType):
+        return isinstance(sub, ClassType) and sup is ANY_CLASS
+    compared = _COMPARED.get()
+    if (sub, sup) in compared:
+        return True
+    token = _COMPARED.set(compared | {(sub, sup)})
+    try:
         return why_not_interface(sub, sup) is None
-    return isinstance(sub, ClassType) and sup is ANY_CLASS
+    finally:
+        _COMPARED.reset(token)
 
 
 def why_not_interface(sub: ClassType | InterfaceType, sup: InterfaceType) -> str | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import collections
 import enum
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final
 
 import torch
 
 from jitlite.base import torch_internals
+from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import enum_type, plain_tuple, qualified_name, type_of_constant
@@ -154,6 +155,9 @@ def _interface_check(t: T.InterfaceType) -> Check:
         found = class_type_of(value)
         if found is None:
             return not t.is_module and all(callable(getattr(value, name, None)) for name in t.methods)
+        if found.definition is not None:
+            with suppress(CompileError):  # a class with a method that does not compile is of no interface that has it
+                found.definition.infer_results(t)
         return T.is_subtype(found, t)
 
     return check

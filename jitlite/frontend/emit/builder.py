@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from jitlite.base.source import CompileError, SourceRange
-from jitlite.frontend.emit.interfaces import infer_results
+from jitlite.frontend.emit.interfaces import bodies_that_fail, infer_results
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Op
@@ -148,5 +148,6 @@ class Builder:
         """
         converted = self.convert(type, value, range)
         if not T.is_subtype(converted.type, type):
-            raise CompileError(message, range, expected=type.annotation, found=value.type.annotation)
+            notes = bodies_that_fail(value.type, type)
+            raise CompileError(message, range, expected=type.annotation, found=value.type.annotation, notes=notes)
         return converted

@@ -7,6 +7,8 @@ whether a class is of an interface may hang on it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from itertools import product
 
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.ir import types as T
@@ -30,6 +32,56 @@ def infer_results(actual: Iterable[Type], wanted: Iterable[Type]) -> list[Compil
             except CompileError as error:
                 failed.append(error)
     return failed
+
+
+def bodies_that_fail(actual: Type, wanted: Type) -> list[str]:
+    """Notes for an error: which methods do not compile whose results decide whether `actual` is of type `wanted`."""
+    return [f"a method does not compile whose result is needed: {e.message}" for e in infer_results([actual], [wanted])]
+
+
+_FAILED: ContextVar[set[tuple[Type, Type]] | None] = ContextVar("failed", default=None)
+"""Classes and interfaces for which a method did not compile: the bodies of many methods may mention the same ones."""
+
+
+class Acquaintances:
+    """The classes and interfaces that the values and annotations of one function have shown so far.
+
+    Any two of them may be compared from then on, wherever that is: in an annotation, in the arguments of an operator,
+    where two branches meet. So what a comparison has to know is inferred once a class and an interface are both known.
+    A method that does not compile is no error here: its class is of no interface that has the method.
+    """
+
+    def __init__(self) -> None:
+        self._seen: set[Type] = set()
+        self._classes: dict[Type, None] = {}
+        self._interfaces: dict[Type, None] = {}
+
+    def see(self, t: Type) -> None:
+        """Get to know what is in a type. Classes of modules are compared in few places, which see to it themselves."""
+        if not T.is_named(t) or t in self._seen:
+            return
+        self._seen.add(t)
+        classes = [c for c in _classes_in([t]) if not c.is_module and c not in self._classes]
+        interfaces = [i for i in _interfaces_in(t) if i not in self._interfaces]
+        earlier = list(self._classes)
+        self._classes.update(dict.fromkeys(classes))
+        self._interfaces.update(dict.fromkeys(interfaces))
+        _infer_early([*product(earlier, interfaces), *product(classes, self._interfaces)])
+
+
+def _infer_early(pairs: Sequence[tuple[Type, Type]]) -> None:
+    """`infer_results` for what may be compared; each class is tried once until the outermost such call is through."""
+    if not pairs:
+        return
+    known = _FAILED.get()
+    failed: set[tuple[Type, Type]] = set() if known is None else known
+    token = _FAILED.set(failed)
+    try:
+        for pair in pairs:
+            if pair not in failed and infer_results(pair[:1], pair[1:]):
+                failed.add(pair)
+    finally:
+        _FAILED.reset(token)
 
 
 def match_call(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
@@ -15,7 +16,7 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
-from jitlite.frontend.emit.interfaces import match_call
+from jitlite.frontend.emit.interfaces import infer_results, match_call
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax.python_ast import function_tree
@@ -27,6 +28,9 @@ from jitlite.ir.schema import Schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
 from jitlite.operators.overloads import MatchedSchema, NamedValue
+
+_MEETING: ContextVar[frozenset[tuple[Type, Type]]] = ContextVar("meeting", default=frozenset())
+"""Classes and interfaces for which methods are being inferred: their signatures may mention the same two again."""
 
 
 class MethodValue(SugaredValue):
@@ -219,10 +223,17 @@ class ObjectDefinition:
         """
         if interface.is_module and not self.type.is_module:
             return
-        for name, wanted in interface.methods.items():
-            method = self.method(name)
-            if method is None or not T.may_replace(method.schema, wanted):
-                return
+        methods = {name: self.method(name) for name in interface.methods}
+        meeting = _MEETING.get()
+        if (self.type, interface) in meeting or None in methods.values():
+            return
+        token = _MEETING.set(meeting | {(self.type, interface)})
+        try:
+            for name, method in methods.items():
+                if method is not None:
+                    _infer_in_signatures(method.schema, interface.methods[name])
+        finally:
+            _MEETING.reset(token)
 
     def python_method(self, name: str) -> Callable[..., object] | None:
         """The Python function of a method that has not been declared yet."""
@@ -451,6 +462,14 @@ class InterfaceDefinition:
         if found is None:
             raise CompileError(f"interface '{self.type.annotation}' has no method '{name}'", range)
         return found.call(b, range, args, kwargs)
+
+
+def _infer_in_signatures(found: Schema, wanted: Schema) -> None:
+    """Infer what classes in the two need where a method of schema `found` is to be one of schema `wanted`."""
+    for f, w in zip(found.returns, wanted.returns, strict=False):
+        infer_results([f.type], [w.type])
+    for f, w in zip(found.arguments[1:], wanted.arguments[1:], strict=False):
+        infer_results([w.type], [f.type])
 
 
 def _function_of(member: object) -> object:

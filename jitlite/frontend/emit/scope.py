@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.interfaces import bodies_that_fail
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
@@ -284,6 +285,7 @@ def _check_annotation(name: str, annotation: Type, found: Type, range: SourceRan
             range,
             expected=annotation.annotation,
             found=found.annotation,
+            notes=bodies_that_fail(found, annotation),
         )
 
 
