@@ -125,7 +125,7 @@ def collecting_weights(call: Callable[..., Any], module: object) -> Callable[...
         return call
 
     def collect_and_call(*args: object, **kwargs: object) -> Any:
-        exchanged: list[tuple[list[Any], int, Any]] = []
+        exchanged: list[tuple[list[torch.Tensor], int, torch.Tensor]] = []
         for attributes in recurrent:
             weights, parameters = attributes[_WEIGHTS], attributes["_parameters"]
             for at, name in enumerate(attributes[_NAMES]):
