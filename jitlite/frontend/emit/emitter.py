@@ -27,7 +27,7 @@ from jitlite.frontend.emit.attribute_refinement import (
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
-from jitlite.frontend.emit.interfaces import Acquaintances
+from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
@@ -131,7 +131,7 @@ class Emitter(Builder):
         """Variables that need not be set where they are read; see `unset`."""
         self.moves: set[Node] = set()
         """Loads and Stores that hand on what a variable holds, set or not; see `unset`."""
-        self.acquaintances = Acquaintances()
+        self.seen_types = SeenTypes()
         self._temporaries = 0
 
     def unannotated(self, value: Value) -> str | None:
@@ -163,7 +163,7 @@ class Emitter(Builder):
             result = _expressions[type(expr)](self, expr, hint)
         found = result if isinstance(result, SugaredValue) else SimpleValue(result)
         if isinstance(found, SimpleValue):
-            self.acquaintances.see(found.value.type)
+            self.seen_types.note(found.value.type)
         return found
 
     def emit(self, expr: tree.Expr, hint: Type | None = None) -> Value:
@@ -171,7 +171,7 @@ class Emitter(Builder):
         value = self.emit_sugared(expr, hint).as_value(self, expr.range)
         if hint is T.ANY and value.type is not T.ANY:
             value = self.cast(value, T.ANY)
-        self.acquaintances.see(value.type)
+        self.seen_types.note(value.type)
         return value
 
     def emit_arguments(self, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
@@ -235,15 +235,15 @@ class Emitter(Builder):
             value = SimpleValue(value.as_value(self, range))
         _ = self.facts
         if isinstance(value, SimpleValue):
-            self.acquaintances.see(value.value.type)
+            self.seen_types.note(value.value.type)
         if annotation is not None:
-            self.acquaintances.see(annotation)
+            self.seen_types.note(annotation)
         self.frame.set(self, name, value, range, annotation)
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
         found = parse_type(expr, self.resolver.resolve_type, class_types=self.resolver.class_types)
-        self.acquaintances.see(found)
+        self.seen_types.note(found)
         return found
 
     # -- facts about attributes

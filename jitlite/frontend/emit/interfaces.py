@@ -43,7 +43,7 @@ _FAILED: ContextVar[set[tuple[Type, Type]] | None] = ContextVar("failed", defaul
 """Classes and interfaces for which a method did not compile: the bodies of many methods may mention the same ones."""
 
 
-class Acquaintances:
+class SeenTypes:
     """The classes and interfaces that the values and annotations of one function have shown so far.
 
     Any two of them may be compared from then on, wherever that is: in an annotation, in the arguments of an operator,
@@ -56,8 +56,8 @@ class Acquaintances:
         self._classes: dict[Type, None] = {}
         self._interfaces: dict[Type, None] = {}
 
-    def see(self, t: Type) -> None:
-        """Get to know what is in a type. Classes of modules are compared in few places, which see to it themselves."""
+    def note(self, t: Type) -> None:
+        """Note what is in a type. Classes of modules are compared in few places, which see to it themselves."""
         if not T.is_named(t) or t in self._seen:
             return
         self._seen.add(t)
