@@ -20,7 +20,6 @@ from jitlite.interpreter.code import Instruction as I
 from jitlite.interpreter.inlined_operands import find_inlined
 from jitlite.interpreter.instructions import TABLE, link
 from jitlite.interpreter.last_uses import drop_unused, insert_last_uses
-from jitlite.interpreter.range_loops import count_range_loops
 from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
 from jitlite.ir.compiling import depth_of, make_room
@@ -34,6 +33,7 @@ from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function, passed_arguments
 from jitlite.operators.pass_prims import autograd_any_nonzero
 from jitlite.operators.python_forms import function_of
+from jitlite.operators.range_loops import count_range_loops
 
 
 def code_of(function: Function) -> Code:

@@ -24,6 +24,7 @@ from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir.compiling import compiling, depth_of, make_room
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.verify import verify
+from jitlite.operators.range_loops import count_range_loops
 
 Pass = Callable[[Graph], bool]
 
@@ -206,6 +207,9 @@ def _difference(name: str, before: str, after: str) -> str:
 def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None) -> bool:
     """Run passes in order; says whether any changed the graph.
 
+    Passes take the index of a loop for the number of the iteration. Loops over ranges, which the graphs that code is
+    generated from have, count again first.
+
     Args:
         graph: changed in place.
         passes: names, as a sequence or joined by commas.
@@ -219,7 +223,7 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
     listed = [name.strip() for name in passes.split(",") if name.strip()] if isinstance(passes, str) else list(passes)
     functions = [find(name) for name in listed]
     around = PassHook.from_options() if hook is None else hook
-    changed = False
+    changed = bool(functions) and count_range_loops(graph)
     for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
         try:
             with compiling():

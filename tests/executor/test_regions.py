@@ -21,6 +21,7 @@ from jitlite.ir.graph import Graph, Node, constant_of, is_constant
 from jitlite.ir.parser import parse
 from jitlite.ir.regions import REGION, Backend, Implementation, PlanContext, Region
 from jitlite.ir.verify import VerifyError, verify
+from jitlite.objects.function import function_of_graph
 from jitlite.passes import registry
 from jitlite.passes.form_regions import PlainRun, form_regions
 
@@ -420,6 +421,26 @@ def test_a_text_may_have_loops_over_ranges(tier: str, native: str) -> None:
     verify(graph)
     with options.override(tier=tier, native=native):
         assert runner_for(graph, "f")(11) == 2 * 2 * 5 * 8
+
+
+@TIERS
+@pytest.mark.parametrize("mode", ["profiling", "legacy", "off"])
+def test_functions_of_such_texts(tier: str, mode: str) -> None:
+    """Optimizing folds the length of the range, by which alone the loop would know its elements."""
+    with options.override(tier=tier, executor=mode, background=False):
+        function = function_of_graph("f", parse(OVER_RANGE))
+        folded = function_of_graph("g", parse(OVER_RANGE.replace("(%2, %n, %3)", "(%2, %e, %3)").replace(
+            "  %length", "  %e : int = prim::Constant[value=11]()\n  %length")))  # fmt: skip
+        for _ in range(4):
+            assert function(11) == folded(0) == 2 * 2 * 5 * 8
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_passes_count_the_loops_of_such_texts_first(name: str) -> None:
+    graph = parse(OVER_RANGE)
+    registry.run(graph, name)
+    assert not any(node.attributes.get("over_range") for node in graph.all_nodes())
+    assert runner_for(graph, "f")(11) == 2 * 2 * 5 * 8
 
 
 # -- texts with regions of the kind `native` that could not have been formed

@@ -1,4 +1,4 @@
-"""Loops over ranges, as the stack machine runs them: it counts, and each iteration derives its element."""
+"""Loops over ranges, as passes and the stack machine know them: they count, and each iteration derives its element."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from jitlite.ir.structure import Loop
 from jitlite.operators.prims import OVER_RANGE
 
 
-def count_range_loops(graph: Graph) -> None:
-    """Have all loops of a graph count; the inverse of `codegen.range_loops.with_range_loops`, in place."""
+def count_range_loops(graph: Graph) -> bool:
+    """Have all loops of a graph count; the inverse of `codegen.range_loops.with_range_loops`, in place.
+
+    Returns:
+        Were there any others?
+    """
+    changed = False
     for node in list(graph.all_nodes()):
         if node.kind == "prim::Loop" and node.attributes.pop(OVER_RANGE, False):
             _derive_element(node)
+            changed = True
+    return changed
 
 
 def _derive_element(node: Node) -> None:
