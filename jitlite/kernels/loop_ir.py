@@ -1,0 +1,469 @@
+"""Loop IR: what a tensor region computes, as loops over memory.
+
+A kernel is a list of statements. Scalars are computed once and have a name; variables are set again and again.
+A buffer is a piece of memory, a `Place` a strided window into one. A `Nest` computes *lanes*, expressions over elements,
+at each point of a space of indices, and stores them:
+
+    %n = size a, 0
+    alloc b0 : f32[%n]
+    nest i0 < %n:
+      b0[i0] = mul(load a[i0], 2.0)
+
+The same statements are printed, interpreted in Python (the meaning) and emitted as LLVM (the machine code).
+
+Whatever has to hold for the kernel to go on is a `Check`: where it fails the kernel gives up and Python does all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node
+
+# -- elements
+
+
+@dataclass(frozen=True)
+class DType:
+    """A type of elements.
+
+    Attributes:
+        name: as it is printed.
+        torch: torch's name.
+        lane: LLVM's type of a value; `stored` of an element in memory (a bool is a byte there).
+        bytes: of an element.
+        code: the number by which torch's C interface knows it.
+    """
+
+    name: str
+    torch: torch.dtype
+    lane: str
+    stored: str
+    bytes: int
+    code: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.torch.is_floating_point
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+F32 = DType("f32", torch.float32, "float", "float", 4, 6)
+F64 = DType("f64", torch.float64, "double", "double", 8, 7)
+I64 = DType("i64", torch.int64, "i64", "i64", 8, 4)
+I32 = DType("i32", torch.int32, "i32", "i32", 4, 3)
+BOOL = DType("bool", torch.bool, "i1", "i8", 1, 11)
+
+DTYPES: dict[torch.dtype, DType] = {d.torch: d for d in (F32, F64, I64, I32, BOOL)}
+"""The types of elements that kernels compute with."""
+
+
+# -- scalars
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """A value that is computed once: an int, a float, a bool, or a list or dict of them.
+
+    Attributes:
+        name: without "%".
+        type: the type of the language.
+    """
+
+    name: str
+    type: T.Type
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+Operand = Scalar | int | float | bool
+"""A scalar, or a number that is known."""
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A scalar that is set again and again, by `Set`, and read by `Get`."""
+
+    name: str
+    type: T.Type
+
+    def __repr__(self) -> str:
+        return f"${self.name}"
+
+
+# -- memory
+
+
+class Owner(Enum):
+    """Whose memory a buffer is."""
+
+    ARGUMENT = "argument"
+    """Memory of a tensor that the kernel is given. It is only read."""
+    CONSTANT = "constant"
+    """Memory of a tensor that the graph holds. It is only read."""
+    ARENA = "arena"
+    """Memory of the kernel, which is gone when it ends; `Alloc` takes it."""
+    RESULT = "result"
+    """Memory of a new tensor, which the kernel gives; `Alloc` makes it."""
+    ALIAS = "alias"
+    """Memory of some other buffer; `Bind` says of which."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A piece of memory with elements of one type."""
+
+    name: str
+    dtype: DType
+    owner: Owner
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Place:
+    """A strided window into a buffer. Offset and strides count elements."""
+
+    buffer: Buffer
+    offset: Operand
+    sizes: tuple[Operand, ...]
+    strides: tuple[Operand, ...]
+
+    @property
+    def dtype(self) -> DType:
+        return self.buffer.dtype
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+
+# -- lanes: expressions over the elements at one point of a nest
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """A value at each point. What is used twice is one object, and computed once."""
+
+    dtype: DType
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Lane):
+    """The element of a place whose dimensions are those of the nest; a stride of 0 broadcasts."""
+
+    place: Place
+
+
+@dataclass(frozen=True, eq=False)
+class Fill(Lane):
+    """A scalar, converted to the type of the lane as torch's `fill_` does."""
+
+    value: Operand
+
+
+@dataclass(frozen=True, eq=False)
+class Position(Lane):
+    """The index of the point along a dimension of the nest, as i64."""
+
+    dim: int
+
+
+@dataclass(frozen=True, eq=False)
+class Cast(Lane):
+    """A value converted as `Tensor.to(dtype)` does."""
+
+    operand: Lane
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Lane):
+    """An elementwise operator (see `lanes.LANES` for those there are) on lanes."""
+
+    op: str
+    operands: tuple[Lane, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Gather(Lane):
+    """An element of a place, each of whose dimensions is indexed by a dimension of the nest or by a lane of i64.
+
+    An index may be negative where `wraps`, and counts from the end then. Outside of the place the kernel gives up.
+    """
+
+    place: Place
+    indices: tuple[int | Lane, ...]
+    wraps: bool = True
+
+
+# -- statements
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    pass
+
+
+@dataclass(frozen=True, eq=False)
+class Operation(Statement):
+    """An operator of the graph on scalars, by its node: what `native/` has rules for."""
+
+    node: Node
+    operands: tuple[Operand, ...]
+    results: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Statement):
+    """Arithmetic on sizes, positions and conditions, in 64 bits without a look at overflow.
+
+    Attributes:
+        op: add, sub, mul, floordiv (of what is not negative by what is positive), min, max; eq, ne, lt, le, and, or, not
+            (which give a bool).
+    """
+
+    result: Scalar
+    op: str
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Check(Statement):
+    """The kernel gives up unless the condition holds."""
+
+    condition: Operand
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Get(Statement):
+    result: Scalar
+    variable: Variable
+
+
+@dataclass(frozen=True, eq=False)
+class Set(Statement):
+    variable: Variable
+    value: Operand
+
+
+@dataclass(frozen=True, eq=False)
+class Read(Statement):
+    """The one element of a place without dimensions, as an int, a float or a bool."""
+
+    result: Scalar
+    place: Place
+
+
+@dataclass(frozen=True, eq=False)
+class Alloc(Statement):
+    """Memory for a buffer.
+
+    Attributes:
+        sizes: the number of elements is their product; those of a result are the sizes of the tensor.
+        strides: of a result; None means contiguous.
+        level: how many loops around keep the memory: it is taken back at the end of an iteration of the loop at this
+            depth, and at the end of the kernel for level 0.
+    """
+
+    buffer: Buffer
+    sizes: tuple[Operand, ...]
+    strides: tuple[Operand, ...] | None = None
+    level: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Bind(Statement):
+    """Have a buffer stand for the memory that another one stands for, from an offset on."""
+
+    buffer: Buffer
+    source: Buffer
+    offset: Operand = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Swap(Statement):
+    """Exchange the memory of two buffers."""
+
+    first: Buffer
+    second: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """At each point, the lane is stored in the place, whose dimensions are those of the nest."""
+
+    place: Place
+    lane: Lane
+
+
+@dataclass(frozen=True, eq=False)
+class Nest(Statement):
+    """All points of a space, in any order. No place that is stored to is loaded from at another point."""
+
+    sizes: tuple[Operand, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Statement):
+    """A lane, reduced over some dimensions of a nest.
+
+    Attributes:
+        dims: those that are reduced.
+        op: sum, prod, amax, amin, any, all, argmax, argmin (the first one; NaN counts as the largest and smallest).
+        place: gets the result; its dimensions are those of the nest, with size 1 and stride 0 for the reduced ones.
+        positions: for amax and amin over one dimension: gets the index along it (i64), or None.
+    """
+
+    sizes: tuple[Operand, ...]
+    dims: frozenset[int]
+    op: str
+    lane: Lane
+    place: Place
+    positions: Place | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Product(Statement):
+    """`out[m, n] = sum over k of a[m, k] * b[k, n]`, plus `bias[m, n]` if there is one (strides of 0 broadcast).
+
+    Attributes:
+        out: of two dimensions, and apart from the operands. Its rows have a unit stride.
+        is_constant: does `b` stay the same for as long as the program runs?
+    """
+
+    out: Place
+    a: Place
+    b: Place
+    bias: Place | None = None
+    is_constant: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class If(Statement):
+    condition: Operand
+    then: Sequence[Statement]
+    otherwise: Sequence[Statement]
+
+
+@dataclass(frozen=True, eq=False)
+class Loop(Statement):
+    """A loop of the program: runs while the variable is true and the index below the count.
+
+    Attributes:
+        level: its depth: loops around it, and itself.
+        polls: does it look at signals now and then?
+    """
+
+    index: Scalar
+    count: Operand
+    goes_on: Variable | None
+    body: Sequence[Statement]
+    level: int
+    polls: bool = True
+
+
+# -- kernels
+
+
+@dataclass(frozen=True, eq=False)
+class TensorArgument:
+    """A tensor that the kernel is given.
+
+    Attributes:
+        position: among the arguments of the kernel.
+        sizes: a scalar for each dimension whose size is not known; 1 where it is known to be 1.
+        strides: the same for strides; a number where the order of memory says so.
+        order: the dimensions from the outermost one in memory inwards, those of size 1 left out.
+        is_dense: without gaps, in this order.
+    """
+
+    position: int
+    buffer: Buffer
+    sizes: tuple[Operand, ...]
+    strides: tuple[Operand, ...]
+    order: tuple[int, ...]
+    is_dense: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarArgument:
+    """A number that the kernel is given, or a list of numbers that is only read."""
+
+    position: int
+    scalar: Scalar
+    is_outside: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class NoneArgument:
+    """An argument that has to be None."""
+
+    position: int
+
+
+Argument = TensorArgument | ScalarArgument | NoneArgument
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An output that is the very object that the kernel was given at this position."""
+
+    position: int
+
+
+@dataclass(frozen=True, eq=False)
+class NewTensor:
+    """An output that is the tensor of a buffer, which is a result."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class Boxed:
+    """An output that is a scalar, or None."""
+
+    value: Operand | None
+    type: T.Type
+
+
+Output = Given | NewTensor | Boxed | tuple["Output", ...]
+"""What the kernel gives; tuples are tuples of Python."""
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A function over loops.
+
+    Attributes:
+        constants: the tensors of the graph that buffers stand for.
+        outputs: what it gives; a tuple of Python where there are several.
+    """
+
+    name: str
+    arguments: list[Argument] = field(default_factory=list)
+    constants: dict[Buffer, torch.Tensor] = field(default_factory=dict)
+    body: list[Statement] = field(default_factory=list)
+    outputs: list[Output] = field(default_factory=list)
+    gives_tuple: bool = False
+
+
+def all_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements and those within them."""
+    for statement in statements:
+        yield statement
+        if isinstance(statement, If):
+            yield from all_statements(statement.then)
+            yield from all_statements(statement.otherwise)
+        elif isinstance(statement, Loop):
+            yield from all_statements(statement.body)
