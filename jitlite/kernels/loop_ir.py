@@ -1,8 +1,8 @@
 """Loop IR: what a tensor region computes, as loops over memory.
 
 A kernel is a list of statements. Scalars are computed once and have a name; variables are set again and again.
-A buffer is a piece of memory, a `Place` a strided window into one. A `Nest` computes *lanes*, expressions over elements,
-at each point of a space of indices, and stores them:
+A buffer is a piece of memory, a `Place` a strided window into one. A `Nest` computes *lanes*, expressions over
+elements, at each point of a space of indices, and stores them:
 
     %n = size a, 0
     alloc b0 : f32[%n]
@@ -227,8 +227,8 @@ class Index(Statement):
     """Arithmetic on sizes, positions and conditions, in 64 bits without a look at overflow.
 
     Attributes:
-        op: add, sub, mul, floordiv (of what is not negative by what is positive), min, max; eq, ne, lt, le, and, or, not
-            (which give a bool).
+        op: add, sub, mul, floordiv (of what is not negative by what is positive), min, max; eq, ne, lt, le, and, or,
+            not (which give a bool).
     """
 
     result: Scalar

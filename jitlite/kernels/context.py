@@ -1,0 +1,79 @@
+"""What those who write the machine code of statements share: registers of scalars, pointers of buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.ir import types as T
+from jitlite.kernels.loop_ir import Buffer, Operand, Place, Scalar
+from jitlite.native.code import LLVMBuilder
+from jitlite.native.layout import literal
+
+
+class KernelCode:
+    """The text of a kernel, while it is written.
+
+    Attributes:
+        code: writes instructions; `code.bail_out_if(condition)` gives the kernel up.
+        registers: LLVM's value of each scalar that has been computed.
+    """
+
+    def __init__(self) -> None:
+        self.code = LLVMBuilder()
+        self.registers: dict[Scalar, str] = {}
+        self._pointers: dict[Buffer, str] = {}
+
+    # -- scalars
+    def operand(self, value: Operand) -> str:
+        """A scalar as LLVM writes it: an i64, a double or an i1."""
+        if isinstance(value, Scalar):
+            return self.registers[value]
+        text = literal(value, _TYPE_OF[type(value)])
+        assert text is not None, f"{value!r} does not fit in 64 bits"
+        return text
+
+    def add(self, a: str, b: str) -> str:
+        """The sum of two i64."""
+        if "0" in (a, b):
+            return b if a == "0" else a
+        return self.code.value(f"add i64 {a}, {b}")
+
+    def multiply(self, a: str, b: str) -> str:
+        """The product of two i64."""
+        if "0" in (a, b):
+            return "0"
+        if "1" in (a, b):
+            return b if a == "1" else a
+        return self.code.value(f"mul i64 {a}, {b}")
+
+    def product(self, sizes: Sequence[Operand]) -> str:
+        """The number of points of a space."""
+        found = "1"
+        for size in sizes:
+            found = self.multiply(found, self.operand(size))
+        return found
+
+    # -- memory
+    def set_pointer(self, buffer: Buffer, pointer: str) -> None:
+        """Have the buffer stand for the memory at a pointer, from here on, wherever control flow comes from."""
+        slot = self._pointers.get(buffer)
+        if slot is None:
+            slot = self._pointers[buffer] = self.code.slot("ptr")
+        self.code.store("ptr", pointer, slot)
+
+    def pointer(self, buffer: Buffer) -> str:
+        """Where the memory of a buffer starts."""
+        return self.code.load("ptr", self._pointers[buffer])
+
+    def element(self, buffer: Buffer, pointer: str, offset: str) -> str:
+        """The address so many elements behind a pointer."""
+        if offset == "0":
+            return pointer
+        return self.code.value(f"getelementptr {buffer.dtype.stored}, ptr {pointer}, i64 {offset}")
+
+    def address(self, place: Place) -> str:
+        """Where the first element of a place is."""
+        return self.element(place.buffer, self.pointer(place.buffer), self.operand(place.offset))
+
+
+_TYPE_OF: dict[type, T.Type] = {int: T.INT, float: T.FLOAT, bool: T.BOOL}
