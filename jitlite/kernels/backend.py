@@ -170,6 +170,11 @@ class KernelState(Implementation):
                 self._abandon(self.status)
             self._go_on()
             return None
+        except Exception as error:  # a fault of ours is no reason for the program to stop
+            if self._is_now:
+                raise
+            self._abandon(f"no kernel: making one failed with {type(error).__name__}")
+            return None
         if self.kernels:
             made.ask_next(self.kernels[0])
         self.kernels.insert(0, made)

@@ -100,14 +100,14 @@ class Lowering(Builder):
             self.kernel.arguments.append(NoneArgument(position))
             return None
         if isinstance(fact, TensorFact):
-            return self._taken(position, _base_name(value), fact)
+            return self._tensor(position, _base_name(value), fact)
         if storage(_inner(value.type)) is None:
             raise NotNative(f"%{value.name} : {value.type} comes from outside")
         made = Scalar(self.fresh_name(_base_name(value)), _inner(value.type))
         self.kernel.arguments.append(ScalarArgument(position, made, is_outside(value)))
         return made
 
-    def _taken(self, position: int, base: str, fact: TensorFact, held: torch.Tensor | None = None) -> TensorValue:
+    def _tensor(self, position: int, base: str, fact: TensorFact, held: torch.Tensor | None = None) -> TensorValue:
         name = self.fresh_name(base)
         sizes: list[Operand] = [1 if one else Scalar(f"{name}_size{d}", T.INT) for d, one in enumerate(fact.ones)]
         strides: list[Operand] = [
@@ -136,7 +136,7 @@ class Lowering(Builder):
         if found is None:
             fact = fact_of(tensor)
             assert isinstance(fact, TensorFact)
-            found = self._constants[id(tensor)] = self._taken(-1, "constant", fact, tensor)
+            found = self._constants[id(tensor)] = self._tensor(-1, "constant", fact, tensor)
         return found
 
     # -- values
