@@ -134,7 +134,7 @@ class Lowering(Builder):
         """A tensor that the graph holds."""
         found = self._constants.get(id(tensor))
         if found is None:
-            fact = fact_of(tensor)
+            fact: Fact = fact_of(tensor)
             assert isinstance(fact, TensorFact)
             found = self._constants[id(tensor)] = self._tensor(-1, "constant", fact, tensor)
         return found

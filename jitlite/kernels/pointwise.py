@@ -133,7 +133,8 @@ def cast(builder: Builder, value: TensorValue, dtype: DType) -> TensorValue:
     def build(nest: NestBuilder) -> Lane:
         return Cast(dtype, nest.lane(value))
 
-    return builder.lazy(TensorValue(dtype, value.sizes, value.order, build=build, parts=(value,)))
+    order = result_order(builder, value.sizes, [value])
+    return builder.lazy(TensorValue(dtype, value.sizes, order, build=build, parts=(value,)))
 
 
 def filled(builder: Builder, dtype: DType, sizes: Sequence[Operand], value: Operand) -> TensorValue:
@@ -469,8 +470,9 @@ def clone(call: Call) -> Value:
     def build(nest: NestBuilder) -> Lane:
         return nest.lane(value)
 
-    made = TensorValue(value.dtype, value.sizes, value.order, build=build, parts=(value,))
     lowering = call.lowering
+    order = result_order(lowering, value.sizes, [value])
+    made = TensorValue(value.dtype, value.sizes, order, build=build, parts=(value,))
     lowering.lazy(made)
     lowering.force(made)  # what is written to the one is not seen in the other
     return made
