@@ -173,8 +173,7 @@ def _or_nan(v: Vectors, d: DType, a: str, bound: str) -> str:
 
 
 def _clamp(v: Vectors, d: DType, a: str, low: str, high: str) -> str:
-    found = _clamp_max(v, d, _clamp_min(v, d, a, low), high)
-    return found
+    return _clamp_max(v, d, _clamp_min(v, d, a, low), high)
 
 
 def _relu(v: Vectors, d: DType, a: str) -> str:

@@ -22,7 +22,7 @@ from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import Builder
-from jitlite.kernels.facts import Fact, NoneFact, TensorFact
+from jitlite.kernels.facts import Fact, NoneFact, TensorFact, fact_of
 from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,

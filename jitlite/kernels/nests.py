@@ -31,9 +31,11 @@ def loop_order(sizes: Sequence[Operand], stored: Sequence[Place], loads: Sequenc
     dims = [d for d, size in enumerate(sizes) if not is_number(size, 1)]
     if not dims:
         return []
-    inner = max(
-        dims, key=lambda d: (sum(map(lambda p: _fitness(p, d, 4), stored)) + sum(_fitness(p, d, 2) for p in loads), d)
-    )
+
+    def fitness(dim: int) -> tuple[int, int]:
+        return sum(_fitness(p, dim, 4) for p in stored) + sum(_fitness(p, dim, 2) for p in loads), dim
+
+    inner = max(dims, key=fitness)
     return [d for d in dims if d != inner] + [inner]
 
 
