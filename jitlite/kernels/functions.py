@@ -1,0 +1,247 @@
+"""Functions of machine code over vectors: each is written once for a module, and called from its kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from jitlite.kernels.loop_ir import DType
+from jitlite.native.code import LLVMBuilder
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Registers of a width, filled with elements of a type.
+
+    Attributes:
+        bytes: the width.
+    """
+
+    dtype: DType
+    bytes: int = 64
+
+    @property
+    def lanes(self) -> int:
+        return self.bytes // self.dtype.bytes
+
+    @property
+    def type(self) -> str:
+        return f"<{self.lanes} x {self.dtype.lane}>"
+
+    @property
+    def mask(self) -> str:
+        return f"<{self.lanes} x i1>"
+
+    @property
+    def suffix(self) -> str:
+        """As names of intrinsics end."""
+        return f"v{self.lanes}f{8 * self.dtype.bytes}"
+
+    @property
+    def across(self) -> int:
+        """Vectors side by side in a block: the sums of its rows, these vectors and one more have to fit in registers,
+        of which there are 32 of 64 bytes and 16 of others."""
+        return 4 if self.bytes == 64 else 2
+
+    @property
+    def panel(self) -> int:
+        """Columns of a block."""
+        return self.across * self.lanes
+
+    def name(self, what: str) -> str:
+        return f"{what}_{self.dtype.name}x{self.lanes}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a module.
+
+    Attributes:
+        name: without "@".
+        parameters: with their types.
+        result: LLVM's type of what it gives.
+        texts: of the functions that it calls, and its own.
+        declared: what these declare.
+    """
+
+    name: str
+    parameters: str
+    result: str
+    texts: tuple[str, ...]
+    declared: frozenset[str]
+
+    def call(self, code: LLVMBuilder, *operands: str) -> str:
+        """Write a call. The module gets the function, if it has not got it yet."""
+        for text in self.texts:
+            code.helper(text)
+        code.declared.update(self.declared)
+        types = [parameter.split(" ")[0] for parameter in self.parameters.split(", ")]
+        written = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
+        call = f"call {self.result} @{self.name}({written})"
+        if self.result != "void":
+            return code.value(call)
+        code.emit(call)
+        return ""
+
+
+@dataclass
+class Summing:
+    """A loop while it is written.
+
+    Attributes:
+        index: what it counts.
+        sums: the vectors that it hands on. In the body, those of the last iteration at first, to be exchanged for those
+            of the next; behind it those that there are in the end.
+    """
+
+    index: str
+    sums: list[str]
+
+
+_FIRST = "first"
+"""The label of the first block of a function."""
+
+
+class FunctionBuilder(LLVMBuilder):
+    """Writes one function that others of the module call."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        super().__init__()
+        self.vectors = vectors
+        self._block = _FIRST
+
+    def finished(self, name: str, parameters: str, result: str = "void") -> Function:
+        width = self.vectors.bytes * 8
+        attributes = f'noinline nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+        head = f"define internal {result} @{name}({parameters}) {attributes} {{"
+        text = "\n".join([head, f"{_FIRST}:", *self.slots, *self.lines, "}"])
+        return Function(name, parameters, result, (*self.helpers, text), frozenset(self.declared))
+
+    # -- numbers
+    def add(self, a: str, b: str | int) -> str:
+        return self.value(f"add i64 {a}, {b}")
+
+    def multiply(self, a: str, b: str | int) -> str:
+        return self.value(f"mul i64 {a}, {b}")
+
+    def maximum(self, a: str, b: str) -> str:
+        return self.intrinsic("i64 @llvm.smax.i64(i64, i64)", a, b)
+
+    def minimum(self, a: str, b: str) -> str:
+        return self.intrinsic("i64 @llvm.smin.i64(i64, i64)", a, b)
+
+    def rounded_down(self, a: str, step: int) -> str:
+        """The largest multiple of a power of two that is not larger."""
+        return self.value(f"and i64 {a}, {-step}")
+
+    def is_null(self, pointer: str) -> str:
+        return self.value(f"icmp eq ptr {pointer}, null")
+
+    # -- control flow
+    def label(self, name: str) -> None:
+        super().label(name)
+        self._block = name
+
+    @contextmanager
+    def steps(self, start: str, end: str, step: int = 1) -> Iterator[str]:
+        """A loop whose body is what is written within; gives the number that is counted."""
+        with self.summing([], start, end, step) as loop:
+            yield loop.index
+
+    @contextmanager
+    def summing(self, sums: Sequence[str], start: str, end: str, step: int = 1) -> Iterator[Summing]:
+        """A loop that counts, and hands vectors on from one iteration to the next."""
+        types = ["i64", *[self.vectors.type] * len(sums)]
+        head, body, done, before = self.fresh("head"), self.fresh("body"), self.fresh("end"), self._block
+        self.go(head)
+        self.label(head)
+        phis = [self.fresh("%r") for _ in types]
+        place = len(self.lines)
+        self.branch(self.value(f"icmp slt i64 {phis[0]}, {end}"), body, done)
+        self.label(body)
+        loop = Summing(phis[0], phis[1:])
+        yield loop
+        arms = zip(phis, types, [start, *sums], [self.add(phis[0], step), *loop.sums], strict=True)
+        texts = [f"  {phi} = phi {t} [ {a}, %{before} ], [ {b}, %{self._block} ]" for phi, t, a, b in arms]
+        self.lines[place:place] = texts
+        self.go(head)
+        self.label(done)
+        loop.sums = phis[1:]
+
+    @contextmanager
+    def unless(self, condition: str) -> Iterator[None]:
+        """What is written within runs where the condition does not hold."""
+        body, end = self.fresh("body"), self.fresh("end")
+        self.branch(condition, end, body)
+        self.label(body)
+        yield
+        self.go(end)
+        self.label(end)
+
+    # -- memory
+    def at(self, pointer: str, *offsets: str | int) -> str:
+        """The address so many elements behind a pointer."""
+        for offset in offsets:
+            pointer = self.value(f"getelementptr {self.vectors.dtype.lane}, ptr {pointer}, i64 {offset}")
+        return pointer
+
+    def row(self, pointer: str, stride: str, number: str) -> str:
+        return self.at(pointer, self.multiply(number, stride))
+
+    # -- vectors
+
+    def mask(self, start: str, end: str) -> str:
+        """Which lanes are below the end, when the first one is at the start."""
+        v = self.vectors
+        return self.intrinsic(f"{v.mask} @llvm.get.active.lane.mask.v{v.lanes}i1.i64(i64, i64)", start, end)
+
+    def vector(self, place: str, mask: str | None = None) -> str:
+        """The elements from a place on; zero where masked out."""
+        v = self.vectors
+        if mask is None:
+            return self.value(f"load {v.type}, ptr {place}, align {v.dtype.bytes}")
+        self.declared.add(f"declare {v.type} @llvm.masked.load.{v.suffix}.p0(ptr, i32, {v.mask}, {v.type})")
+        operands = f"ptr {place}, i32 {v.dtype.bytes}, {v.mask} {mask}, {v.type} zeroinitializer"
+        return self.value(f"call {v.type} @llvm.masked.load.{v.suffix}.p0({operands})")
+
+    def put(self, vector: str, place: str, mask: str | None = None) -> None:
+        v = self.vectors
+        if mask is None:
+            self.emit(f"store {v.type} {vector}, ptr {place}, align {v.dtype.bytes}")
+            return
+        self.declared.add(f"declare void @llvm.masked.store.{v.suffix}.p0({v.type}, ptr, i32, {v.mask})")
+        operands = f"{v.type} {vector}, ptr {place}, i32 {v.dtype.bytes}, {v.mask} {mask}"
+        self.emit(f"call void @llvm.masked.store.{v.suffix}.p0({operands})")
+
+    def splat(self, element: str) -> str:
+        """An element in each lane."""
+        v = self.vectors
+        first = self.value(f"insertelement {v.type} poison, {v.dtype.lane} {element}, i64 0")
+        return self.value(f"shufflevector {v.type} {first}, {v.type} poison, <{v.lanes} x i32> zeroinitializer")
+
+    def sum(self, a: str, b: str) -> str:
+        return self.value(f"fadd {self.vectors.type} {a}, {b}")
+
+    def multiply_add(self, a: str, b: str, c: str) -> str:
+        """`a * b + c`, in one rounding where the processor can."""
+        t, suffix = self.vectors.type, self.vectors.suffix
+        return self.intrinsic(f"{t} @llvm.fmuladd.{suffix}({t}, {t}, {t})", a, b, c)
+
+    def begin(self, start: str, mask: str) -> str:
+        """The mask with which a vector of `start` is read, which may be null: there is none then."""
+        v = self.vectors
+        given = self.value(f"icmp ne ptr {start}, null")
+        return self.value(f"select i1 {given}, {v.mask} {mask}, {v.mask} zeroinitializer")
+
+    def shuffle(self, a: str, b: str, lanes: Sequence[int]) -> str:
+        t = self.vectors.type
+        picked = ", ".join(f"i32 {lane}" for lane in lanes)
+        return self.value(f"shufflevector {t} {a}, {t} {b}, <{len(lanes)} x i32> <{picked}>")
+
+    def exchanged(self, a: str, b: str, distance: int) -> tuple[str, str]:
+        """Two rows of a matrix in which the lanes at a distance change sides: half of a step towards its transpose."""
+        n = self.vectors.lanes
+        low = [j + n - distance if j & distance else j for j in range(n)]
+        high = [j + n if j & distance else j + distance for j in range(n)]
+        return self.shuffle(a, b, low), self.shuffle(a, b, high)
