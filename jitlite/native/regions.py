@@ -146,7 +146,7 @@ class NativeRun:
             length = _range_of(node)
             for value in (*node.inputs, *(() if length is None else length.inputs)):
                 self._held(value)
-            if length is not None and length.output not in self._known:
+            if length is not None and node.inputs[0] not in self._known:
                 raise NotNative("the range that a loop goes over is computed elsewhere")
             self._check_storage(node.blocks[0].inputs)
             self._known.update(node.blocks[0].inputs)

@@ -59,16 +59,23 @@ def form_sums(graph: Graph, context: PlanContext) -> Any:
 SUMS = Backend(run_sums, form_sums)
 
 
+def _put_first(monkeypatch: pytest.MonkeyPatch, **lines: Backend) -> None:
+    """Have more back ends, which are asked before the others."""
+    for kind, backend in (lines | {k: b for k, b in implementations.TABLE.items() if k not in lines}).items():
+        monkeypatch.delitem(implementations.TABLE, kind, raising=False)
+        monkeypatch.setitem(implementations.TABLE, kind, backend)
+
+
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The table with a line more, and which tier ran regions."""
-    monkeypatch.setitem(implementations.TABLE, "sums", SUMS)
+    _put_first(monkeypatch, sums=SUMS)
     calls.clear()
     yield calls
 
 
 def with_kind(monkeypatch: pytest.MonkeyPatch, run: Callable[..., Any] | Implementation | str) -> None:
-    monkeypatch.setitem(implementations.TABLE, "sums", Backend(lambda region, context: run, form_sums))
+    _put_first(monkeypatch, sums=Backend(lambda region, context: run, form_sums))
 
 
 def plan_of(tier: str) -> PlanContext:
@@ -394,7 +401,7 @@ def test_loops_over_ranges(monkeypatch: pytest.MonkeyPatch, tier: str, belongs: 
         return form_regions(graph, "sums", lambda: PlainRun(belongs, least=1))
 
     cannot = Backend(lambda region, context: lambda *given: None, form)
-    monkeypatch.setitem(implementations.TABLE, "sums", cannot)
+    _put_first(monkeypatch, sums=cannot)
     function = jitlite.script(ranges)
     with options.override(tier=tier):
         for n in (0, 3, 11):
@@ -582,8 +589,7 @@ def run_as_graph(region: Region, context: PlanContext) -> Callable[..., Any]:
 @pytest.mark.parametrize("case", INPUTS)
 @pytest.mark.parametrize("kind", ["native", "sums", "graphs"])
 def test_inputs_and_nested_regions(monkeypatch: pytest.MonkeyPatch, tier: str, case: str, kind: str) -> None:
-    monkeypatch.setitem(implementations.TABLE, "sums", Backend(cannot_run))
-    monkeypatch.setitem(implementations.TABLE, "graphs", Backend(run_as_graph))
+    _put_first(monkeypatch, sums=Backend(cannot_run), graphs=Backend(run_as_graph))
     graph = parse(INPUTS[case].replace("KIND", kind))
     verify(graph)
     expected = {"a constant": -15, "only constants": 20, "a region within it": 54}.get(case, (-3 + 9) * 9)
@@ -605,6 +611,7 @@ def test_a_back_end_may_run_the_graphs_of_its_regions(
     for kind, belongs in (("products", is_product), ("all", is_any)):
         forms = Backend(run_as_graph, lambda g, c, k=kind, b=belongs: form_regions(g, k, lambda: PlainRun(b)))
         monkeypatch.setitem(implementations.TABLE, kind, forms)
+    monkeypatch.delitem(implementations.TABLE, "tensors")
     calls.clear()
     with options.override(tier=tier, executor=mode, native=native):
         scripted = jitlite.script(function)
