@@ -21,6 +21,7 @@ from jitlite.kernels.loop_ir import (
     DType,
     Fill,
     Gather,
+    Get,
     Index,
     Kernel,
     Lane,
@@ -72,6 +73,8 @@ class Builder:
         """Scalars that have been found to be equal to others, by block."""
         self._lazy: dict[TensorValue, None] = {}
         self.allocated: dict[Buffer, Alloc] = {}
+        self.written: set[Buffer] = set()
+        """The buffers that operators of the program write."""
 
     def value(self, value: GraphValue) -> Value:
         """What a value of the graph is here."""
@@ -90,6 +93,12 @@ class Builder:
 
     def variable(self, t: T.Type) -> Variable:
         return Variable(self.fresh_name("v"), t)
+
+    def get(self, variable: Variable) -> Scalar:
+        """What a variable is at this point."""
+        result = self.scalar(variable.type)
+        self.write(Get(result, variable))
+        return result
 
     @contextmanager
     def block(self, *, is_loop: bool = False) -> Iterator[list[Statement]]:
@@ -290,6 +299,7 @@ class Builder:
 
     def before_write(self, buffer: Buffer) -> None:
         """Have in memory what is an expression over a buffer that is about to be written."""
+        self.written.add(buffer)
         self.force_all([v for v in list(self._lazy) if _reads(v, buffer)])
 
     def copy(self, value: TensorValue, into: Place) -> None:
@@ -305,7 +315,7 @@ class Builder:
 
 def _reads(value: TensorValue, buffer: Buffer) -> bool:
     if value.place is not None:
-        return value.place.buffer is buffer
+        return value.place.buffer is buffer or value.place.buffer.owner is Owner.ALIAS
     return any(_reads(part, buffer) for part in value.parts)
 
 

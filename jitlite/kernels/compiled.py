@@ -11,7 +11,7 @@ from jitlite.ir.graph import Value
 from jitlite.kernels.emit import DONE, GAVE_UP, MISSED, NEXT, emit
 from jitlite.kernels.facts import Fact
 from jitlite.kernels.loop_ir import Kernel
-from jitlite.native.entry import Entry, MachineCode, compile_with
+from jitlite.native.entry import Entry, MachineCode, compile_text, is_ready
 
 
 class CompiledKernel:
@@ -41,15 +41,14 @@ class CompiledKernel:
         Raises:
             NotNative: where there is none for something in the kernel.
         """
-        self.entry = compile_with(self._machine, self._write)
+        if not is_ready():
+            return False
+        self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self._may_be_unset)
+        self._kept += kept
+        self.entry = compile_text(self._machine, self.text)
         if self.entry is not None:
             self._machine.kept = self  # the entry keeps the machine code alive, and that all it knows by address
         return self.entry is not None
-
-    def _write(self) -> str:
-        self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self._may_be_unset)
-        self._kept += kept
-        return self.text
 
     def ask_next(self, other: CompiledKernel) -> None:
         """Have another kernel asked where the facts of this one do not hold."""

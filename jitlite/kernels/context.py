@@ -60,14 +60,17 @@ class KernelCode:
     # -- memory
     def set_pointer(self, buffer: Buffer, pointer: str) -> None:
         """Have the buffer stand for the memory at a pointer, from here on, wherever control flow comes from."""
-        slot = self._pointers.get(buffer)
-        if slot is None:
-            slot = self._pointers[buffer] = self.code.slot("ptr")
-        self.code.store("ptr", pointer, slot)
+        self.code.store("ptr", pointer, self._slot_of(buffer))
 
     def pointer(self, buffer: Buffer) -> str:
         """Where the memory of a buffer starts."""
-        return self.code.load("ptr", self._pointers[buffer])
+        return self.code.load("ptr", self._slot_of(buffer))
+
+    def _slot_of(self, buffer: Buffer) -> str:
+        slot = self._pointers.get(buffer)
+        if slot is None:
+            slot = self._pointers[buffer] = self.code.slot("ptr")
+        return slot
 
     def element(self, buffer: Buffer, pointer: str, offset: str) -> str:
         """The address so many elements behind a pointer."""

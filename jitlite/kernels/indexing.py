@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 from jitlite.ir.tensor_items import DOTS, NEW_DIMENSION, parse_index
 from jitlite.kernels.building import Builder, NestBuilder
-from jitlite.kernels.loop_ir import I32, I64, Cast, Lane, Operand, Place, Scalar
+from jitlite.kernels.lists import chosen, stacked
+from jitlite.kernels.loop_ir import BOOL, I32, I64, Cast, Lane, Operand, Place, Scalar
+from jitlite.kernels.matrices import unrolled
 from jitlite.kernels.rules import Call, rule
-from jitlite.kernels.values import TensorValue, Value, identity
-from jitlite.kernels.views import selected, sliced, unsqueezed
+from jitlite.kernels.values import TensorList, TensorValue, Value, identity
+from jitlite.kernels.views import permuted, selected, sliced, unsqueezed
 from jitlite.native.code import NotNative
 
 
@@ -97,7 +99,7 @@ def tensor_item(call: Call) -> Value:
     operands = iter([call.lowering.value(v) for v in call.node.inputs[1:]])
     entries = parse_index(str(call.node.attributes["index"]))
     dim = 0
-    chosen: list[tuple[int, TensorValue]] = []
+    tensors: list[tuple[int, TensorValue]] = []
     for entry in entries:
         if entry == NEW_DIMENSION:
             value = unsqueezed(lowering, value, dim)
@@ -112,12 +114,12 @@ def tensor_item(call: Call) -> Value:
             value = sliced(lowering, value, _there(value, dim), start, stop, 1 if step is None else int(step))
             dim += 1
         else:
-            value, dim = _item(call, value, dim, next(operands), chosen)
-    if not chosen:
+            value, dim = _item(call, value, dim, next(operands), tensors)
+    if not tensors:
         return value
-    if len(chosen) > 1:
+    if len(tensors) > 1:
         raise NotNative("an index with several tensors")
-    return rows_of(lowering, value, chosen[0][0], chosen[0][1], wraps=True)
+    return rows_of(lowering, value, tensors[0][0], tensors[0][1], wraps=True)
 
 
 def _there(value: TensorValue, dim: int) -> int:
@@ -133,12 +135,16 @@ def _bound(value: Value) -> Operand | None:
 
 
 def _item(
-    call: Call, value: TensorValue, dim: int, operand: Value, chosen: list[tuple[int, TensorValue]]
+    call: Call, value: TensorValue, dim: int, operand: Value, chosen_so_far: list[tuple[int, TensorValue]]
 ) -> tuple[TensorValue, int]:
     if isinstance(operand, TensorValue):
+        if operand.dtype is BOOL and operand.rank:
+            if value.rank != 1 or chosen_so_far:
+                raise NotNative("a mask of several dimensions, or beside other indices")
+            return chosen(call.lowering, value, operand), dim + 1
         if operand.dtype not in (I64, I32) or operand.rank == 0:
-            raise NotNative("an index with a mask, or with a tensor without dimensions")
-        chosen.append((_there(value, dim), operand))
+            raise NotNative("an index with a tensor without dimensions")
+        chosen_so_far.append((_there(value, dim), operand))
         return value, dim + 1
     if isinstance(operand, bool) or not isinstance(operand, Scalar | int):
         raise NotNative("an index that is no int")
@@ -152,6 +158,8 @@ def _item(
 def cat(call: Call) -> Value:
     lowering = call.lowering
     found = call.get("tensors")
+    if isinstance(found, TensorList):
+        return _of_list(call, found)
     if not isinstance(found, list) or not found:
         raise NotNative(f"{call.node.kind} of a list that is not known")
     parts = [call.as_tensor(v) for v in found]
@@ -165,6 +173,23 @@ def cat(call: Call) -> Value:
     if is_stack:
         parts = [unsqueezed(lowering, p, dim) for p in parts]
     return joined(lowering, parts, dim)
+
+
+def _of_list(call: Call, found: TensorList) -> TensorValue:
+    lowering = call.lowering
+    whole = stacked(lowering, found)
+    is_stack = call.name == "stack"
+    if whole.rank == 1 and not is_stack:
+        raise NotNative("cat of tensors without dimensions")
+    dim = call.dim("dim", whole.rank if is_stack else whole.rank - 1)
+    turned = permuted(lowering, whole, [*range(1, dim + 1), 0, *range(dim + 1, whole.rank)])
+    made = lowering.memory(whole.dtype, turned.sizes)
+    assert made.place is not None
+    lowering.copy(turned, made.place)
+    if is_stack:
+        return made
+    length = lowering.index("mul", turned.sizes[dim], turned.sizes[dim + 1])
+    return unrolled(lowering, made, [*turned.sizes[:dim], length, *turned.sizes[dim + 2 :]])
 
 
 def joined(builder: Builder, parts: Sequence[TensorValue], dim: int) -> TensorValue:

@@ -12,7 +12,7 @@ run or a carried tensor is part of another one, the kernel gives up or is not ma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import Builder
 from jitlite.kernels.facts import Fact, NoneFact, TensorFact, fact_of
+from jitlite.kernels.lists import new_list
 from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
@@ -62,7 +63,16 @@ def lower(region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: b
     Raises:
         NotNative: where there is none.
     """
-    return Lowering(region, name, gives_tuple).kernel_for(facts)
+    varying: set[Varying] = set()
+    while True:
+        before = len(varying)
+        kernel = Lowering(region, name, gives_tuple, varying).kernel_for(facts)
+        if len(varying) == before:
+            return kernel
+
+
+Varying = tuple[Node, int, int]
+"""A loop, a carried value of it, and a dimension of that: its size is not the same in all iterations."""
 
 
 class Lowering(Builder):
@@ -70,11 +80,13 @@ class Lowering(Builder):
 
     Attributes:
         values: what has been computed, by value of the graph.
+        varying: sizes that are not the same in all iterations; more of them are found while the kernel is written.
     """
 
-    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool) -> None:
+    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, varying: set[Varying]) -> None:
         super().__init__(Kernel(name, gives_tuple=gives_tuple))
         self.region = region
+        self.varying = varying
         self.values: dict[GraphValue, Value] = {}
         self._constants: dict[int, TensorValue] = {}
         self.swapped: set[Buffer] = set()
@@ -141,7 +153,6 @@ class Lowering(Builder):
 
     # -- values
     def value(self, value: GraphValue) -> Value:
-        """What a value of the graph is here."""
         if value in self.values:
             return self.values[value]
         if not is_constant(value):
@@ -170,7 +181,8 @@ class Lowering(Builder):
         elif node.kind == "prim::Loop":
             self.loop(node)
         elif node.kind == "prim::ListConstruct" and self._is_display(node):
-            self.values[node.output] = [self.value(v) for v in node.inputs]
+            grows = any(use.user.kind == "aten::append" for use in node.output.uses)
+            self.values[node.output] = new_list(self) if grows else [self.value(v) for v in node.inputs]
         elif is_tensor_node(node) or self._reads_known_list(node):
             self._tensor_node(node)
         else:
@@ -311,10 +323,11 @@ class Lowering(Builder):
         if any(isinstance(v.type, T.TensorType) for v in loop.starts):
             runs = self.index("and", start, self.index("lt", 0, count))
             self.check(runs, "a loop that carries tensors does not run")
-        carried = [self._carry(value) for value in loop.starts]
+        written, self.written = self.written, set()
+        carried = [self._carry(node, i, value) for i, value in enumerate(loop.starts)]
         for slot in carried:
             if isinstance(slot, _CarriedTensor):
-                self.swapped.update((slot.now.buffer, slot.next.buffer))
+                self.swapped.update((slot.now, slot.next))
         index = self.scalar(T.INT, "i")
         with self.block(is_loop=True) as body:
             self.values[loop.index] = self._loop_index(node, index)
@@ -325,6 +338,8 @@ class Lowering(Builder):
             if goes_on is not None:
                 self.write(Set(goes_on, self.operand(loop.condition)))
             level = self.level
+        self._check_written(carried)
+        self.written |= written
         self.write(Loop(index, count, goes_on, body, level, frees=frees(loop.body)))
         for result, each in zip(loop.results, carried, strict=True):
             self.values[result] = each.leave(self)
@@ -335,10 +350,17 @@ class Lowering(Builder):
         start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
         return self.index("add", start, self.index("mul", index, step))
 
-    def _carry(self, value: GraphValue) -> _CarriedScalar | _CarriedTensor:
+    def _check_written(self, carried: Sequence[_CarriedScalar | _CarriedTensor]) -> None:
+        """What is carried is a copy: nothing may write what it is a copy of."""
+        for slot in carried:
+            if isinstance(slot, _CarriedTensor) and slot.sources & self.written:
+                raise NotNative("a loop carries a tensor, and writes its memory under another name")
+
+    def _carry(self, node: Node, position: int, value: GraphValue) -> _CarriedScalar | _CarriedTensor:
         found = self.value(value)
         if isinstance(found, TensorValue):
-            return _CarriedTensor(self, found)
+            varying = {d for d in range(found.rank) if (node, position, d) in self.varying}
+            return _CarriedTensor(self, found, varying, lambda d: self.varying.add((node, position, d)))
         if isinstance(found, bool | int | float | Scalar):
             return _CarriedScalar(self, found, value.type)
         raise NotNative(f"%{value.name} : {value.type} is carried around a loop")
@@ -351,18 +373,21 @@ class Lowering(Builder):
         lazy: dict[TensorValue, Place] = {}
         for slot, value in tensors:
             if isinstance(value, TensorValue) and value.is_lazy and value not in lazy:
-                lazy[value] = slot.next
+                lazy[value] = slot.room(self, value)
         self.force_all(list(lazy), list(lazy.values()))
         for slot, value in tensors:
-            assert isinstance(value, TensorValue)
-            if value.place is not slot.next and value is not slot.inside:
-                self.copy(value, slot.next)
-        for each, value in zip(carried, found, strict=True):
-            each.follow(self, value)
+            assert isinstance(value, TensorValue) and value.place is not None
+            slot.note_source(self, value)
+            if value.place is not lazy.get(value) and value is not slot.inside:
+                self.copy(value, slot.room(self, value))
+            elif value is not slot.inside and value.place.buffer is not slot.next:
+                self.copy(value, slot.room(self, value))  # the same tensor is carried twice
         buffers = [v.place.buffer for _, v in tensors if isinstance(v, TensorValue) and v.place is not None]
         for slot, value in tensors:
             assert isinstance(value, TensorValue)
             slot.is_own = value.source is Source.OWN and len(buffers) == len(set(buffers))
+        for each, value in zip(carried, found, strict=True):
+            each.follow(self, value)
 
     # -- what goes out
     def _outputs(self, values: Sequence[Value]) -> list[Output]:
@@ -439,39 +464,91 @@ class _CarriedScalar:
 
 
 class _CarriedTensor:
-    """A tensor that is carried around a loop, in two buffers."""
+    """A tensor that is carried around a loop, in two buffers.
 
-    def __init__(self, builder: Builder, start: TensorValue) -> None:
+    Args:
+        builder: of the kernel.
+        start: what it is before the loop.
+        varying: the dimensions whose sizes are not the same in all iterations.
+        vary: called for a dimension that turns out to be such a one; the kernel is written anew then.
+    """
+
+    def __init__(self, builder: Builder, start: TensorValue, varying: set[int], vary: Callable[[int], None]) -> None:
         place = builder.force(start)
         if not builder.is_contiguous(place):
             raise NotNative("a tensor that a loop carries is not contiguous at first")
-        self.sizes = start.sizes
         self.dtype = start.dtype
-        self.now, self.next = (builder.alloc(start.dtype, start.sizes) for _ in range(2))
+        self._varying, self._vary = varying, vary
+        self._start = start.sizes
+        self._sizes = {d: builder.variable(T.INT) for d in varying}
+        for d, variable in self._sizes.items():
+            builder.write(Set(variable, start.sizes[d]))
+        now = builder.alloc(start.dtype, start.sizes)
+        self.now = now.buffer
+        self.next = builder.alloc(start.dtype, start.sizes).buffer
+        self._capacity = [builder.variable(T.INT) for _ in range(2)] if varying else []
+        for variable in self._capacity:
+            builder.write(Set(variable, builder.numel(start.sizes)))
         self.inside: TensorValue | None = None
         self.is_own = False
-        builder.copy(start, self.now)
+        self._level = builder.level
+        self.sources = {place.buffer}
+        """The buffers outside of the loop that it may be a copy of."""
+        builder.copy(start, now)
 
     def enter(self, builder: Builder) -> TensorValue:
-        self.inside = TensorValue(self.dtype, self.sizes, identity(self.sizes), self.now, source=Source.MIXED)
+        self.inside = self._value(builder, Source.MIXED)
         return self.inside
+
+    def _value(self, builder: Builder, source: Source) -> TensorValue:
+        sizes = tuple(builder.get(self._sizes[d]) if d in self._sizes else size for d, size in enumerate(self._start))
+        place = Place(self.now, 0, sizes, builder.strides_of(sizes))
+        return TensorValue(self.dtype, sizes, identity(sizes), place, source=source)
 
     def check(self, builder: Builder, value: Value) -> None:
         """Does the next iteration get a tensor of the same kind?"""
-        if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self.sizes):
+        if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self._start):
             raise NotNative("a tensor that a loop carries gets another dtype or rank")
         if not value.in_order or (value.place is not None and not builder.is_contiguous(value.place)):
             raise NotNative("a tensor that a loop carries is laid out in another way")
-        for a, b in zip(self.sizes, value.sizes, strict=True):
-            builder.require_equal(b, a, "a tensor that a loop carries changes its size")
+        for d, (a, b) in enumerate(zip(self._start, value.sizes, strict=True)):
+            if d not in self._varying and not builder.are_equal(a, b):
+                self._vary(d)
+
+    def room(self, builder: Builder, value: TensorValue) -> Place:
+        """Where the tensor of the next iteration is stored."""
+        if self._varying:
+            capacity = builder.get(self._capacity[1])
+            need = builder.numel(value.sizes)
+            with builder.block() as grows:
+                doubled = builder.index("mul", need, 2)
+                fresh = builder.alloc(self.dtype, (doubled,), level=self._level)
+                builder.write(Bind(self.next, fresh.buffer))
+                builder.write(Set(self._capacity[1], doubled))
+            builder.write(If(builder.index("lt", capacity, need), grows, []))
+        return Place(self.next, 0, value.sizes, builder.strides_of(value.sizes))
+
+    def note_source(self, builder: Builder, value: TensorValue) -> None:
+        """Know of the memory outside of the loop that the next value is a copy of."""
+        assert value.place is not None
+        made = builder.allocated.get(value.place.buffer)
+        if made is None or made.level <= self._level:
+            self.sources.add(value.place.buffer)
 
     def follow(self, builder: Builder, value: Value) -> None:
-        if value is not self.inside:
-            builder.write(Swap(self.now.buffer, self.next.buffer))
+        assert isinstance(value, TensorValue)
+        for d, variable in self._sizes.items():
+            builder.write(Set(variable, value.sizes[d]))
+        if value is self.inside:
+            return
+        builder.write(Swap(self.now, self.next))
+        if self._capacity:
+            found = [builder.get(variable) for variable in self._capacity]
+            for variable, other in zip(self._capacity, reversed(found), strict=True):
+                builder.write(Set(variable, other))
 
     def leave(self, builder: Builder) -> TensorValue:
-        source = Source.OWN if self.is_own else Source.MIXED
-        return TensorValue(self.dtype, self.sizes, identity(self.sizes), self.now, source=source)
+        return self._value(builder, Source.OWN if self.is_own else Source.MIXED)
 
 
 def _constant(held: Any) -> Value:

@@ -73,7 +73,7 @@ def linear(call: Call) -> Value:
     lowering.require_equal(value.sizes[-1], weight.sizes[1], "linear of other sizes than the weight's")
     turned = permuted(lowering, weight, [1, 0])
     found = product(lowering, _as_rows(lowering, value), turned, bias)
-    return _unrolled(lowering, found, [*value.sizes[:-1], weight.sizes[0]])
+    return unrolled(lowering, found, [*value.sizes[:-1], weight.sizes[0]])
 
 
 def _as_rows(builder: Builder, value: TensorValue) -> TensorValue:
@@ -91,7 +91,7 @@ def _as_rows(builder: Builder, value: TensorValue) -> TensorValue:
     return TensorValue(value.dtype, tuple(sizes), identity(sizes), found)
 
 
-def _unrolled(builder: Builder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
+def unrolled(builder: Builder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
     """Contiguous memory in another shape with as many elements, which nobody needs to check."""
     place = builder.force(value)
     found = Place(place.buffer, place.offset, tuple(sizes), builder.strides_of(sizes))
@@ -119,13 +119,13 @@ def matmul(call: Call) -> Value:
     if b.rank == 2:
         lowering.require_equal(a.sizes[-1], b.sizes[0], "matrices do not fit")
         found = product(lowering, _as_rows(lowering, a), b)
-        found = _unrolled(lowering, found, [*a.sizes[:-1], b.sizes[1]])
+        found = unrolled(lowering, found, [*a.sizes[:-1], b.sizes[1]])
     else:
         found = _batched(lowering, a, b)
     sizes = [
         s for d, s in enumerate(found.sizes) if not ((left and d == found.rank - 2) or (right and d == found.rank - 1))
     ]
-    return _unrolled(lowering, found, sizes)
+    return unrolled(lowering, found, sizes)
 
 
 @rule("aten::mv", "aten::dot")
@@ -137,7 +137,7 @@ def vectors(call: Call) -> Value:
         raise NotNative(f"{call.node.kind} of such shapes")
     rows = a if call.name == "mv" else _with_row(lowering, a)
     found = product(lowering, rows, _with_column(lowering, b))
-    return _unrolled(lowering, found, [a.sizes[0]] if call.name == "mv" else [])
+    return unrolled(lowering, found, [a.sizes[0]] if call.name == "mv" else [])
 
 
 def _with_row(builder: Builder, value: TensorValue) -> TensorValue:

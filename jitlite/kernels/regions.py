@@ -46,6 +46,8 @@ class TensorRun(NativeRun):
         super().__init__()
         self._own: set[Value] = set()
         """The tensors whose memory the run has made, and nobody else knows."""
+        self._writes = False
+        self._appends = False
 
     # -- which nodes qualify
     def add(self, nodes: Sequence[Node]) -> str | None:
@@ -69,12 +71,19 @@ class TensorRun(NativeRun):
 
     def _check_tensors(self, node: Node) -> None:
         if node.kind in _KNOWN_LISTS:
-            if not all(use.user.kind in RULES and use.user.kind != "aten::append" for use in node.output.uses):
-                raise NotNative("a list of tensors is more than given to one operator")
+            if not all(use.user.kind in RULES for use in node.output.uses):
+                raise NotNative("a list of tensors is more than given to operators")
+            appends = any(use.user.kind == "aten::append" for use in node.output.uses)
+            if appends and node.inputs:
+                raise NotNative("a list of tensors that is not empty at first grows")
         elif node.kind not in RULES:
             raise NotNative(f"there is no kernel for {node.kind}")
         for value in node.inputs:
             self._check_operand(node, value)
+        self._writes = self._writes or node.kind in WRITES
+        self._appends = self._appends or node.kind == "aten::append"
+        if self._writes and self._appends:
+            raise NotNative("a list of tensors grows where tensors are written")
         if node.kind in WRITES:
             if node.inputs[0] not in self._own:
                 raise NotNative(f"{node.kind} writes a tensor that the region has not made")

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from jitlite.ir.graph import Node
-from jitlite.kernels.loop_ir import DType, Lane, Operand, Place, Scalar, Variable
+from jitlite.kernels.loop_ir import Buffer, DType, Lane, Operand, Place, Scalar, Variable
 
 
 class Source(Enum):
@@ -71,15 +71,18 @@ class TensorList:
     """A list of tensors that grows while the kernel runs: all of one dtype and shape, one behind the other in memory.
 
     Attributes:
-        stack: the memory, with the elements along a first dimension; None until the first element is appended.
         count: how many there are.
-        sizes: of each element, set when the first one is appended.
         level: the depth of the loop that it is made in.
+        start: the statements that run where it is made.
+        storage: the memory of the elements; None until an element is appended.
+        sizes: of each element, as the first one has them.
+        capacity: for how many elements there is memory.
     """
 
     count: Variable
     level: int
-    element: TensorValue | None = None
+    start: list[Any]
+    storage: Buffer | None = None
     sizes: tuple[Variable, ...] = ()
     capacity: Variable | None = None
 

@@ -412,17 +412,6 @@ def size(call: Call) -> Value:
     return value.sizes[call.dim("dim", value.rank)]
 
 
-@rule("aten::len")
-def len_(call: Call) -> Value:
-    found = call.at(0)
-    if isinstance(found, list):
-        return len(found)
-    value = call.as_tensor(found)
-    if value.rank == 0:
-        raise NotNative("len of a tensor without dimensions")
-    return value.sizes[0]
-
-
 @rule("aten::dim", "aten::ndimension")
 def dim(call: Call) -> Value:
     return call.first().rank
@@ -449,11 +438,3 @@ def is_none(call: Call) -> Value:
     if None not in found:
         raise NotNative("`is` of two objects")
     return (found[0] is found[1]) == (call.name == "__is__")
-
-
-@rule("aten::__getitem__")
-def get_item(call: Call) -> Value:
-    found, index = call.at(0), call.at(1)
-    if not isinstance(found, list) or type(index) is not int or not -len(found) <= index < len(found):
-        raise NotNative("an element of a list that is not known")
-    return found[index]

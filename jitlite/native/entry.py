@@ -21,7 +21,7 @@ from typing import Any
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
-from jitlite.native.code import RAISED, LLVMBuilder, NotNative
+from jitlite.native.code import RAISED, LLVMBuilder
 from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
@@ -168,32 +168,35 @@ _DISPOSE = "LLVMPY_DisposeNewModulePassManger"
 
 def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode] | None:
     """What runs a region: takes its inputs; gives its outputs, or None if it bails out. None if there can be none."""
-    machine = MachineCode(name, region)
-    entry = compile_with(machine, lambda: emit(region, ctypes.addressof(machine.counters)))
-    return None if entry is None else (entry, machine)
-
-
-def compile_with(machine: MachineCode, write: Callable[[], str]) -> Entry | None:
-    """Have machine code of what `write` gives, a module's text; gives its entry, or None if there can be none.
-
-    Raises:
-        NotNative: whatever `write` says cannot be machine code.
-    """
-    global _is_refused
-    if _is_refused:
+    if not is_ready():
         return None
-    with _compiling:
-        try:
-            if not _has_been_tried:
-                _self_test()
-            return machine.load(write())
-        except (RecursionError, MemoryError):  # says nothing about the next one
-            return None
-        except NotNative:
-            raise
-        except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
-            _is_refused = _is_refused or not _has_been_tried
-            return None
+    machine = MachineCode(name, region)
+    with suppress(RecursionError):
+        entry = compile_text(machine, emit(region, ctypes.addressof(machine.counters)))
+        return None if entry is None else (entry, machine)
+    return None
+
+
+def is_ready() -> bool:
+    """Can there be machine code? The first time, llvmlite is imported, and Python is looked at."""
+    global _is_refused
+    if not _has_been_tried and not _is_refused:
+        with _compiling:
+            try:
+                if not _has_been_tried:
+                    _self_test()
+            except (RecursionError, MemoryError):  # says nothing about the next time
+                return False
+            except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
+                _is_refused = True
+    return not _is_refused
+
+
+def compile_text(machine: MachineCode, text: str) -> Entry | None:
+    """Have machine code of a module's text; gives its entry, or None if LLVM cannot make it."""
+    with _compiling, suppress(Exception):
+        return machine.load(text)
+    return None
 
 
 # -- is Python as we take it to be?

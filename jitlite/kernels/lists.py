@@ -1,0 +1,163 @@
+"""Lists of tensors that grow, and elements that a mask chooses: what has a size that is only known at the end."""
+
+from __future__ import annotations
+
+from jitlite.ir import types as T
+from jitlite.kernels.building import Builder
+from jitlite.kernels.loop_ir import BOOL, Bind, Buffer, DType, If, Loop, Operand, Owner, Place, Read, Scalar, Set
+from jitlite.kernels.rules import Call, rule
+from jitlite.kernels.values import Source, TensorList, TensorValue, Value, identity
+from jitlite.kernels.views import wrapped
+from jitlite.native.code import NotNative
+
+_FIRST = 8
+"""For how many elements there is memory at first."""
+
+
+def new_list(builder: Builder) -> TensorList:
+    """An empty list."""
+    count = builder.variable(T.INT)
+    start: list[Set] = [Set(count, 0)]
+    builder.write(If(True, start, ()))
+    return TensorList(count, builder.level, start)
+
+
+@rule("aten::append")
+def append(call: Call) -> Value:
+    lowering = call.lowering
+    found, value = call.at(0), call.as_tensor(call.at(1))
+    if not isinstance(found, TensorList):
+        raise NotNative("a list that is known grows")
+    if not value.in_order or (value.place is not None and not lowering.is_contiguous(value.place)):
+        raise NotNative("an element of a list is laid out in another way")
+    count = lowering.get(found.count)
+    _same_shape(lowering, found, value, count)
+    place = _room(lowering, found, value, count)
+    if value.is_lazy:
+        lowering.force_all([value], [place])
+    else:
+        lowering.copy(value, place)
+    lowering.write(Set(found.count, lowering.index("add", count, 1)))
+    return found
+
+
+def _same_shape(builder: Builder, found: TensorList, value: TensorValue, count: Operand) -> None:
+    if found.storage is None:
+        found.storage = Buffer(builder.fresh_name("list"), value.dtype, Owner.ALIAS)
+        found.sizes = tuple(builder.variable(T.INT) for _ in value.sizes)
+        found.capacity = builder.variable(T.INT)
+        found.start += [Set(variable, 0) for variable in (*found.sizes, found.capacity)]
+    if found.storage.dtype is not value.dtype or len(found.sizes) != value.rank:
+        raise NotNative("the elements of a list have different dtypes or ranks")
+    is_first = builder.index("eq", count, 0)
+    for variable, size in zip(found.sizes, value.sizes, strict=True):
+        same = builder.index("eq", builder.get(variable), size)
+        builder.check(builder.index("or", is_first, same), "the elements of a list have different sizes")
+        builder.write(Set(variable, size))
+
+
+def _room(builder: Builder, found: TensorList, value: TensorValue, count: Operand) -> Place:
+    """Where the next element is stored."""
+    assert found.storage is not None and found.capacity is not None
+    each = builder.numel(value.sizes)
+    capacity = builder.get(found.capacity)
+    used = builder.index("mul", count, each)
+    with builder.block() as grows:
+        larger = builder.index("max", _FIRST, builder.index("mul", capacity, 2))
+        fresh = builder.alloc(value.dtype, (builder.index("mul", larger, each),), level=found.level)
+        with builder.block() as copies:
+            kept = _row(found.storage, value.dtype, used)
+            builder.copy(kept, Place(fresh.buffer, 0, (used,), (1,)))
+        builder.write(If(builder.index("lt", 0, count), copies, ()))
+        builder.write(Bind(found.storage, fresh.buffer))
+        builder.write(Set(found.capacity, larger))
+    builder.write(If(builder.index("eq", count, capacity), grows, ()))
+    return Place(found.storage, used, value.sizes, builder.strides_of(value.sizes))
+
+
+def _row(buffer: Buffer, dtype: DType, count: Operand) -> TensorValue:
+    place = Place(buffer, 0, (count,), (1,))
+    return TensorValue(dtype, (count,), (0,), place, source=Source.MIXED)
+
+
+def length(builder: Builder, found: TensorList) -> Operand:
+    """How many elements a list has."""
+    return builder.get(found.count)
+
+
+def element(builder: Builder, found: TensorList, index: Operand) -> TensorValue:
+    """An element of a list."""
+    if found.storage is None:
+        raise NotNative("an element of an empty list")
+    at = wrapped(builder, index, length(builder, found))
+    sizes = tuple(map(builder.get, found.sizes))
+    place = Place(found.storage, builder.index("mul", at, builder.numel(sizes)), sizes, builder.strides_of(sizes))
+    return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=Source.MIXED)
+
+
+def stacked(builder: Builder, found: TensorList) -> TensorValue:
+    """All elements as one tensor, along a new first dimension."""
+    if found.storage is None:
+        raise NotNative("an empty list is put together")
+    count = length(builder, found)
+    builder.check(builder.index("lt", 0, count), "an empty list is put together")
+    sizes = (count, *map(builder.get, found.sizes))
+    place = Place(found.storage, 0, sizes, builder.strides_of(sizes))
+    return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=Source.MIXED)
+
+
+@rule("aten::len")
+def len_(call: Call) -> Value:
+    found = call.at(0)
+    if isinstance(found, TensorList):
+        return length(call.lowering, found)
+    if isinstance(found, list):
+        return len(found)
+    value = call.as_tensor(found)
+    if value.rank == 0:
+        raise NotNative("len of a tensor without dimensions")
+    return value.sizes[0]
+
+
+@rule("aten::__getitem__")
+def get_item(call: Call) -> Value:
+    found, index = call.at(0), call.at(1)
+    if isinstance(found, TensorList) and isinstance(index, Scalar | int):
+        return element(call.lowering, found, index)
+    if not isinstance(found, list) or type(index) is not int or not -len(found) <= index < len(found):
+        raise NotNative("an element of a list that is not known")
+    return found[index]
+
+
+# -- masks
+
+
+def chosen(builder: Builder, value: TensorValue, mask: TensorValue) -> TensorValue:
+    """`value[mask]` of one dimension: the elements where the mask is true, in order."""
+    if value.rank != 1 or mask.rank != 1 or mask.dtype is not BOOL:
+        raise NotNative("a mask of several dimensions")
+    builder.require_equal(value.sizes[0], mask.sizes[0], "a mask of another size")
+    builder.force_all([value, mask])
+    assert value.place is not None and mask.place is not None
+    count = builder.variable(T.INT)
+    builder.write(Set(count, 0))
+    made = builder.alloc(value.dtype, value.sizes)
+    index = builder.scalar(T.INT, "i")
+    with builder.block(is_loop=True) as body:
+        condition = builder.scalar(T.BOOL)
+        builder.write(Read(condition, _at(builder, mask.place, index)))
+        with builder.block() as takes:
+            at = builder.get(count)
+            source = TensorValue(value.dtype, (), (), _at(builder, value.place, index))
+            builder.copy(source, Place(made.buffer, at, (), ()))
+            builder.write(Set(count, builder.index("add", at, 1)))
+        builder.write(If(condition, takes, ()))
+        level = builder.level
+    builder.write(Loop(index, value.sizes[0], None, body, level, polls=False))
+    size = builder.get(count)
+    return TensorValue(value.dtype, (size,), (0,), Place(made.buffer, 0, (size,), (1,)))
+
+
+def _at(builder: Builder, place: Place, index: Scalar) -> Place:
+    offset = builder.index("add", place.offset, builder.index("mul", index, place.strides[0]))
+    return Place(place.buffer, offset, (), ())
