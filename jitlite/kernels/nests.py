@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Load, Nest, Operand, Place
@@ -31,15 +31,19 @@ def loop_order(sizes: Sequence[Operand], stored: Sequence[Place], loads: Sequenc
     dims = [d for d, size in enumerate(sizes) if not is_number(size, 1)]
     if not dims:
         return []
+    inner = max(dims, key=fitness_along(loads, stored))
+    return [d for d in dims if d != inner] + [inner]
+
+
+def fitness_along(loads: Sequence[Place], stored: Sequence[Place]) -> Callable[[int], tuple[int, int]]:
+    """How well a loop over a dimension loads and stores: along which most is next to each other, or stays the same."""
 
     def fitness(dim: int) -> tuple[int, int]:
         return sum(_fitness(p, dim, 4) for p in stored) + sum(_fitness(p, dim, 2) for p in loads), dim
 
-    inner = max(dims, key=fitness)
-    return [d for d in dims if d != inner] + [inner]
+    return fitness
 
 
 def _fitness(place: Place, dim: int, weight: int) -> int:
-    """How well a place is loaded or stored in a loop over a dimension."""
     stride = place.strides[dim]
     return weight if is_number(stride, 1) else weight - 1 if is_number(stride, 0) else 0

@@ -6,6 +6,7 @@ once a row.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -110,10 +111,10 @@ class Walk:
             self.loops(0, body)
 
     @contextmanager
-    def unless_empty(self) -> Iterator[None]:
-        """What is written within runs only if there are points."""
+    def unless_empty(self, dims: Sequence[int] | None = None) -> Iterator[None]:
+        """What is written within runs only if there are points along some dimensions, or along all."""
         code, end = self.kc.code, self.kc.code.fresh("empty")
-        for dim in self.order:
+        for dim in self.order if dims is None else dims:
             size = self.sizes[dim]
             if isinstance(size, Scalar):
                 code.leave_if(code.value(f"icmp slt i64 {self.kc.operand(size)}, 1"), end)
@@ -153,29 +154,51 @@ class Walk:
             yield
         self.pointers = before
 
-    def row(self, body: Body) -> None:
-        """The innermost loop: some vectors at a time, then the rest under a mask."""
+    def row(self, body: Body, start: str = "0", end: str | None = None) -> None:
+        """The innermost loop, or a part of it: some vectors at a time, then the rest under a mask."""
+        for position, mask, copy in self.vectors_of_row(start, end):
+            points = Points(self, position, mask, copy)
+            points.compute()
+            body(points)
+
+    def vectors_of_row(self, start: str = "0", end: str | None = None) -> Iterator[tuple[str, str | None, int]]:
+        """Loops along the innermost dimension; gives the positions of vectors, their masks, and numbers: what is
+        written for each runs in each iteration, and those with different numbers run one after the other."""
         code, count = self.kc.code, self.vectors.count
         assert self.inner is not None
         size = self.sizes[self.inner]
-        end, copies = self.kc.operand(size), self._copies()
-        step = copies * count
-        whole = str(size - size % step) if isinstance(size, int) else code.value(f"and i64 {end}, {-step}")
+        step = self.copies * count
+        if end is None and start == "0" and isinstance(size, int):
+            end, whole = str(size), str(size - size % step)
+        else:
+            end = self.kc.operand(size) if end is None else end
+            length = end if start == "0" else code.value(f"sub i64 {end}, {start}")
+            whole = self.kc.add(start, code.value(f"and i64 {length}, {-step}"))
         if whole != "0":
-            with counting_by(code, "0", whole, step) as index:
-                for copy in range(copies):
-                    body(Points(self, self.kc.add(index, str(copy * count))))
+            with counting_by(code, start, whole, step) as index:
+                for copy in range(self.copies):
+                    yield self.kc.add(index, str(copy * count)), None, copy
         if whole != end:
             with counting_by(code, whole, end, count) as index:
-                body(Points(self, index, rest=code.value(f"sub i64 {end}, {index}")))
+                yield index, self._mask(code.value(f"sub i64 {end}, {index}")), 0
 
-    def _copies(self) -> int:
+    def _mask(self, rest: str) -> str:
+        """The lanes below a number, which is at most a few times their count."""
+        v, element = self.vectors, "i32" if self.vectors.count <= 16 else "i16"
+        limit = v.splat(element, v.code.value(f"trunc i64 {rest} to {element}"))
+        return v.code.value(f"icmp sgt {v.vector(element)} {limit}, {v.positions(element)}")
+
+    @functools.cached_property
+    def copies(self) -> int:
         """How often the body is written in a loop: small ones several times, so that loads of memory overlap."""
         weight = sum(
             0 if isinstance(lane, (Load, Fill)) else 1 if not isinstance(lane, Apply) or LANES[lane.op].is_exact else 12
             for lane in self.lanes_at(len(self.order) - 1)
         )
-        return 4 if weight <= 4 else 2 if weight <= 12 else 1
+        copies, size = 4 if weight <= 4 else 2 if weight <= 12 else 1, self.sizes[self.order[-1]] if self.order else 1
+        while isinstance(size, int) and copies > 1 and copies * self.vectors.count > size:
+            copies //= 2
+        return copies
 
     def _compute(self, level: int) -> None:
         """What is alike for all points of the inner loops; the innermost one's are computed at the points."""
@@ -192,24 +215,22 @@ class Walk:
 class Points:
     """A vector of neighbouring points of the innermost loop; or, without a position, any point of those around it."""
 
-    def __init__(self, walk: Walk, position: str | None, rest: str | None = None) -> None:
+    def __init__(self, walk: Walk, position: str | None, mask: str | None = None, copy: int = 0) -> None:
         self.walk = walk
         self.kc = walk.kc
         self.v = walk.vectors
         self.position = position
-        self.mask = None if rest is None else self._mask(rest)
+        self.mask = self.v.mask = mask
+        self.copy = copy
         self._values: dict[Lane, str] = {}
         self._loaded: dict[Place, str] = {}
-        self.v.mask = self.mask
-        if position is not None and walk.order:
-            for lane in walk.lanes_at(len(walk.order) - 1):
-                self._values[lane] = self.computed(lane)
 
-    def _mask(self, rest: str) -> str:
-        """The lanes below a number, which is at most a few times their count."""
-        v, element = self.v, "i32" if self.v.count <= 16 else "i16"
-        limit = v.splat(element, v.code.value(f"trunc i64 {rest} to {element}"))
-        return v.code.value(f"icmp sgt {v.vector(element)} {limit}, {v.positions(element)}")
+    def compute(self) -> None:
+        """Compute the lanes of the innermost loop."""
+        self.v.mask = self.mask
+        if self.walk.order:
+            for lane in self.walk.lanes_at(len(self.walk.order) - 1):
+                self._values[lane] = self.computed(lane)
 
     def value(self, lane: Lane) -> str:
         found = self._values.get(lane)
@@ -224,7 +245,7 @@ class Points:
                 return self.v.constant(lane.dtype, lane.value)
             return self.v.splat(lane.dtype.lane, fill_text(self.kc, lane.dtype, lane.value))
         if isinstance(lane, Position):
-            return self._position(lane.dim)
+            return self.along(lane.dim)
         if isinstance(lane, Cast):
             return emit_cast(self.v, lane.operand.dtype, lane.dtype, self.value(lane.operand))
         if isinstance(lane, Apply):
@@ -233,7 +254,8 @@ class Points:
             return self._gather(lane)
         raise NotNative(f"lanes of {type(lane).__name__}")
 
-    def _position(self, dim: int) -> str:
+    def along(self, dim: int) -> str:
+        """The indices of the points along a dimension."""
         v = self.v
         if dim == self.walk.inner and self.position is not None:
             return v.binary("add", I64, v.splat("i64", self.position), v.positions())
@@ -320,9 +342,7 @@ class Points:
 
     def _addresses(self, dtype: DType, start: str, stride: Operand) -> str:
         assert self.walk.inner is not None
-        offsets = self.v.binary(
-            "mul", I64, self._position(self.walk.inner), self.v.splat("i64", self.kc.operand(stride))
-        )
+        offsets = self.v.binary("mul", I64, self.along(self.walk.inner), self.v.splat("i64", self.kc.operand(stride)))
         return self.addresses(dtype, start, offsets)
 
     def addresses(self, dtype: DType, start: str, offsets: str) -> str:
@@ -362,7 +382,7 @@ class Points:
             return self.load_from(lane.place.dtype, start, varying[0][2])
         offsets = v.constant(I64, 0)
         for index, size, stride in varying:
-            found = self._position(index) if isinstance(index, int) else self._indices(index, size, lane.wraps)
+            found = self.along(index) if isinstance(index, int) else self._indices(index, size, lane.wraps)
             offsets = v.binary(
                 "add", I64, offsets, v.binary("mul", I64, found, v.splat("i64", self.kc.operand(stride)))
             )
