@@ -15,9 +15,11 @@ from jitlite.executor.autodiff_groups import DIFFERENTIABLE
 from jitlite.executor.plans import RegionPlan
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, Implementation, PlanContext, Region, regions_in
+from jitlite.kernels.backend import TENSORS
 from jitlite.native.backend import NATIVE
 
 TABLE: dict[str, Backend] = {
+    "tensors": TENSORS,
     "native": NATIVE,
     "differentiable": DIFFERENTIABLE,
 }

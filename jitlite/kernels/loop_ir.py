@@ -106,9 +106,7 @@ class Owner(Enum):
     """Whose memory a buffer is."""
 
     ARGUMENT = "argument"
-    """Memory of a tensor that the kernel is given. It is only read."""
-    CONSTANT = "constant"
-    """Memory of a tensor that the graph holds. It is only read."""
+    """Memory of a tensor that the kernel is given, or that the graph holds. It is only read."""
     ARENA = "arena"
     """Memory of the kernel, which is gone when it ends; `Alloc` takes it."""
     RESULT = "result"
@@ -227,13 +225,21 @@ class Index(Statement):
     """Arithmetic on sizes, positions and conditions, in 64 bits without a look at overflow.
 
     Attributes:
-        op: add, sub, mul, floordiv (of what is not negative by what is positive), min, max; eq, ne, lt, le, and, or,
-            not (which give a bool).
+        op: add, sub, mul, floordiv (of what is not negative by what is positive), min, max, select (a bool, and what is
+            taken where it holds and where not); eq, ne, lt, le, and, or, not (which give a bool).
     """
 
     result: Scalar
     op: str
     operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Convert(Statement):
+    """A number as one of another type, as Python's `int`, `float` and `bool` do; gives up where it has none."""
+
+    result: Scalar
+    value: Operand
 
 
 @dataclass(frozen=True, eq=False)
@@ -363,6 +369,7 @@ class Loop(Statement):
     Attributes:
         level: its depth: loops around it, and itself.
         polls: does it look at signals now and then?
+        frees: are the lists and dicts that an iteration makes given back at its end?
     """
 
     index: Scalar
@@ -371,6 +378,7 @@ class Loop(Statement):
     body: Sequence[Statement]
     level: int
     polls: bool = True
+    frees: bool = False
 
 
 # -- kernels
@@ -381,11 +389,12 @@ class TensorArgument:
     """A tensor that the kernel is given.
 
     Attributes:
-        position: among the arguments of the kernel.
+        position: among the arguments of the kernel; -1 for a tensor that the graph holds.
         sizes: a scalar for each dimension whose size is not known; 1 where it is known to be 1.
         strides: the same for strides; a number where the order of memory says so.
         order: the dimensions from the outermost one in memory inwards, those of size 1 left out.
         is_dense: without gaps, in this order.
+        held: the tensor that the graph holds. It is looked at like an argument, for it may be given other memory.
     """
 
     position: int
@@ -394,6 +403,7 @@ class TensorArgument:
     strides: tuple[Operand, ...]
     order: tuple[int, ...]
     is_dense: bool
+    held: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -446,13 +456,13 @@ class Kernel:
     """A function over loops.
 
     Attributes:
-        constants: the tensors of the graph that buffers stand for.
+        default_dtype: the default dtype that it holds for, None if it does not matter.
         outputs: what it gives; a tuple of Python where there are several.
     """
 
     name: str
     arguments: list[Argument] = field(default_factory=list)
-    constants: dict[Buffer, torch.Tensor] = field(default_factory=dict)
+    default_dtype: torch.dtype | None = None
     body: list[Statement] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     gives_tuple: bool = False

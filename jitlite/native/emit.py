@@ -12,7 +12,7 @@ the interpreter's lock, which the function holds otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
@@ -34,7 +34,7 @@ TRIPS = 1 << 16
 ENTRY = "entry"
 
 
-def _between() -> None:
+def between_trips() -> None:
     """Called from loops: Python looks at what is pending whenever a function of its own is entered."""
 
 
@@ -55,7 +55,7 @@ class _RegionEmitter:
         self.registers: dict[Value, str] = {}
         self.frame = self.code.slot("{ ptr, i64 }")
         self.fuel = self.code.slot("i64")
-        self.may_be_unset = _unset_boxes(region)
+        self.may_be_unset = unset_boxes(region)
 
     def module(self, counters: int) -> str:
         code = self.code
@@ -123,34 +123,9 @@ class _RegionEmitter:
     def operation(self, node: Node) -> None:
         operands = [self.operand(v) for v in node.inputs]
         letters = "".join(map(self.letter, node.inputs))
-        scalar, container = scalar_rule(node, letters), container_rule(node, letters)
-        if scalar is not None:
-            emit_it, widens = scalar
-            if widens:
-                operands = [widened(self.code, o) if k == "b" else o for o, k in zip(operands, letters, strict=True)]
-            result: str | None = emit_it(self.code, *operands)
-        else:
-            assert container is not None, "regions.py let through what has no rule"
-            if node.kind != "prim::TupleConstruct":
-                self._bail_out_unless_set(node)
-            result = container(Site(self.code, node, self.frame, operands, letters))
+        result = emit_operation(self.code, node, operands, letters, self.frame, self.may_be_unset)
         if result is not None and node.outputs:
             self.registers[node.output] = result
-
-    def _bail_out_unless_set(self, node: Node) -> None:
-        """Leave it to Python where a list or dict that is operated on was never set: there is nothing to look at."""
-        for value in node.inputs:
-            if value in self.may_be_unset:
-                for box in self._boxes_in(self.registers[value], value.type):
-                    self.code.bail_out_if(self.code.value(f"icmp eq ptr {box}, null"))
-
-    def _boxes_in(self, held: str, t: Type) -> Iterator[str]:
-        if not isinstance(t, T.TupleType):
-            yield held
-            return
-        for i, element in enumerate(t.elements):
-            if holds_boxes(element):
-                yield from self._boxes_in(self.code.value(f"extractvalue {stored(t)} {held}, {i}"), element)
 
     def unpack(self, node: Node) -> None:
         whole = f"{stored(node.input.type)} {self.operand(node.input)}"
@@ -204,14 +179,14 @@ class _RegionEmitter:
         self.registers[loop.index] = self._counter(node, index)
         for parameter, slot in zip(loop.parameters, slots, strict=True):
             self.registers[parameter] = code.load(stored(parameter.type), slot)
-        before = code.load("ptr", self.frame) if _frees(body) else None
+        before = code.load("ptr", self.frame) if frees(body) else None
         self.block(body)
         if before is not None:
             free(code, self.frame, before)
         for value, slot in zip(body.outputs, [goes_on, *slots], strict=True):
             code.store(stored(value.type), self.operand(value), slot)
         code.store("i64", code.value(f"add i64 {index}, 1"), number)
-        self._poll_signals()
+        poll_signals(code, self.fuel)
         code.go(head)
         code.label(end)
         for output, slot in zip(node.outputs, slots, strict=True):
@@ -224,23 +199,68 @@ class _RegionEmitter:
         start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
         return self.code.value(f"add i64 {start}, {self.code.value(f'mul i64 {index}, {step}')}")
 
-    def _poll_signals(self) -> None:
-        code = self.code
-        left = code.value(f"sub i64 {code.load('i64', self.fuel)}, 1")
-        code.store("i64", left, self.fuel)
-        look, onward = code.fresh("look"), code.fresh("on")
-        code.branch(code.value(f"icmp eq i64 {left}, 0"), look, onward)
-        code.label(look)
-        code.store("i64", str(TRIPS), self.fuel)
-        given = code.call("ptr", "PyObject_CallNoArgs", "ptr", pointer(id(_between)))
-        code.leave_if(code.value(f"icmp eq ptr {given}, null"), RAISED)
-        code.call("void", "Py_DecRef", "ptr", given)
-        code.call("void", "PyEval_RestoreThread", "ptr", code.call("ptr", "PyEval_SaveThread"))
-        code.go(onward)
-        code.label(onward)
+
+def emit_operation(
+    code: LLVMBuilder, node: Node, operands: Sequence[str], letters: str, frame: str, may_be_unset: Collection[Value]
+) -> str | None:
+    """Write an operator on numbers, lists, dicts or tuples; gives its result, if it has one.
+
+    Args:
+        code: where it is written.
+        node: the operator.
+        operands: their registers.
+        letters: those of the operands.
+        frame: the register that points to the frame, on which boxes are chained.
+        may_be_unset: the values that may come from `prim::Uninitialized`.
+    """
+    scalar, container = scalar_rule(node, letters), container_rule(node, letters)
+    if scalar is not None:
+        emit_it, widens = scalar
+        if widens:
+            operands = [widened(code, o) if k == "b" else o for o, k in zip(operands, letters, strict=True)]
+        return emit_it(code, *operands)
+    assert container is not None, "regions.py let through what has no rule"
+    if node.kind != "prim::TupleConstruct":
+        _bail_out_unless_set(code, node, operands, may_be_unset)
+    return container(Site(code, node, frame, list(operands), letters))
 
 
-def _unset_boxes(region: NativeRegion) -> set[Value]:
+def _bail_out_unless_set(
+    code: LLVMBuilder, node: Node, operands: Sequence[str], may_be_unset: Collection[Value]
+) -> None:
+    """Leave it to Python where a list or dict that is operated on was never set: there is nothing to look at."""
+    for value, operand in zip(node.inputs, operands, strict=True):
+        if value in may_be_unset:
+            for box in _boxes_in(code, operand, value.type):
+                code.bail_out_if(code.value(f"icmp eq ptr {box}, null"))
+
+
+def _boxes_in(code: LLVMBuilder, held: str, t: Type) -> Iterator[str]:
+    if not isinstance(t, T.TupleType):
+        yield held
+        return
+    for i, element in enumerate(t.elements):
+        if holds_boxes(element):
+            yield from _boxes_in(code, code.value(f"extractvalue {stored(t)} {held}, {i}"), element)
+
+
+def poll_signals(code: LLVMBuilder, fuel: str) -> None:
+    """Count an iteration down; now and then, let Python do what is pending, and other threads run."""
+    left = code.value(f"sub i64 {code.load('i64', fuel)}, 1")
+    code.store("i64", left, fuel)
+    look, onward = code.fresh("look"), code.fresh("on")
+    code.branch(code.value(f"icmp eq i64 {left}, 0"), look, onward)
+    code.label(look)
+    code.store("i64", str(TRIPS), fuel)
+    given = code.call("ptr", "PyObject_CallNoArgs", "ptr", pointer(id(between_trips)))
+    code.leave_if(code.value(f"icmp eq ptr {given}, null"), RAISED)
+    code.call("void", "Py_DecRef", "ptr", given)
+    code.call("void", "PyEval_RestoreThread", "ptr", code.call("ptr", "PyEval_SaveThread"))
+    code.go(onward)
+    code.label(onward)
+
+
+def unset_boxes(region: NativeRegion) -> set[Value]:
     """The values with lists or dicts in them that may come from `prim::Uninitialized`."""
     nodes = list(all_nodes(region.nodes))
     found = {n.output for n in nodes if n.kind == "prim::Uninitialized" and holds_boxes(n.output.type)}
@@ -265,7 +285,7 @@ def _handed_on(node: Node) -> Iterator[tuple[Value, Value]]:
         yield from ((source, output) for source in node.inputs for output in node.outputs)
 
 
-def _frees(body: Block) -> bool:
+def frees(body: Block) -> bool:
     """Can the boxes that an iteration makes be freed at its end? Nothing else may hold them."""
     inner = list(all_nodes([n for n in body.nodes if n.kind != "prim::Constant"]))
     makes = any(holds_boxes(v.type) for node in inner for v in node.outputs if not node.blocks)

@@ -21,7 +21,7 @@ from typing import Any
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
-from jitlite.native.code import RAISED, LLVMBuilder
+from jitlite.native.code import RAISED, LLVMBuilder, NotNative
 from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
@@ -47,12 +47,16 @@ class MachineCode:
 
     Attributes:
         counters: how often it was done, and how often it bailed out.
+        address: where the entry is, once there is one.
+        kept: what the code knows by address.
     """
 
     def __init__(self, name: str, region: NativeRegion | None = None) -> None:
         self.counters = (ctypes.c_int64 * 2)()
         self.name = name
         self.region = region  # the code knows addresses of its constants
+        self.address = 0
+        self.kept: object = None
         self._engine: Any = None
         self._method: _Method | None = None
 
@@ -73,8 +77,8 @@ class MachineCode:
         _dispose(manager)
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
-        function = self._engine.get_function_address(ENTRY)
-        self._method = _Method(self.name.encode(), function, _FASTCALL, None)
+        self.address = self._engine.get_function_address(ENTRY)
+        self._method = _Method(self.name.encode(), self.address, _FASTCALL, None)
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
         made: Entry = make(ctypes.byref(self._method), self, None)
@@ -154,6 +158,17 @@ _DISPOSE = "LLVMPY_DisposeNewModulePassManger"
 
 def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode] | None:
     """What runs a region: takes its inputs; gives its outputs, or None if it bails out. None if there can be none."""
+    machine = MachineCode(name, region)
+    entry = compile_with(machine, lambda: emit(region, ctypes.addressof(machine.counters)))
+    return None if entry is None else (entry, machine)
+
+
+def compile_with(machine: MachineCode, write: Callable[[], str]) -> Entry | None:
+    """Have machine code of what `write` gives, a module's text; gives its entry, or None if there can be none.
+
+    Raises:
+        NotNative: whatever `write` says cannot be machine code.
+    """
     global _is_refused
     if _is_refused:
         return None
@@ -161,10 +176,11 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
         try:
             if not _has_been_tried:
                 _self_test()
-            machine = MachineCode(name, region)
-            return machine.load(emit(region, ctypes.addressof(machine.counters))), machine
+            return machine.load(write())
         except (RecursionError, MemoryError):  # says nothing about the next one
             return None
+        except NotNative:
+            raise
         except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
             _is_refused = _is_refused or not _has_been_tried
             return None

@@ -1,0 +1,221 @@
+"""Regions of the kind `tensors`: programs over tensors, which become machine code once they are hot.
+
+Python runs a region until that has taken about as long as compiling it takes. Then a kernel is made for the arguments
+of a call, as far as facts go; arguments of which other facts hold get a kernel of their own, up to `MOST` of them, once
+Python has spent as much on them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from typing import Any
+
+import torch
+
+from jitlite.base import background, options
+from jitlite.ir.graph import Graph
+from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
+from jitlite.kernels.compiled import CompiledKernel
+from jitlite.kernels.facts import Fact, fact_of
+from jitlite.kernels.lower import lower
+from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
+from jitlite.kernels.torch_abi import torch_abi
+from jitlite.native.code import NotNative
+from jitlite.native.emit import unset_boxes
+from jitlite.native.entry import is_loaded
+from jitlite.native.policy import BAILOUTS, IMPORT_SECONDS
+from jitlite.native.regions import NativeRegion
+from jitlite.passes.form_regions import form_regions
+
+KIND = "tensors"
+
+MOST = 4
+"""Kernels of one region."""
+
+COMPILE_SECONDS = 0.03
+NODE_SECONDS = 0.002
+"""What compiling any kernel takes, and each node of it."""
+
+
+def _give_up(*arguments: object) -> None:
+    """What is called for a region that is given up."""
+
+
+class KernelState(Implementation):
+    """What becomes of one region of a plan.
+
+    Attributes:
+        region: what may become machine code.
+        kernels: those there are, the latest one first.
+        refused: why there is no kernel for some facts.
+    """
+
+    is_adaptive = True
+
+    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, mode: str) -> None:
+        super().__init__(self._make_and_run if mode == "now" else None, "not hot yet")
+        self.region = region
+        self.name = name
+        self.kernels: list[CompiledKernel] = []
+        self.refused: dict[tuple[Fact, ...], str] = {}
+        self.seconds = 0.0
+        self._gives_tuple = gives_tuple
+        self._is_now = mode == "now"
+        self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
+        self._compiling = threading.Lock()
+        self._is_given_up = False
+        self._may_be_unset = frozenset(unset_boxes(region))
+
+    @property
+    def runs(self) -> int:
+        """How often it ran as machine code."""
+        return sum(kernel.runs for kernel in self.kernels)
+
+    @property
+    def bailouts(self) -> int:
+        """How often machine code could not do it."""
+        return sum(kernel.bailouts for kernel in self.kernels)
+
+    @property
+    def misses(self) -> int:
+        """How often there was no kernel for the arguments."""
+        return min((kernel.misses for kernel in self.kernels), default=0)
+
+    # -- when
+    def record_run(self, since: float) -> None:
+        """Python has run the region, from `since` on."""
+        if self._is_given_up or self._is_now:
+            return
+        self.seconds += time.perf_counter() - since
+        if self.bailouts >= BAILOUTS and self.bailouts > self.runs:
+            self._abandon(f"given up, for it could not be done {self.bailouts} times of {self.bailouts + self.runs}")
+        elif self.seconds > self._least and self.seconds > self._least + (0.0 if is_loaded() else IMPORT_SECONDS):
+            self.seconds = 0.0
+            self._least *= 2  # for the next kernel, or another try
+            self.publish(self._make_and_run)
+
+    def _abandon(self, why: str) -> None:
+        self._is_given_up = True
+        self.status = why
+        self.publish(_give_up)  # not None: generated code of another thread may be about to call what it has seen
+
+    # -- how
+    def _make_and_run(self, *arguments: object) -> Any:
+        """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
+        if self.kernels:
+            found = self._entry(*arguments)
+            if found is not None:
+                return found
+        if not self._compiling.acquire(blocking=False):
+            return None
+        try:
+            facts = self._facts(arguments)
+            if facts is None:
+                return None
+            if options.current().background and not self._is_now:
+                self._go_on()
+                background.submit(partial(self._make_later, facts))
+                return None
+            entry = self._make(facts)
+        finally:
+            self._compiling.release()
+        return None if entry is None else entry(*arguments)
+
+    def _facts(self, arguments: tuple[object, ...]) -> tuple[Fact, ...] | None:
+        """What a kernel is to be made for; None where none is to be made."""
+        if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
+            self._go_on()
+            return None
+        try:
+            facts = tuple(map(fact_of, arguments))
+        except NotNative as reason:
+            self.status = str(reason)
+            self._go_on()
+            return None
+        if facts in self.refused or any(kernel.facts == facts for kernel in self.kernels):
+            self._go_on()
+            return None
+        return facts
+
+    def _go_on(self) -> None:
+        """Have calls find the kernels there are, or Python."""
+        if self._is_now:
+            return
+        if self.kernels:
+            self.publish(self._entry)
+        else:
+            self.publish(_give_up)
+
+    def _make_later(self, facts: tuple[Fact, ...]) -> None:
+        with self._compiling:
+            self._make(facts)
+
+    def _make(self, facts: tuple[Fact, ...]) -> Runner | None:
+        """Make the kernel for facts."""
+        try:
+            if torch_abi() is None:
+                self._abandon("no kernels here: torch is laid out in another way")
+                return None
+            kernel = lower(self.region, facts, self.name, self._gives_tuple)
+            made = CompiledKernel(facts, kernel, self._may_be_unset)
+            if not made.compile():
+                self._abandon("no machine code here: llvmlite is missing, or does not work with this Python")
+                return None
+        except NotNative as reason:
+            self.refused[facts] = str(reason)
+            self.status = f"no kernel for ({', '.join(map(str, facts))}): {reason}"
+            if len(self.refused) >= MOST and not self.kernels:
+                self._abandon(self.status)
+            self._go_on()
+            return None
+        except Exception as error:  # a fault of ours is no reason for the program to stop
+            if self._is_now:
+                raise
+            self._abandon(f"no kernel: making one failed with {type(error).__name__}")
+            return None
+        if self.kernels:
+            made.ask_next(self.kernels[0])
+        self.kernels.insert(0, made)
+        self.status = f"machine code for {len(self.kernels)} kinds of arguments"
+        entry = self._entry
+        if not self._is_now:
+            self.publish(entry)
+        if len(self.kernels) >= MOST:
+            self._is_given_up = True  # no more of them
+            self.publish(entry)
+        return entry
+
+    @property
+    def _entry(self) -> Runner:
+        """What asks the kernels there are."""
+        entry = self.kernels[0].entry
+        assert entry is not None, "it has been compiled"
+        dtypes = {kernel.default_dtype for kernel in self.kernels} - {None}
+        if not dtypes:
+            return entry
+        if len(dtypes) > 1:
+            return _give_up
+        (wanted,) = dtypes
+        asked = entry
+        return lambda *arguments: asked(*arguments) if torch.get_default_dtype() is wanted else None
+
+
+def _may_form(graph: Graph, context: PlanContext) -> bool:
+    """The stack machine, which is the reference, runs operators itself."""
+    asked = context.tier == "python" and options.current().native != "off"
+    return asked and may_have_regions(graph)
+
+
+def form_tensor_regions(graph: Graph) -> FormedRegions:
+    """Make regions of what may be kernels."""
+    return form_regions(graph, KIND, TensorRun)
+
+
+def _implement(region: Region, context: PlanContext) -> KernelState | str:
+    fault = fault_of(region)  # texts have regions that nobody has asked about
+    return fault or KernelState(NativeRegion.of(region), KIND, region.gives_tuple, options.current().native)
+
+
+TENSORS = Backend(_implement, lambda graph, context: form_tensor_regions(graph), _may_form)

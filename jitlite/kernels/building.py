@@ -1,0 +1,482 @@
+"""Writing loop IR: arithmetic on sizes, lanes, nests, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node
+from jitlite.ir.graph import Value as GraphValue
+from jitlite.kernels.loop_ir import (
+    I64,
+    Alloc,
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Convert,
+    DType,
+    Fill,
+    Gather,
+    Index,
+    Kernel,
+    Lane,
+    Load,
+    Nest,
+    Operand,
+    Owner,
+    Place,
+    Position,
+    Scalar,
+    Statement,
+    Store,
+    Variable,
+)
+from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one
+from jitlite.native.code import NotNative
+
+_FOLD: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
+    "min": min, "max": max, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b, "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": lambda a: not a,
+    "select": lambda c, a, b: a if c else b,
+}  # fmt: skip
+_CONDITIONS = frozenset({"eq", "ne", "lt", "le", "and", "or", "not"})
+_COMMUTES = frozenset({"add", "mul", "min", "max", "eq", "ne", "and", "or"})
+
+Key = tuple[object, ...]
+
+
+class Builder:
+    """Writes statements.
+
+    Attributes:
+        kernel: what is written.
+        statements: those of the block that is being written.
+        level: how many loops are around it.
+        finished: nodes whose results are in memory, or are no tensors.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.statements: list[Statement] = []
+        self.level = 0
+        self.finished: set[Node] = set()
+        self._count = 0
+        self._known: list[dict[Key, Operand]] = [{}]
+        """Arithmetic that has been written, by block: what it is."""
+        self._same: list[dict[Scalar, Operand]] = [{}]
+        """Scalars that have been found to be equal to others, by block."""
+        self._lazy: dict[TensorValue, None] = {}
+        self.allocated: dict[Buffer, Alloc] = {}
+
+    def value(self, value: GraphValue) -> Value:
+        """What a value of the graph is here."""
+        raise NotImplementedError
+
+    # -- statements
+    def write(self, statement: Statement) -> None:
+        self.statements.append(statement)
+
+    def fresh_name(self, base: str) -> str:
+        self._count += 1
+        return f"{base}{self._count}"
+
+    def scalar(self, t: T.Type, base: str = "s") -> Scalar:
+        return Scalar(self.fresh_name(base), t)
+
+    def variable(self, t: T.Type) -> Variable:
+        return Variable(self.fresh_name("v"), t)
+
+    @contextmanager
+    def block(self, *, is_loop: bool = False) -> Iterator[list[Statement]]:
+        """Write the statements of a block of its own."""
+        outer, self.statements = self.statements, []
+        self._known.append({})
+        self._same.append({})
+        self.level += is_loop
+        try:
+            yield self.statements
+        finally:
+            self.level -= is_loop
+            self._same.pop()
+            self._known.pop()
+            self.statements = outer
+
+    # -- arithmetic
+    def index(self, op: str, *operands: Operand) -> Operand:
+        """The value of an `Index`; numbers are computed, and what has been computed is not computed again."""
+        given = [self.canonical(o) for o in operands]
+        if not any(isinstance(o, Scalar) for o in given):
+            folded: Operand = _FOLD[op](*given)
+            return folded
+        short = _simplified(op, given)
+        if short is not None:
+            return short
+        key = self._key(op, given)
+        found = self._look_up(key)
+        if found is None:
+            found = self.scalar(T.BOOL if op in _CONDITIONS else T.INT)
+            self.write(Index(found, op, tuple(given)))
+            self._known[-1][key] = found
+        return found
+
+    def _key(self, op: str, given: Sequence[Operand]) -> Key:
+        names: list[object] = [(type(o), o) for o in given]
+        return (op, *sorted(names, key=repr)) if op in _COMMUTES else (op, *names)
+
+    def _look_up(self, key: Key) -> Operand | None:
+        return next((known[key] for known in reversed(self._known) if key in known), None)
+
+    def note(self, op: str, operands: Sequence[Operand], result: Operand) -> None:
+        """Take it that arithmetic has been computed, by a guard for instance."""
+        given = [self.canonical(o) for o in operands]
+        if any(isinstance(o, Scalar) for o in given) and _simplified(op, given) is None:
+            self._known[-1][self._key(op, given)] = result
+
+    def known_product(self, a: Operand, b: Operand) -> Operand | None:
+        """The product, if it is known without computing it."""
+        given = [self.canonical(a), self.canonical(b)]
+        if not any(isinstance(o, Scalar) for o in given):
+            return given[0] * given[1]  # type: ignore[operator]
+        short = _simplified("mul", given)
+        return short if short is not None else self._look_up(self._key("mul", given))
+
+    def canonical(self, value: Operand) -> Operand:
+        """The same for all scalars that are known to be equal."""
+        while isinstance(value, Scalar):
+            found = next((same[value] for same in reversed(self._same) if value in same), None)
+            if found is None:
+                return value
+            value = found
+        return value
+
+    def check(self, condition: Operand, reason: str) -> None:
+        """Go on only where it holds."""
+        if condition is True:
+            return
+        if condition is False:
+            raise NotNative(reason)
+        self.write(Check(condition, reason))
+
+    def require_equal(self, a: Operand, b: Operand, reason: str) -> None:
+        """Go on only where two sizes are equal; from here on they are."""
+        a, b = self.canonical(a), self.canonical(b)
+        if a is b or (not isinstance(a, Scalar) and not isinstance(b, Scalar) and a == b):
+            return
+        self.check(self.index("eq", a, b), reason)
+        if not isinstance(a, Scalar):
+            a, b = b, a
+        if isinstance(a, Scalar):
+            self._same[-1][a] = b
+
+    def are_equal(self, a: Operand, b: Operand) -> bool:
+        """Are two sizes known to be equal?"""
+        a, b = self.canonical(a), self.canonical(b)
+        return a is b or (not isinstance(a, Scalar) and not isinstance(b, Scalar) and a == b)
+
+    def same_sizes(self, a: Sequence[Operand], b: Sequence[Operand]) -> bool:
+        return len(a) == len(b) and all(map(self.are_equal, a, b))
+
+    def numel(self, sizes: Iterable[Operand]) -> Operand:
+        """The number of elements: multiplied from the last dimension on, as strides are."""
+        found: Operand = 1
+        for size in reversed(list(sizes)):
+            found = self.index("mul", size, found)
+        return found
+
+    def convert(self, value: Operand, wanted: T.Type) -> Operand:
+        """A number as one of another type; where it has none, the kernel gives up."""
+        if not isinstance(value, Scalar):
+            return bool(value) if wanted is T.BOOL else int(value) if wanted is T.INT else float(value)
+        result = self.scalar(wanted)
+        self.write(Convert(result, value))
+        return result
+
+    def strides_of(self, sizes: Sequence[Operand], order: Sequence[int] | None = None) -> tuple[Operand, ...]:
+        """The strides of memory without gaps; 0 where a size is 1."""
+        strides: list[Operand] = [0] * len(sizes)
+        expected: Operand = 1
+        for d in reversed(identity(sizes) if order is None else order):
+            strides[d] = expected
+            expected = self.index("mul", sizes[d], expected)
+        return tuple(strides)
+
+    def is_contiguous(self, place: Place) -> bool:
+        """Is a place known to have its elements one behind the other?"""
+        expected: Operand | None = 1
+        for size, stride in zip(reversed(place.sizes), reversed(place.strides), strict=True):
+            if is_one(size):
+                continue
+            if expected is None or not self.are_equal(stride, expected):
+                return False
+            expected = self.known_product(size, expected)
+        return True
+
+    def broadcast(self, *shapes: Sequence[Operand]) -> tuple[Operand, ...]:
+        """The sizes that shapes broadcast to."""
+        rank = max((len(s) for s in shapes), default=0)
+        sizes: list[Operand] = [1] * rank
+        for shape in shapes:
+            for d, size in enumerate(shape, rank - len(shape)):
+                if is_one(sizes[d]):
+                    sizes[d] = size
+                elif not is_one(size):
+                    self.require_equal(sizes[d], size, "tensors do not broadcast")
+        return tuple(sizes)
+
+    # -- memory
+    def alloc(
+        self, dtype: DType, sizes: Sequence[Operand], order: Sequence[int] | None = None, level: int | None = None
+    ) -> Place:
+        """New memory for a tensor."""
+        buffer = Buffer(self.fresh_name("b"), dtype, Owner.ARENA)
+        strides = self.strides_of(sizes, order)
+        made = Alloc(buffer, tuple(sizes), strides, self.level if level is None else level)
+        self.write(made)
+        self.allocated[buffer] = made
+        return Place(buffer, 0, tuple(sizes), strides)
+
+    def lazy(self, value: TensorValue) -> TensorValue:
+        """Know of a tensor that is an expression."""
+        self._lazy[value] = None
+        return value
+
+    def force(self, value: TensorValue) -> Place:
+        """Have a tensor in memory."""
+        self.force_all([value])
+        assert value.place is not None
+        return value.place
+
+    def force_all(self, values: Iterable[TensorValue], into: Sequence[Place | None] = ()) -> None:
+        """Have tensors in memory, those of one shape in one nest; `into` says where."""
+        wanted = list(dict.fromkeys(v for v in values if v.is_lazy))
+        places = dict(zip(values, into, strict=False)) if into else {}
+        while wanted:
+            first = wanted[0]
+            group = [v for v in wanted if self.same_sizes(v.sizes, first.sizes) and v.order == first.order]
+            self._store(group, places)
+            wanted = [v for v in wanted if v.is_lazy]
+
+    def _store(self, group: Sequence[TensorValue], places: dict[TensorValue, Place | None]) -> None:
+        builder = NestBuilder(self, group[0].sizes, group[0].order)
+        roots = {value: builder.lane(value) for value in group}
+        if any(not v.is_lazy for v in group):  # one was stored on the way to another
+            return
+        for value in list(builder.lanes):
+            if value not in roots and self._is_needed_later(value, builder.lanes):
+                roots[value] = builder.lanes[value]
+        stores = []
+        for value, lane in roots.items():
+            place = places.get(value) or self.alloc(value.dtype, value.sizes, value.order)
+            stores.append((place, lane))
+            self._is_stored(value, place)
+        builder.write(stores)
+
+    def _is_stored(self, value: TensorValue, place: Place) -> None:
+        value.place, value.build, value.parts = place, None, ()
+        self._lazy.pop(value, None)
+        if value.node is not None:
+            self.finished.add(value.node)
+
+    def _is_needed_later(self, value: TensorValue, evaluated: dict[TensorValue, Lane]) -> bool:
+        if value.node is None:
+            return False
+        here = {v.node for v in evaluated}
+        return any(use.user not in self.finished and use.user not in here for v in value.node.outputs for use in v.uses)
+
+    def before_write(self, buffer: Buffer) -> None:
+        """Have in memory what is an expression over a buffer that is about to be written."""
+        self.force_all([v for v in list(self._lazy) if _reads(v, buffer)])
+
+    def copy(self, value: TensorValue, into: Place) -> None:
+        """Store the elements of a tensor in a place of the same shape."""
+        builder = NestBuilder(self, into.sizes, tuple(range(len(into.sizes))))
+        builder.write([(into, builder.lane(value))])
+
+    def memory(self, dtype: DType, sizes: Sequence[Operand], node: Node | None = None) -> TensorValue:
+        """A new tensor, contiguous, whose elements are still to be stored."""
+        place = self.alloc(dtype, sizes)
+        return TensorValue(dtype, tuple(sizes), identity(sizes), place, node=node)
+
+
+def _reads(value: TensorValue, buffer: Buffer) -> bool:
+    if value.place is not None:
+        return value.place.buffer is buffer
+    return any(_reads(part, buffer) for part in value.parts)
+
+
+def _simplified(op: str, given: Sequence[Operand]) -> Operand | None:
+    def number(o: Operand) -> int | float | None:
+        return None if isinstance(o, Scalar) else o
+
+    a, b = (given[0], given[1]) if len(given) > 1 else (given[0], None)
+    if op == "select":
+        return None if isinstance(a, Scalar) else given[1] if a else given[2]
+    if b is None:
+        return None
+    if op == "mul":
+        if number(a) == 0 or number(b) == 0:
+            return 0
+        return b if number(a) == 1 else a if number(b) == 1 else None
+    if op == "add":
+        return b if number(a) == 0 else a if number(b) == 0 else None
+    if op in ("sub", "floordiv"):
+        return a if number(b) == (0 if op == "sub" else 1) else None
+    if op in ("eq", "le") and a is b:
+        return True
+    if op in ("and", "or"):
+        return _logic(op, a, b)
+    return None
+
+
+def _logic(op: str, a: Operand, b: Operand) -> Operand | None:
+    for x, y in ((a, b), (b, a)):
+        if not isinstance(x, Scalar):
+            return (y if x else False) if op == "and" else (True if x else y)
+    return None
+
+
+class NestBuilder:
+    """Lanes over one space of points, and the nest of them.
+
+    Args:
+        builder: of the kernel.
+        sizes: of the space, as the tensors that are stored have them.
+        order: how these lie in memory: loops go over the dimensions in this order. Those of size 1 need none.
+    """
+
+    def __init__(self, builder: Builder, sizes: Sequence[Operand], order: Sequence[int]) -> None:
+        self.builder = builder
+        self.sizes = tuple(sizes)
+        self.dims = [d for d in order if not is_one(sizes[d])]
+        self.dims = [d for d in range(len(sizes)) if not is_one(sizes[d]) and d not in self.dims] + self.dims
+        self.lanes: dict[TensorValue, Lane] = {}
+        self._is_plain = True
+
+    def lane(self, value: TensorValue) -> Lane:
+        """The element of a tensor, broadcast to the space, at each point."""
+        found = self.lanes.get(value)
+        if found is None:
+            found = self.lanes[value] = self._lane(value)
+        return found
+
+    def _lane(self, value: TensorValue) -> Lane:
+        if value.is_lazy and not self.builder.same_sizes(value.sizes, self.sizes):
+            self.builder.force(value)
+        if value.place is not None:
+            return self.load(value.place)
+        assert value.build is not None
+        return value.build(self)
+
+    def load(self, place: Place) -> Load:
+        """The element of a place, broadcast to the space."""
+        shift = len(self.sizes) - place.rank
+        strides: list[Operand] = []
+        for d in self.dims:
+            own = d - shift
+            strides.append(0 if own < 0 or is_one(place.sizes[own]) else place.strides[own])
+        return Load(place.dtype, Place(place.buffer, place.offset, self._space, tuple(strides)))
+
+    @property
+    def _space(self) -> tuple[Operand, ...]:
+        return tuple(self.sizes[d] for d in self.dims)
+
+    def operand(self, value: TensorValue | Operand, dtype: DType) -> Lane:
+        """A tensor or a number, as an element of some type."""
+        if not isinstance(value, TensorValue):
+            return Fill(dtype, value)
+        lane = self.lane(value)
+        return lane if lane.dtype is dtype else Cast(dtype, lane)
+
+    def position(self, dim: int) -> Lane | None:
+        """The index along a dimension; None where the size is 1 and it is 0."""
+        self._is_plain = False
+        return Position(I64, self.dims.index(dim)) if dim in self.dims else None
+
+    def gather(self, place: Place, indices: Sequence[int | Lane], *, wraps: bool = True) -> Gather:
+        """An element that lanes tell, and dimensions of the space (as numbers)."""
+        self._is_plain = False
+        found: list[int | Lane] = []
+        for index in indices:
+            if isinstance(index, Lane):
+                found.append(index)
+            else:
+                found.append(self.dims.index(index) if index in self.dims else Fill(I64, 0))
+        return Gather(place.dtype, place, tuple(found), wraps)
+
+    def write(self, stores: Sequence[tuple[Place, Lane]]) -> None:
+        """The nest that stores lanes in places, each of which has the shape of the space."""
+        made = [Store(self.load(place).place, lane) for place, lane in stores]
+        nest = Nest(self._space, tuple(made))
+        self.builder.write(_coalesced(self.builder, nest) if self._is_plain else nest)
+
+    def strides(self, place: Place) -> Place:
+        """A place as a store has it."""
+        return self.load(place).place
+
+
+def _coalesced(builder: Builder, nest: Nest) -> Nest:
+    """The same with neighbouring dimensions made one, where all places go over them as over one."""
+    sizes = list(nest.sizes)
+    places = {p: list(p.strides) for p in _places(nest)}
+    d = len(sizes) - 2
+    while d >= 0:
+        if all(_merges(builder, strides, sizes, d) for strides in places.values()):
+            sizes[d : d + 2] = [builder.index("mul", sizes[d], sizes[d + 1])]
+            for strides in places.values():
+                del strides[d]
+        d -= 1
+    if len(sizes) == len(nest.sizes):
+        return nest
+    moved = {p: Place(p.buffer, p.offset, tuple(sizes), tuple(s)) for p, s in places.items()}
+    memo: dict[Lane, Lane] = {}
+    stores = tuple(Store(moved[s.place], _with_places(s.lane, moved, memo)) for s in nest.stores)
+    return Nest(tuple(sizes), stores)
+
+
+def _merges(builder: Builder, strides: Sequence[Operand], sizes: Sequence[Operand], d: int) -> bool:
+    outer, inner = strides[d], strides[d + 1]
+    if not isinstance(outer, Scalar) and not isinstance(inner, Scalar) and outer == inner == 0:
+        return True
+    product = builder.known_product(sizes[d + 1], inner)
+    return product is not None and builder.are_equal(outer, product) and product != 0
+
+
+def _places(nest: Nest) -> Iterator[Place]:
+    seen: set[Lane] = set()
+    pending = [s.lane for s in nest.stores]
+    yield from (s.place for s in nest.stores)
+    while pending:
+        lane = pending.pop()
+        if lane in seen:
+            continue
+        seen.add(lane)
+        if isinstance(lane, Load):
+            yield lane.place
+        elif isinstance(lane, Cast):
+            pending.append(lane.operand)
+        elif isinstance(lane, Apply):
+            pending += lane.operands
+
+
+def _with_places(lane: Lane, moved: dict[Place, Place], memo: dict[Lane, Lane]) -> Lane:
+    found = memo.get(lane)
+    if found is None:
+        found = lane
+        if isinstance(lane, Load):
+            found = replace(lane, place=moved[lane.place])
+        elif isinstance(lane, Cast):
+            found = replace(lane, operand=_with_places(lane.operand, moved, memo))
+        elif isinstance(lane, Apply):
+            found = replace(lane, operands=tuple(_with_places(o, moved, memo) for o in lane.operands))
+        memo[lane] = found
+    return found
+
+
+def given(dtype: DType, place: Place, order: Sequence[int], position: int | None, source: Source) -> TensorValue:
+    """A tensor that is in memory from the start."""
+    return TensorValue(dtype, place.sizes, tuple(order), place, source=source, position=position)

@@ -1,0 +1,77 @@
+"""Kernels that are machine code, one for each kind of arguments that a region has met."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+import torch
+
+from jitlite.ir.graph import Value
+from jitlite.kernels.emit import DONE, GAVE_UP, MISSED, NEXT, emit
+from jitlite.kernels.facts import Fact
+from jitlite.kernels.loop_ir import Kernel
+from jitlite.native.entry import Entry, MachineCode, compile_with
+
+
+class CompiledKernel:
+    """The machine code of one kernel.
+
+    Attributes:
+        facts: what arguments it is for.
+        kernel: what it computes.
+        entry: takes the arguments; gives the outputs, or None where it cannot.
+        text: the module, in LLVM's language.
+    """
+
+    def __init__(self, facts: Sequence[Fact], kernel: Kernel, may_be_unset: frozenset[Value] = frozenset()) -> None:
+        self.facts = tuple(facts)
+        self.kernel = kernel
+        self.text = ""
+        self._cells = (ctypes.c_int64 * 4)()
+        self._machine = MachineCode(kernel.name)
+        self._may_be_unset = may_be_unset
+        self._kept: list[object] = [kernel]
+        self._following: CompiledKernel | None = None
+        self.entry: Entry | None = None
+
+    def compile(self) -> bool:
+        """Become machine code; False where there can be none.
+
+        Raises:
+            NotNative: where there is none for something in the kernel.
+        """
+        self.entry = compile_with(self._machine, self._write)
+        if self.entry is not None:
+            self._machine.kept = self  # the entry keeps the machine code alive, and that all it knows by address
+        return self.entry is not None
+
+    def _write(self) -> str:
+        self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self._may_be_unset)
+        self._kept += kept
+        return self.text
+
+    def ask_next(self, other: CompiledKernel) -> None:
+        """Have another kernel asked where the facts of this one do not hold."""
+        self._following = other
+        self._cells[NEXT] = other._machine.address
+
+    @property
+    def runs(self) -> int:
+        """How often it was done."""
+        return int(self._cells[DONE])
+
+    @property
+    def bailouts(self) -> int:
+        """How often it gave up."""
+        return int(self._cells[GAVE_UP])
+
+    @property
+    def misses(self) -> int:
+        """How often its facts did not hold."""
+        return int(self._cells[MISSED])
+
+    @property
+    def default_dtype(self) -> torch.dtype | None:
+        """The default dtype that it is for, None if it does not matter."""
+        return self.kernel.default_dtype

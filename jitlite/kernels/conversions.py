@@ -1,0 +1,99 @@
+"""Conversions: of vectors as `Tensor.to(dtype)` does, of scalars as `fill_` does."""
+
+from __future__ import annotations
+
+from jitlite.ir import types as T
+from jitlite.kernels.context import KernelCode
+from jitlite.kernels.lanes import truth
+from jitlite.kernels.loop_ir import BOOL, DType, Operand, Scalar
+from jitlite.kernels.vectors import Vectors, number_text
+from jitlite.native.code import LLVMBuilder, NotNative
+
+
+def emit_cast(v: Vectors, source: DType, target: DType, value: str) -> str:
+    """A vector in another type."""
+    if source is target:
+        return value
+    if target is BOOL:
+        return truth(v, source, value)
+    if source.is_float and not target.is_float:
+        return _to_int(v, source, target, value)
+    return v.convert(_instruction(source, target), source.lane, value, target.lane)
+
+
+def _instruction(source: DType, target: DType) -> str:
+    if target.is_float:
+        if source.is_float:
+            return "fpext" if source.bytes < target.bytes else "fptrunc"
+        return "uitofp" if source is BOOL else "sitofp"
+    return "zext" if source is BOOL else "sext" if source.bytes < target.bytes else "trunc"
+
+
+def _to_int(v: Vectors, source: DType, target: DType, value: str) -> str:
+    """What does not fit becomes the lowest number, as the processor has it; LLVM says nothing of it."""
+    bits = target.bytes * 8
+    limit = float(1 << bits - 1)
+    fits = v.both(
+        v.compare("oge", source, value, v.constant(source, -limit)),
+        v.compare("olt", source, value, v.constant(source, limit)),
+    )
+    converted = v.convert("fptosi", source.lane, value, target.lane)
+    return v.select(target, fits, converted, v.constant(target, -(1 << bits - 1)))
+
+
+# -- scalars
+
+
+def fill_text(kc: KernelCode, dtype: DType, value: Operand) -> str:
+    """A scalar as an element of a type. Gives up where `fill_` raises: where it does not fit.
+
+    Raises:
+        NotNative: where a number that is known does not fit.
+    """
+    if not isinstance(value, Scalar):
+        return number_text(dtype, value)
+    register = kc.operand(value)
+    if value.type is T.BOOL:
+        return _of_bool(kc.code, dtype, register)
+    if value.type is T.INT:
+        return _of_int(kc.code, dtype, register)
+    if value.type is T.FLOAT:
+        return _of_float(kc.code, dtype, register)
+    raise NotNative(f"elements of {value.type}")
+
+
+def _of_bool(code: LLVMBuilder, dtype: DType, value: str) -> str:
+    if dtype is BOOL:
+        return value
+    return code.value(f"{'uitofp' if dtype.is_float else 'zext'} i1 {value} to {dtype.lane}")
+
+
+def _of_int(code: LLVMBuilder, dtype: DType, value: str) -> str:
+    if dtype is BOOL:
+        return code.value(f"icmp ne i64 {value}, 0")
+    if dtype.is_float:
+        return code.value(f"sitofp i64 {value} to {dtype.lane}")
+    if dtype.bytes == 8:
+        return value
+    short = code.value(f"trunc i64 {value} to {dtype.lane}")
+    code.bail_out_if(code.value(f"icmp ne i64 {code.value(f'sext {dtype.lane} {short} to i64')}, {value}"))
+    return short
+
+
+def _of_float(code: LLVMBuilder, dtype: DType, value: str) -> str:
+    if dtype is BOOL:
+        return code.value(f"fcmp une double {value}, 0.0")
+    if not dtype.is_float:
+        limit = float(1 << dtype.bytes * 8 - 1)
+        above = code.value(f"fcmp oge double {value}, {-limit}")
+        code.bail_out_unless(code.value(f"and i1 {above}, {code.value(f'fcmp olt double {value}, {limit}')}"))
+        return code.value(f"fptosi double {value} to {dtype.lane}")
+    if dtype.bytes == 8:
+        return value
+    short = code.value(f"fptrunc double {value} to {dtype.lane}")
+    size = code.intrinsic("double @llvm.fabs.f64(double)", value)
+    back = code.intrinsic("double @llvm.fabs.f64(double)", code.value(f"fpext {dtype.lane} {short} to double"))
+    overflows = code.value(f"fcmp one double {size}, {back}")
+    is_infinite = code.value(f"fcmp oeq double {back}, 0x7FF0000000000000")
+    code.bail_out_if(code.value(f"and i1 {overflows}, {is_infinite}"))
+    return short

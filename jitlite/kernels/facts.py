@@ -1,0 +1,111 @@
+"""What a kernel takes to be so of its arguments.
+
+A fact is what has to be known while code is written: rank and dtype, which sizes are 1 (they broadcast), which strides
+are 1 or 0, and in which order dimensions lie in memory (it is the order in which results lie). Sizes are no facts: one
+kernel serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from jitlite.interpreter.guards import PLAIN
+from jitlite.kernels.loop_ir import DTYPES, DType
+from jitlite.native.code import NotNative
+
+MOST_DIMENSIONS = 8
+
+
+@dataclass(frozen=True)
+class TensorFact:
+    """What is known of a tensor.
+
+    Attributes:
+        dtype: of its elements.
+        ones: for each dimension, is its size 1?
+        strides: for each dimension 1 or 0 where the stride is that, else None; 0 as well where the size is 1.
+        order: the dimensions that have neither size 1 nor stride 0, from the outermost one in memory inwards.
+        is_dense: does its memory have no gaps, in this order?
+    """
+
+    dtype: DType
+    ones: tuple[bool, ...]
+    strides: tuple[int | None, ...]
+    order: tuple[int, ...]
+    is_dense: bool
+
+    @property
+    def rank(self) -> int:
+        return len(self.ones)
+
+    def __str__(self) -> str:
+        sizes = ", ".join("1" if one else "*" for one in self.ones)
+        if self.is_dense:
+            layout = "" if list(self.order) == sorted(self.order) else f" in the order {self.order}"
+        else:
+            layout = " with gaps"
+        return f"{self.dtype}[{sizes}]{layout}"
+
+
+@dataclass(frozen=True)
+class NoneFact:
+    """The argument is None."""
+
+
+Fact = TensorFact | NoneFact | None
+"""None for what is no tensor: its type says all."""
+
+
+def fact_of(value: Any) -> Fact:
+    """What is known of an argument.
+
+    Raises:
+        NotNative: if there is no kernel for such a tensor, whatever is done with it.
+    """
+    if value is None:
+        return NoneFact()
+    if not isinstance(value, torch.Tensor):
+        return None
+    if type(value) not in PLAIN or value.layout is not torch.strided or value.device.type != "cpu":
+        raise NotNative(f"a tensor of {type(value).__name__}, {value.layout}, {value.device} is no plain one")
+    return tensor_fact(value)
+
+
+def tensor_fact(value: torch.Tensor) -> TensorFact:
+    """What is known of a plain tensor.
+
+    Raises:
+        NotNative: if its elements are of no type that kernels compute with, or it has too many dimensions.
+    """
+    dtype = DTYPES.get(value.dtype)
+    if dtype is None:
+        raise NotNative(f"kernels do not compute with {value.dtype}")
+    if value.dim() > MOST_DIMENSIONS:
+        raise NotNative(f"a tensor has more than {MOST_DIMENSIONS} dimensions")
+    sizes, strides = value.shape, value.stride()
+    ones = tuple(size == 1 for size in sizes)
+    order = [d for d in range(value.dim()) if not ones[d] and strides[d] != 0]
+    order.sort(key=lambda d: -strides[d])
+    spread = any(strides[d] == 0 and not ones[d] for d in range(value.dim()))
+    is_dense = not spread and (value.numel() == 0 or _is_dense(sizes, strides, order))
+    if value.numel() == 0:
+        order = [d for d in range(value.dim()) if not ones[d]]
+    known = [0 if ones[d] else s if (s := strides[d]) in (0, 1) else None for d in range(value.dim())]
+    if is_dense:
+        known = [0 if ones[d] else None for d in range(value.dim())]
+        if order:
+            known[order[-1]] = 1
+    return TensorFact(dtype, ones, tuple(known), tuple(order), is_dense)
+
+
+def _is_dense(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    expected = 1
+    for d in reversed(order):
+        if strides[d] != expected:
+            return False
+        expected *= sizes[d]
+    return True

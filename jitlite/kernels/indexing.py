@@ -1,0 +1,188 @@
+"""Elements that other tensors choose: rows of tables, gathered elements, `x[i]` with tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.ir.tensor_items import DOTS, NEW_DIMENSION, parse_index
+from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.loop_ir import I32, I64, Cast, Lane, Operand, Place, Scalar
+from jitlite.kernels.rules import Call, rule
+from jitlite.kernels.values import TensorValue, Value, identity
+from jitlite.kernels.views import selected, sliced, unsqueezed
+from jitlite.native.code import NotNative
+
+
+def _index_lane(nest: NestBuilder, value: TensorValue) -> Lane:
+    lane = nest.lane(value)
+    return lane if lane.dtype is I64 else Cast(I64, lane)
+
+
+def _of_indices(call: Call, value: TensorValue) -> TensorValue:
+    if value.dtype not in (I64, I32):
+        raise NotNative(f"{call.node.kind} with an index of {value.dtype}")
+    return value
+
+
+@rule("aten::gather")
+def gather(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    index = _of_indices(call, call.tensor("index"))
+    if value.rank != index.rank or value.rank == 0 or index.dtype is not I64:
+        raise NotNative("gather of such shapes")
+    dim = call.dim("dim", value.rank)
+    for d in range(value.rank):
+        if d != dim:
+            fits = lowering.index("le", index.sizes[d], value.sizes[d])
+            lowering.check(fits, "gather with an index that is larger")
+    place = lowering.force(value)
+
+    def build(nest: NestBuilder) -> Lane:
+        at: list[int | Lane] = list(range(value.rank))
+        at[dim] = _index_lane(nest, index)
+        return nest.gather(place, at, wraps=False)
+
+    if not index.in_order:
+        raise NotNative("gather with an index that lies in another order")
+    return lowering.lazy(
+        TensorValue(value.dtype, index.sizes, identity(index.sizes), build=build, parts=(value, index))
+    )
+
+
+@rule("aten::embedding")
+def embedding(call: Call) -> Value:
+    weight, index = call.tensor("weight"), _of_indices(call, call.tensor("indices"))
+    if weight.rank != 2:
+        raise NotNative("embedding in a table that is none")
+    return rows_of(call.lowering, weight, 0, index, wraps=False)
+
+
+@rule("aten::index_select")
+def index_select(call: Call) -> Value:
+    value, index = call.first(), _of_indices(call, call.tensor("index"))
+    if value.rank == 0 or index.rank != 1:
+        raise NotNative("index_select of such shapes")
+    return rows_of(call.lowering, value, call.dim("dim", value.rank), index, wraps=False)
+
+
+def rows_of(builder: Builder, value: TensorValue, dim: int, index: TensorValue, *, wraps: bool) -> TensorValue:
+    """What an index chooses along a dimension; its dimensions take the place of that one."""
+    place = builder.force(value)
+    builder.force(index)
+    sizes = (*value.sizes[:dim], *index.sizes, *value.sizes[dim + 1 :])
+    after = dim + index.rank
+
+    def build(nest: NestBuilder) -> Lane:
+        at: list[int | Lane] = list(range(dim))
+        at.append(_at(nest, index, after))
+        at += range(after, len(sizes))
+        return nest.gather(place, at, wraps=wraps)
+
+    def _at(nest: NestBuilder, index: TensorValue, after: int) -> Lane:
+        behind = len(sizes) - after
+        assert index.place is not None
+        own = index.place
+        moved = Place(own.buffer, own.offset, own.sizes + (1,) * behind, own.strides + (0,) * behind)
+        lane: Lane = nest.load(moved)
+        return lane if lane.dtype is I64 else Cast(I64, lane)
+
+    if not value.in_order or not index.in_order:
+        raise NotNative("rows of a tensor that lies in another order")
+    return builder.lazy(TensorValue(value.dtype, sizes, identity(sizes), build=build, parts=(value, index)))
+
+
+@rule("prim::TensorItem")
+def tensor_item(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    operands = iter([call.lowering.value(v) for v in call.node.inputs[1:]])
+    entries = parse_index(str(call.node.attributes["index"]))
+    dim = 0
+    chosen: list[tuple[int, TensorValue]] = []
+    for entry in entries:
+        if entry == NEW_DIMENSION:
+            value = unsqueezed(lowering, value, dim)
+            dim += 1
+        elif entry == DOTS:
+            taken = sum(1 for e in entries[entries.index(DOTS) + 1 :] if e not in (NEW_DIMENSION, DOTS))
+            dim = value.rank - taken
+        elif entry.kind == "slice":
+            start, stop, step = (_bound(next(operands)) if given else None for given in entry.given)
+            if isinstance(step, Scalar) or (step is not None and step < 1):
+                raise NotNative("a slice with such a step")
+            value = sliced(lowering, value, _there(value, dim), start, stop, 1 if step is None else int(step))
+            dim += 1
+        else:
+            value, dim = _item(call, value, dim, next(operands), chosen)
+    if not chosen:
+        return value
+    if len(chosen) > 1:
+        raise NotNative("an index with several tensors")
+    return rows_of(lowering, value, chosen[0][0], chosen[0][1], wraps=True)
+
+
+def _there(value: TensorValue, dim: int) -> int:
+    if dim >= value.rank:
+        raise NotNative("an index for more dimensions than there are")
+    return dim
+
+
+def _bound(value: Value) -> Operand | None:
+    if value is None or (isinstance(value, Scalar | int) and not isinstance(value, bool)):
+        return value
+    raise NotNative("a slice with a bound that is no int")
+
+
+def _item(
+    call: Call, value: TensorValue, dim: int, operand: Value, chosen: list[tuple[int, TensorValue]]
+) -> tuple[TensorValue, int]:
+    if isinstance(operand, TensorValue):
+        if operand.dtype not in (I64, I32) or operand.rank == 0:
+            raise NotNative("an index with a mask, or with a tensor without dimensions")
+        chosen.append((_there(value, dim), operand))
+        return value, dim + 1
+    if isinstance(operand, bool) or not isinstance(operand, Scalar | int):
+        raise NotNative("an index that is no int")
+    return selected(call.lowering, value, _there(value, dim), operand), dim
+
+
+# -- put together
+
+
+@rule("aten::cat", "aten::concat", "aten::stack")
+def cat(call: Call) -> Value:
+    lowering = call.lowering
+    found = call.get("tensors")
+    if not isinstance(found, list) or not found:
+        raise NotNative(f"{call.node.kind} of a list that is not known")
+    parts = [call.as_tensor(v) for v in found]
+    first = parts[0]
+    if any(p.dtype is not first.dtype or p.rank != first.rank or not p.in_order for p in parts):
+        raise NotNative(f"{call.node.kind} of different dtypes or ranks")
+    is_stack = call.name == "stack"
+    if first.rank == 0 and not is_stack:
+        raise NotNative("cat of tensors without dimensions")
+    dim = call.dim("dim", first.rank + is_stack)
+    if is_stack:
+        parts = [unsqueezed(lowering, p, dim) for p in parts]
+    return joined(lowering, parts, dim)
+
+
+def joined(builder: Builder, parts: Sequence[TensorValue], dim: int) -> TensorValue:
+    """Tensors of one rank, one behind the other along a dimension."""
+    first = parts[0]
+    total: Operand = 0
+    starts = []
+    for part in parts:
+        starts.append(total)
+        total = builder.index("add", total, part.sizes[dim])
+        for d in range(first.rank):
+            if d != dim:
+                builder.require_equal(part.sizes[d], first.sizes[d], "tensors of different sizes are put together")
+    made = builder.memory(first.dtype, [*first.sizes[:dim], total, *first.sizes[dim + 1 :]])
+    assert made.place is not None
+    place = made.place
+    for part, start in zip(parts, starts, strict=True):
+        sizes = (*place.sizes[:dim], part.sizes[dim], *place.sizes[dim + 1 :])
+        offset = builder.index("mul", start, place.strides[dim])
+        builder.copy(part, Place(place.buffer, offset, sizes, place.strides))
+    return made

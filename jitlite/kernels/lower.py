@@ -1,0 +1,529 @@
+"""From a region and the facts of a call to loop IR.
+
+The nodes are walked once, in order. A number becomes a scalar, a tensor a `TensorValue`: views are other places in the
+same memory, elementwise operators are expressions that are stored when something needs them in memory, several of one
+shape in one nest. Before a loop or a branch, expressions that it reads are stored, so that they are computed once and
+on every path.
+
+What is carried around a loop lies in two buffers, one that the iteration reads and one that it writes, which are
+exchanged at its end. It is a copy of what it was before the loop; where that could be seen, because the loop does not
+run or a carried tensor is part of another one, the kernel gives up or is not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Node, constant_of, is_constant
+from jitlite.ir.graph import Value as GraphValue
+from jitlite.ir.structure import Loop as GraphLoop
+from jitlite.kernels.building import Builder
+from jitlite.kernels.facts import Fact, NoneFact, TensorFact, fact_of
+from jitlite.kernels.loop_ir import (
+    Alloc,
+    Bind,
+    Boxed,
+    Buffer,
+    Get,
+    Given,
+    If,
+    Kernel,
+    Loop,
+    NewTensor,
+    NoneArgument,
+    Operand,
+    Operation,
+    Output,
+    Owner,
+    Place,
+    Scalar,
+    ScalarArgument,
+    Set,
+    Swap,
+    TensorArgument,
+)
+from jitlite.kernels.pointwise import coded_dtype
+from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
+from jitlite.kernels.values import Source, TensorList, TensorValue, Value, identity
+from jitlite.native.code import NotNative
+from jitlite.native.emit import frees
+from jitlite.native.layout import storage
+from jitlite.native.regions import NativeRegion, all_nodes, is_outside, raises
+from jitlite.operators.prims import OVER_RANGE
+
+
+def lower(region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: bool) -> Kernel:
+    """The kernel of a region for arguments of which the facts hold.
+
+    Raises:
+        NotNative: where there is none.
+    """
+    return Lowering(region, name, gives_tuple).kernel_for(facts)
+
+
+class Lowering(Builder):
+    """Writes the kernel of one region.
+
+    Attributes:
+        values: what has been computed, by value of the graph.
+    """
+
+    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool) -> None:
+        super().__init__(Kernel(name, gives_tuple=gives_tuple))
+        self.region = region
+        self.values: dict[GraphValue, Value] = {}
+        self._constants: dict[int, TensorValue] = {}
+        self.swapped: set[Buffer] = set()
+        """The buffers that are exchanged with others."""
+
+    def kernel_for(self, facts: Sequence[Fact]) -> Kernel:
+        for position, (value, fact) in enumerate(zip(self.region.inputs, facts, strict=True)):
+            if value in self.region.read:
+                self.values[value] = self._argument(position, value, fact)
+        for node in all_nodes(self.region.nodes):
+            for value in node.inputs:
+                if is_constant(value) and isinstance(constant_of(value), torch.Tensor):
+                    self.value(value)  # what its strides are is known everywhere then
+        for node in self.region.nodes:
+            self.node(node)
+        self.kernel.outputs = self._outputs([self.value(v) for v in self.region.outputs])
+        self.kernel.body = self.statements
+        return self.kernel
+
+    # -- what comes in
+    def _argument(self, position: int, value: GraphValue, fact: Fact) -> Value:
+        if isinstance(fact, NoneFact):
+            self.kernel.arguments.append(NoneArgument(position))
+            return None
+        if isinstance(fact, TensorFact):
+            return self._tensor(position, _base_name(value), fact)
+        if storage(_inner(value.type)) is None:
+            raise NotNative(f"%{value.name} : {value.type} comes from outside")
+        made = Scalar(self.fresh_name(_base_name(value)), _inner(value.type))
+        self.kernel.arguments.append(ScalarArgument(position, made, is_outside(value)))
+        return made
+
+    def _tensor(self, position: int, base: str, fact: TensorFact, held: torch.Tensor | None = None) -> TensorValue:
+        name = self.fresh_name(base)
+        sizes: list[Operand] = [1 if one else Scalar(f"{name}_size{d}", T.INT) for d, one in enumerate(fact.ones)]
+        strides: list[Operand] = [
+            Scalar(f"{name}_stride{d}", T.INT) if stride is None else stride for d, stride in enumerate(fact.strides)
+        ]
+        if fact.is_dense:
+            self._relate(sizes, strides, fact.order)
+        buffer = Buffer(name, fact.dtype, Owner.ARGUMENT)
+        place = Place(buffer, 0, tuple(sizes), tuple(strides))
+        argument = TensorArgument(position, buffer, tuple(sizes), tuple(strides), fact.order, fact.is_dense, held)
+        self.kernel.arguments.append(argument)
+        own = None if held is not None else position
+        return TensorValue(fact.dtype, place.sizes, fact.order, place, source=Source.GIVEN, position=own)
+
+    def _relate(self, sizes: Sequence[Operand], strides: list[Operand], order: Sequence[int]) -> None:
+        """The stride of a dimension of memory without gaps is the product of the sizes within."""
+        for outer, inner in zip(reversed(order[:-1]), reversed(order[1:]), strict=True):
+            if strides[inner] == 1:  # the stride is the very size
+                strides[outer] = sizes[inner]
+            else:
+                self.note("mul", (sizes[inner], strides[inner]), strides[outer])
+
+    def _constant_tensor(self, tensor: torch.Tensor) -> TensorValue:
+        """A tensor that the graph holds."""
+        found = self._constants.get(id(tensor))
+        if found is None:
+            fact: Fact = fact_of(tensor)
+            assert isinstance(fact, TensorFact)
+            found = self._constants[id(tensor)] = self._tensor(-1, "constant", fact, tensor)
+        return found
+
+    # -- values
+    def value(self, value: GraphValue) -> Value:
+        """What a value of the graph is here."""
+        if value in self.values:
+            return self.values[value]
+        if not is_constant(value):
+            raise NotNative(f"%{value.name} is not known here")
+        held = constant_of(value)
+        if isinstance(held, torch.Tensor):
+            return self._constant_tensor(held)
+        return _constant(held)
+
+    def operand(self, value: GraphValue) -> Operand:
+        """A number, or a list or dict that machine code holds."""
+        found = self.value(value)
+        if isinstance(found, bool | int | float | Scalar):
+            return found
+        raise NotNative(f"%{value.name} : {value.type} is no number here")
+
+    # -- nodes
+    def nodes_of(self, block: Block) -> None:
+        for node in block.nodes:
+            if node.kind != "prim::Constant":
+                self.node(node)
+
+    def node(self, node: Node) -> None:
+        if node.kind == "prim::If":
+            self.if_(node)
+        elif node.kind == "prim::Loop":
+            self.loop(node)
+        elif node.kind == "prim::ListConstruct" and self._is_display(node):
+            self.values[node.output] = [self.value(v) for v in node.inputs]
+        elif is_tensor_node(node) or self._reads_known_list(node):
+            self._tensor_node(node)
+        else:
+            self._scalar_node(node)
+        if not any(isinstance(v, TensorValue) and v.is_lazy for v in map(self.values.get, node.outputs)):
+            self.finished.add(node)
+
+    def _is_display(self, node: Node) -> bool:
+        """Is a list only read by operators on tensors? Then its elements are known."""
+        return all(is_tensor_node(use.user) and use.user.kind in RULES for use in node.output.uses)
+
+    def _reads_known_list(self, node: Node) -> bool:
+        if node.kind not in RULES:
+            return False
+        return any(isinstance(self.values.get(v), list | TensorList) or v.type is T.NUMBER for v in node.inputs)
+
+    def _tensor_node(self, node: Node) -> None:
+        rule = RULES.get(node.kind)
+        if rule is None:
+            raise NotNative(f"there is no kernel for {node.kind}")
+        given = rule(Call(self, node))
+        if len(node.outputs) == 1:
+            self.values[node.output] = self._own(given, node)
+            return
+        assert isinstance(given, list), f"the rule of {node.kind} gives {len(node.outputs)} values"
+        if len(given) != len(node.outputs):
+            raise NotNative(f"{node.kind} gives {len(given)} values, and {len(node.outputs)} are expected")
+        for output, value in zip(node.outputs, given, strict=True):
+            self.values[output] = self._own(value, node)
+
+    def _own(self, value: Value, node: Node) -> Value:
+        if isinstance(value, TensorValue) and value.node is None and value.position is None:
+            value.node = node
+        return value
+
+    def _scalar_node(self, node: Node) -> None:
+        operands = tuple(self.operand(v) for v in node.inputs)
+        results = tuple(Scalar(self.fresh_name(_base_name(v)), v.type) for v in node.outputs)
+        for value, result in zip(node.outputs, results, strict=True):
+            self.values[value] = result
+        self.write(Operation(node, operands, results))
+
+    # -- branches
+    def if_(self, node: Node) -> None:
+        condition = self.operand(node.inputs[0])
+        if not isinstance(condition, Scalar):
+            self._taken(node, node.blocks[0 if condition else 1])
+            return
+        for block, wanted in zip(node.blocks, (False, True), strict=True):
+            if raises(block):
+                self.check(condition if wanted else self.index("not", condition), "the program raises")
+                self._taken(node, node.blocks[0 if wanted is not False else 1])
+                return
+        self._force_read_in(node)
+        blocks, found = [], []
+        for block in node.blocks:
+            with self.block() as statements:
+                self.nodes_of(block)
+                found.append([self._in_memory(v) for v in block.outputs])
+            blocks.append(statements)
+        joined = [self._join(a, b, blocks) for a, b in zip(*found, strict=True)]
+        self.write(If(condition, *blocks))
+        for output, (value, after) in zip(node.outputs, joined, strict=True):
+            self.values[output] = value
+            for statement in after:
+                self.write(statement)
+
+    def _taken(self, node: Node, block: Block) -> None:
+        self.nodes_of(block)
+        for output, value in zip(node.outputs, block.outputs, strict=True):
+            self.values[output] = self.value(value)
+
+    def _in_memory(self, value: GraphValue) -> Value:
+        found = self.value(value)
+        if isinstance(found, TensorValue):
+            self.force(found)
+        return found
+
+    def _join(self, a: Value, b: Value, blocks: Sequence[list[Any]]) -> tuple[Value, list[Get]]:
+        """The value that is one or the other after a branch, and what reads it."""
+        if a is b:
+            return a, []
+        if isinstance(a, TensorValue) and isinstance(b, TensorValue):
+            return self._join_tensors(a, b, blocks)
+        kinds = (bool, int, float, Scalar)
+        if not isinstance(a, kinds) or not isinstance(b, kinds):
+            raise NotNative("a branch gives a value that is held in another way")
+        return self._join_scalars(a, b, blocks)
+
+    def _join_scalars(self, a: Operand, b: Operand, blocks: Sequence[list[Any]]) -> tuple[Operand, list[Get]]:
+        if not isinstance(a, Scalar) and type(a) is type(b) and a == b:
+            return a, []
+        t = _type_of(a)
+        if t is not _type_of(b) and not (isinstance(a, Scalar) and isinstance(b, Scalar) and a.type == b.type):
+            raise NotNative("a branch gives a number of another type")
+        variable = self.variable(t)
+        for value, block in zip((a, b), blocks, strict=True):
+            block.append(Set(variable, value))
+        result = self.scalar(t)
+        return result, [Get(result, variable)]
+
+    def _join_tensors(
+        self, a: TensorValue, b: TensorValue, blocks: Sequence[list[Any]]
+    ) -> tuple[TensorValue, list[Get]]:
+        if a.dtype is not b.dtype or a.rank != b.rank:
+            raise NotNative("branches give tensors of different dtypes or ranks")
+        assert a.place is not None and b.place is not None
+        if not self.is_contiguous(a.place) or not self.is_contiguous(b.place):
+            raise NotNative("a branch gives a tensor that is not contiguous")
+        sizes, reads = [], []
+        for x, y in zip(a.sizes, b.sizes, strict=True):
+            size, read = (x, []) if self.are_equal(x, y) else self._join_scalars(x, y, blocks)
+            sizes.append(size)
+            reads += read
+        buffer = Buffer(self.fresh_name("b"), a.dtype, Owner.ALIAS)
+        for value, block in zip((a, b), blocks, strict=True):
+            assert value.place is not None
+            block.append(Bind(buffer, value.place.buffer, value.place.offset))
+        after = _Later(self, reads)
+        strides = after.strides_of(sizes)
+        place = Place(buffer, 0, tuple(sizes), strides)
+        return TensorValue(a.dtype, tuple(sizes), identity(sizes), place, source=Source.MIXED), after.written
+
+    def _force_read_in(self, node: Node) -> None:
+        """Have in memory what the blocks of a node read, or what they may write while it is an expression."""
+        read = [v for v in _read_in(node, self.values) if isinstance(v, TensorValue)]
+        self.force_all([*read, *self._lazy] if _writes(node) else read)
+
+    # -- loops
+    def loop(self, node: Node) -> None:
+        loop = GraphLoop(node)
+        self._force_read_in(node)
+        count, start = self.operand(loop.max_iterations), self.operand(loop.start_condition)
+        goes_on = None
+        if start is not True or constant_of(loop.condition, None) is not True:
+            goes_on = self.variable(T.BOOL)
+            self.write(Set(goes_on, start))
+        if any(isinstance(v.type, T.TensorType) for v in loop.starts):
+            runs = self.index("and", start, self.index("lt", 0, count))
+            self.check(runs, "a loop that carries tensors does not run")
+        carried = [self._carry(value) for value in loop.starts]
+        for slot in carried:
+            if isinstance(slot, _CarriedTensor):
+                self.swapped.update((slot.now.buffer, slot.next.buffer))
+        index = self.scalar(T.INT, "i")
+        with self.block(is_loop=True) as body:
+            self.values[loop.index] = self._loop_index(node, index)
+            for parameter, each in zip(loop.parameters, carried, strict=True):
+                self.values[parameter] = each.enter(self)
+            self.nodes_of(loop.body)
+            self._carry_on(loop, carried)
+            if goes_on is not None:
+                self.write(Set(goes_on, self.operand(loop.condition)))
+            level = self.level
+        self.write(Loop(index, count, goes_on, body, level, frees=frees(loop.body)))
+        for result, each in zip(loop.results, carried, strict=True):
+            self.values[result] = each.leave(self)
+
+    def _loop_index(self, node: Node, index: Scalar) -> Operand:
+        if not node.attributes.get(OVER_RANGE):
+            return index
+        start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
+        return self.index("add", start, self.index("mul", index, step))
+
+    def _carry(self, value: GraphValue) -> _CarriedScalar | _CarriedTensor:
+        found = self.value(value)
+        if isinstance(found, TensorValue):
+            return _CarriedTensor(self, found)
+        if isinstance(found, bool | int | float | Scalar):
+            return _CarriedScalar(self, found, value.type)
+        raise NotNative(f"%{value.name} : {value.type} is carried around a loop")
+
+    def _carry_on(self, loop: GraphLoop, carried: Sequence[_CarriedScalar | _CarriedTensor]) -> None:
+        found = [self.value(v) for v in loop.followings]
+        tensors = [(s, v) for s, v in zip(carried, found, strict=True) if isinstance(s, _CarriedTensor)]
+        for slot, value in tensors:
+            slot.check(self, value)
+        lazy: dict[TensorValue, Place] = {}
+        for slot, value in tensors:
+            if isinstance(value, TensorValue) and value.is_lazy and value not in lazy:
+                lazy[value] = slot.next
+        self.force_all(list(lazy), list(lazy.values()))
+        for slot, value in tensors:
+            assert isinstance(value, TensorValue)
+            if value.place is not slot.next and value is not slot.inside:
+                self.copy(value, slot.next)
+        for each, value in zip(carried, found, strict=True):
+            each.follow(self, value)
+        buffers = [v.place.buffer for _, v in tensors if isinstance(v, TensorValue) and v.place is not None]
+        for slot, value in tensors:
+            assert isinstance(value, TensorValue)
+            slot.is_own = value.source is Source.OWN and len(buffers) == len(set(buffers))
+
+    # -- what goes out
+    def _outputs(self, values: Sequence[Value]) -> list[Output]:
+        tensors = [v for v in values if isinstance(v, TensorValue) and v.position is None]
+        if len(set(tensors)) != len(tensors):
+            raise NotNative("one tensor is given twice")
+        self.force_all(tensors)
+        owners = [v.place.buffer for v in tensors if v.place is not None]
+        if len(set(owners)) != len(owners):
+            raise NotNative("two results share memory")
+        return [self._output(v, out) for v, out in zip(values, self.region.outputs, strict=True)]
+
+    def _output(self, value: Value, out: GraphValue) -> Output:
+        if isinstance(value, TensorValue):
+            return Given(value.position) if value.position is not None else self._new_tensor(value)
+        if value is None or isinstance(value, bool | int | float | Scalar):
+            return Boxed(value, out.type)
+        raise NotNative(f"%{out.name} : {out.type} leaves the kernel")
+
+    def _new_tensor(self, value: TensorValue) -> NewTensor:
+        if value.source is not Source.OWN:
+            raise NotNative("a result shares memory with an argument, or may")
+        place = value.place
+        assert place is not None
+        made = self.allocated.get(place.buffer)
+        is_fixed = made is not None and made in self.statements and place.buffer not in self.swapped
+        if made is not None and is_fixed and self._is_whole(place, made):
+            place.buffer.owner = Owner.RESULT
+            return NewTensor(place.buffer)
+        buffer = Buffer(self.fresh_name("b"), value.dtype, Owner.RESULT)
+        if not self.is_contiguous(place):
+            raise NotNative("a result is a view with gaps")
+        self.write(Alloc(buffer, value.sizes, self.strides_of(value.sizes)))
+        self.copy(value, Place(buffer, 0, value.sizes, self.strides_of(value.sizes)))
+        return NewTensor(buffer)
+
+    def _is_whole(self, place: Place, made: Alloc) -> bool:
+        return place.offset == 0 and self.same_sizes(place.sizes, made.sizes) and place.strides == made.strides
+
+
+class _Later:
+    """Arithmetic on sizes that is written behind a branch."""
+
+    def __init__(self, builder: Builder, reads: Sequence[Get]) -> None:
+        self.written: list[Any] = list(reads)
+        self._builder = builder
+
+    def strides_of(self, sizes: Sequence[Operand]) -> tuple[Operand, ...]:
+        before, self._builder.statements = self._builder.statements, self.written
+        try:
+            return self._builder.strides_of(sizes)
+        finally:
+            self._builder.statements = before
+
+
+class _CarriedScalar:
+    """A number, list or dict that is carried around a loop."""
+
+    def __init__(self, builder: Builder, start: Operand, t: T.Type) -> None:
+        self.variable = builder.variable(t)
+        builder.write(Set(self.variable, start))
+
+    def enter(self, builder: Builder) -> Scalar:
+        inside = builder.scalar(self.variable.type)
+        builder.write(Get(inside, self.variable))
+        return inside
+
+    def follow(self, builder: Builder, value: Value) -> None:
+        if not isinstance(value, bool | int | float | Scalar):
+            raise NotNative("a loop carries a number that becomes something else")
+        builder.write(Set(self.variable, value))
+
+    leave = enter
+
+
+class _CarriedTensor:
+    """A tensor that is carried around a loop, in two buffers."""
+
+    def __init__(self, builder: Builder, start: TensorValue) -> None:
+        place = builder.force(start)
+        if not builder.is_contiguous(place):
+            raise NotNative("a tensor that a loop carries is not contiguous at first")
+        self.sizes = start.sizes
+        self.dtype = start.dtype
+        self.now, self.next = (builder.alloc(start.dtype, start.sizes) for _ in range(2))
+        self.inside: TensorValue | None = None
+        self.is_own = False
+        builder.copy(start, self.now)
+
+    def enter(self, builder: Builder) -> TensorValue:
+        self.inside = TensorValue(self.dtype, self.sizes, identity(self.sizes), self.now, source=Source.MIXED)
+        return self.inside
+
+    def check(self, builder: Builder, value: Value) -> None:
+        """Does the next iteration get a tensor of the same kind?"""
+        if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self.sizes):
+            raise NotNative("a tensor that a loop carries gets another dtype or rank")
+        if not value.in_order or (value.place is not None and not builder.is_contiguous(value.place)):
+            raise NotNative("a tensor that a loop carries is laid out in another way")
+        for a, b in zip(self.sizes, value.sizes, strict=True):
+            builder.require_equal(b, a, "a tensor that a loop carries changes its size")
+
+    def follow(self, builder: Builder, value: Value) -> None:
+        if value is not self.inside:
+            builder.write(Swap(self.now.buffer, self.next.buffer))
+
+    def leave(self, builder: Builder) -> TensorValue:
+        source = Source.OWN if self.is_own else Source.MIXED
+        return TensorValue(self.dtype, self.sizes, identity(self.sizes), self.now, source=source)
+
+
+def _constant(held: Any) -> Value:
+    if isinstance(held, torch.dtype):
+        return coded_dtype(held).code
+    if held is None or isinstance(held, bool | int | float | str):
+        return held
+    if isinstance(held, list | tuple):
+        return [_constant(v) for v in held]
+    raise NotNative(f"a constant {type(held).__name__}")
+
+
+def _inner(t: T.Type) -> T.Type:
+    return T.without_none(t)
+
+
+def _type_of(value: Operand) -> T.Type:
+    if isinstance(value, Scalar):
+        return value.type
+    return T.BOOL if isinstance(value, bool) else T.INT if isinstance(value, int) else T.FLOAT
+
+
+def _base_name(value: GraphValue) -> str:
+    name = value.name.partition(".")[0]
+    return f"{name}_" if name.isidentifier() else "s"
+
+
+def _writes(node: Node) -> bool:
+    return node.kind in WRITES or any(_writes(inner) for block in node.blocks for inner in block.nodes)
+
+
+def _read_in(node: Node, values: dict[GraphValue, Value]) -> list[Value]:
+    """What the blocks of a node read of what is known, and the node itself."""
+    found: dict[int, Value] = {}
+
+    def note(value: GraphValue) -> None:
+        pending = [values.get(value)]
+        while pending:
+            one = pending.pop()
+            if isinstance(one, list):
+                pending += one
+            elif isinstance(one, TensorValue):
+                found[id(one)] = one
+
+    def walk(inner: Node) -> None:
+        for value in inner.inputs:
+            note(value)
+        for block in inner.blocks:
+            for value in block.outputs:
+                note(value)
+            for each in block.nodes:
+                walk(each)
+
+    walk(node)
+    return list(found.values())

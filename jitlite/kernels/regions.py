@@ -1,0 +1,209 @@
+"""Which parts of a graph are tensor regions, and why others are not.
+
+A region is a run of neighbouring nodes with a rule (`table.RULES`, and those of `native/` for numbers and lists), loops
+and branches included, that computes with tensors. Of dtypes and shapes nothing is known here: for those of a call a
+kernel is made or not.
+
+Only memory that the region makes is written. A view that leaves a region is made behind it, in Python, of the tensor
+that the region gives: it is a view then, as it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from jitlite.ir import types as T
+from jitlite.ir.analysis import ancestor_in
+from jitlite.ir.graph import Block, Graph, Node, Use, Value, is_constant
+from jitlite.ir.regions import Region
+from jitlite.kernels.table import RULES, VIEWS, WRITES, holds_tensors, is_tensor_node
+from jitlite.native.code import NotNative
+from jitlite.native.layout import SCALARS
+from jitlite.native.regions import NativeRun, all_nodes, raises
+from jitlite.passes.form_regions import outputs_of
+
+LARGEST = 400
+"""Nodes in a region: to compile more takes too long."""
+
+LEAST = 2
+"""Operators on tensors, views left out, that a region without a loop has to have."""
+
+_MAY_COPY = frozenset(
+    {
+        "aten::to", "aten::type_as", "aten::float", "aten::double", "aten::long", "aten::int", "aten::bool",
+        "aten::reshape", "aten::contiguous", "aten::flatten",
+    }
+)  # fmt: skip
+"""Views that may be copies: they cannot be made later than a write to what they are made of."""
+
+_KNOWN_LISTS = frozenset({"prim::ListConstruct"})
+
+
+class TensorRun(NativeRun):
+    """Nodes that qualify, one behind the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._own: set[Value] = set()
+        """The tensors whose memory the run has made, and nobody else knows."""
+
+    # -- which nodes qualify
+    def add(self, nodes: Sequence[Node]) -> str | None:
+        if any(node.kind == "prim::Loop" and not _has_tensors(node) for node in nodes):
+            return "a loop over numbers is a region of its own"
+        if self._nodes and nodes[0].kind == "prim::GetAttr" and nodes[0].input not in self._known:
+            nodes[0].move_before(self._nodes[0])  # nothing in the run sets an attribute
+            return None
+        return super().add(nodes)
+
+    def _check(self, node: Node) -> None:
+        if node.kind in ("prim::If", "prim::Loop", "prim::TupleUnpack", "prim::Uninitialized"):
+            if node.kind in ("prim::TupleUnpack", "prim::Uninitialized") and is_tensor_node(node):
+                raise NotNative(f"there is no kernel for {node.kind} of tensors")
+            super()._check(node)
+        elif is_tensor_node(node) or _takes_number(node):
+            self._check_tensors(node)
+            self._known.update(node.outputs)
+        else:
+            super()._check(node)
+
+    def _check_tensors(self, node: Node) -> None:
+        if node.kind in _KNOWN_LISTS:
+            if not all(use.user.kind in RULES and use.user.kind != "aten::append" for use in node.output.uses):
+                raise NotNative("a list of tensors is more than given to one operator")
+        elif node.kind not in RULES:
+            raise NotNative(f"there is no kernel for {node.kind}")
+        for value in node.inputs:
+            self._check_operand(node, value)
+        if node.kind in WRITES:
+            if node.inputs[0] not in self._own:
+                raise NotNative(f"{node.kind} writes a tensor that the region has not made")
+            self._own.update(node.outputs)
+        elif node.kind not in VIEWS or (node.inputs and node.inputs[0] in self._own):
+            self._own.update(v for v in node.outputs if holds_tensors(v.type))
+
+    def _check_operand(self, node: Node, value: Value) -> None:
+        if value in self._known:
+            return
+        if is_constant(value):
+            return
+        inner = T.without_none(value.type)
+        if not isinstance(inner, T.TensorType) and inner not in SCALARS:
+            raise NotNative(f"%{value.name} : {value.type} comes from outside")
+
+    def _held(self, value: Value) -> None:
+        if not holds_tensors(value.type):
+            super()._held(value)
+        elif not isinstance(value.type, T.TensorType) or is_constant(value):
+            raise NotNative(f"%{value.name} : {value.type} is handed on")
+
+    def _check_storage(self, values: Sequence[Value]) -> None:
+        for value in values:
+            if not isinstance(value.type, T.TensorType):
+                super()._check_storage([value])
+
+    # -- what becomes of them
+    def finish(self) -> Sequence[Node]:
+        nodes = self._without_views(self._trimmed(self._nodes))
+        if not nodes:
+            return ()
+        computing = [n for n in all_nodes(nodes) if is_tensor_node(n) and n.kind not in VIEWS and not n.blocks]
+        loops = any(n.kind == "prim::Loop" for n in all_nodes(nodes))
+        size = sum(1 for _ in all_nodes(nodes))
+        reason = None
+        if len(computing) < (1 if loops else LEAST):
+            reason = "there are too few operators on tensors beside it"
+        elif size > LARGEST:
+            reason = f"the region would have {size} operations"
+        elif not outputs_of(nodes):
+            reason = "nothing reads what it computes"
+        elif any(not _may_leave(v) for v in outputs_of(nodes)):
+            reason = "what it gives is held in another way outside"
+        if reason is None:
+            return nodes
+        self._refused = dict.fromkeys((n for n in nodes if is_tensor_node(n)), reason)
+        return ()
+
+    def _trimmed(self, nodes: Sequence[Node]) -> list[Node]:
+        """Without what computes with numbers before the first operator on tensors."""
+        found = list(nodes)
+        while found and not _has_tensors(found[0]):
+            del found[0]
+        return found
+
+    def _without_views(self, nodes: list[Node]) -> list[Node]:
+        """The nodes, after views that are read elsewhere have been put behind them."""
+        if not nodes:
+            return nodes
+        writes = any(n.kind in WRITES for n in all_nodes(nodes))
+        last, block = nodes[-1], nodes[0].block
+        assert block is not None
+        kept = list(nodes)
+        for node in reversed(nodes):
+            if node.kind not in VIEWS or (writes and node.kind in _MAY_COPY):
+                continue
+            within = set(kept)
+            outside = [use for v in node.outputs for use in v.uses if ancestor_in(use.user, block) not in within]
+            if not outside:
+                continue
+            if len(outside) == sum(v.use_count for v in node.outputs):
+                kept.remove(node)
+                if node is not last:
+                    node.move_after(last)
+                last = _last_of(kept, last)
+            else:
+                _read_copy(node, outside, last)
+        return kept
+
+
+def _last_of(kept: Sequence[Node], last: Node) -> Node:
+    return kept[-1] if kept and last not in kept else last
+
+
+def _read_copy(node: Node, uses: Iterable[Use], last: Node) -> None:
+    """Have uses of the results of a node read those of a copy of it, behind another node."""
+    copied = node.graph.clone_node(node, {v: v for v in node.inputs})
+    copied.insert_after(last)
+    places = [(use, node.outputs.index(use.user.inputs[use.offset])) for use in uses]
+    for use, offset in places:
+        use.user.replace_input(use.offset, copied.outputs[offset])
+
+
+def _has_tensors(node: Node) -> bool:
+    return is_tensor_node(node) or any(_block_has_tensors(block) for block in node.blocks)
+
+
+def _block_has_tensors(block: Block) -> bool:
+    return not raises(block) and any(map(_has_tensors, block.nodes))
+
+
+def _takes_number(node: Node) -> bool:
+    """Does it take a number of any type, as `item` gives it?"""
+    return node.kind in RULES and any(v.type is T.NUMBER for v in node.inputs)
+
+
+def _may_leave(value: Value) -> bool:
+    return isinstance(value.type, T.TensorType) or (not holds_tensors(value.type) and value.type is not T.NUMBER)
+
+
+def fault_of(region: Region) -> str | None:
+    """Why a region, which anybody may have made, is none that could be made of such a run."""
+    run = TensorRun()
+    try:
+        for node in region.body.computations:
+            run._check(node)
+    except NotNative as reason:
+        return str(reason)
+    if not region.results:
+        return "it has no results"
+    if not all(map(_may_leave, region.results)):
+        return "a result is held in another way outside"
+    if [v.type for v in region.results] != [v.type for v in region.outputs]:
+        return "its outputs are not of the types of its results"
+    size = sum(1 for _ in all_nodes(list(region.body.computations)))
+    return None if size <= LARGEST else f"it has {size} operations"
+
+
+def may_have_regions(graph: Graph) -> bool:
+    """A quick look: are there operators on tensors with a rule?"""
+    return any(node.kind in RULES and is_tensor_node(node) for node in graph.all_nodes())

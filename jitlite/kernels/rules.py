@@ -1,0 +1,160 @@
+"""Which operators on tensors kernels are made of: one line each, in the table `RULES`.
+
+A rule is given a `Call` and gives the result: a `TensorValue`, a number, or a list for operators with several results.
+It raises `NotNative` where the operator, for such operands, is left to Python. The rules are in `pointwise.py`,
+`views.py` and others beside them, which put them into the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node
+from jitlite.kernels.building import Builder
+from jitlite.kernels.loop_ir import Operand, Scalar
+from jitlite.kernels.values import TensorValue, Value
+from jitlite.native.code import NotNative
+
+Rule = Callable[["Call"], Value]
+
+RULES: dict[str, Rule] = {}
+"""By the kind of the node."""
+
+VIEWS: set[str] = set()
+"""The kinds of nodes whose results may share memory with their first input, and that do nothing else."""
+
+WRITES: set[str] = set()
+"""The kinds of nodes that write their first input."""
+
+
+def rule(*kinds: str, view: bool = False, writes: bool = False) -> Callable[[Rule], Rule]:
+    """Say how operators are lowered."""
+
+    def put(made: Rule) -> Rule:
+        for kind in kinds:
+            RULES[kind] = made
+        if view:
+            VIEWS.update(kinds)
+        if writes:
+            WRITES.update(kinds)
+        return made
+
+    return put
+
+
+def is_tensor_node(node: Node) -> bool:
+    """Does a node take or give tensors?"""
+    return any(holds_tensors(v.type) for v in (*node.inputs, *node.outputs))
+
+
+def holds_tensors(t: T.Type) -> bool:
+    """Is it a tensor, one that may be None, or a list or tuple of them?"""
+    t = T.without_none(t)
+    if isinstance(t, T.ListType):
+        return holds_tensors(t.element)
+    if isinstance(t, T.TupleType):
+        return any(map(holds_tensors, t.elements))
+    return isinstance(t, T.TensorType)
+
+
+class Call:
+    """An operator and its operands, by the names of its schema.
+
+    Attributes:
+        lowering: writes the kernel.
+        node: the operator.
+    """
+
+    def __init__(self, lowering: Builder, node: Node) -> None:
+        self.lowering = lowering
+        self.node = node
+
+    @property
+    def name(self) -> str:
+        """The name without `aten::`."""
+        return self.node.kind.partition("::")[2]
+
+    def has(self, name: str) -> bool:
+        """Does this overload have an argument of the name?"""
+        op = self.node.op
+        return op is not None and op.schema.argument_index(name) is not None
+
+    def get(self, name: str) -> Value:
+        """The value of an argument."""
+        return self.lowering.value(self.node.named_input(name))
+
+    def first(self) -> TensorValue:
+        return self.as_tensor(self.lowering.value(self.node.inputs[0]))
+
+    def at(self, position: int) -> Value:
+        return self.lowering.value(self.node.inputs[position])
+
+    def tensor(self, name: str) -> TensorValue:
+        return self.as_tensor(self.get(name))
+
+    def as_tensor(self, value: Value) -> TensorValue:
+        if isinstance(value, TensorValue):
+            return value
+        raise NotNative(f"{self.node.kind} gets no tensor of which something is known")
+
+    def element(self, name: str) -> TensorValue | Operand:
+        """A tensor or a number."""
+        found = self.get(name)
+        if isinstance(found, TensorValue | Scalar | bool | int | float):
+            return found
+        raise NotNative(f"{self.node.kind} gets {found!r} for {name}")
+
+    def number(self, name: str) -> Operand:
+        found = self.get(name)
+        if isinstance(found, Scalar | bool | int | float):
+            return found
+        raise NotNative(f"{self.node.kind} gets {found!r} for {name}")
+
+    def optional_number(self, name: str) -> Operand | None:
+        return None if self.get(name) is None else self.number(name)
+
+    def numbers(self, name: str) -> list[Operand]:
+        """A list of numbers whose length is known."""
+        found = self.get(name)
+        if isinstance(found, bool | int | float):
+            return [found]
+        if isinstance(found, list) and all(isinstance(v, Scalar | bool | int | float) for v in found):
+            return list(found)  # type: ignore[arg-type]
+        raise NotNative(f"{self.node.kind} gets a list for {name} whose length is not known")
+
+    def constant(self, name: str) -> Any:
+        """A constant: a number, a string, None, or a list of them."""
+        found = self.get(name)
+        if isinstance(found, Scalar | TensorValue) or any(isinstance(v, Scalar) for v in _flat(found)):
+            raise NotNative(f"{self.node.kind} gets a value for {name} that is no constant")
+        return found
+
+    def default(self, name: str, wanted: object) -> None:
+        """Make sure that an argument, if there is one, is the constant that is expected."""
+        if self.has(name) and self.constant(name) != wanted:
+            raise NotNative(f"{self.node.kind} with {name} = {self.constant(name)!r}")
+
+    def defaults(self, *names: str) -> None:
+        for name in names:
+            self.default(name, None)
+
+    def dim(self, name: str, rank: int) -> int:
+        """A dimension that is known, counted from the first one."""
+        found = self.constant(name)
+        return normalized(found, rank)
+
+
+def normalized(dim: object, rank: int) -> int:
+    """A dimension, counted from the first one."""
+    most = max(rank, 1)
+    if type(dim) is not int or not -most <= dim < most:
+        raise NotNative(f"dimension {dim!r} of {rank}")
+    return dim % most
+
+
+def _flat(value: Value) -> Iterator[Value]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _flat(each)

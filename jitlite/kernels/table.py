@@ -1,0 +1,9 @@
+"""The table of rules, with all of them in it."""
+
+from jitlite.kernels import indexing, matrices, pointwise, reading, totals, views
+from jitlite.kernels.rules import RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
+
+__all__ = ["RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
+
+HOLDERS = (indexing, matrices, pointwise, reading, totals, views)
+"""The modules that hold them."""

@@ -1,0 +1,58 @@
+"""What the vectors of this machine are: how wide, and which functions on them libtorch has."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib
+import os
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Target:
+    """A machine.
+
+    Attributes:
+        bytes: of a vector register.
+        attributes: what the definition of a function that has vectors needs, in LLVM's language.
+    """
+
+    bytes: int
+
+    @property
+    def attributes(self) -> str:
+        bits = self.bytes * 8
+        return f'"min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"' if bits > 128 else ""
+
+
+@functools.cache
+def host() -> Target:
+    """This machine, as LLVM sees it."""
+    features = importlib.import_module("llvmlite.binding").get_host_cpu_features()
+    if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
+        return Target(64)
+    return Target(32 if features.get("avx2") and features.get("fma") else 16)
+
+
+def attributes() -> str:
+    """What `define` needs on this machine for a function that has vectors."""
+    return host().attributes
+
+
+def function_lanes(target: Target, bytes_of_element: int) -> int:
+    """How many lanes SLEEF's functions take; 0 where libtorch has none."""
+    return target.bytes // bytes_of_element if target.bytes >= 32 else 0
+
+
+@functools.cache
+def symbol(name: str) -> int | None:
+    """Where a function of libtorch_cpu is, None where it has no such function."""
+    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
+    try:
+        library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    except (OSError, AttributeError):
+        return None

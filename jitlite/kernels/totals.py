@@ -1,0 +1,304 @@
+"""Reductions: sums, means, extremes, and what is made of them (softmax, norms)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.loop_ir import BOOL, I64, Apply, DType, Fill, Lane, Operand, Place, Reduce
+from jitlite.kernels.pointwise import cast, custom, dtype_argument, elementwise, floating, larger_or_smaller
+from jitlite.kernels.rules import Call, normalized, rule
+from jitlite.kernels.values import TensorValue, Value, identity, is_one
+from jitlite.native.code import NotNative
+
+
+def reduced(
+    builder: Builder, op: str, value: TensorValue, dims: Sequence[int], keep: bool, dtype: DType | None = None
+) -> TensorValue:
+    """A tensor reduced over some dimensions."""
+    return _reduced(builder, op, value, dims, keep, dtype, None)[0]
+
+
+def _reduced(
+    builder: Builder,
+    op: str,
+    value: TensorValue,
+    dims: Sequence[int],
+    keep: bool,
+    dtype: DType | None,
+    with_index: object,
+) -> tuple[TensorValue, TensorValue | None]:
+    if not value.in_order and len(value.order) > 1 and len(set(value.order) - set(dims)) > 1:
+        raise NotNative("a tensor is reduced whose dimensions lie in another order")
+    full = tuple(1 if d in dims else size for d, size in enumerate(value.sizes))
+    order = [d for d in range(value.rank) if d not in dims] + sorted(dims)
+    nest = NestBuilder(builder, value.sizes, order)
+    lane = nest.lane(value)
+    made = builder.alloc(dtype or value.dtype, full)
+    index = builder.alloc(I64, full) if with_index else None
+    inner = frozenset(i for i, d in enumerate(nest.dims) if d in dims)
+    builder.write(
+        Reduce(
+            nest.strides(made).sizes,
+            inner,
+            op,
+            lane,
+            nest.strides(made),
+            None if index is None else nest.strides(index),
+        )
+    )
+    return _shaped(made, dims, keep), None if index is None else _shaped(index, dims, keep)
+
+
+def _shaped(place: Place, dims: Sequence[int], keep: bool) -> TensorValue:
+    if not keep:
+        kept = [d for d in range(place.rank) if d not in dims]
+        sizes, strides = tuple(place.sizes[d] for d in kept), tuple(place.strides[d] for d in kept)
+        place = Place(place.buffer, place.offset, sizes, strides)
+    return TensorValue(place.dtype, place.sizes, identity(place.sizes), place)
+
+
+def dims_of(call: Call, value: TensorValue, name: str = "dim") -> list[int]:
+    """The dimensions that an operator reduces: all where it names none."""
+    asked = call.constant(name) if call.has(name) else None
+    if asked is None or asked == []:
+        return list(range(value.rank))
+    dims = [normalized(d, value.rank) for d in (asked if isinstance(asked, list) else [asked])]
+    if len(set(dims)) != len(dims):
+        raise NotNative("a dimension is reduced twice")
+    return [d for d in dims if d < value.rank]
+
+
+def _keeps(call: Call) -> bool:
+    return bool(call.has("keepdim") and call.constant("keepdim"))
+
+
+def _not_empty(call: Call, value: TensorValue, dims: Sequence[int]) -> None:
+    lowering = call.lowering
+    for d in dims:
+        if not is_one(value.sizes[d]):
+            lowering.check(lowering.index("lt", 0, value.sizes[d]), "there are no elements to choose from")
+
+
+@rule("aten::sum", "aten::prod")
+def total(call: Call) -> Value:
+    value = call.first()
+    wanted = dtype_argument(call)
+    dtype = wanted or (value.dtype if value.dtype.is_float else I64)
+    dims = dims_of(call, value)
+    return reduced(call.lowering, call.name, cast(call.lowering, value, dtype), dims, _keeps(call), dtype)
+
+
+@rule("aten::mean")
+def mean(call: Call) -> Value:
+    value = call.first()
+    dtype = floating(dtype_argument(call) or value.dtype)
+    return averaged(call.lowering, cast(call.lowering, value, dtype), dims_of(call, value), _keeps(call))
+
+
+def count_of(builder: Builder, value: TensorValue, dims: Sequence[int]) -> Operand:
+    """How many elements are reduced to one."""
+    return builder.numel([value.sizes[d] for d in dims])
+
+
+def averaged(builder: Builder, value: TensorValue, dims: Sequence[int], keep: bool) -> TensorValue:
+    """The mean over some dimensions."""
+    found = reduced(builder, "sum", value, dims, keep)
+    return elementwise(builder, "div", [found, count_of(builder, value, dims)], value.dtype)
+
+
+@rule("aten::var", "aten::std")
+def variance(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    floating(value.dtype)
+    dims = dims_of(call, value)
+    correction: object = 1
+    if call.has("unbiased"):
+        correction = int(bool(call.constant("unbiased")))
+    elif call.has("correction"):
+        given = call.constant("correction")
+        correction = 1 if given is None else given
+    if type(correction) is not int or correction not in (0, 1):
+        raise NotNative("var with such a correction")
+    count = count_of(lowering, value, dims)
+    lowering.check(lowering.index("lt", correction, count), "var of too few elements")
+    found = spread(lowering, value, dims, _keeps(call), lowering.index("sub", count, correction))
+    return elementwise(lowering, "sqrt", [found], value.dtype) if call.name == "std" else found
+
+
+def spread(
+    builder: Builder,
+    value: TensorValue,
+    dims: Sequence[int],
+    keep: bool,
+    divisor: Operand,
+    mean: TensorValue | None = None,
+) -> TensorValue:
+    """The sum of squared distances from the mean, divided."""
+    builder.force(value)
+    middle = averaged(builder, value, dims, True) if mean is None else mean
+    builder.force(middle)
+    away = elementwise(builder, "sub", [value, middle], value.dtype)
+    squares = reduced(builder, "sum", elementwise(builder, "mul", [away, away], value.dtype), dims, keep)
+    return elementwise(builder, "div", [squares, divisor], value.dtype)
+
+
+@rule("aten::amax", "aten::amin")
+def extreme(call: Call) -> Value:
+    value = call.first()
+    dims = dims_of(call, value)
+    _not_empty(call, value, dims)
+    return reduced(call.lowering, call.name, value, dims, _keeps(call))
+
+
+@rule("aten::max", "aten::min")
+def extremes(call: Call) -> Value:
+    value = call.first()
+    if call.has("other"):
+        other = call.tensor("other")
+        return larger_or_smaller(call, "maximum" if call.name == "max" else "minimum", value, other)
+    op = f"a{call.name}"
+    if not call.has("dim"):
+        _not_empty(call, value, range(value.rank))
+        return reduced(call.lowering, op, value, range(value.rank), False)
+    dims = dims_of(call, value)
+    _not_empty(call, value, dims)
+    found, index = _reduced(call.lowering, op, value, dims, _keeps(call), None, True)
+    return [found, index]
+
+
+@rule("aten::argmax", "aten::argmin")
+def argument(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    dims = dims_of(call, value)
+    _not_empty(call, value, dims)
+    if len(dims) > 1:
+        if call.constant("dim") is not None or not value.in_order or _keeps(call):
+            raise NotNative("argmax of all elements that lie in another order")
+        flat = _flat(lowering, value)
+        return reduced(lowering, call.name, flat, [0], False, I64)
+    return reduced(lowering, call.name, value, dims, _keeps(call), I64)
+
+
+def _flat(builder: Builder, value: TensorValue) -> TensorValue:
+    place = builder.force(value)
+    if not builder.is_contiguous(place):
+        copy = builder.memory(value.dtype, value.sizes)
+        assert copy.place is not None
+        builder.copy(value, copy.place)
+        place = copy.place
+    sizes = (builder.numel(value.sizes),)
+    found = Place(place.buffer, place.offset, sizes, builder.strides_of(sizes))
+    return TensorValue(value.dtype, sizes, identity(sizes), found)
+
+
+@rule("aten::any", "aten::all")
+def any_or_all(call: Call) -> Value:
+    value = call.first()
+    dims = dims_of(call, value)
+    return reduced(call.lowering, call.name, cast(call.lowering, value, BOOL), dims, _keeps(call), BOOL)
+
+
+# -- softmax
+
+
+@rule("aten::softmax", "aten::_softmax", "aten::log_softmax", "aten::_log_softmax")
+def softmax(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    if call.has("half_to_float"):
+        call.default("half_to_float", False)
+    dtype = floating(dtype_argument(call) or value.dtype)
+    value = cast(lowering, value, dtype)
+    dims = [d for d in [call.dim("dim", value.rank)] if d < value.rank]
+    if not value.in_order:
+        raise NotNative("softmax of a tensor that lies in another order")
+    for d in dims:
+        if not is_one(value.sizes[d]):
+            lowering.check(lowering.index("lt", 0, value.sizes[d]), "softmax of no elements")
+    lowering.force(value)
+    most = reduced(lowering, "amax", value, dims, True)
+    away = elementwise(lowering, "sub", [value, most], dtype)
+    if "log" in call.name:
+        total = reduced(lowering, "sum", elementwise(lowering, "exp", [away], dtype), dims, True)
+        logarithm = elementwise(lowering, "log", [total], dtype)
+        lowering.force(logarithm)
+        return elementwise(lowering, "sub", [away, logarithm], dtype)
+    raised = elementwise(lowering, "exp", [away], dtype)
+    lowering.force(raised)
+    total = reduced(lowering, "sum", raised, dims, True)
+    return elementwise(lowering, "div", [raised, total], dtype)
+
+
+@rule("aten::logsumexp")
+def logsumexp(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    floating(value.dtype)
+    dims = dims_of(call, value)
+    _not_empty(call, value, dims)
+    lowering.force(value)
+    most = reduced(lowering, "amax", value, dims, True)
+
+    def finite(nest: NestBuilder) -> Lane:
+        lane = nest.lane(most)
+        return Apply(value.dtype, "where", (Apply(BOOL, "isfinite", (lane,)), lane, Fill(value.dtype, 0.0)))
+
+    held = custom(lowering, value.dtype, [most], finite)
+    lowering.force(held)
+    away = elementwise(lowering, "sub", [value, held], value.dtype)
+    total = reduced(lowering, "sum", elementwise(lowering, "exp", [away], value.dtype), dims, True)
+    found = elementwise(lowering, "add", [elementwise(lowering, "log", [total], value.dtype), held], value.dtype)
+    if _keeps(call):
+        return found
+    return _shaped(lowering.force(found), dims, False)
+
+
+# -- norms
+
+
+def _last(call: Call, value: TensorValue) -> list[int]:
+    shape = call.numbers("normalized_shape")
+    if len(shape) > value.rank or not shape:
+        raise NotNative("a norm over more dimensions than there are")
+    dims = list(range(value.rank - len(shape), value.rank))
+    for d, size in zip(dims, shape, strict=True):
+        call.lowering.require_equal(value.sizes[d], size, "a norm over another shape")
+    return dims
+
+
+def _affine(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> TensorValue | None:
+    if not call.has(name) or call.get(name) is None:
+        return None
+    found = call.tensor(name)
+    if found.dtype is not value.dtype or found.rank != len(dims):
+        raise NotNative("a norm with a weight of another dtype or rank")
+    for d, size in zip(dims, found.sizes, strict=True):
+        call.lowering.require_equal(size, value.sizes[d], "a norm with a weight of another shape")
+    return found
+
+
+@rule("aten::layer_norm")
+def layer_norm(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    dtype = floating(value.dtype)
+    dims = _last(call, value)
+    weight, bias = _affine(call, value, dims, "weight"), _affine(call, value, dims, "bias")
+    if not value.in_order:
+        raise NotNative("a norm of a tensor that lies in another order")
+    mean = averaged(lowering, value, dims, True)
+    var = spread(lowering, value, dims, True, count_of(lowering, value, dims), mean)
+    return _normed(call, value, mean, var, weight, bias, dtype)
+
+
+def _normed(
+    call: Call, value: TensorValue, mean: TensorValue | None, var: TensorValue, weight: TensorValue | None,
+    bias: TensorValue | None, dtype: DType,
+) -> TensorValue:  # fmt: skip
+    lowering = call.lowering
+    eps = call.number("eps")
+    scale = elementwise(lowering, "rsqrt", [elementwise(lowering, "add", [var, eps], dtype)], dtype)
+    lowering.force(scale)
+    found = value if mean is None else elementwise(lowering, "sub", [value, mean], dtype)
+    found = elementwise(lowering, "mul", [found, scale], dtype)
+    if weight is not None:
+        found = elementwise(lowering, "mul", [found, weight], dtype)
+    return found if bias is None else elementwise(lowering, "add", [found, bias], dtype)

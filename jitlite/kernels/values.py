@@ -1,0 +1,98 @@
+"""What values of a graph are while a kernel is written: a tensor is a place, or an expression that has none yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from jitlite.ir.graph import Node
+from jitlite.kernels.loop_ir import DType, Lane, Operand, Place, Scalar, Variable
+
+
+class Source(Enum):
+    """Where the memory of a tensor comes from, which says who else may see it."""
+
+    OWN = "own"
+    """Nobody else knows it: it may be written, and leave the kernel as a new tensor."""
+    GIVEN = "given"
+    """It is that of an argument or a constant, or may be."""
+    MIXED = "mixed"
+    """It is a copy of what shares memory with something else where the program runs in Python."""
+
+
+BuildLane = Callable[[Any], Lane]
+"""Writes the lane of a tensor that is an expression; takes the `NestBuilder` of the space."""
+
+
+@dataclass(eq=False)
+class TensorValue:
+    """A tensor: memory, or an expression.
+
+    Attributes:
+        dtype: of its elements.
+        sizes: of its dimensions; the number 1 where it is known to be that.
+        order: its dimensions in the order in which they lie in memory (where an expression is stored as torch does).
+        place: where it is in memory; None while it is an expression.
+        build: the expression.
+        parts: the tensors that the expression reads.
+        source: whose memory it is.
+        position: the argument that it is, if it is one as a whole.
+        node: what computes it.
+    """
+
+    dtype: DType
+    sizes: tuple[Operand, ...]
+    order: tuple[int, ...]
+    place: Place | None = None
+    build: BuildLane | None = None
+    parts: tuple[TensorValue, ...] = ()
+    source: Source = Source.OWN
+    position: int | None = None
+    node: Node | None = None
+
+    @property
+    def rank(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def is_lazy(self) -> bool:
+        return self.place is None
+
+    @property
+    def in_order(self) -> bool:
+        """Do its dimensions lie in memory from the first to the last?"""
+        return list(self.order) == sorted(self.order)
+
+
+@dataclass(eq=False)
+class TensorList:
+    """A list of tensors that grows while the kernel runs: all of one dtype and shape, one behind the other in memory.
+
+    Attributes:
+        stack: the memory, with the elements along a first dimension; None until the first element is appended.
+        count: how many there are.
+        sizes: of each element, set when the first one is appended.
+        level: the depth of the loop that it is made in.
+    """
+
+    count: Variable
+    level: int
+    element: TensorValue | None = None
+    sizes: tuple[Variable, ...] = ()
+    capacity: Variable | None = None
+
+
+Value = Operand | TensorValue | TensorList | str | None | list["Value"]
+"""What stands for a value of the graph. A list is one whose elements are known; None is None."""
+
+
+def is_one(size: Operand) -> bool:
+    """Is a size known to be 1?"""
+    return not isinstance(size, Scalar) and size == 1
+
+
+def identity(sizes: Sequence[Operand]) -> tuple[int, ...]:
+    """The order of dimensions of contiguous memory, those of size 1 left out."""
+    return tuple(d for d, size in enumerate(sizes) if not is_one(size))
