@@ -20,7 +20,7 @@ from functools import singledispatch
 
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
-from jitlite.kernels.loop_ir import Kernel, Lane, Operand, Place, Statement
+from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statement
 
 _INDENT = "  "
 
@@ -28,7 +28,8 @@ _INDENT = "  "
 def text_of(kernel: Kernel) -> str:
     """A kernel as text, a statement a line."""
     lines = [_argument(argument) for argument in kernel.arguments]
-    lines += [f"constant {b} : {b.dtype}{list(t.shape)}" for b, t in kernel.constants.items()]
+    if kernel.default_dtype is not None:
+        lines.append(f"default dtype {DTYPES[kernel.default_dtype]}")
     lines += lines_of(kernel.body)
     given = [_output(output) for output in kernel.outputs]
     lines.append("give " + (_tuple(given) if kernel.gives_tuple else ", ".join(given)))
@@ -56,7 +57,7 @@ def _tuple(parts: Sequence[str]) -> str:
 
 
 def _argument(argument: L.Argument) -> str:
-    where = f"argument {argument.position}:"
+    where = "held:" if argument.position < 0 else f"argument {argument.position}:"
     if isinstance(argument, L.NoneArgument):
         return f"{where} none"
     if isinstance(argument, L.ScalarArgument):
@@ -196,6 +197,11 @@ def _index(statement: L.Index) -> Iterator[str]:
 
 
 @_lines.register
+def _convert(statement: L.Convert) -> Iterator[str]:
+    yield f"{statement.result} = {statement.result.type}({statement.value!r})"
+
+
+@_lines.register
 def _check(statement: L.Check) -> Iterator[str]:
     yield f"check {statement.condition!r}  # {statement.reason}"
 
@@ -280,6 +286,8 @@ def _if(statement: L.If) -> Iterator[str]:
 @_lines.register
 def _loop(statement: L.Loop) -> Iterator[str]:
     goes_on = "" if statement.goes_on is None else f" while {statement.goes_on}"
-    polls = "" if statement.polls else ", never looks at signals"
-    yield f"loop {statement.index} < {statement.count!r}{goes_on}:  # loop {statement.level}{polls}"
+    notes = [f"loop {statement.level}"]
+    notes += [] if statement.polls else ["never looks at signals"]
+    notes += ["frees lists"] if statement.frees else []
+    yield f"loop {statement.index} < {statement.count!r}{goes_on}:  # {', '.join(notes)}"
     yield from _indented(lines_of(statement.body) or ["pass"])

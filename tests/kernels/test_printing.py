@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import torch
 from kernel_builder import apply, arena, contiguous, integer, load, number, result, tensor, truth, window
@@ -20,6 +21,7 @@ from jitlite.kernels.loop_ir import (
     Buffer,
     Cast,
     Check,
+    Convert,
     Fill,
     Gather,
     Get,
@@ -58,14 +60,14 @@ def shows(text: str, *statements: Statement) -> None:
 
 def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
     x, y, by = tensor(0, "x", n, 4), tensor(1, "y", 4, n, strides=(1, integer("s"))), number("by")
-    weight = Buffer("w", F64, Owner.CONSTANT)
+    weight = replace(tensor(-1, "w", 2, 3, dtype=F64), held=torch.zeros(2, 3, dtype=torch.float64))
     out = result("out")
     scaled = apply("mul", load(x.buffer, n, 4), Fill(F32, by))
     outputs: list[Output] = [NewTensor(out), Given(0), (Boxed(3, T.INT), Boxed(None, T.NONE))]
     kernel = Kernel(
         "scale",
-        [x, y, ScalarArgument(2, by), ScalarArgument(3, number("xs"), is_outside=True), NoneArgument(4)],
-        {weight: torch.zeros(2, 3)},
+        [weight, x, y, ScalarArgument(2, by), ScalarArgument(3, number("xs"), is_outside=True), NoneArgument(4)],
+        torch.float64,
         [Alloc(out, (n, 4)), Nest((n, 4), (Store(window(out, n, 4), scaled),))],
         outputs,
         gives_tuple=True,
@@ -73,12 +75,13 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
     assert text_of(kernel) == textwrap.dedent(
         """\
         kernel scale:
+          held: w : f64[2, 3] dense
           argument 0: x : f32[%n, 4] dense
           argument 1: y : f32[4, %n] strides [1, %s]
           argument 2: %by : float
           argument 3: %xs : float outside
           argument 4: none
-          constant w : f64[2, 3]
+          default dtype f64
           alloc result out : f32[%n, 4]
           nest i0 < %n, i1 < 4:
             out[i0*4 + i1] = mul(load x[i0*4 + i1], f32(%by))
@@ -228,12 +231,14 @@ def test_scalars() -> None:
         """
         %z = aten::mul(%x, 2.0)
         %n = mul %m, 4
+        %y = float(%n)
         check %ok  # sizes differ
         %x = $v
         $v = 1.5
         """,
         Operation(next(iter(graph.nodes)), (number("x"), 2.0), (number("z"),)),
         Index(n, "mul", (m, 4)),
+        Convert(number("y"), n),
         Check(truth("ok"), "sizes differ"),
         Get(number("x"), Variable("v", T.FLOAT)),
         Set(Variable("v", T.FLOAT), 1.5),
@@ -249,12 +254,12 @@ def test_control_flow() -> None:
             $go = False
           else:
             $count = %i
-        loop %i < 3:  # loop 1, never looks at signals
+        loop %i < 3:  # loop 1, never looks at signals, frees lists
           if %ok:
             pass
         """,
         Loop(i, n, go, [If(truth("ok"), [Set(go, False)], [Set(count, i)])], 1),
-        Loop(i, 3, None, [If(truth("ok"), [], [])], 1, polls=False),
+        Loop(i, 3, None, [If(truth("ok"), [], [])], 1, polls=False, frees=True),
     )
 
 
