@@ -29,7 +29,7 @@ class CompiledKernel:
         self.kernel = kernel
         self.text = ""
         self._cells = (ctypes.c_int64 * 4)()
-        self._machine = MachineCode(kernel.name)
+        self._machine = MachineCode(kernel.name, is_plain=True)
         self._may_be_unset = may_be_unset
         self._kept: list[object] = [kernel]
         self._following: CompiledKernel | None = None

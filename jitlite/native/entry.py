@@ -48,14 +48,16 @@ class MachineCode:
     Attributes:
         counters: how often it was done, and how often it bailed out.
         address: where the entry is, once there is one.
+        is_plain: is the text as good as it gets, but for slots that are to become registers?
         kept: what the code knows by address.
     """
 
-    def __init__(self, name: str, region: NativeRegion | None = None) -> None:
+    def __init__(self, name: str, region: NativeRegion | None = None, *, is_plain: bool = False) -> None:
         self.counters = (ctypes.c_int64 * 2)()
         self.name = name
         self.region = region  # the code knows addresses of its constants
         self.address = 0
+        self.is_plain = is_plain
         self.kept: object = None
         self._engine: Any = None
         self._method: _Method | None = None
@@ -72,7 +74,7 @@ class MachineCode:
         module = llvm.parse_assembly(layout + text)
         module.verify()
         passes = llvm.create_pass_builder(machine, _tuning(llvm))
-        manager = passes.getModulePassManager()
+        manager = _few_passes(llvm) if self.is_plain else passes.getModulePassManager()
         manager.run(module, passes)
         _dispose(manager)
         self._engine = llvm.create_mcjit_compiler(module, machine)
@@ -133,6 +135,14 @@ def _tuning(llvm: Any) -> Any:
     for name in ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving"):
         setattr(tuning, name, False)
     return tuning
+
+
+def _few_passes(llvm: Any) -> Any:
+    """Loops over vectors are written as they are to run. All passes would take ten times as long, for nothing."""
+    manager = llvm.create_new_module_pass_manager()
+    for name in ("sroa", "instruction_combine", "simplify_cfg"):
+        getattr(manager, f"add_{name}_pass")()
+    return manager
 
 
 def _dispose(manager: Any) -> None:
