@@ -9,7 +9,7 @@ import random
 
 import pytest
 import torch
-from kernel_harness import Heap, Operands, compiled, symbol
+from product_harness import Heap, Operands, compiled, symbol
 
 from jitlite.kernels import products
 from jitlite.kernels.context import KernelCode

@@ -1,0 +1,293 @@
+"""The text of a kernel.
+
+    kernel scale:
+      argument 0: a : f32[%n] dense
+      argument 1: %by : float
+      alloc result b : f32[%n]
+      nest i0 < %n:
+        b[i0] = mul(load a[i0], f32(%by))
+      give b
+
+Elements are written by where they are in their buffer: `a[%o + i0*%s + i1]`. A lane that is used more than once in a
+nest has a name there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+
+from jitlite.ir import types as T
+from jitlite.kernels import loop_ir as L
+from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statement
+
+_INDENT = "  "
+
+
+def text_of(kernel: Kernel) -> str:
+    """A kernel as text, a statement a line."""
+    lines = [_argument(argument) for argument in kernel.arguments]
+    if kernel.default_dtype is not None:
+        lines.append(f"default dtype {DTYPES[kernel.default_dtype]}")
+    lines += lines_of(kernel.body)
+    given = [_output(output) for output in kernel.outputs]
+    lines.append("give " + (_tuple(given) if kernel.gives_tuple else ", ".join(given)))
+    return "\n".join([f"kernel {kernel.name}:", *_indented(lines), ""])
+
+
+def lines_of(statements: Sequence[Statement]) -> list[str]:
+    """Statements as text."""
+    return [line for statement in statements for line in _lines(statement)]
+
+
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [_INDENT + line for line in lines]
+
+
+def _list(operands: Sequence[Operand]) -> str:
+    return f"[{', '.join(map(repr, operands))}]"
+
+
+def _tuple(parts: Sequence[str]) -> str:
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+# -- what comes in and what is given
+
+
+def _argument(argument: L.Argument) -> str:
+    where = "held:" if argument.position < 0 else f"argument {argument.position}:"
+    if isinstance(argument, L.NoneArgument):
+        return f"{where} none"
+    if isinstance(argument, L.ScalarArgument):
+        return f"{where} {argument.scalar} : {argument.scalar.type}" + (" outside" if argument.is_outside else "")
+    text = f"{where} {argument.buffer} : {argument.buffer.dtype}{_list(argument.sizes)}"
+    if not argument.is_dense:
+        text += f" strides {_list(argument.strides)}"
+    if list(argument.order) != sorted(argument.order):
+        text += f" order {list(argument.order)}"
+    return text + (" dense" if argument.is_dense else "")
+
+
+def _output(output: L.Output) -> str:
+    if isinstance(output, tuple):
+        return _tuple([_output(part) for part in output])
+    if isinstance(output, L.Given):
+        return f"argument {output.position}"
+    if isinstance(output, L.NewTensor):
+        return repr(output.buffer)
+    return "none" if output.value is None else repr(output.value)
+
+
+# -- elements
+
+
+def _element(place: Place, indices: Sequence[str]) -> str:
+    """An element of a place, by where it is in the buffer."""
+    terms = [] if place.offset == 0 else [repr(place.offset)]
+    for index, stride in zip(indices, place.strides, strict=True):
+        if stride != 0:
+            terms.append(index if stride == 1 else f"{index}*{stride!r}")
+    return f"{place.buffer}[{' + '.join(terms) or '0'}]"
+
+
+def _points(rank: int) -> list[str]:
+    return [f"i{d}" for d in range(rank)]
+
+
+def _space(sizes: Sequence[Operand], names: Sequence[str]) -> str:
+    return ", ".join(f"{name} < {size!r}" for name, size in zip(names, sizes, strict=True))
+
+
+# -- lanes
+
+
+def operands_of(lane: Lane) -> tuple[Lane, ...]:
+    """The lanes that a lane is computed from."""
+    if isinstance(lane, L.Cast):
+        return (lane.operand,)
+    if isinstance(lane, L.Apply):
+        return lane.operands
+    if isinstance(lane, L.Gather):
+        return tuple(index for index in lane.indices if isinstance(index, Lane))
+    return ()
+
+
+class _Lanes:
+    """The lanes of one nest.
+
+    Attributes:
+        lines: those that have got names.
+    """
+
+    def __init__(self, rank: int, lanes: Sequence[Lane]) -> None:
+        self.lines: list[str] = []
+        self._indices = _points(rank)
+        self._uses = Counter[Lane](lanes)
+        self._names: dict[Lane, str] = {}
+        seen = set(lanes)
+        pending = list(seen)
+        while pending:
+            for operand in operands_of(pending.pop()):
+                self._uses[operand] += 1
+                if operand not in seen:
+                    seen.add(operand)
+                    pending.append(operand)
+
+    def text(self, lane: Lane) -> str:
+        if lane in self._names:
+            return self._names[lane]
+        text = self._text(lane)
+        if self._uses[lane] < 2 or isinstance(lane, L.Fill | L.Position):
+            return text
+        name = self._names[lane] = f"t{len(self._names)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def _text(self, lane: Lane) -> str:
+        if isinstance(lane, L.Load):
+            return f"load {_element(lane.place, self._indices)}"
+        if isinstance(lane, L.Fill):
+            return repr(lane.value) if _is_natural(lane) else f"{lane.dtype}({lane.value!r})"
+        if isinstance(lane, L.Position):
+            return self._indices[lane.dim]
+        if isinstance(lane, L.Gather):
+            return self._gather(lane)
+        operands = ", ".join(map(self.text, operands_of(lane)))
+        return f"{lane.op if isinstance(lane, L.Apply) else lane.dtype}({operands})"
+
+    def _gather(self, lane: L.Gather) -> str:
+        place, parts = lane.place, []
+        for index, size, stride in zip(lane.indices, place.sizes, place.strides, strict=True):
+            text = self._indices[index] if isinstance(index, int) else self.text(index)
+            parts.append(f"{text} of {size!r} by {stride!r}")
+        start = "" if place.offset == 0 else f" from {place.offset!r}"
+        return f"gather {place.buffer}{start}[{', '.join(parts)}]" + ("" if lane.wraps else " from 0 on")
+
+
+def _is_natural(lane: L.Fill) -> bool:
+    """Does the value itself tell the type? A float that is known is taken to be of the type around it."""
+    value, dtype = lane.value, lane.dtype
+    if isinstance(value, L.Scalar):
+        return (value.type, dtype) in ((T.FLOAT, L.F64), (T.INT, L.I64), (T.BOOL, L.BOOL))
+    kinds = {bool: dtype is L.BOOL, int: dtype is L.I64, float: dtype.is_float}
+    return kinds[type(value)]
+
+
+# -- statements
+
+
+@singledispatch
+def _lines(statement: Statement) -> Iterator[str]:
+    raise AssertionError(f"no text for {type(statement).__name__}")
+    yield
+
+
+@_lines.register
+def _operation(statement: L.Operation) -> Iterator[str]:
+    results = ", ".join(map(repr, statement.results))
+    call = f"{statement.node.kind}({', '.join(map(repr, statement.operands))})"
+    yield f"{results} = {call}" if results else call
+
+
+@_lines.register
+def _index(statement: L.Index) -> Iterator[str]:
+    yield f"{statement.result} = {statement.op} {', '.join(map(repr, statement.operands))}"
+
+
+@_lines.register
+def _convert(statement: L.Convert) -> Iterator[str]:
+    yield f"{statement.result} = {statement.result.type}({statement.value!r})"
+
+
+@_lines.register
+def _check(statement: L.Check) -> Iterator[str]:
+    yield f"check {statement.condition!r}  # {statement.reason}"
+
+
+@_lines.register
+def _get(statement: L.Get) -> Iterator[str]:
+    yield f"{statement.result} = {statement.variable}"
+
+
+@_lines.register
+def _set(statement: L.Set) -> Iterator[str]:
+    yield f"{statement.variable} = {statement.value!r}"
+
+
+@_lines.register
+def _read(statement: L.Read) -> Iterator[str]:
+    yield f"{statement.result} = load {_element(statement.place, ())}"
+
+
+@_lines.register
+def _alloc(statement: L.Alloc) -> Iterator[str]:
+    buffer = statement.buffer
+    text = (
+        f"alloc {'result ' if buffer.owner is L.Owner.RESULT else ''}{buffer} : {buffer.dtype}{_list(statement.sizes)}"
+    )
+    if statement.strides is not None:
+        text += f" strides {_list(statement.strides)}"
+    yield text + (f" until the end of loop {statement.level}" if statement.level else "")
+
+
+@_lines.register
+def _bind(statement: L.Bind) -> Iterator[str]:
+    yield f"bind {statement.buffer} = {statement.source}[{statement.offset!r}]"
+
+
+@_lines.register
+def _swap(statement: L.Swap) -> Iterator[str]:
+    yield f"swap {statement.first}, {statement.second}"
+
+
+@_lines.register
+def _nest(statement: L.Nest) -> Iterator[str]:
+    indices = _points(len(statement.sizes))
+    yield f"nest {_space(statement.sizes, indices)}:" if indices else "nest:"
+    lanes = _Lanes(len(indices), [store.lane for store in statement.stores])
+    for store in statement.stores:
+        text = lanes.text(store.lane)
+        lanes.lines.append(f"{_element(store.place, indices)} = {text}")
+    yield from _indented(lanes.lines)
+
+
+@_lines.register
+def _reduce(statement: L.Reduce) -> Iterator[str]:
+    indices = _points(len(statement.sizes))
+    yield f"reduce {_space(statement.sizes, indices)}:"
+    lanes = _Lanes(len(indices), [statement.lane])
+    text = lanes.text(statement.lane)
+    places = [statement.place] if statement.positions is None else [statement.place, statement.positions]
+    results = ", ".join(_element(place, indices) for place in places)
+    over = ", ".join(indices[d] for d in sorted(statement.dims))
+    yield from _indented([*lanes.lines, f"{results} = {statement.op} over {over} of {text}"])
+
+
+@_lines.register
+def _product(statement: L.Product) -> Iterator[str]:
+    sizes = (*statement.out.sizes, statement.a.sizes[1])
+    yield f"product {_space(sizes, 'mnk')}:" + ("  # b is constant" if statement.is_constant else "")
+    factors = f"{_element(statement.a, 'mk')} * {_element(statement.b, 'kn')}"
+    bias = "" if statement.bias is None else f" + {_element(statement.bias, 'mn')}"
+    yield f"{_INDENT}{_element(statement.out, 'mn')} = sum over k of {factors}{bias}"
+
+
+@_lines.register
+def _if(statement: L.If) -> Iterator[str]:
+    yield f"if {statement.condition!r}:"
+    yield from _indented(lines_of(statement.then) or ["pass"])
+    if statement.otherwise:
+        yield "else:"
+        yield from _indented(lines_of(statement.otherwise))
+
+
+@_lines.register
+def _loop(statement: L.Loop) -> Iterator[str]:
+    goes_on = "" if statement.goes_on is None else f" while {statement.goes_on}"
+    notes = [f"loop {statement.level}"]
+    notes += [] if statement.polls else ["never looks at signals"]
+    notes += ["frees lists"] if statement.frees else []
+    yield f"loop {statement.index} < {statement.count!r}{goes_on}:  # {', '.join(notes)}"
+    yield from _indented(lines_of(statement.body) or ["pass"])
