@@ -36,6 +36,12 @@ _MAY_COPY = frozenset(
 )  # fmt: skip
 """Views that may be copies: they cannot be made later than a write to what they are made of."""
 
+_TAKE_DTYPES = frozenset(
+    {"aten::to", "aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like",
+     "aten::arange", "aten::sum", "aten::mean", "aten::softmax", "aten::log_softmax"}
+)  # fmt: skip
+"""Operators that take a dtype, which is a number in graphs and an object in Python."""
+
 _KNOWN_LISTS = frozenset({"prim::ListConstruct"})
 
 
@@ -78,6 +84,8 @@ class TensorRun(NativeRun):
                 raise NotNative("a list of tensors that is not empty at first grows")
         elif node.kind not in RULES:
             raise NotNative(f"there is no kernel for {node.kind}")
+        if node.kind == "prim::dtype" and not all(use.user.kind in _TAKE_DTYPES for use in node.output.uses):
+            raise NotNative("a dtype, which is an object in Python, is more than an argument")
         for value in node.inputs:
             self._check_operand(node, value)
         self._writes = self._writes or node.kind in WRITES

@@ -422,7 +422,7 @@ def numel(call: Call) -> Value:
     return call.lowering.numel(call.first().sizes)
 
 
-@rule("prim::dtype")
+@rule("prim::dtype", view=True)
 def dtype(call: Call) -> Value:
     return call.first().dtype.code
 
