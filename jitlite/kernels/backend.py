@@ -7,6 +7,7 @@ Python has spent as much on them.
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from functools import partial
@@ -34,6 +35,9 @@ KIND = "tensors"
 MOST = 4
 """Kernels of one region."""
 
+TURNS = 5
+"""Runs of a new kernel, and as many of Python, that are compared."""
+
 COMPILE_SECONDS = 0.03
 NODE_SECONDS = 0.002
 """What compiling any kernel takes, and each node of it."""
@@ -41,6 +45,42 @@ NODE_SECONDS = 0.002
 
 def _give_up(*arguments: object) -> None:
     """What is called for a region that is given up."""
+
+
+class Race:
+    """Measures a kernel against Python, by turns.
+
+    Attributes:
+        python: the seconds of the runs in Python.
+    """
+
+    def __init__(self, entry: Runner) -> None:
+        self.python: list[float] = []
+        self._entry = entry
+        self._native: list[float] = []
+        self._turns = 0
+
+    def turn(self, *arguments: object) -> Any:
+        """What the kernel gives; None where it is Python's turn, or the kernel cannot do it."""
+        self._turns += 1
+        if self._turns % 2 == 0:
+            return None
+        since = time.perf_counter()
+        found = self._entry(*arguments)
+        if found is not None:
+            self._native.append(time.perf_counter() - since)
+        return found
+
+    @property
+    def is_over(self) -> bool:
+        return self._turns >= 2 * TURNS
+
+    @property
+    def is_lost(self) -> bool:
+        """Does the kernel take longer? The first run of either is not like the others."""
+        if len(self._native) < 2 or len(self.python) < 2:
+            return False
+        return statistics.median(self._native[1:]) > statistics.median(self.python[1:])
 
 
 class KernelState(Implementation):
@@ -66,6 +106,7 @@ class KernelState(Implementation):
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
         self._compiling = threading.Lock()
         self._is_given_up = False
+        self._race: Race | None = None
         self._may_be_unset = frozenset(unset_boxes(region))
 
     @property
@@ -88,8 +129,11 @@ class KernelState(Implementation):
         """Python has run the region, from `since` on."""
         if self._is_given_up or self._is_now:
             return
-        self.seconds += time.perf_counter() - since
-        if self.bailouts >= BAILOUTS and self.bailouts > self.runs:
+        spent = time.perf_counter() - since
+        self.seconds += spent
+        if self._race is not None:
+            self._race.python.append(spent)
+        elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._abandon(f"given up, for it could not be done {self.bailouts} times of {self.bailouts + self.runs}")
         elif self.seconds > self._least and self.seconds > self._least + (0.0 if is_loaded() else IMPORT_SECONDS):
             self.seconds = 0.0
@@ -179,13 +223,26 @@ class KernelState(Implementation):
             made.ask_next(self.kernels[0])
         self.kernels.insert(0, made)
         self.status = f"machine code for {len(self.kernels)} kinds of arguments"
-        entry = self._entry
-        if not self._is_now:
-            self.publish(entry)
-        if len(self.kernels) >= MOST:
-            self._is_given_up = True  # no more of them
-            self.publish(entry)
-        return entry
+        if self._is_now:
+            return self._entry
+        self._race = Race(self._entry)
+        self.publish(self._compete)
+        return self._entry
+
+    def _compete(self, *arguments: object) -> Any:
+        """Run by turns as machine code and in Python, until it is known which one is faster."""
+        race = self._race
+        if race is None:
+            return None if self._is_given_up else self._entry(*arguments)
+        found = race.turn(*arguments)
+        if race.is_over:
+            self._race = None
+            if race.is_lost:
+                self._abandon("given up, for Python runs it faster")
+            else:
+                self._is_given_up = len(self.kernels) >= MOST  # no more of them
+                self.publish(self._entry)
+        return found
 
     @property
     def _entry(self) -> Runner:

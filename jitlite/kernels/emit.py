@@ -12,7 +12,8 @@ it until all of them are wrapped; whatever ends the kernel before frees them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from jitlite.ir.graph import Value
@@ -75,6 +76,9 @@ from jitlite.native.emit import ENTRY, TRIPS, emit_operation, poll_signals
 from jitlite.native.layout import OUTSIDE, letter_of, stored
 from jitlite.native.rules import to_float, to_int, widened
 
+MANY = 1 << 16
+"""Points of a nest from which on the interpreter's lock is given up: some ten microseconds, or more."""
+
 DONE, GAVE_UP, MISSED, NEXT = range(4)
 """The cells of a kernel, 64 bits each: how often it was done, gave up and missed, and the entry of the next kernel."""
 
@@ -102,6 +106,8 @@ class KernelEmitter(KernelCode):
         self._outside = {a.scalar for a in kernel.arguments if isinstance(a, ScalarArgument) and a.is_outside}
         self._frame = self.code.slot("{ ptr, i64 }")
         self._fuel = self.code.slot("i64")
+        self._thread = self.code.slot("ptr")
+        self.code.slots.append(f"  store ptr null, ptr {self._thread}")
         deepest = max((s.level for s in all_statements(kernel.body) if isinstance(s, Loop)), default=0)
         self._arenas = [Arena(self) for _ in range(deepest + 1)]
 
@@ -236,12 +242,46 @@ class KernelEmitter(KernelCode):
 
     # -- tensors
     def nest(self, statement: Nest) -> None:
-        emit_nest(self, statement)
+        with self._without_lock(statement.sizes):
+            emit_nest(self, statement)
 
     def reduce(self, statement: Reduce) -> None:
-        emit_reduce(self, statement)
+        with self._without_lock(statement.sizes):
+            emit_reduce(self, statement)
+
+    @contextmanager
+    def _without_lock(self, sizes: Sequence[Operand]) -> Iterator[None]:
+        """Let other threads have the interpreter meanwhile, where there are many points."""
+        code = self.code
+        if not any(isinstance(size, Scalar) for size in sizes):
+            yield
+            return
+        let_go, onward = code.fresh("let_go"), code.fresh("on")
+        code.branch(code.value(f"icmp sgt i64 {self.product(sizes)}, {MANY}"), let_go, onward)
+        code.label(let_go)
+        code.store("ptr", code.call("ptr", "PyEval_SaveThread"), self._thread)
+        code.go(onward)
+        code.label(onward)
+        yield
+        self._take_lock()
+
+    def _take_lock(self) -> None:
+        """Have the interpreter's lock again, if it was given up."""
+        code = self.code
+        take, onward = code.fresh("take"), code.fresh("on")
+        thread = code.load("ptr", self._thread)
+        code.branch(code.value(f"icmp ne ptr {thread}, null"), take, onward)
+        code.label(take)
+        code.call("void", "PyEval_RestoreThread", "ptr", thread)
+        code.store("ptr", "null", self._thread)
+        code.go(onward)
+        code.label(onward)
 
     def product_of(self, statement: Product) -> None:
+        with self._without_lock((*statement.out.sizes, statement.a.sizes[1])):
+            self._product(statement)
+
+    def _product(self, statement: Product) -> None:
         emit_product(self, statement, Target(self._arenas[self._level], symbol, host().bytes))
 
     # -- control flow
@@ -297,6 +337,7 @@ class KernelEmitter(KernelCode):
             result = found[0]
         self._end(result, DONE)
         code.label(BAIL_OUT)
+        self._take_lock()
         self._end(self._none(), GAVE_UP)
         code.label(RAISED)
         self._free()
