@@ -16,11 +16,15 @@ class KernelCode:
     Attributes:
         code: writes instructions; `code.bail_out_if(condition)` gives the kernel up.
         registers: LLVM's value of each scalar that has been computed.
+        handles: for each buffer that is a new tensor, the slot with its handle, which is null until it is made.
+        kept: objects whose addresses the code knows; whoever has the machine code keeps them.
     """
 
     def __init__(self) -> None:
         self.code = LLVMBuilder()
         self.registers: dict[Scalar, str] = {}
+        self.handles: dict[Buffer, str] = {}
+        self.kept: list[object] = []
         self._pointers: dict[Buffer, str] = {}
 
     # -- scalars

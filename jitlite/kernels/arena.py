@@ -1,0 +1,317 @@
+"""Memory of a kernel that is gone when it ends.
+
+An arena gives pieces one behind the other, and takes them back all together: those since a mark at the end of an
+iteration of a loop, or everything. So a piece costs an addition and a comparison. Memory comes from C's library in
+chunks. One of them waits between two calls for the next one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jitlite.kernels.context import KernelCode
+from jitlite.kernels.loop_ir import Operand
+from jitlite.native.capi import address, pointer
+
+ALIGNMENT = 64
+"""Of pieces: a line of the cache, and the widest vector."""
+_SMALLEST = 64 * 1024
+"""Bytes of a first chunk. Each next one has twice as many as the one before, or as many as are asked for."""
+_LARGEST_STEP = 1024 * 1024
+"""Where doubling ends."""
+_KEPT = 8 * 1024 * 1024
+"""Bytes that may wait for the next call, for each arena of a kernel."""
+_MOST = 1 << 46
+"""More bytes than any machine has: what is asked for is no size then, but a product that did not fit."""
+
+
+class _Waiting:
+    """The chunk that waits for the next call, if there is one. A call takes it away; one that comes meanwhile, from the
+    same thread or another one, finds nothing and makes its own."""
+
+    def __init__(self) -> None:
+        self.chunk = ctypes.c_void_p()
+        self._free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address("free"))
+
+    def __del__(self) -> None:
+        if self.chunk.value:
+            self._free(self.chunk)
+            self.chunk.value = None
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A moment in the life of an arena: registers of how far it was."""
+
+    cursor: str
+    end: str
+    used: str
+
+
+class Arena:
+    """Writes code that takes and gives back memory. Loops whose memory lasts differently long need arenas of their own.
+
+    Its state is four pointers: where the next piece starts, where the chunk ends, the list of chunks in use, and that
+    of chunks that were rewound and wait to be used again.
+    """
+
+    def __init__(self, kc: KernelCode) -> None:
+        self.kc = kc
+        self._state = kc.code.slot("[4 x ptr]")
+        kc.code.slots.append(f"  store [4 x ptr] zeroinitializer, ptr {self._state}")
+        waiting = _Waiting()
+        kc.kept.append(waiting)
+        self._waiting = pointer(ctypes.addressof(waiting.chunk))
+
+    def alloc(self, bytes: str) -> str:
+        """A piece of so many bytes, aligned, with any contents. The kernel is given up where there is no memory.
+
+        Args:
+            bytes: a register or number. What is negative counts as more than there is.
+        """
+        code = self.kc.code
+        code.helper(_function(_GROW))
+        cursor, end = (code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END))
+        place = code.slot("ptr")
+        code.store("ptr", cursor, place)
+        left = code.value(f"sub i64 {self._number(end)}, {self._number(cursor)}")
+        grow, onward = code.fresh("grow"), code.fresh("on")
+        code.branch(code.value(f"icmp ugt i64 {bytes}, {left}"), grow, onward)
+        code.label(grow)
+        fresh = code.value(f"call ptr @arena_grow(ptr {self._state}, ptr {self._waiting}, i64 {bytes})")
+        code.bail_out_if(code.value(f"icmp eq ptr {fresh}, null"))
+        code.store("ptr", fresh, place)
+        code.go(onward)
+        code.label(onward)
+        found = code.load("ptr", place)
+        rounded = code.value(f"and i64 {code.value(f'add i64 {bytes}, {ALIGNMENT - 1}')}, -{ALIGNMENT}")
+        after = code.value(f"getelementptr i8, ptr {found}, i64 {rounded}")
+        code.store("ptr", after, code.field(self._state, _CURSOR))
+        return found
+
+    def alloc_elements(self, sizes: Sequence[Operand], each: int) -> str:
+        """A piece for so many elements of so many bytes; the kernel is given up where the product does not fit."""
+        return self.alloc(checked_product(self.kc, [*sizes, each]))
+
+    def mark(self) -> Mark:
+        """Remember how far the arena is."""
+        code = self.kc.code
+        return Mark(*(code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END, _USED)))
+
+    def rewind(self, mark: Mark) -> None:
+        """Take back all pieces since a mark. They keep their contents until the next piece is given."""
+        code = self.kc.code
+        code.helper(_function(_REWIND))
+        used = code.load("ptr", code.field(self._state, _USED))
+        code.store("ptr", mark.cursor, code.field(self._state, _CURSOR))
+        move, onward = code.fresh("move"), code.fresh("on")
+        code.branch(code.value(f"icmp ne ptr {used}, {mark.used}"), move, onward)
+        code.label(move)
+        code.emit(f"call void @arena_rewind(ptr {self._state}, ptr {mark.end}, ptr {mark.used})")
+        code.go(onward)
+        code.label(onward)
+
+    def free_all(self) -> None:
+        """Take back everything; written wherever the kernel ends once it may have given a piece."""
+        code = self.kc.code
+        code.helper(_function(_FREE))
+        code.emit(f"call void @arena_free(ptr {self._state}, ptr {self._waiting})")
+
+    def _number(self, place: str) -> str:
+        return self.kc.code.value(f"ptrtoint ptr {place} to i64")
+
+
+def checked_product(kc: KernelCode, factors: Sequence[Operand]) -> str:
+    """The product of numbers that are not negative. The kernel is given up where it does not fit in 64 bits."""
+    code, found, overflows = kc.code, "1", "false"
+    for factor in factors:
+        number = kc.operand(factor)
+        if "1" in (found, number):
+            found = number if found == "1" else found
+            continue
+        both = code.intrinsic("{ i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)", found, number)
+        found = code.value(f"extractvalue {{ i64, i1 }} {both}, 0")
+        flag = code.value(f"extractvalue {{ i64, i1 }} {both}, 1")
+        overflows = flag if overflows == "false" else code.value(f"or i1 {overflows}, {flag}")
+    if overflows != "false":
+        code.bail_out_if(overflows)
+    return found
+
+
+# -- functions that are written once. A chunk starts with the next one of its list and its size; pieces begin behind.
+
+_CURSOR, _END, _USED, _SPARE = range(4)
+_HEAD = ALIGNMENT
+
+
+@functools.cache
+def _function(text: str) -> str:
+    """The text of a function, with numbers and addresses filled in."""
+    names = {
+        "HEAD": _HEAD, "MOST": _MOST, "SMALLEST": _SMALLEST, "STEP": _LARGEST_STEP, "KEPT": _KEPT,
+        "ALIGN": ALIGNMENT, "LESS": ALIGNMENT - 1,
+        "FREE": pointer(address("free")), "ALLOC": pointer(address("aligned_alloc")),
+    }  # fmt: skip
+    for name, value in names.items():
+        text = text.replace(f"@{name}", str(value))
+    return text.strip()
+
+
+_GROW = """
+define internal ptr @arena_grow(ptr %state, ptr %waiting, i64 %bytes) noinline {
+  %used = getelementptr ptr, ptr %state, i64 2
+  %spare = getelementptr ptr, ptr %state, i64 3
+  %is_too_much = icmp ugt i64 %bytes, @MOST
+  br i1 %is_too_much, label %none, label %walk
+walk:                                             ; is there a chunk that was rewound, and is large enough?
+  %link = phi ptr [ %spare, %0 ], [ %found, %too_small ]
+  %found = load ptr, ptr %link
+  %is_last = icmp eq ptr %found, null
+  br i1 %is_last, label %drop, label %look
+look:
+  %found_size_at = getelementptr i64, ptr %found, i64 1
+  %found_size = load i64, ptr %found_size_at
+  %fits = icmp uge i64 %found_size, %bytes
+  br i1 %fits, label %unlink, label %too_small
+too_small:
+  br label %walk
+unlink:
+  %behind = load ptr, ptr %found
+  store ptr %behind, ptr %link
+  br label %use
+drop:                                             ; none is: they only take up memory
+  %old = load ptr, ptr %spare
+  %is_dropped = icmp eq ptr %old, null
+  br i1 %is_dropped, label %wait, label %drop_one
+drop_one:
+  %rest = load ptr, ptr %old
+  store ptr %rest, ptr %spare
+  call void @FREE(ptr %old)
+  br label %drop
+wait:                                             ; is there one from the last call?
+  %waited = load ptr, ptr %waiting
+  %is_none = icmp eq ptr %waited, null
+  br i1 %is_none, label %make, label %take
+take:
+  store ptr null, ptr %waiting
+  %waited_size_at = getelementptr i64, ptr %waited, i64 1
+  %waited_size = load i64, ptr %waited_size_at
+  %suits = icmp uge i64 %waited_size, %bytes
+  br i1 %suits, label %use, label %refuse
+refuse:
+  call void @FREE(ptr %waited)
+  br label %make
+make:
+  %last = load ptr, ptr %used
+  %is_first = icmp eq ptr %last, null
+  br i1 %is_first, label %choose, label %double
+double:
+  %last_size_at = getelementptr i64, ptr %last, i64 1
+  %last_size = load i64, ptr %last_size_at
+  %twice = shl i64 %last_size, 1
+  %is_far = icmp ugt i64 %twice, @STEP
+  %step = select i1 %is_far, i64 @STEP, i64 %twice
+  br label %choose
+choose:
+  %least = phi i64 [ @SMALLEST, %make ], [ %step, %double ]
+  %more = add i64 %bytes, @LESS
+  %rounded = and i64 %more, -@ALIGN
+  %is_more = icmp ugt i64 %rounded, %least
+  %size = select i1 %is_more, i64 %rounded, i64 %least
+  %whole = add i64 %size, @HEAD
+  %made = call ptr @ALLOC(i64 @ALIGN, i64 %whole)
+  %has_failed = icmp eq ptr %made, null
+  br i1 %has_failed, label %none, label %begin
+begin:
+  %size_at = getelementptr i64, ptr %made, i64 1
+  store i64 %size, ptr %size_at
+  br label %use
+use:
+  %chunk = phi ptr [ %found, %unlink ], [ %waited, %take ], [ %made, %begin ]
+  %before = load ptr, ptr %used
+  store ptr %before, ptr %chunk
+  store ptr %chunk, ptr %used
+  %chunk_size_at = getelementptr i64, ptr %chunk, i64 1
+  %chunk_size = load i64, ptr %chunk_size_at
+  %start = getelementptr i8, ptr %chunk, i64 @HEAD
+  %end = getelementptr i8, ptr %start, i64 %chunk_size
+  %end_at = getelementptr ptr, ptr %state, i64 1
+  store ptr %start, ptr %state
+  store ptr %end, ptr %end_at
+  ret ptr %start
+none:
+  ret ptr null
+}
+"""
+
+_REWIND = """
+define internal void @arena_rewind(ptr %state, ptr %end, ptr %until) noinline {
+  %used = getelementptr ptr, ptr %state, i64 2
+  %spare = getelementptr ptr, ptr %state, i64 3
+  br label %walk
+walk:
+  %chunk = load ptr, ptr %used
+  %is_done = icmp eq ptr %chunk, %until
+  br i1 %is_done, label %done, label %move
+move:
+  %behind = load ptr, ptr %chunk
+  store ptr %behind, ptr %used
+  %others = load ptr, ptr %spare
+  store ptr %others, ptr %chunk
+  store ptr %chunk, ptr %spare
+  br label %walk
+done:
+  %end_at = getelementptr ptr, ptr %state, i64 1
+  store ptr %end, ptr %end_at
+  ret void
+}
+"""
+
+_FREE = """
+define internal void @arena_free(ptr %state, ptr %waiting) noinline {
+  %used = getelementptr ptr, ptr %state, i64 2
+  %spare = getelementptr ptr, ptr %state, i64 3
+  br label %walk
+walk:
+  %in_use = load ptr, ptr %used
+  %is_used = icmp ne ptr %in_use, null
+  br i1 %is_used, label %one, label %rest
+rest:
+  %left_over = load ptr, ptr %spare
+  %is_left = icmp ne ptr %left_over, null
+  br i1 %is_left, label %one, label %done
+one:
+  %list = phi ptr [ %used, %walk ], [ %spare, %rest ]
+  %chunk = phi ptr [ %in_use, %walk ], [ %left_over, %rest ]
+  %behind = load ptr, ptr %chunk
+  store ptr %behind, ptr %list
+  %size_at = getelementptr i64, ptr %chunk, i64 1
+  %size = load i64, ptr %size_at
+  %is_large = icmp ugt i64 %size, @KEPT
+  br i1 %is_large, label %free, label %compare
+compare:                                          ; the largest one that is not too large waits for the next call
+  %waits = load ptr, ptr %waiting
+  %is_alone = icmp eq ptr %waits, null
+  br i1 %is_alone, label %keep, label %measure
+measure:
+  %waits_size_at = getelementptr i64, ptr %waits, i64 1
+  %waits_size = load i64, ptr %waits_size_at
+  %is_larger = icmp ugt i64 %size, %waits_size
+  br i1 %is_larger, label %keep, label %free
+keep:
+  store ptr %chunk, ptr %waiting
+  br i1 %is_alone, label %walk, label %free
+free:
+  %gone = phi ptr [ %chunk, %one ], [ %chunk, %measure ], [ %waits, %keep ]
+  call void @FREE(ptr %gone)
+  br label %walk
+done:
+  store ptr null, ptr %state
+  %end_at = getelementptr ptr, ptr %state, i64 1
+  store ptr null, ptr %end_at
+  ret void
+}
+"""

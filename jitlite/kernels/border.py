@@ -1,0 +1,365 @@
+"""How tensors cross the border between Python and kernels: guards, new tensors.
+
+A kernel is made for facts about its arguments and about the thread that calls it. Guards look whether they hold, before
+anything else is done; where one does not hold, control goes to `MISS`: another kernel may fit, or Python does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+import torch
+
+from jitlite.kernels import torch_abi as abi
+from jitlite.kernels.context import KernelCode
+from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarArgument, TensorArgument
+from jitlite.native.boxing import CLASS_OFFSET, check_list, unboxed
+from jitlite.native.capi import pointer
+from jitlite.native.code import RAISED, LLVMBuilder
+
+MISS = "miss"
+"""Where a kernel goes when facts that it was made for do not hold."""
+
+
+class Guard(Enum):
+    """What is looked at. Tests switch them off one by one."""
+
+    CLASS = "the class is Tensor or Parameter"
+    KEYS = "it is a strided tensor in CPU's memory, and no view that negates or conjugates"
+    DTYPE = "elements are of this type"
+    RANK = "it has so many dimensions"
+    SIZES = "sizes that are known, or those of two tensors that are the same, are as expected"
+    ONES = "a size that is not known to be 1 is not 1"
+    STRIDES = "strides are as expected, and so is the order of dimensions in memory"
+    THREAD = "no autocast, dispatch mode, functorch, tracing ..."
+    FUNCTION_MODES = "no torch function mode is active"
+    GRADIENTS = "no gradient is recorded"
+    TANGENTS = "no tensor has a tangent"
+    NONE = "the argument is None"
+
+
+EVERY = frozenset(Guard)
+_CLASSES = (torch.Tensor, torch.nn.Parameter)
+
+
+def call_torch(code: LLVMBuilder, result: str, name: str, types: str = "", *operands: str) -> str:
+    """A call of a function of torch's libraries that `torch_abi` has found: the register of what it gives."""
+    written = types.split(", ") if types else []
+    arguments = ", ".join(f"{t} {o}" for t, o in zip(written, operands, strict=True))
+    return code.value(f"call {result} {pointer(abi.function(name))}({arguments})")
+
+
+def _layout() -> abi.TorchABI:
+    found = abi.torch_abi()
+    assert found is not None, abi.why_not()
+    return found
+
+
+# -- arguments
+
+
+def take_tensor(kc: KernelCode, held: str, argument: TensorArgument, guards: frozenset[Guard] = EVERY) -> None:
+    """Guard a tensor, and take what its sizes, strides and memory are. A guard that fails goes to `MISS`.
+
+    A scalar that has a register already is compared with what the tensor has; else it gets one.
+
+    Dimensions of size 1 do not matter to guards of strides. For the others holds:
+
+    * A stride that is a number is this number.
+    * Where the argument is dense, the strides are those of dense memory in `order`.
+    * Else they decrease strictly along `order`, and none of them is 0; dimensions whose stride is the number 0 are
+      passed over. The order of any two dimensions is known then, as torch uses it to lay out results.
+    * A tensor without elements passes only where `order` ascends: to torch it is contiguous, whatever its strides are,
+      but not always. Dense ones have the strides that a new tensor would have.
+
+    Args:
+        kc: the kernel.
+        held: the register of the object, a borrowed reference.
+        argument: what it has to be.
+        guards: those that are on.
+    """
+    code = kc.code
+    if Guard.CLASS in guards:
+        _check_class(code, held)
+    handle, impl = _handle(code, held)
+    if Guard.KEYS in guards:
+        _check_keys(code, impl)
+    ask = _Questions(code, handle)
+    if Guard.DTYPE in guards:
+        code.leave_if(code.value(f"icmp ne i32 {ask(abi.GET_DTYPE, 'i32')}, {argument.buffer.dtype.code}"), MISS)
+    rank = len(argument.sizes)
+    if Guard.RANK in guards:
+        code.leave_if(code.value(f"icmp ne i64 {ask(abi.GET_RANK, 'i64')}, {rank}"), MISS)
+    if rank:
+        sizes = _take_sizes(kc, ask(abi.GET_SIZES, "ptr"), argument, guards)
+        _take_strides(kc, _numbers(code, ask(abi.GET_STRIDES, "ptr"), rank), sizes, argument, guards)
+    kc.set_pointer(argument.buffer, ask(abi.GET_DATA, "ptr"))
+
+
+def _check_class(code: LLVMBuilder, held: str) -> None:
+    place = code.value(f"getelementptr i8, ptr {held}, i64 {CLASS_OFFSET}")
+    found = code.load("ptr", place)
+    other = [code.value(f"icmp ne ptr {found}, {pointer(id(wanted))}") for wanted in _CLASSES]
+    code.leave_if(code.value(f"and i1 {other[0]}, {other[1]}"), MISS)
+
+
+def _handle(code: LLVMBuilder, held: str) -> tuple[str, str]:
+    """The handle of a tensor of Python, and its `TensorImpl`."""
+    handle = code.value(f"getelementptr i8, ptr {held}, i64 {_layout().handle_offset}")
+    return handle, code.load("ptr", handle)
+
+
+def _check_keys(code: LLVMBuilder, impl: str) -> None:
+    """A tensor that was made in inference mode is as good as others to a kernel that only reads it."""
+    layout = _layout()
+    keys = code.load("i64", code.value(f"getelementptr i8, ptr {impl}, i64 {layout.keys_offset}"))
+    others = [code.value(f"icmp ne i64 {keys}, {plain}") for plain in layout.plain_keys]
+    code.leave_if(_all(code, others), MISS)
+
+
+class _Questions:
+    """Asks the C interface about one tensor."""
+
+    def __init__(self, code: LLVMBuilder, handle: str) -> None:
+        self.code, self.handle = code, handle
+        self.answer = code.slot("i64")
+
+    def __call__(self, name: str, type: str) -> str:
+        """What the function says; it misses where it fails."""
+        failed = call_torch(self.code, "i32", name, "ptr, ptr", self.handle, self.answer)
+        self.code.leave_if(self.code.value(f"icmp ne i32 {failed}, 0"), MISS)
+        return self.code.load(type, self.answer)
+
+
+def _numbers(code: LLVMBuilder, first: str, count: int) -> list[str]:
+    return [code.load("i64", code.field(first, d)) for d in range(count)]
+
+
+def _all(code: LLVMBuilder, conditions: Sequence[str]) -> str:
+    found = "true"
+    for condition in conditions:
+        found = condition if found == "true" else code.value(f"and i1 {found}, {condition}")
+    return found
+
+
+def _any(code: LLVMBuilder, conditions: Sequence[str]) -> str:
+    found = "false"
+    for condition in conditions:
+        found = condition if found == "false" else code.value(f"or i1 {found}, {condition}")
+    return found
+
+
+def _take_sizes(kc: KernelCode, first: str, argument: TensorArgument, guards: frozenset[Guard]) -> list[str]:
+    code = kc.code
+    found, wrong = _numbers(code, first, len(argument.sizes)), []
+    for size, operand in zip(found, argument.sizes, strict=True):
+        if not isinstance(operand, Scalar) or operand in kc.registers:
+            if Guard.SIZES in guards:
+                wrong.append(code.value(f"icmp ne i64 {size}, {kc.operand(operand)}"))
+            continue
+        kc.registers[operand] = size
+        if Guard.ONES in guards:
+            wrong.append(code.value(f"icmp eq i64 {size}, 1"))
+    if wrong:
+        code.leave_if(_any(code, wrong), MISS)
+    return found
+
+
+def _take_strides(
+    kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument, guards: frozenset[Guard]
+) -> None:
+    code = kc.code
+    for d, operand in enumerate(argument.strides):
+        if d not in argument.order and isinstance(operand, Scalar):
+            kc.registers.setdefault(operand, strides[d])
+    take = _dense_strides if argument.is_dense else _ordered_strides
+    wrong = [c for c in take(kc, strides, sizes, argument) if c != "false"]
+    if Guard.STRIDES not in guards:
+        return
+    if list(argument.order) != sorted(argument.order):
+        wrong += [code.value(f"icmp eq i64 {sizes[d]}, 0") for d in argument.order]
+    if wrong:
+        code.leave_if(_any(code, wrong), MISS)
+
+
+def _dense_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument) -> list[str]:
+    """Conditions under which strides are not those of dense memory in the order of the argument."""
+    code, wrong, dense = kc.code, [], "1"
+    for d in reversed(argument.order):
+        operand = argument.strides[d]
+        wrong.append(_differs(code, strides[d], dense))
+        if isinstance(operand, Scalar):
+            known = kc.registers.setdefault(operand, dense)
+            wrong.append(_differs(code, known, dense))
+        else:
+            wrong.append(_differs(code, kc.operand(operand), dense))
+        dense = kc.multiply(dense, _at_least_1(code, sizes[d]))
+    return wrong
+
+
+def _ordered_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument) -> list[str]:
+    """Conditions under which strides are not the known ones, or not in the order of the argument."""
+    code, wrong = kc.code, []
+    outer: str | None = None
+    for d in argument.order:
+        operand = argument.strides[d]
+        if isinstance(operand, Scalar):
+            known = kc.registers.setdefault(operand, strides[d])
+        else:
+            known = kc.operand(operand)
+        wrong.append(_differs(code, strides[d], known))
+        if known != "0":
+            if outer is not None:
+                wrong.append(code.value(f"icmp sle i64 {outer}, {strides[d]}"))
+            outer = strides[d]
+    if outer is not None:
+        wrong.append(code.value(f"icmp sle i64 {outer}, 0"))
+    return wrong
+
+
+def _differs(code: LLVMBuilder, a: str, b: str) -> str:
+    return "false" if a == b else code.value(f"icmp ne i64 {a}, {b}")
+
+
+def _at_least_1(code: LLVMBuilder, size: str) -> str:
+    return code.intrinsic("i64 @llvm.smax.i64(i64, i64)", size, "1")
+
+
+def take_scalar(kc: KernelCode, held: str, argument: ScalarArgument) -> None:
+    """Take a number, or a list that is only read. Another class gives the kernel up: no facts would make it fit."""
+    if argument.is_outside:
+        check_list(kc.code, held)
+        kc.registers[argument.scalar] = held
+    else:
+        kc.registers[argument.scalar] = unboxed(kc.code, held, argument.scalar.type)
+
+
+def take_none(kc: KernelCode, held: str, guards: frozenset[Guard] = EVERY) -> None:
+    """Guard an argument that has to be None."""
+    if Guard.NONE in guards:
+        kc.code.leave_if(kc.code.value(f"icmp ne ptr {held}, {pointer(id(None))}"), MISS)
+
+
+# -- the thread
+
+
+def guard_thread(kc: KernelCode, tensors: Sequence[str], guards: frozenset[Guard] = EVERY) -> None:
+    """Guard what decides, at each call, what operators on plain tensors do: all is as it is by default, inference mode
+    aside, and no derivative is computed. A guard that fails goes to `MISS`.
+
+    Args:
+        kc: the kernel.
+        tensors: the registers of all arguments that are tensors; their classes have been looked at.
+        guards: those that are on.
+    """
+    code = kc.code
+    if Guard.THREAD in guards:
+        _check_thread(code)
+    if Guard.FUNCTION_MODES in guards:
+        count = call_torch(code, "i64", abi.FUNCTION_MODES)
+        code.leave_if(code.value(f"icmp ne i64 {count}, 0"), MISS)
+    handles = [_handle(code, held) for held in tensors]
+    if Guard.TANGENTS in guards:
+        for handle, impl in handles:
+            place = call_torch(code, "ptr", abi.TANGENT, "ptr, i64, ptr", impl, "0", handle)
+            tangent = code.load("ptr", place)
+            code.leave_if(code.value(f"icmp ne ptr {tangent}, {pointer(_layout().undefined)}"), MISS)
+    if Guard.GRADIENTS in guards and handles:
+        _check_gradients(code, [impl for _, impl in handles])
+
+
+def _check_thread(code: LLVMBuilder) -> None:
+    layout = _layout()
+    place = code.value(f"call ptr {pointer(abi.thread_local())}(ptr {pointer(layout.thread_keys)})")
+    found = [code.load("i64", place), code.load("i64", code.field(place, 1))]
+    plain = []
+    for words in layout.plain_threads:
+        same = [code.value(f"icmp eq i64 {f}, {w}") for f, w in zip(found, words, strict=True)]
+        plain.append(_all(code, same))
+    code.leave_if(code.value(f"xor i1 {_any(code, plain)}, true"), MISS)
+
+
+def _check_gradients(code: LLVMBuilder, impls: Sequence[str]) -> None:
+    look, onward = code.fresh("look"), code.fresh("on")
+    code.branch(call_torch(code, "zeroext i1", abi.GRAD_MODE), look, onward)
+    code.label(look)
+    for impl in impls:
+        code.leave_if(call_torch(code, "zeroext i1", abi.REQUIRES_GRAD, "ptr", impl), MISS)
+    code.go(onward)
+    code.label(onward)
+
+
+# -- new tensors
+
+
+def make_result(
+    kc: KernelCode, buffer: Buffer, sizes: Sequence[Operand], strides: Sequence[Operand] | None = None
+) -> None:
+    """Make a new tensor for a buffer, contiguous where there are no strides. The kernel is given up where there is no
+    memory for it. One that was made for the buffer before, in a loop, is forgotten."""
+    code = kc.code
+    slot = kc.handles.get(buffer)
+    if slot is None:
+        slot = kc.handles[buffer] = code.slot("ptr")
+        code.slots.append(f"  store ptr null, ptr {slot}")
+    _forget(code, slot)
+    numbers = [kc.operand(size) for size in sizes]
+    spread = _contiguous(kc, numbers) if strides is None else [kc.operand(stride) for stride in strides]
+    failed = call_torch(
+        code, "i32", abi.EMPTY, "i64, ptr, ptr, i32, i32, i32, ptr", str(len(numbers)), _array(code, numbers),
+        _array(code, spread), str(buffer.dtype.code), "0", "0", slot,
+    )  # fmt: skip
+    code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
+    answer = code.slot("ptr")
+    failed = call_torch(code, "i32", abi.GET_DATA, "ptr, ptr", code.load("ptr", slot), answer)
+    code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
+    kc.set_pointer(buffer, code.load("ptr", answer))
+
+
+def _contiguous(kc: KernelCode, sizes: Sequence[str]) -> list[str]:
+    strides, inner = ["1"] * len(sizes), "1"
+    for d in reversed(range(len(sizes))):
+        strides[d] = inner
+        if d:
+            inner = kc.multiply(inner, _at_least_1(kc.code, sizes[d]))
+    return strides
+
+
+def _array(code: LLVMBuilder, numbers: Sequence[str]) -> str:
+    place = code.slot(f"[{max(len(numbers), 1)} x i64]")
+    for i, number in enumerate(numbers):
+        code.store("i64", number, code.field(place, i))
+    return place
+
+
+def _forget(code: LLVMBuilder, slot: str) -> None:
+    """Give back the tensor that a slot holds, if it holds one."""
+    held, onward = code.fresh("held"), code.fresh("on")
+    handle = code.load("ptr", slot)
+    code.branch(code.value(f"icmp ne ptr {handle}, null"), held, onward)
+    code.label(held)
+    call_torch(code, "i32", abi.DELETE, "ptr", handle)
+    code.store("ptr", "null", slot)
+    code.go(onward)
+    code.label(onward)
+
+
+def wrap(kc: KernelCode, buffer: Buffer) -> str:
+    """The tensor of Python that a result is, a new reference. Twice the same buffer gives twice the same object.
+
+    Where Python cannot make one, its exception leaves the function.
+    """
+    code = kc.code
+    made = call_torch(code, "ptr", abi.WRAP, "ptr", code.load("ptr", kc.handles[buffer]))
+    code.leave_if(code.value(f"icmp eq ptr {made}, null"), RAISED)
+    return made
+
+
+def release_results(kc: KernelCode) -> None:
+    """Give back the handles of all results that have been made: after wrapping, and wherever a kernel is given up.
+
+    It is written after all else that makes results.
+    """
+    for slot in kc.handles.values():
+        _forget(kc.code, slot)
