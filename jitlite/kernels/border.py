@@ -259,14 +259,8 @@ def guard_thread(kc: KernelCode, tensors: Sequence[str], guards: frozenset[Guard
     if Guard.FUNCTION_MODES in guards:
         count = call_torch(code, "i64", abi.FUNCTION_MODES)
         code.leave_if(code.value(f"icmp ne i64 {count}, 0"), MISS)
-    handles = [_handle(code, held) for held in tensors]
-    if Guard.TANGENTS in guards:
-        for handle, impl in handles:
-            place = call_torch(code, "ptr", abi.TANGENT, "ptr, i64, ptr", impl, "0", handle)
-            tangent = code.load("ptr", place)
-            code.leave_if(code.value(f"icmp ne ptr {tangent}, {pointer(_layout().undefined)}"), MISS)
-    if Guard.GRADIENTS in guards and handles:
-        _check_gradients(code, [impl for _, impl in handles])
+    if tensors:
+        _check_derivatives(code, [_handle(code, held) for held in tensors], guards)
 
 
 def _check_thread(code: LLVMBuilder) -> None:
@@ -280,12 +274,23 @@ def _check_thread(code: LLVMBuilder) -> None:
     code.leave_if(code.value(f"xor i1 {_any(code, plain)}, true"), MISS)
 
 
-def _check_gradients(code: LLVMBuilder, impls: Sequence[str]) -> None:
+def _check_derivatives(code: LLVMBuilder, tensors: Sequence[tuple[str, str]], guards: frozenset[Guard]) -> None:
+    """Look at gradients and tangents, unless autograd knows none of the tensors."""
     look, onward = code.fresh("look"), code.fresh("on")
-    code.branch(call_torch(code, "zeroext i1", abi.GRAD_MODE), look, onward)
+    kept = [code.value(f"getelementptr i8, ptr {impl}, i64 {_layout().derivatives_offset}") for _, impl in tensors]
+    known = [code.value(f"icmp ne ptr {code.load('ptr', place)}, null") for place in kept]
+    code.branch(_any(code, known), look, onward)
     code.label(look)
-    for impl in impls:
-        code.leave_if(call_torch(code, "zeroext i1", abi.REQUIRES_GRAD, "ptr", impl), MISS)
+    if Guard.TANGENTS in guards:
+        for handle, impl in tensors:
+            tangent = code.load("ptr", call_torch(code, "ptr", abi.TANGENT, "ptr, i64, ptr", impl, "0", handle))
+            code.leave_if(code.value(f"icmp ne ptr {tangent}, {pointer(_layout().undefined)}"), MISS)
+    if Guard.GRADIENTS in guards:
+        records = code.fresh("records")
+        code.branch(call_torch(code, "zeroext i1", abi.GRAD_MODE), records, onward)
+        code.label(records)
+        for _, impl in tensors:
+            code.leave_if(call_torch(code, "zeroext i1", abi.REQUIRES_GRAD, "ptr", impl), MISS)
     code.go(onward)
     code.label(onward)
 

@@ -61,6 +61,8 @@ class TorchABI:
             as they are when made in inference mode.
         thread_keys: the address of what `__tls_get_addr` is to be given for the thread's included and excluded keys.
         plain_threads: these two words outside and inside of inference mode, where nothing else is on.
+        derivatives_offset: where in a `TensorImpl` is what autograd keeps about it: null where it keeps nothing, so
+            that the tensor neither requires gradients nor has a tangent.
         undefined: the `TensorImpl` of an undefined tensor.
     """
 
@@ -69,6 +71,7 @@ class TorchABI:
     plain_keys: tuple[int, ...]
     thread_keys: int
     plain_threads: tuple[tuple[int, int], ...]
+    derivatives_offset: int
     undefined: int
 
 
@@ -193,7 +196,7 @@ def _try_layout() -> TorchABI:
     undefined = _try_gradients()
     _try_function_modes()
     thread_keys, threads = _thread_words()
-    return TorchABI(handle, keys, plain, thread_keys, threads, undefined)
+    return TorchABI(handle, keys, plain, thread_keys, threads, _derivatives_offset(), undefined)
 
 
 def _word(address: int) -> int:
@@ -230,7 +233,9 @@ def _handle_offset() -> int:
 
 
 _KEYS_END = 208
-"""Where the search for dispatch keys ends: a `TensorImpl` has at least so many bytes, or they are found before."""
+"""Where the search for dispatch keys ends: they are found before the end of a `TensorImpl` is reached."""
+_DERIVATIVES_END = 64
+"""Where the search for what autograd keeps ends: it is among the first fields."""
 
 
 def _key_words() -> tuple[int, tuple[int, ...]]:
@@ -244,6 +249,25 @@ def _key_words() -> tuple[int, tuple[int, ...]]:
         if all(_word(t._cdata + offset) == word for t, word in zip(samples, words, strict=True)):
             return offset, (dense, inference)
     raise NotHere("tensors do not hold their dispatch keys where they were looked for")
+
+
+def _derivatives_offset() -> int:
+    """The only word that is 0 before a tensor has to do with derivatives, and not afterwards."""
+    tensors, offsets = [_cpu(2), _cpu(2, 3, dtype=torch.float64), _cpu(5)[1:].detach()], range(16, _DERIVATIVES_END, 8)
+    before = [[_word(t._cdata + offset) for offset in offsets] for t in tensors]
+    for t in tensors:
+        t.requires_grad_()
+    after = [[_word(t._cdata + offset) for offset in offsets] for t in tensors]
+    leaf, view, derived = tensors[0], tensors[0].view(2), tensors[0].exp()
+    found = [
+        offset
+        for i, offset in enumerate(offsets)
+        if all(b[i] == 0 != a[i] for b, a in zip(before, after, strict=True))
+        and all(_word(t._cdata + offset) for t in (leaf, view, derived))
+    ]
+    if len(found) != 1:
+        raise NotHere("tensors do not say whether autograd keeps something about them")
+    return found[0]
 
 
 def handle_of(tensor: torch.Tensor) -> ctypes.c_uint64:

@@ -90,6 +90,7 @@ FAULTS = {
     "getter": ("GET_SIZES", torch_abi.GET_STRIDES, "aoti_torch_get_strides"),
     "dtype": ("GET_DTYPE", "aoti_torch_get_layout", "aoti_torch_get_layout"),
     "gradients": ("GRAD_MODE", "_ZN3c1013InferenceMode10is_enabledEv", "instead of True"),
+    "derivatives": ("_DERIVATIVES_END", 24, "autograd keeps"),
     "modes": ("FUNCTION_MODES", "_ZN3c108GradMode10is_enabledEv", "instead of (0, 1)"),
     "keys of threads": ("_THREAD_KEYS", "_ZN3c104impl26raw_nothing", "torch exports no _ZN3c104impl26raw_nothing"),
 }
