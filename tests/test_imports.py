@@ -16,6 +16,7 @@ ROOMS: dict[str, str] = {
     "passes": "base ir operators analysis",
     "frontend": "base ir operators",
     "native": "base ir operators passes",
+    "kernels": "ir native",
     "interpreter": "base ir operators",
     "compiler": "base ir passes frontend",
     "codegen": "base ir operators frontend interpreter compiler",
@@ -29,7 +30,7 @@ ROOMS: dict[str, str] = {
     "compat": "base ir analysis passes frontend compiler codegen executor archive objects loading freeze api",
     "debug": "base ir passes interpreter executor objects",
     "migrate": "",
-    "cli": "base ir passes executor archive export objects loading api debug migrate __init__",
+    "cli": "base ir passes kernels executor archive export objects loading api debug migrate __init__",
     "__init__": "base ir passes compiler executor archive export objects loading freeze api compat debug",
     "__main__": "cli",
 }

@@ -408,7 +408,8 @@ USED_IN_PLACE: dict[str, tuple[str, ...]] = {
     ),
     "what the dispatcher knows": (
         "torch._C._dispatch_get_all_op_names", "torch._C._dispatch_has_kernel",
-        "torch._C._dispatch_has_kernel_for_dispatch_key",
+        "torch._C._dispatch_has_kernel_for_dispatch_key", "torch._C._dispatch_keys",
+        "torch._C._dispatch_tls_local_include_set", "torch._C._dispatch_tls_local_exclude_set",
     ),
     "what scripts call, and how torch spells operators": (
         "torch._C._nn", "torch._C._fft", "torch._C._linalg", "torch._C._nested", "torch._C._sparse",

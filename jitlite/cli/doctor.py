@@ -40,7 +40,8 @@ _LONGEST = 300
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); sys.argv[:] = ['jitlite', {word!r}]; "
 _ASK_TORCH = _START.format(word="doctor") + "from jitlite.cli.doctor import print_torch_report as report; report()"
 _ASK_JITLITE = (
-    _START.format(word="") + "from jitlite.cli.self_check import report; print(json.dumps({'checks': report()}))"
+    _START.format(word="") + "from jitlite.cli.self_check import report, tensor_parts as parts; "
+    "print(json.dumps({'checks': report()}), flush=True); print(json.dumps({'tensor_parts': parts()}))"
 )
 
 
@@ -55,6 +56,7 @@ class DoctorReport:
         internals: the parts of torch that are not documented: how each is found, see `print_torch_report`.
         absent: names that are used in place and that this torch lacks.
         checks: what is wrong with the sample's stages; empty texts where nothing is.
+        tensor_parts: what machine code for tensors leans on: each part, whether it is there, and why not.
         error: why torch or jitlite cannot be imported.
     """
 
@@ -64,6 +66,7 @@ class DoctorReport:
     internals: dict[str, dict[str, str]] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     checks: dict[str, str] = field(default_factory=dict)
+    tensor_parts: list[tuple[str, bool, str]] = field(default_factory=list)
     error: str = ""
 
     @property
@@ -125,7 +128,7 @@ def examine() -> DoctorReport:
         report.error = f"torch cannot be used: {fault}"
         return report
     answer, fault = _ask(_ASK_JITLITE)
-    report.checks = answer.get("checks", {})
+    report.checks, report.tensor_parts = answer.get("checks", {}), answer.get("tensor_parts", [])
     report.error = f"jitlite cannot be imported: {fault}" if fault else ""
     return report
 
@@ -213,6 +216,11 @@ def _show(report: DoctorReport) -> None:
         print(heading("self-check"))
     for name, fault in report.checks.items():
         print(f"{name:12} {paint(fault, 'red') if fault else paint('ok', 'green')}")
+    if report.tensor_parts:
+        print(heading("machine code for tensors"))
+    for name, is_there, why in report.tensor_parts:
+        state, color = ("found", "green") if is_there else ("off", "yellow")
+        print(f"{paint(state.ljust(12), color)} {name}{why and ': '}{why}")
     color = {"works": "green", "does not work": "red"}.get(report.verdict, "yellow")
     _table("verdict", {"jitlite": paint(report.verdict, color)})
     if report.error:

@@ -11,6 +11,7 @@ from jitlite.cli.terminal import error_text
 from jitlite.debug.equality import difference
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
+from jitlite.kernels import torch_abi
 from jitlite.objects.function import ScriptFunction
 from jitlite.passes import registry
 
@@ -27,6 +28,11 @@ def report() -> dict[str, str]:
         "run": lambda: difference(sample.collapse(*sample.arguments()), compiled[0](*sample.arguments())),
     }
     return {name: _fault(check) for name, check in checks.items()}
+
+
+def tensor_parts() -> list[tuple[str, bool, str]]:
+    """What machine code for tensors leans on: each part, whether it is as it should be, and why not."""
+    return torch_abi.status()
 
 
 def _fault(check: Callable[[], Any]) -> str:
