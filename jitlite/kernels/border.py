@@ -70,13 +70,8 @@ def take_tensor(kc: KernelCode, held: str, argument: TensorArgument, guards: fro
     * Where the argument is dense, the strides are those of dense memory in `order`.
     * Else they decrease strictly along `order`, and none of them is 0; dimensions whose stride is the number 0 are
       passed over. The order of any two dimensions is known then, as torch uses it to lay out results.
-<<<<<<< HEAD
-    * A tensor without elements is contiguous to torch whatever its strides are: it passes where `order` ascends, and
-      fails otherwise. The scalars for the strides of a dense argument are then those of a new tensor.
-=======
     * A tensor without elements passes only where `order` ascends: to torch it is contiguous, whatever its strides are,
       but not always. Dense ones have the strides that a new tensor would have.
->>>>>>> h4
 
     Args:
         kc: the kernel.
@@ -182,20 +177,10 @@ def _take_strides(
     wrong = [c for c in take(kc, strides, sizes, argument) if c != "false"]
     if Guard.STRIDES not in guards:
         return
-<<<<<<< HEAD
-    empty = _any(code, [code.value(f"icmp eq i64 {sizes[d]}, 0") for d in argument.order])
-    if list(argument.order) == sorted(argument.order):
-        if wrong:
-            full = code.value(f"xor i1 {empty}, true")
-            code.leave_if(code.value(f"and i1 {_any(code, wrong)}, {full}"), MISS)
-    else:
-        code.leave_if(_any(code, [*wrong, empty]), MISS)
-=======
     if list(argument.order) != sorted(argument.order):
         wrong += [code.value(f"icmp eq i64 {sizes[d]}, 0") for d in argument.order]
     if wrong:
         code.leave_if(_any(code, wrong), MISS)
->>>>>>> h4
 
 
 def _dense_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument) -> list[str]:
@@ -274,19 +259,8 @@ def guard_thread(kc: KernelCode, tensors: Sequence[str], guards: frozenset[Guard
     if Guard.FUNCTION_MODES in guards:
         count = call_torch(code, "i64", abi.FUNCTION_MODES)
         code.leave_if(code.value(f"icmp ne i64 {count}, 0"), MISS)
-<<<<<<< HEAD
-    handles = [_handle(code, held) for held in tensors]
-    if Guard.TANGENTS in guards:
-        for handle, impl in handles:
-            place = call_torch(code, "ptr", abi.TANGENT, "ptr, i64, ptr", impl, "0", handle)
-            tangent = code.load("ptr", place)
-            code.leave_if(code.value(f"icmp ne ptr {tangent}, {pointer(_layout().undefined)}"), MISS)
-    if Guard.GRADIENTS in guards and handles:
-        _check_gradients(code, [impl for _, impl in handles])
-=======
     if tensors:
         _check_derivatives(code, [_handle(code, held) for held in tensors], guards)
->>>>>>> h4
 
 
 def _check_thread(code: LLVMBuilder) -> None:
@@ -300,14 +274,6 @@ def _check_thread(code: LLVMBuilder) -> None:
     code.leave_if(code.value(f"xor i1 {_any(code, plain)}, true"), MISS)
 
 
-<<<<<<< HEAD
-def _check_gradients(code: LLVMBuilder, impls: Sequence[str]) -> None:
-    look, onward = code.fresh("look"), code.fresh("on")
-    code.branch(call_torch(code, "zeroext i1", abi.GRAD_MODE), look, onward)
-    code.label(look)
-    for impl in impls:
-        code.leave_if(call_torch(code, "zeroext i1", abi.REQUIRES_GRAD, "ptr", impl), MISS)
-=======
 def _check_derivatives(code: LLVMBuilder, tensors: Sequence[tuple[str, str]], guards: frozenset[Guard]) -> None:
     """Look at gradients and tangents, unless autograd knows none of the tensors."""
     look, onward = code.fresh("look"), code.fresh("on")
@@ -325,7 +291,6 @@ def _check_derivatives(code: LLVMBuilder, tensors: Sequence[tuple[str, str]], gu
         code.label(records)
         for _, impl in tensors:
             code.leave_if(call_torch(code, "zeroext i1", abi.REQUIRES_GRAD, "ptr", impl), MISS)
->>>>>>> h4
     code.go(onward)
     code.label(onward)
 

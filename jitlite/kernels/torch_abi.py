@@ -61,11 +61,8 @@ class TorchABI:
             as they are when made in inference mode.
         thread_keys: the address of what `__tls_get_addr` is to be given for the thread's included and excluded keys.
         plain_threads: these two words outside and inside of inference mode, where nothing else is on.
-<<<<<<< HEAD
-=======
         derivatives_offset: where in a `TensorImpl` is what autograd keeps about it: null where it keeps nothing, so
             that the tensor neither requires gradients nor has a tangent.
->>>>>>> h4
         undefined: the `TensorImpl` of an undefined tensor.
     """
 
@@ -74,10 +71,7 @@ class TorchABI:
     plain_keys: tuple[int, ...]
     thread_keys: int
     plain_threads: tuple[tuple[int, int], ...]
-<<<<<<< HEAD
-=======
     derivatives_offset: int
->>>>>>> h4
     undefined: int
 
 
@@ -104,11 +98,7 @@ def _unsupported() -> str:
 @functools.cache
 def _libraries() -> ctypes.CDLL:
     """torch's extension module, as it is loaded; names are looked up in what it is linked with, too."""
-<<<<<<< HEAD
-    return ctypes.CDLL(torch._C.__file__, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-=======
     return ctypes.CDLL(sys.modules["torch._C"].__file__, mode=os.RTLD_NOLOAD | os.RTLD_NOW)
->>>>>>> h4
 
 
 def _address(name: str) -> int:
@@ -140,11 +130,6 @@ def symbol(name: str) -> int | None:
 
 
 def function(name: str) -> int:
-<<<<<<< HEAD
-    """The address of a function that `torch_abi` has made sure of."""
-    address = symbol(name)
-    assert address is not None, f"there is no {name}"
-=======
     """The address of a function that `torch_abi` has made sure of.
 
     Raises:
@@ -153,7 +138,6 @@ def function(name: str) -> int:
     address, why = _found(name)
     if address is None:
         raise NotHere(why)
->>>>>>> h4
     return address
 
 
@@ -212,11 +196,7 @@ def _try_layout() -> TorchABI:
     undefined = _try_gradients()
     _try_function_modes()
     thread_keys, threads = _thread_words()
-<<<<<<< HEAD
-    return TorchABI(handle, keys, plain, thread_keys, threads, undefined)
-=======
     return TorchABI(handle, keys, plain, thread_keys, threads, _derivatives_offset(), undefined)
->>>>>>> h4
 
 
 def _word(address: int) -> int:
@@ -253,13 +233,9 @@ def _handle_offset() -> int:
 
 
 _KEYS_END = 208
-<<<<<<< HEAD
-"""Where the search for dispatch keys ends: a `TensorImpl` has at least so many bytes, or they are found before."""
-=======
 """Where the search for dispatch keys ends: they are found before the end of a `TensorImpl` is reached."""
 _DERIVATIVES_END = 64
 """Where the search for what autograd keeps ends: it is among the first fields."""
->>>>>>> h4
 
 
 def _key_words() -> tuple[int, tuple[int, ...]]:
@@ -275,8 +251,6 @@ def _key_words() -> tuple[int, tuple[int, ...]]:
     raise NotHere("tensors do not hold their dispatch keys where they were looked for")
 
 
-<<<<<<< HEAD
-=======
 def _derivatives_offset() -> int:
     """The only word that is 0 before a tensor has to do with derivatives, and not afterwards."""
     tensors, offsets = [_cpu(2), _cpu(2, 3, dtype=torch.float64), _cpu(5)[1:].detach()], range(16, _DERIVATIVES_END, 8)
@@ -296,7 +270,6 @@ def _derivatives_offset() -> int:
     return found[0]
 
 
->>>>>>> h4
 def handle_of(tensor: torch.Tensor) -> ctypes.c_uint64:
     """A handle of a tensor for functions that are tried. It lasts as long as the object that is given."""
     return ctypes.c_uint64(tensor._cdata)
