@@ -1,7 +1,7 @@
 """Functions on vectors.
 
 In f32 the commonest are polynomials of our own. Errors against torch's values in f64, over dense samples of all
-magnitudes, in units of the last place: exp 1.0, log 0.9, tanh 1.4, sigmoid 2.5, erf 2.4. At infinities, zeros and NaN
+magnitudes, in units of the last place: exp 1.1, log 0.9, tanh 1.4, sigmoid 2.5, erf 1.2. At infinities, zeros and NaN
 they are torch's. All others are SLEEF's, which libtorch_cpu exports and torch's own vectors call.
 
 Coefficients are of weighted least squares at 1200 Chebyshev nodes, the weights changed sixty times towards an even
