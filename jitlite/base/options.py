@@ -61,7 +61,7 @@ class Options:
         _boolean,
         "0: script, trace and script_method give back what they are given, so that Python runs it, and its debugger",
     )
-    verify: bool = _switch(False, "JITLITE_VERIFY", _boolean, "check the graph after every pass")
+    verify: bool = _switch(False, "JITLITE_VERIFY", _boolean, "check the graph after every pass, and each kernel")
     print_changed: bool = _switch(
         False, "JITLITE_PRINT_CHANGED", _boolean, "print what each pass changed, as a unified diff, to stderr"
     )

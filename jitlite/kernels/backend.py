@@ -23,6 +23,7 @@ from jitlite.kernels.facts import Fact, fact_of
 from jitlite.kernels.lower import lower
 from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
 from jitlite.kernels.torch_abi import torch_abi
+from jitlite.kernels.verify import verify
 from jitlite.native.code import NotNative
 from jitlite.native.emit import unset_boxes
 from jitlite.native.entry import is_loaded
@@ -203,6 +204,8 @@ class KernelState(Implementation):
                 self._abandon("no kernels here: torch is laid out in another way")
                 return None
             kernel = lower(self.region, facts, self.name, self._gives_tuple)
+            if options.current().verify:
+                verify(kernel)
             made = CompiledKernel(facts, kernel, self._may_be_unset)
             if not made.compile():
                 self._abandon("no machine code here: llvmlite is missing, or does not work with this Python")

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import singledispatch
+from itertools import zip_longest
 
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
@@ -84,11 +85,11 @@ def _output(output: L.Output) -> str:
 
 
 def _element(place: Place, indices: Sequence[str]) -> str:
-    """An element of a place, by where it is in the buffer."""
+    """An element of a place, by where it is in the buffer. Kernels that are wrong are shown, too: "?" is missing."""
     terms = [] if place.offset == 0 else [repr(place.offset)]
-    for index, stride in zip(indices, place.strides, strict=True):
-        if stride != 0:
-            terms.append(index if stride == 1 else f"{index}*{stride!r}")
+    for index, stride in zip_longest(indices, map(repr, place.strides), fillvalue="?"):
+        if stride != "0":
+            terms.append(index if stride == "1" else f"{index}*{stride}")
     return f"{place.buffer}[{' + '.join(terms) or '0'}]"
 
 
@@ -97,7 +98,7 @@ def _points(rank: int) -> list[str]:
 
 
 def _space(sizes: Sequence[Operand], names: Sequence[str]) -> str:
-    return ", ".join(f"{name} < {size!r}" for name, size in zip(names, sizes, strict=True))
+    return ", ".join(f"{name} < {size!r}" for name, size in zip(names, sizes, strict=False))
 
 
 # -- lanes
@@ -151,7 +152,7 @@ class _Lanes:
         if isinstance(lane, L.Fill):
             return repr(lane.value) if _is_natural(lane) else f"{lane.dtype}({lane.value!r})"
         if isinstance(lane, L.Position):
-            return self._indices[lane.dim]
+            return f"i{lane.dim}"
         if isinstance(lane, L.Gather):
             return self._gather(lane)
         operands = ", ".join(map(self.text, operands_of(lane)))
@@ -159,8 +160,8 @@ class _Lanes:
 
     def _gather(self, lane: L.Gather) -> str:
         place, parts = lane.place, []
-        for index, size, stride in zip(lane.indices, place.sizes, place.strides, strict=True):
-            text = self._indices[index] if isinstance(index, int) else self.text(index)
+        for index, size, stride in zip_longest(lane.indices, place.sizes, place.strides, fillvalue=0):
+            text = f"i{index}" if isinstance(index, int) else self.text(index)
             parts.append(f"{text} of {size!r} by {stride!r}")
         start = "" if place.offset == 0 else f" from {place.offset!r}"
         return f"gather {place.buffer}{start}[{', '.join(parts)}]" + ("" if lane.wraps else " from 0 on")
@@ -261,13 +262,13 @@ def _reduce(statement: L.Reduce) -> Iterator[str]:
     text = lanes.text(statement.lane)
     places = [statement.place] if statement.positions is None else [statement.place, statement.positions]
     results = ", ".join(_element(place, indices) for place in places)
-    over = ", ".join(indices[d] for d in sorted(statement.dims))
+    over = ", ".join(f"i{d}" for d in sorted(statement.dims))
     yield from _indented([*lanes.lines, f"{results} = {statement.op} over {over} of {text}"])
 
 
 @_lines.register
 def _product(statement: L.Product) -> Iterator[str]:
-    sizes = (*statement.out.sizes, statement.a.sizes[1])
+    sizes = (*statement.out.sizes, *statement.a.sizes[1:])
     yield f"product {_space(sizes, 'mnk')}:" + ("  # b is constant" if statement.is_constant else "")
     factors = f"{_element(statement.a, 'mk')} * {_element(statement.b, 'kn')}"
     bias = "" if statement.bias is None else f" + {_element(statement.bias, 'mn')}"

@@ -13,9 +13,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
+
+import torch
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.functions import Function, FunctionBuilder, Vectors
@@ -65,7 +67,7 @@ class Target:
     memory: Memory
     symbol: Symbol
     bytes: int = 64
-    threads: int = 1
+    threads: int = field(default_factory=torch.get_num_threads)
 
     def library(self, dtype: DType) -> Library | None:
         """What does large products of a type, if there is such a thing."""

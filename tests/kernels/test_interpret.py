@@ -59,6 +59,7 @@ from jitlite.kernels.loop_ir import (
     Swap,
     Variable,
 )
+from jitlite.kernels.verify import verify
 
 i, n, s = integer("i"), integer("n"), integer("s")
 go, total = Variable("go", T.BOOL), Variable("total", T.INT)
@@ -344,6 +345,8 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
     done: list[Kernel] = []
 
     def compile(self: CompiledKernel) -> bool:
+        verify(self.kernel)
+
         def entry(*arguments: object) -> Any:
             found = interpret(self.kernel, arguments)
             if found is not None:

@@ -147,6 +147,7 @@ def test_one_column(bias: bool) -> None:
 def test_the_library_does_what_it_can(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where it would not be worth it, so that all orders are tried."""
     monkeypatch.setattr(products, "LARGE", 0)
+    monkeypatch.setattr(products, "LARGE_IN_PARALLEL", 0)
     sweep(Products(dtype, bias=True), dtype.torch, ORDERS, ORDERS)
     sweep(Products(dtype), dtype.torch, ("rows", "columns"), ("rows", "columns"))
 
