@@ -212,21 +212,32 @@ def softmax(call: Call) -> Value:
     dims = [d for d in [call.dim("dim", value.rank)] if d < value.rank]
     if not value.in_order:
         raise NotNative("softmax of a tensor that lies in another order")
-    for d in dims:
-        if not is_one(value.sizes[d]):
-            lowering.check(lowering.index("lt", 0, value.sizes[d]), "softmax of no elements")
-    lowering.force(value)
-    most = reduced(lowering, "amax", value, dims, True)
-    away = elementwise(lowering, "sub", [value, most], dtype)
     if "log" in call.name:
-        total = reduced(lowering, "sum", elementwise(lowering, "exp", [away], dtype), dims, True)
-        logarithm = elementwise(lowering, "log", [total], dtype)
-        lowering.force(logarithm)
-        return elementwise(lowering, "sub", [away, logarithm], dtype)
+        return log_softmaxed(lowering, value, dims)
+    away = _below_most(lowering, value, dims)
     raised = elementwise(lowering, "exp", [away], dtype)
     lowering.force(raised)
     total = reduced(lowering, "sum", raised, dims, True)
     return elementwise(lowering, "div", [raised, total], dtype)
+
+
+def _below_most(builder: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """How far the elements are from the largest one."""
+    for d in dims:
+        if not is_one(value.sizes[d]):
+            builder.check(builder.index("lt", 0, value.sizes[d]), "softmax of no elements")
+    builder.force(value)
+    most = reduced(builder, "amax", value, dims, True)
+    return elementwise(builder, "sub", [value, most], value.dtype)
+
+
+def log_softmaxed(builder: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """The logarithm of softmax, over at most one dimension."""
+    away, dtype = _below_most(builder, value, dims), value.dtype
+    total = reduced(builder, "sum", elementwise(builder, "exp", [away], dtype), dims, True)
+    logarithm = elementwise(builder, "log", [total], dtype)
+    builder.force(logarithm)
+    return elementwise(builder, "sub", [away, logarithm], dtype)
 
 
 @rule("aten::logsumexp")
