@@ -109,7 +109,12 @@ def averaged(builder: Builder, value: TensorValue, dims: Sequence[int], keep: bo
 
 @rule("aten::var", "aten::std")
 def variance(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
+    return varied(call, call.first(), is_root=call.name == "std")
+
+
+def varied(call: Call, value: TensorValue, *, is_root: bool) -> TensorValue:
+    """The variance that an operator asks for, or its root."""
+    lowering = call.lowering
     floating(value.dtype)
     dims = dims_of(call, value)
     correction: object = 1
@@ -123,7 +128,7 @@ def variance(call: Call) -> Value:
     count = count_of(lowering, value, dims)
     lowering.check(lowering.index("lt", correction, count), "var of too few elements")
     found = spread(lowering, value, dims, _keeps(call), lowering.index("sub", count, correction))
-    return elementwise(lowering, "sqrt", [found], value.dtype) if call.name == "std" else found
+    return elementwise(lowering, "sqrt", [found], value.dtype) if is_root else found
 
 
 def spread(
@@ -266,7 +271,8 @@ def logsumexp(call: Call) -> Value:
 # -- norms
 
 
-def _last(call: Call, value: TensorValue) -> list[int]:
+def last_dims(call: Call, value: TensorValue) -> list[int]:
+    """The dimensions that a norm is over."""
     shape = call.numbers("normalized_shape")
     if len(shape) > value.rank or not shape:
         raise NotNative("a norm over more dimensions than there are")
@@ -276,7 +282,8 @@ def _last(call: Call, value: TensorValue) -> list[int]:
     return dims
 
 
-def _affine(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> TensorValue | None:
+def norm_parameter(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> TensorValue | None:
+    """A weight or bias with an element for each one of a row, None where there is none."""
     if not call.has(name) or call.get(name) is None:
         return None
     found = call.tensor(name)
@@ -291,8 +298,8 @@ def _affine(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> T
 def layer_norm(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     dtype = floating(value.dtype)
-    dims = _last(call, value)
-    weight, bias = _affine(call, value, dims, "weight"), _affine(call, value, dims, "bias")
+    dims = last_dims(call, value)
+    weight, bias = norm_parameter(call, value, dims, "weight"), norm_parameter(call, value, dims, "bias")
     if not value.in_order:
         raise NotNative("a norm of a tensor that lies in another order")
     mean = averaged(lowering, value, dims, True)

@@ -350,9 +350,7 @@ def chunk(call: Call) -> Value:
     pieces: list[Value] = []
     for i in range(count):
         start = lowering.index("mul", each, i)
-        pieces.append(
-            piece(lowering, value, dim, start, each if i < count - 1 else lowering.index("sub", size, start))
-        )
+        pieces.append(piece(lowering, value, dim, start, each if i < count - 1 else lowering.index("sub", size, start)))
     if count > 1:
         divides = lowering.index("eq", lowering.index("mul", each, count), size)
         lowering.check(divides, "pieces of different sizes")
