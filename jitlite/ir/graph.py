@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from jitlite.base import turns
+from jitlite.base.changed import Changed
 from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -461,6 +461,15 @@ class Block:
         """The nodes in order, without constants."""
         return (node for node in self.nodes if node.kind != "prim::Constant")
 
+    def owners(self) -> list[Node]:
+        """The nodes that have blocks."""
+        found, node = [], self.param_node._next
+        while node is not None:
+            if node.blocks:
+                found.append(node)
+            node = node._next
+        return found
+
     @property
     def is_empty(self) -> bool:
         return self.param_node._next is self.return_node
@@ -608,16 +617,11 @@ class Graph:
         """Place a constant at the insertion point."""
         return self.create_constant(value, type, range).insert_before(self.insert_point).output
 
-    @contextmanager
-    def inserting_before(self, place: Node) -> Iterator[None]:
+    def inserting_before(self, place: Node) -> Changed:
         """Within the `with`, new nodes go before `place` (use a block's `return_node` for its end)."""
-        saved, self.insert_point = self.insert_point, place
-        try:
-            yield
-        finally:
-            self.insert_point = saved
+        return Changed(self, "insert_point", place)
 
-    def inserting_at_end(self, block: Block) -> Any:
+    def inserting_at_end(self, block: Block) -> Changed:
         """Within the `with`, new nodes go to the end of `block`."""
         return self.inserting_before(block.return_node)
 

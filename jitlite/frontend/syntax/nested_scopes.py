@@ -20,13 +20,11 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.syntax import tree
 
 _T = TypeVar("_T", bound=tree.Tree)
-_Functions = tree.Def | tree.Lambda
-_Comprehensions = tree.ListComp | tree.DictComp
 
 
 def has_nested_functions(definition: tree.Def) -> bool:
     """Does a function define others?"""
-    return any(isinstance(t, _Functions) for statement in definition.body for t in statement.walk())
+    return any(statement.has_functions for statement in definition.body)
 
 
 def bound_names(function: tree.Def | tree.Lambda) -> set[str]:

@@ -52,6 +52,7 @@ MARK, KIND, MORE, HIDDEN = _Part.MARK, _Part.KIND, _Part.MORE, _Part.HIDDEN
 _LISTS = (_Part.LIST, _Part.OPTIONAL_LIST, _Part.MORE)
 _TREES = (_Part.TREE, _Part.OPTION, *_LISTS)
 _EXITS = ("return", "break", "continue", "raise")
+_FUNCTIONS = ("def", "lambda")
 _NO_DEFAULT: Any = object()
 
 
@@ -93,10 +94,11 @@ class _Declaration:
     """The fields that are printed, each with its part."""
     _subtrees: ClassVar[tuple[tuple[str, bool], ...]] = ()
     """The fields that hold subtrees; is it a list of them?"""
-    _own_exits: ClassVar[int] = 0
+    _is_exit: ClassVar[bool] = False
+    _is_function: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
-        cls._own_exits = int(cls.kind in _EXITS)
+        cls._is_exit, cls._is_function = cls.kind in _EXITS, cls.kind in _FUNCTIONS
         for name, annotation in get_annotations(cls).items():
             declared = vars(cls).get(name, _Declared(_part_of(annotation), _NO_DEFAULT, False))
             if declared.default is not _NO_DEFAULT:
@@ -122,8 +124,7 @@ class Tree(_Declaration):
         else:
             self.__dict__.update(zip(self.parts, given, strict=True))
         source, start, end = range.source, range.start, range.end
-        depth: int = 0
-        exits: int = self._own_exits
+        depth, exits, has_functions = 0, int(self._is_exit), self._is_function
         for child in self.children():
             place = child.range
             if place.source is source:
@@ -134,8 +135,13 @@ class Tree(_Declaration):
             if child.depth > depth:
                 depth = child.depth
             exits += child.exits
+            has_functions = has_functions or child.has_functions
         self.depth: int = depth + 1
+        """Its levels."""
         self.exits: int = exits
+        """How many returns, breaks, continues and raises it has."""
+        self.has_functions: bool = has_functions
+        """Is it a function, or are there any in it?"""
         self.__dict__["range"] = range if start == range.start and end == range.end else SourceRange(source, start, end)
 
     def _take_some(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -186,7 +192,7 @@ class Tree(_Declaration):
 
 def replaced(tree: _T, **changed: Any) -> _T:
     """The tree with other parts, which stands in the same place."""
-    return type(tree)(**{**vars(tree), **changed})  # which counts depth and exits anew
+    return type(tree)(**{**vars(tree), **changed})  # what has been counted is counted anew
 
 
 def depth_of_tree(tree: Tree) -> int:

@@ -31,6 +31,8 @@ def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_me
     Raises:
         CompileError: where comments and parameters do not match.
     """
+    if not b.comments:
+        return decl
     header = b.at.start(node.body[0])
     signature = _signature(b, node, header)
     single = _take_single(b, signature, header)
