@@ -224,11 +224,14 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
     functions = [find(name) for name in listed]
     around = PassHook.from_options() if hook is None else hook
     changed = bool(functions) and count_range_loops(graph)
+    may_be_deeper = True
     for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
         try:
             with compiling():
-                make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
-                changed = around.around(name, function, graph) or changed
+                if may_be_deeper:
+                    make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
+                may_be_deeper = around.around(name, function, graph)
+                changed = may_be_deeper or changed
         except CompileError:
             raise
         except Exception as error:

@@ -24,7 +24,7 @@ class Builder:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._number_constants: dict[tuple[type, str], Value] = {}
+        self._number_constants: dict[tuple[type, int | str], Value] = {}
 
     def at(self, range: SourceRange) -> Changed:
         """Within the `with`, nodes carry `range`."""
@@ -41,7 +41,7 @@ class Builder:
 
     def number(self, value: int | float | complex, range: SourceRange | None = None) -> Value:
         """A number literal: one constant for each number, kept at the start of the graph."""
-        key = (type(value), repr(value))
+        key = (type(value), value if type(value) is int else repr(value))
         found = self._number_constants.get(key)
         if found is None:
             first = next(iter(self.graph.nodes), self.graph.block.return_node)

@@ -54,9 +54,12 @@ class Positions:
 
     def offset(self, line: int, byte: int) -> int:
         """Offset in the source of byte `byte` (of UTF-8) of the 1-based `line` of what was parsed."""
-        index = min(max(line - 1 - self.lines_before, 0), len(self.lines) - 1)
+        index = line - 1 - self.lines_before
+        if self.is_ascii and 0 <= index < len(self.lines):
+            return self.base + self.starts[index] + byte
+        index = min(max(index, 0), len(self.lines) - 1)
         text = self.lines[index]
-        column = byte if self.is_ascii else len(text.encode()[:byte].decode(errors="ignore"))
+        column = len(text.encode()[:byte].decode(errors="ignore"))
         return self.base + self.starts[index] + min(column, len(text))
 
     def range(self, start: int, end: int) -> SourceRange:

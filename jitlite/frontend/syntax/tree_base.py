@@ -125,7 +125,7 @@ class Tree(_Declaration):
             self.__dict__.update(zip(self.parts, given, strict=True))
         source, start, end = range.source, range.start, range.end
         depth, exits, has_functions = 0, int(self._is_exit), self._is_function
-        for child in self.children():
+        for child in self.children() if self._subtrees else ():
             place = child.range
             if place.source is source:
                 if place.start < start:
