@@ -8,7 +8,7 @@ no list is kept: `find("cse")` imports `passes/cse.py`. `run(graph, "inline,cse,
 from __future__ import annotations
 
 import difflib
-import importlib
+import importlib.util
 import itertools
 import os
 import pkgutil
@@ -63,7 +63,7 @@ def find(name: str) -> Pass:
     Raises:
         ValueError: where there is no such pass.
     """
-    if name not in _passes and name in _file_names():
+    if name not in _passes and name.isidentifier() and importlib.util.find_spec(f"{__package__}.{name}") is not None:
         _load(name)
     if name not in _passes:
         hint = did_you_mean(name, names())
