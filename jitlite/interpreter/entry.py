@@ -23,26 +23,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from jitlite.base.dynamo import unseen_by_dynamo
+from jitlite.base.dynamo import is_unseen_by_dynamo, unseen_by_dynamo
 from jitlite.interpreter.binding import Mismatch, converter, objects_met
 from jitlite.ir import types as T
+from jitlite.ir.python_classes import classes_as_they_are
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
 
 Entry = Callable[..., Any]
-
-CLASSES: dict[Type, tuple[type, ...]] = {
-    T.TENSOR: (torch.Tensor, torch.nn.Parameter),
-    T.INT: (int,),
-    T.FLOAT: (float, int),
-    T.BOOL: (bool,),
-    T.STRING: (str,),
-    T.COMPLEX: (complex, float, int),
-    T.NUMBER: (float, int, bool, complex),
-}
-"""Classes whose instances are taken as they are."""
 
 
 class Exchanged:
@@ -53,7 +41,7 @@ class Exchanged:
     """
 
     def __init__(self, entry: Entry) -> None:
-        self.way = [entry]
+        self.way = [_left_to_python(entry)]
 
     @property
     def entry(self) -> Entry:
@@ -62,7 +50,15 @@ class Exchanged:
 
     @entry.setter
     def entry(self, entry: Entry) -> None:
-        self.way[0] = entry
+        self.way[0] = _left_to_python(entry)
+
+
+def _left_to_python(entry: Entry) -> Entry:
+    """The same, marked if it is a function of Python: Dynamo sees no function that is called before it."""
+    function = getattr(entry, "__func__", entry)
+    if hasattr(function, "__code__") and not is_unseen_by_dynamo(function):
+        unseen_by_dynamo(function)
+    return entry
 
 
 @dataclass(frozen=True)
@@ -80,8 +76,8 @@ class CallSite:
     """
 
     formals: Sequence[Argument]
-    way: Sequence[Entry]
-    recorders: Sequence[object]
+    way: list[Entry]
+    recorders: list[Any]
     is_recorded: Callable[[], bool]
     note: Callable[[BaseException], None]
     otherwise: Entry
@@ -188,10 +184,8 @@ def _test(value: str, t: Type, names: dict[str, object]) -> str | None:
     if isinstance(t, T.OptionalType):
         inner = _test(value, t.element, names)
         return inner and f"({value} is None or {inner})"
-    if isinstance(t, T.TensorType):
-        t = T.TENSOR
-    classes = CLASSES.get(t)
-    if classes is None:
+    classes = classes_as_they_are(t)
+    if not classes:
         return None
     for cls in classes:
         names[cls.__name__] = cls

@@ -6,7 +6,6 @@ from typing import Any
 
 from jitlite.base.source import CompileError
 from jitlite.codegen.torchscript.source_out import function_source
-from jitlite.interpreter.entry import Entry
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.loading.attribute_names import MODULE_METHODS
 from jitlite.loading.unset import is_unset, unset_error
@@ -17,10 +16,10 @@ from jitlite.objects.sourceless import SourcelessModule
 class LoadedMethod(ScriptMethod):
     """A method of a module that was read from an archive."""
 
-    def _make_entry(self) -> Entry:
+    def _install_entry(self) -> None:
         if is_unset(self.owner):
             raise unset_error(vars(self.owner)[CLASS_TYPE].qualified_name)
-        return super()._make_entry()
+        super()._install_entry()
 
     @property
     def code(self) -> str:

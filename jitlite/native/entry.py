@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
@@ -26,12 +26,13 @@ from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
 Entry = Callable[..., Any]
+Made = TypeVar("Made")
 
-_FASTCALL = 0x0080
-"""`METH_FASTCALL` of Python's headers."""
+FASTCALL = 0x0080
+"""`METHFASTCALL` of Python's headers."""
 
 
-class _Method(ctypes.Structure):
+class Method(ctypes.Structure):
     """`PyMethodDef`."""
 
     _fields_ = (
@@ -54,10 +55,19 @@ class MachineCode:
         self.name = name
         self.region = region  # the code knows addresses of its constants
         self._engine: Any = None
-        self._method: _Method | None = None
+        self._method: Method | None = None
 
     def load(self, text: str) -> Entry:
         """Compile a module; gives its entry.
+
+        Raises:
+            Exception: whatever llvmlite raises.
+        """
+        self._method = Method(self.name.encode(), self.address(text), FASTCALL, None)
+        return builtin(self._method, self)
+
+    def address(self, text: str) -> int:
+        """Compile a module; gives the address of its entry.
 
         Raises:
             Exception: whatever llvmlite raises.
@@ -73,12 +83,15 @@ class MachineCode:
         _dispose(manager)
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
-        function = self._engine.get_function_address(ENTRY)
-        self._method = _Method(self.name.encode(), function, _FASTCALL, None)
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
-        made: Entry = make(ctypes.byref(self._method), self, None)
-        return made
+        return int(self._engine.get_function_address(ENTRY))
+
+
+def builtin(method: Method, bound: object) -> Entry:
+    """The object that Python calls; the function is handed `bound`, which lives as long."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
+    made: Entry = make(ctypes.byref(method), bound, None)
+    return made
 
 
 _compiling = Lock("native", reentrant=True)
@@ -154,6 +167,16 @@ _DISPOSE = "LLVMPY_DisposeNewModulePassManger"
 
 def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode] | None:
     """What runs a region: takes its inputs; gives its outputs, or None if it bails out. None if there can be none."""
+
+    def make() -> tuple[Entry, MachineCode]:
+        machine = MachineCode(name, region)
+        return machine.load(emit(region, ctypes.addressof(machine.counters))), machine
+
+    return compiled(make)
+
+
+def compiled(make: Callable[[], Made]) -> Made | None:
+    """What `make` makes of machine code; None where it cannot. No two threads are at it at a time."""
     global _is_refused
     if _is_refused:
         return None
@@ -161,8 +184,7 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
         try:
             if not _has_been_tried:
                 _self_test()
-            machine = MachineCode(name, region)
-            return machine.load(emit(region, ctypes.addressof(machine.counters))), machine
+            return make()
         except (RecursionError, MemoryError):  # says nothing about the next one
             return None
         except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on

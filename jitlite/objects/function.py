@@ -21,6 +21,7 @@ from jitlite.base.tracing_state import Listener, current
 from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
+from jitlite.executor.entries import install_entry
 from jitlite.executor.executor import Executor, code_for, executor_of, generated_code
 from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.plans import ExecutorState
@@ -35,7 +36,7 @@ from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.disassemble import describe, disassemble
-from jitlite.interpreter.entry import CallSite, Entry, make_entry
+from jitlite.interpreter.entry import CallSite, Entry
 from jitlite.interpreter.python_code import add_script_traceback
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
@@ -280,7 +281,7 @@ class ScriptFunction:
         """What calls go to until there is an entry."""
         if current_tracer() is not None:
             return self._call_otherwise(*args, **kwargs)
-        self._take_entry(self._make_entry())
+        self._install_entry()
         return self.__call__(*args, **kwargs)
 
     def _take_entry(self, entry: Entry) -> None:
@@ -332,11 +333,12 @@ class ScriptFunction:
         """The number of parameters that a caller gives."""
         return len(self._signature.arguments)
 
-    def _make_entry(self) -> Entry:
+    def _install_entry(self) -> None:
         formals = self._signature.arguments
         formals = formals[len(formals) - self._parameters() :]
         way, otherwise = self.executor.way, self._call_otherwise
-        return make_entry(CallSite(formals, way, active_tracers, torchs_is_tracing, _note, otherwise, self._module))
+        site = CallSite(formals, way, active_tracers, torchs_is_tracing, _note, otherwise, self._module)
+        install_entry(site, self._take_entry)
 
     def _bind(self, args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
         look_for_proxies(args, kwargs)
