@@ -46,10 +46,14 @@ def check_layout() -> None:
     for element in (3, "x", None, 2.5, ()):
         sample.append(element)  # one by one, so that there is room for more elements than there are
     room = (sample.__sizeof__() - list.__basicsize__) // _WORD
-    head = _words(sample, _SIZE_OFFSET, 3)
-    if list.__basicsize__ != object.__basicsize__ + 3 * _WORD or room == len(sample):
+    rest = sum(object.__basicsize__ + i * _WORD for i in range(3)) - _SIZE_OFFSET - _ITEMS_OFFSET
+    has_size = list.__basicsize__ == object.__basicsize__ + 3 * _WORD and _words(sample, _SIZE_OFFSET, 1) == [
+        len(sample)
+    ]
+    # what is left of the three words where the other two are found is where the elements are
+    if not has_size or room == len(sample) or _words(sample, rest, 1) != [room]:
         raise OSError("lists are laid out in another way here")
-    if (head[0], head[2]) != (len(sample), room) or _words_at(head[1], len(sample)) != list(map(id, sample)):
+    if _words_at(_words(sample, _ITEMS_OFFSET, 1)[0], len(sample)) != list(map(id, sample)):
         raise OSError("lists are laid out in another way here")
     parts, text = (sample, "y", 7), b"some text"
     if _words(parts, _SIZE_OFFSET, 1) != [3] or _words(parts, _TUPLE_OFFSET, 3) != list(map(id, parts)):
