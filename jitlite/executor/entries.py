@@ -8,19 +8,25 @@ what it costs. A function that is called for the first time after that has it at
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from jitlite.base import background, options
+from jitlite.interpreter.binding import Mismatch, converter
 from jitlite.interpreter.entry import CallSite, Count, Entry, make_entry
 from jitlite.ir import types as T
 from jitlite.native.checked_calls import CallTarget, checked_call, has_tests, is_ready, prepare
 from jitlite.native.entry import is_loaded
 from jitlite.native.policy import COMPILE_SECONDS, IMPORT_SECONDS
 
-_SAVED_SECONDS, _SAVED_FOR_PARTS = 1e-7, 1e-6
-"""What a call takes less where machine code checks the arguments, and for each argument that has parts."""
+_SAVED_SECONDS = 1e-7
+"""What a call takes less where machine code checks the arguments, beside what lists and the like take to be checked."""
 
-_SOME = 1_000
+_SHARE = 0.25
+"""The part of the price that machine code is to have saved before it is made. No call waits for it."""
+
+_SOME = 256
 """Calls of a function from one look at whether the machine code is there to the next."""
 
 
@@ -49,7 +55,7 @@ def install_entry(site: CallSite, take: Callable[[Entry], None]) -> None:
     elif is_ready() or (mode == "now" and prepare()):
         take(_checked(site))
     else:
-        take(make_entry(site, _Settling(site, take).settle))
+        take(make_entry(site, _some_calls(), _Settling(site, take).settle))
 
 
 def _checked(site: CallSite) -> Entry:
@@ -59,29 +65,40 @@ def _checked(site: CallSite) -> Entry:
     return checked_call([formal.type for formal in site.formals], target) or python
 
 
+def _some_calls() -> Count:
+    """What counts some calls."""
+    return itertools.repeat(None, _SOME).__next__
+
+
 class _Settling:
     """A function whose calls are counted."""
 
     def __init__(self, site: CallSite, take: Callable[[Entry], None]) -> None:
         self._site = site
         self._take = take
-        parts = sum(isinstance(T.without_none(formal.type), _WITH_PARTS) for formal in site.formals)
-        self._saved = _SOME * (_SAVED_SECONDS + parts * _SAVED_FOR_PARTS)
-        self._is_first = True
+        self._have_parts = [isinstance(T.without_none(formal.type), _WITH_PARTS) for formal in site.formals]
 
-    def settle(self) -> Count:
-        """Have some calls counted. Asked again when they have been, it has them go another way if there is one."""
-        if self._is_first:
-            self._is_first = False
-        else:
-            _state.seconds += self._saved
-            self._look()
-        return itertools.repeat(None, _SOME).__next__
+    def settle(self, *arguments: object) -> Count:
+        """Some calls have been counted, the last with these arguments: have calls go another way if there is one."""
+        _state.seconds += _SOME * (_SAVED_SECONDS + self._seconds_for_parts(arguments))
+        self._look()
+        return _some_calls()
+
+    def _seconds_for_parts(self, arguments: Sequence[object]) -> float:
+        """How long Python takes to check arguments that have parts."""
+        if not any(self._have_parts):
+            return 0.0
+        begin = time.perf_counter()
+        for argument, formal, has_parts in zip(arguments, self._site.formals, self._have_parts, strict=True):
+            if has_parts:
+                with suppress(Mismatch):
+                    converter(formal.type)(argument)
+        return time.perf_counter() - begin
 
     def _look(self) -> None:
         if is_ready() or _state.is_refused:
             self._take(_checked(self._site))
-        elif _state.seconds > _price() and not _state.is_compiling:
+        elif _state.seconds > _SHARE * _price() and not _state.is_compiling:
             _state.is_compiling = True
             if options.current().background:
                 background.submit(self._compile)

@@ -90,15 +90,15 @@ class CallSite:
 
 
 Count = Callable[[], object]
-"""Is called once a call. It raises `StopIteration` after some."""
+"""What counts calls."""
 
 
-def make_entry(site: CallSite, settle: Callable[[], Count] | None = None) -> Entry:
+def make_entry(site: CallSite, count: Count | None = None, settle: Callable[..., Count] | None = None) -> Entry:
     """The function to call for each call from Python.
 
     Args:
-        settle: gives what is to count calls from now on, and is called again when that has counted them. Without it
-            nothing is counted.
+        count: is called once a call, and raises `StopIteration` after some; None if nothing is to be counted.
+        settle: gives what is to count from then on, for the arguments of that call.
     """
     if not site.is_plain:
         return site.otherwise
@@ -106,7 +106,7 @@ def make_entry(site: CallSite, settle: Callable[[], Count] | None = None) -> Ent
         **{name: getattr(site, name) for name in ("way", "recorders", "is_recorded", "note", "otherwise", "owner")},
         "absent": _ABSENT,
         "given": _given,
-        "count": settle and settle(),
+        "count": count,
         "settle": settle,
         "Mismatch": Mismatch,
         "objects_met": objects_met,
@@ -127,11 +127,11 @@ def make_entry(site: CallSite, settle: Callable[[], Count] | None = None) -> Ent
     otherwise = f"return otherwise(*given({', '.join(values)}), *more, **named)"
     lines = [
         f"def enter({parameters}*more, **named):",
-        *(["    global count"] if settle is not None else []),
+        *(["    global count"] if count is not None else []),
         f"    if {' and '.join(tests) or 'True'}:",
         "        if not (more or named or recorders or is_recorded()):",
         *_conversions(conversions, otherwise),
-        *(_COUNTING if settle is not None else []),
+        *([*_COUNTING, f"                count = settle({', '.join(values)})"] if count is not None else []),
         "            try:",
         f"                return way[0]({', '.join(passed)})",
         "            except BaseException as error:",
@@ -148,7 +148,6 @@ _COUNTING = (
     "            try:",
     "                count()",
     "            except StopIteration:",
-    "                count = settle()",
 )
 
 
