@@ -50,7 +50,7 @@ _state = _State()
 def install_entry(site: CallSite, take: Callable[[Entry], None]) -> None:
     """Make what calls go to, and hand it to `take`: now, and again when there is something better."""
     mode = options.current().native
-    if mode == "off" or not site.is_plain or not has_tests([formal.type for formal in site.formals]):
+    if mode == "off" or not has_tests(site.formals):
         take(make_entry(site))
     elif is_ready() or (mode == "now" and prepare()):
         take(_checked(site))
@@ -62,7 +62,7 @@ def _checked(site: CallSite) -> Entry:
     """What has machine code check the arguments, and the generated function do what that does not."""
     python = make_entry(site)
     target = CallTarget(site.way, python, site.note, site.recorders, site.owner)
-    return checked_call([formal.type for formal in site.formals], target) or python
+    return checked_call(site.formals, target) or python
 
 
 def _some_calls() -> Count:

@@ -116,13 +116,19 @@ def make_entry(site: CallSite, count: Count | None = None, settle: Callable[...,
     tests, conversions = [], []
     for value, formal in zip(values, site.formals, strict=True):
         test = _test(value, formal.type, names)
+        form = value if test is not None else f"convert_{value}({value})"
         if test is None:
-            test = f"{value} is not absent"
             names[f"convert_{value}"] = converter(formal.type)
-            conversions.append(f"c{value} = convert_{value}({value})")
-            value = f"c{value}"
-        tests.append(test)
-        passed.append(value)
+        if formal.has_plain_default:
+            names[f"default_{value}"] = formal.default
+            form = f"(default_{value} if {value} is absent else {form})"
+            tests += [f"({value} is absent or {test})"] if test is not None else []
+        else:
+            tests.append(test or f"{value} is not absent")
+        if test is None:
+            conversions.append(f"c{value} = {form}")
+            form = f"c{value}"
+        passed.append(form)
     parameters = "".join([*(f"{value}=absent, " for value in values), "/, " if values else ""])
     otherwise = f"return otherwise(*given({', '.join(values)}), *more, **named)"
     lines = [

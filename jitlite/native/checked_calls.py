@@ -4,7 +4,9 @@ calls what runs the graph. No function of Python is in between.
 One function of machine code does that for all signatures. What it is to ask is in a text of words of 64 bits, which is
 the first part of the object that each call is made on:
 
-    count of parameters, is there an owner, the place of a test for each parameter, tests
+    count of parameters, count of those that can be given by position, is there an owner,
+    the place of its test, the address of its default value or 0, and that of its name, for each parameter,
+    tests
 
 A test is one of these. `none` is the address of None if that is taken for the value as well, else 0; `first` is the
 class that most values have, so that nothing else has to be asked, 0 where there is none:
@@ -14,13 +16,14 @@ class that most values have, so that nothing else has to be asked, 0 where there
     TUPLE   none 0 n element...
     DICT    none 0 key value
 
-A call of any other kind goes to `otherwise`, which is Python: keywords, arguments that are converted or wrong, and all
-calls while somebody records. An exception is handed to `note` on its way out.
+A call of any other kind goes to `otherwise`, which is Python: arguments that are converted, wrong or superfluous, and
+all calls while somebody records. An exception is handed to `note` on its way out.
 """
 
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +33,18 @@ from jitlite.base import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import PLAIN
 from jitlite.ir.python_classes import classes_as_they_are
+from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
-from jitlite.native.emit_checks import CLASSES, DICT, LIST, TUPLE, check_layout, module_text
+from jitlite.native.emit_checks import (
+    CLASSES,
+    DICT,
+    HEAD_WORDS,
+    LIST,
+    PARAMETER_WORDS,
+    TUPLE,
+    check_layout,
+    module_text,
+)
 from jitlite.native.entry import FASTCALL, Entry, MachineCode, Method, builtin, compiled
 
 _KEYWORDS = 0x0002
@@ -57,22 +70,22 @@ class CallTarget:
     owner: object = None
 
 
-def checked_call(types: Sequence[Type], target: CallTarget) -> Entry | None:
-    """What takes calls with arguments of these types; None where a type has no test, or nothing is compiled yet."""
-    return None if _state.method is None else _bound(_state.method, types, target)
+def checked_call(formals: Sequence[Argument], target: CallTarget) -> Entry | None:
+    """What takes calls with arguments for these; None where one's type has no test, or nothing is compiled yet."""
+    return None if _state.method is None else _bound(_state.method, formals, target)
 
 
-def has_tests(types: Sequence[Type]) -> bool:
-    """Is there a test for each of the types?"""
-    return _Tests().begin(types, False)
+def has_tests(formals: Sequence[Argument]) -> bool:
+    """Is there a test for the type of each of the parameters?"""
+    return _Tests().begin(formals, False)
 
 
-def _bound(method: Method, types: Sequence[Type], target: CallTarget) -> Any:
+def _bound(method: Method, formals: Sequence[Argument], target: CallTarget) -> Any:
     tests = _Tests()
-    if not tests.begin(types, target.owner is not None):
+    if not tests.begin(formals, target.owner is not None):
         return None
     parts = (tests.packed(), target.way, target.otherwise, target.note, target.recorders, target.owner)
-    return builtin(method, (*parts, *tests.classes))
+    return builtin(method, (*parts, *tests.addressed))
 
 
 # -- what is asked
@@ -82,24 +95,32 @@ _WITHOUT_PARTS: tuple[Any, ...] = tuple(sorted(PLAIN, key=str))
 
 
 class _Tests:
-    """The text, while it is written. `classes` are those that it has addresses of."""
+    """The text, while it is written. `addressed` are the objects that it has addresses of."""
 
     def __init__(self) -> None:
         self.words: list[int] = []
-        self.classes: list[Any] = []
+        self.addressed: list[object] = []
 
     def packed(self) -> bytes:
         return struct.pack(f"{len(self.words)}q", *self.words)
 
-    def begin(self, types: Sequence[Type], has_owner: bool) -> bool:
-        """Write what a call is to be asked; says whether there is a test for each of the types."""
-        self.words = [len(types), int(has_owner)] + [0] * len(types)
-        for i, t in enumerate(types):
-            place = self._test(t, 0)
+    def begin(self, formals: Sequence[Argument], has_owner: bool) -> bool:
+        """Write what a call is to be asked; says whether there is a test for each parameter."""
+        positional = next((i for i, formal in enumerate(formals) if formal.kwarg_only), len(formals))
+        self.words = [len(formals), positional, int(has_owner)] + [0] * (PARAMETER_WORDS * len(formals))
+        for i, formal in enumerate(formals):
+            place = self._test(formal.type, 0)
             if place is None:
                 return False
-            self.words[2 + i] = place
+            default = self._address(formal.default) if formal.has_plain_default else 0
+            about = [place, default, self._address(sys.intern(formal.name))]
+            first = HEAD_WORDS + i * PARAMETER_WORDS
+            self.words[first : first + PARAMETER_WORDS] = about
         return True
+
+    def _address(self, held: object) -> int:
+        self.addressed.append(held)
+        return id(held)
 
     def _test(self, t: Type, none: int) -> int | None:
         """Write a test; gives its place in bytes, None where there is none for the type."""
@@ -114,8 +135,8 @@ class _Tests:
         classes = _WITHOUT_PARTS if t is T.ANY else classes_as_they_are(t)
         if not classes:
             return None
-        self.classes += classes
-        return self._written([CLASSES, none, id(classes[0]), len(classes), *map(id, classes)])
+        addresses = [self._address(cls) for cls in classes]
+        return self._written([CLASSES, none, addresses[0], len(classes), *addresses])
 
     def _of_parts(self, head: list[int], types: Sequence[Type]) -> int | None:
         places = [self._test(t, 0) for t in types]
@@ -174,9 +195,10 @@ def _try(method: Method) -> None:
     """
     noted: list[BaseException] = []
     target = CallTarget([lambda *values: values], lambda *values, **named: (values, named), noted.append, [])
-    entry = _bound(method, [T.INT, T.ListType.of(T.STRING)], target)
-    outcomes = [entry(1, ["x"]), entry(1, ["x", 2]), entry(1), entry(1, b=[])]
-    if outcomes != [(1, ["x"]), ((1, ["x", 2]), {}), ((1,), {}), ((1,), {"b": []})]:
+    formals = [Argument("a", T.INT), Argument("b", T.ListType.of(T.STRING))]
+    entry = _bound(method, formals, target)
+    outcomes = [entry(1, ["x"]), entry(1, b=["y"]), entry(1, ["x", 2]), entry(1), entry(1, c=[])]
+    if outcomes != [(1, ["x"]), (1, ["y"]), ((1, ["x", 2]), {}), ((1,), {}), ((1,), {"c": []})]:
         raise OSError("calls with checked arguments come out otherwise")
     target.way[0] = "".join
     with suppress(TypeError):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from jitlite.base.torch_internals import KeyQuestion
@@ -17,6 +15,8 @@ CLASSES, LIST, TUPLE, DICT = range(4)
 """The kinds of tests."""
 TEXT, WAY, OTHERWISE, NOTE, RECORDERS, OWNER = range(6)
 """The parts of the object that a call is made on."""
+HEAD_WORDS, PARAMETER_WORDS = 3, 3
+"""How many words the text begins with, and how many it has for each parameter."""
 
 _WORD = 8
 _SIZE_OFFSET, _ITEMS_OFFSET = object.__basicsize__, object.__basicsize__ + _WORD
@@ -193,58 +193,118 @@ def _entry(question: KeyQuestion) -> LLVMBuilder:
     code = LLVMBuilder()
     parts = _at(code, "%self", _TUPLE_OFFSET)
     text = _at(code, _element(code, parts, TEXT), _TEXT_OFFSET)
-    code.leave_if(code.value("icmp ne ptr %names, null"), _SLOWLY)
-    code.leave_if(code.value(f"icmp ne i64 %count, {code.load('i64', text)}"), _SLOWLY)
+    count, is_owned = code.load("i64", text), code.load("i64", code.field(text, 2))
     code.leave_if(code.value(f"icmp ne i64 {_size_of(code, _element(code, parts, RECORDERS))}, 0"), _SLOWLY)
     is_recorded = code.value(f"call zeroext i1 {pointer(question.address)}(i16 zeroext {question.key})")
     code.leave_if(is_recorded, _SLOWLY)
-    with code.counting("%count") as index:
-        place = code.value(f"getelementptr i64, ptr {code.field(text, 2)}, i64 {index}")
-        held, test = _element(code, "%args", index), _test_at(code, text, place)
-        known, checked = code.fresh("known"), code.fresh("checked")
-        code.branch(code.value(f"icmp eq ptr {_class_of(code, held)}, {_commonest(code, test)}"), checked, known)
-        code.label(known)
-        _leave_unless_fits(code, text, test, held, _SLOWLY)
-        code.go(checked)
-        code.label(checked)
-    with _run(code, parts, text) as result:
-        code.leave_if(code.value(f"icmp eq ptr {result}, null"), RAISED)
-        code.emit(f"ret ptr {result}")
+    given, result = code.slot("ptr"), code.slot("ptr")
+    code.store("ptr", "%args", given)
+    is_short = code.value(f"icmp ne i64 %count, {count}")
+    is_named = code.value("icmp ne ptr %names, null")
+    code.branch(code.value(f"or i1 {is_short}, {is_named}"), "gather", "check")
+    code.label("gather")
+    _gather(code, text, count, given)
+    code.label("check")
+    _check(code, text, count, given)
+    _run(code, parts, is_owned, count, given, result)
+    code.leave_if(code.value(f"icmp eq ptr {code.load('ptr', result)}, null"), RAISED)
+    code.emit(f"ret ptr {code.load('ptr', result)}")
     code.label(_SLOWLY)
     otherwise = _element(code, parts, OTHERWISE)
-    result = code.call("ptr", "PyObject_Vectorcall", "ptr, ptr, i64, ptr", otherwise, "%args", "%count", "%names")
-    code.emit(f"ret ptr {result}")
+    code.emit(f"ret ptr {_called(code, otherwise, '%args', '%count', '%names')}")
     code.label(RAISED)
     _note(code, parts)
     return code
 
 
-@contextmanager
-def _run(code: LLVMBuilder, parts: str, text: str) -> Iterator[str]:
-    """Call what runs the graph, which may be exchanged meanwhile; gives the result."""
+def _parameter(code: LLVMBuilder, text: str, index: str, field: int) -> str:
+    """The place of what the text says of a parameter: where its test is, its default value, its name."""
+    word = code.value(f"add i64 {code.value(f'mul i64 {index}, {PARAMETER_WORDS}')}, {HEAD_WORDS + field}")
+    return code.value(f"getelementptr i64, ptr {text}, i64 {word}")
+
+
+def _gather(code: LLVMBuilder, text: str, count: str, given: str) -> None:
+    """Put arguments in order: those given by position, those given by name, null for those that are not given."""
+    code.leave_if(code.value(f"icmp sgt i64 %count, {code.load('i64', code.field(text, 1))}"), _SLOWLY)
+    made = code.value(f"alloca ptr, i64 {count}")
+    code.store("ptr", made, given)
+    with code.counting(count) as index:
+        named, positional, end = code.fresh("named"), code.fresh("positional"), code.fresh("end")
+        place = code.value(f"getelementptr ptr, ptr {made}, i64 {index}")
+        code.store("ptr", "null", place)
+        code.branch(code.value(f"icmp slt i64 {index}, %count"), positional, named)
+        code.label(positional)
+        code.store("ptr", _element(code, "%args", index), place)
+        code.go(end)
+        code.label(named)
+        code.go(end)
+        code.label(end)
+    code.leave_if(code.value("icmp eq ptr %names, null"), "check")
+    names, all_found = _at(code, "%names", _TUPLE_OFFSET), code.slot("i1")
+    with code.counting(_size_of(code, "%names")) as number:
+        name = _element(code, names, number)
+        code.store("i1", "false", all_found)
+        with code.counting(count) as index:
+            found, following = code.fresh("found"), code.fresh("following")
+            is_it = code.value(f"icmp eq ptr {code.load('ptr', _parameter(code, text, index, 2))}, {name}")
+            place = code.value(f"getelementptr ptr, ptr {made}, i64 {index}")
+            is_free = code.value(f"icmp eq ptr {code.load('ptr', place)}, null")
+            code.branch(code.value(f"and i1 {is_it}, {is_free}"), found, following)
+            code.label(found)
+            code.store("ptr", _element(code, "%args", code.value(f"add i64 %count, {number}")), place)
+            code.store("i1", "true", all_found)
+            code.go(following)
+            code.label(following)
+        code.leave_if(code.value(f"xor i1 {code.load('i1', all_found)}, true"), _SLOWLY)
+    code.go("check")
+
+
+def _check(code: LLVMBuilder, text: str, count: str, given: str) -> None:
+    """Ask of what classes arguments are. Those that were not given have their default value, as it is."""
+    arguments = code.load("ptr", given)
+    with code.counting(count) as index:
+        place = code.value(f"getelementptr ptr, ptr {arguments}, i64 {index}")
+        held, test = code.load("ptr", place), _test_at(code, text, _parameter(code, text, index, 0))
+        lacking, there = code.fresh("lacking"), code.fresh("there")
+        known, checked = code.fresh("known"), code.fresh("checked")
+        code.branch(code.value(f"icmp eq ptr {held}, null"), lacking, there)
+        code.label(lacking)
+        default = code.load("ptr", _parameter(code, text, index, 1))
+        code.leave_if(code.value(f"icmp eq ptr {default}, null"), _SLOWLY)
+        code.store("ptr", default, place)
+        code.go(checked)
+        code.label(there)
+        code.branch(code.value(f"icmp eq ptr {_class_of(code, held)}, {_commonest(code, test)}"), checked, known)
+        code.label(known)
+        _leave_unless_fits(code, text, test, held, _SLOWLY)
+        code.go(checked)
+        code.label(checked)
+
+
+def _run(code: LLVMBuilder, parts: str, is_owned: str, count: str, given: str, result: str) -> None:
+    """Call what runs the graph, which may be exchanged meanwhile."""
     run = _element(code, code.load("ptr", _at(code, _element(code, parts, WAY), _ITEMS_OFFSET)), 0)
     code.call("void", "Py_IncRef", "ptr", run)
-    result = code.slot("ptr")
-    code.branch(code.value(f"icmp ne i64 {code.load('i64', code.field(text, 1))}, 0"), "owned", "free")
+    arguments = code.load("ptr", given)
+    code.branch(code.value(f"icmp ne i64 {is_owned}, 0"), "owned", "free")
     code.label("free")
-    code.store("ptr", _called(code, run, "%args", "%count"), result)
+    code.store("ptr", _called(code, run, arguments, count), result)
     code.go("back")
     code.label("owned")
-    count = code.value("add i64 %count, 1")
-    given = code.value(f"alloca ptr, i64 {count}")
-    code.store("ptr", _element(code, parts, OWNER), given)
-    with code.counting("%count") as index:
-        place = code.value(f"getelementptr ptr, ptr {code.field(given, 1)}, i64 {index}")
-        code.store("ptr", _element(code, "%args", index), place)
-    code.store("ptr", _called(code, run, given, count), result)
+    more = code.value(f"add i64 {count}, 1")
+    made = code.value(f"alloca ptr, i64 {more}")
+    code.store("ptr", _element(code, parts, OWNER), made)
+    with code.counting(count) as index:
+        place = code.value(f"getelementptr ptr, ptr {code.field(made, 1)}, i64 {index}")
+        code.store("ptr", _element(code, arguments, index), place)
+    code.store("ptr", _called(code, run, made, more), result)
     code.go("back")
     code.label("back")
     code.call("void", "Py_DecRef", "ptr", run)
-    yield code.load("ptr", result)
 
 
-def _called(code: LLVMBuilder, function: str, args: str, count: str) -> str:
-    return code.call("ptr", "PyObject_Vectorcall", "ptr, ptr, i64, ptr", function, args, count, "null")
+def _called(code: LLVMBuilder, function: str, args: str, count: str, names: str = "null") -> str:
+    return code.call("ptr", "PyObject_Vectorcall", "ptr, ptr, i64, ptr", function, args, count, names)
 
 
 def _note(code: LLVMBuilder, parts: str) -> None:

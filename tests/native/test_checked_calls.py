@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import gc
 import inspect
 import itertools
@@ -13,6 +14,7 @@ import textwrap
 import threading
 import traceback
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,6 +27,7 @@ import jitlite
 from jitlite.base import options
 from jitlite.executor import entries
 from jitlite.ir import types as T
+from jitlite.ir.schema import Argument
 from jitlite.native import checked_calls, emit_checks, entry
 from jitlite.native.checked_calls import CallTarget, checked_call, prepare
 
@@ -99,6 +102,9 @@ def same(one: tuple[str, Any], other: tuple[str, Any], given: list[Any]) -> bool
     return repr(one[1]) == repr(other[1])
 
 
+ONE_INT = [Argument("n", T.INT)]
+
+
 # -- arguments of all kinds
 
 
@@ -123,6 +129,45 @@ def test_pairs_of_values_keywords_and_defaults() -> None:
     for args, kwargs in calls:
         found, wanted = outcome(checked, *args, **kwargs), outcome(python, *args, **kwargs)
         assert same(found, wanted, []), f"{args} {kwargs}: {found}, in Python {wanted}"
+
+
+KEYWORDS = """
+def f(a: int, b: List[int], *, c: float = 2, d: Optional[str], e: Any = None):
+    return a, b, c, d, e
+"""
+
+
+def test_parameters_that_are_given_by_keyword_only() -> None:
+    checked, python = scripted(KEYWORDS), scripted(KEYWORDS, "off")
+    for kwargs in (
+        {"d": "x"},
+        {"d": None, "c": 1.5},
+        {"e": 3, "c": 1, "d": "y"},
+        {"c": 1.0},
+        {"d": 1},
+        {"x": 1, "d": ""},
+    ):
+        for args in ((1, [2]), (1,), (1, [2], 2.5), (1, (2,))):
+            found, wanted = outcome(checked, *args, **kwargs), outcome(python, *args, **kwargs)
+            assert same(found, wanted, []), f"{args} {kwargs}: {found}, in Python {wanted}"
+
+
+def test_names_that_are_not_interned_and_given_twice() -> None:
+    checked = scripted("def f(first: int, second: int = 5):\n    return first - second\n")
+    assert checked(7, **{"".join(["sec", "ond"]): 4}) == 3
+    assert checked(**{"".join(["fir", "st"]): 4}) == -1
+    assert "both as positional and keyword" in outcome(checked, 1, first=2)[1]
+
+
+@pytest.mark.parametrize("native", ["now", "off"])
+def test_objects_such_as_dtypes_are_noticed_among_defaults(native: str) -> None:
+    source = "def f(x: Tensor, dtype: torch.dtype = torch.float64):\n    return x.to(dtype), dtype == 7, str(dtype)\n"
+    function = jitlite.script(compile_source(source)["f"])
+    with options.override(native=native):
+        for kwargs, number in (({}, 7), ({"dtype": torch.float32}, 6), ({"dtype": torch.float64}, 7), ({}, 7)):
+            given, is_double, text = function(torch.ones(1), **kwargs)
+            assert (given.dtype, is_double) == ((torch.float64, True) if number == 7 else (torch.float32, False))
+            assert text == f"torch.float{64 if number == 7 else 32}"
 
 
 def test_no_parameters_and_many() -> None:
@@ -175,8 +220,6 @@ def test_methods_get_their_object() -> None:
 
 
 def test_a_module_is_freed_with_its_methods() -> None:
-    import weakref
-
     module = jitlite.script(Owner())
     with options.override(native="now"):
         module(torch.ones(1))
@@ -218,7 +261,7 @@ def test_exceptions_of_all_kinds_pass_and_nothing_is_lost() -> None:
         def run(n: int, error: BaseException = raised) -> None:
             raise error
 
-        call = checked_call([T.INT], CallTarget([run], len, noted.append, []))
+        call = checked_call(ONE_INT, CallTarget([run], len, noted.append, []))
         assert call is not None
         for _ in range(3):
             with pytest.raises(type(raised)) as caught:
@@ -242,7 +285,7 @@ def test_what_note_raises_takes_the_place_of_the_exception() -> None:
         raise LookupError("noted") from error
 
     assert prepare()
-    call = checked_call([T.INT], CallTarget([lambda n: 1 // n], len, note, []))
+    call = checked_call(ONE_INT, CallTarget([lambda n: 1 // n], len, note, []))
     assert call is not None
     with pytest.raises(LookupError, match="noted") as caught:
         call(0)
@@ -344,7 +387,7 @@ def test_switches_that_change_are_followed() -> None:
 def test_threads_may_exchange_what_is_called() -> None:
     assert prepare()
     way: list[Callable[..., Any]] = [lambda n: n + 1]
-    call = checked_call([T.INT], CallTarget(way, len, lambda error: None, []))
+    call = checked_call(ONE_INT, CallTarget(way, len, lambda error: None, []))
     assert call is not None
     is_over = threading.Event()
 
@@ -369,12 +412,14 @@ def test_what_is_called_may_replace_itself() -> None:
     def replace(n: int) -> int:
         way[0] = lambda n: -n
         gc.collect()
+        assert running() is not None, "it is kept until it is done"
         return n
 
-    way.append(replace)
-    del replace
-    call = checked_call([T.INT], CallTarget(way, len, lambda error: None, []))
+    way.append(functools.partial(replace))
+    running = weakref.ref(way[0])
+    call = checked_call(ONE_INT, CallTarget(way, len, lambda error: None, []))
     assert call is not None and (call(3), call(3)) == (3, -3)
+    assert running() is None
 
 
 def test_arguments_are_neither_kept_nor_lost() -> None:
