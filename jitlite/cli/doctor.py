@@ -25,7 +25,7 @@ from jitlite.cli.terminal import heading, paint
 
 _REQUIRED = ("jitlite", "torch", "networkx")
 _OPTIONAL = {
-    "llvmlite": "machine code for loops over numbers",
+    "llvmlite": "machine code for loops over numbers, and for checking the arguments of calls",
     "libcst": "jitlite migrate",
     "numpy": "tensors that share memory with arrays",
     "hypothesis": "random programs: make explore",
@@ -39,9 +39,7 @@ _LONGEST = 300
 """Seconds that a process may take; importing torch from a cold disk takes one of them tens of seconds."""
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); sys.argv[:] = ['jitlite', {word!r}]; "
 _ASK_TORCH = _START.format(word="doctor") + "from jitlite.cli.doctor import print_torch_report as report; report()"
-_ASK_JITLITE = (
-    _START.format(word="") + "from jitlite.cli.self_check import report; print(json.dumps({'checks': report()}))"
-)
+_ASK_JITLITE = _START.format(word="") + "from jitlite.cli.self_check import report; print(json.dumps(report()))"
 
 
 @dataclass
@@ -55,6 +53,7 @@ class DoctorReport:
         internals: the parts of torch that are not documented: how each is found, see `print_torch_report`.
         absent: names that are used in place and that this torch lacks.
         checks: what is wrong with the sample's stages; empty texts where nothing is.
+        native: what machine code is used for: "on", or why it is not.
         error: why torch or jitlite cannot be imported.
     """
 
@@ -64,6 +63,7 @@ class DoctorReport:
     internals: dict[str, dict[str, str]] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     checks: dict[str, str] = field(default_factory=dict)
+    native: dict[str, str] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -125,7 +125,7 @@ def examine() -> DoctorReport:
         report.error = f"torch cannot be used: {fault}"
         return report
     answer, fault = _ask(_ASK_JITLITE)
-    report.checks = answer.get("checks", {})
+    report.checks, report.native = answer.get("checks", {}), answer.get("native", {})
     report.error = f"jitlite cannot be imported: {fault}" if fault else ""
     return report
 
@@ -213,6 +213,8 @@ def _show(report: DoctorReport) -> None:
         print(heading("self-check"))
     for name, fault in report.checks.items():
         print(f"{name:12} {paint(fault, 'red') if fault else paint('ok', 'green')}")
+    if report.native:
+        _table("machine code", {**report.native})
     color = {"works": "green", "does not work": "red"}.get(report.verdict, "yellow")
     _table("verdict", {"jitlite": paint(report.verdict, color)})
     if report.error:

@@ -16,8 +16,8 @@ from jitlite.base import background, options
 from jitlite.interpreter.binding import Mismatch, converter
 from jitlite.interpreter.entry import CallSite, Count, Entry, make_entry
 from jitlite.ir import types as T
-from jitlite.native.checked_calls import CallTarget, checked_call, has_tests, is_ready, prepare
-from jitlite.native.entry import is_loaded
+from jitlite.native.checked_calls import CallTarget, checked_call, has_tests, is_ready, make, prepare
+from jitlite.native.entry import is_loaded, why_not
 from jitlite.native.policy import COMPILE_SECONDS, IMPORT_SECONDS
 
 _SAVED_SECONDS = 1e-7
@@ -116,3 +116,12 @@ _WITH_PARTS = T.ListType | T.DictType | T.TupleType
 
 def _price() -> float:
     return COMPILE_SECONDS + (0.0 if is_loaded() else IMPORT_SECONDS)
+
+
+def machine_code_report() -> dict[str, str]:
+    """What machine code is used for here: "on", or why it is not. It is tried, which takes a moment."""
+    if options.current().native == "off":
+        return dict.fromkeys(("loops", "calls"), "switched off: JITLITE_NATIVE")
+    loops = why_not(lambda: True)
+    calls = loops or why_not(make)
+    return {name: f"off: {reason}" if reason else "on" for name, reason in (("loops", loops), ("calls", calls))}

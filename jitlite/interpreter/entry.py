@@ -11,14 +11,19 @@ parameters want, nothing has to be converted and the graph is run at once:
                 except BaseException as error:
                     note(error)
                     raise
+        if named and not more:
+            values = ordered(given(a0, a1), named)
+            if values is not None:
+                return enter(*values)
         return otherwise(*given(a0, a1), *more, **named)
 
-Everything else (keywords, defaults, conversions, errors, calls that somebody records) is left to `otherwise`. In place
-of such a function there may be machine code that asks the same: see `native/checked_calls.py`.
+Everything else (errors, calls that somebody records, parameters that are only given by keyword) is left to `otherwise`.
+In front of such a function there may be machine code that asks the same: see `native/checked_calls.py`.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -106,6 +111,7 @@ def make_entry(site: CallSite, count: Count | None = None, settle: Callable[...,
         **{name: getattr(site, name) for name in ("way", "recorders", "is_recorded", "note", "otherwise", "owner")},
         "absent": _ABSENT,
         "given": _given,
+        "ordered": functools.partial(_ordered, site.formals),
         "count": count,
         "settle": settle,
         "Mismatch": Mismatch,
@@ -143,6 +149,10 @@ def make_entry(site: CallSite, count: Count | None = None, settle: Callable[...,
         "            except BaseException as error:",
         "                note(error)",
         "                raise",
+        "    if named and not more:",
+        f"        values = ordered(given({', '.join(values)}), named)",
+        "        if values is not None:",
+        "            return enter(*values)",
         f"    {otherwise}",
     ]
     exec(compile("\n".join(lines), "generated/enter.py", "exec", dont_inherit=True), names)
@@ -164,8 +174,24 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def _given(*values: object) -> Sequence[object]:
+def _given(*values: object) -> list[object]:
     return [value for value in values if value is not _ABSENT]
+
+
+def _ordered(formals: Sequence[Argument], given: list[object], named: dict[str, object]) -> list[object] | None:
+    """All arguments of a call in the order of the parameters, defaults filled in between; None where that cannot be."""
+    left = len(named)
+    for formal in formals[len(given) :]:
+        if formal.name in named:
+            given.append(named[formal.name])
+            left -= 1
+            if not left:
+                return given
+        elif formal.has_plain_default:
+            given.append(formal.default)
+        else:
+            return None
+    return None
 
 
 def _conversions(conversions: list[str], otherwise: str) -> list[str]:

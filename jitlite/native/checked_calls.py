@@ -169,14 +169,21 @@ def is_ready() -> bool:
 
 def prepare() -> bool:
     """Have the machine code, if it can be had; says whether it is there. It takes the time of a compilation."""
+    return _state.method is not None or bool(compiled(make))
+
+
+def make() -> bool:
+    """Compile it, and try it; gives True.
+
+    Raises:
+        Exception: whatever is in the way.
+    """
     if _state.method is None:
-        made = compiled(_make)
-        if made is not None and _state.method is None:
-            _state.machine, _state.method = made
-    return _state.method is not None
+        _state.machine, _state.method = _compiled_and_tried()
+    return True
 
 
-def _make() -> tuple[MachineCode, Method]:
+def _compiled_and_tried() -> tuple[MachineCode, Method]:
     question = torch_internals.is_recorded_in_c
     if question is None:
         raise OSError("machine code cannot ask whether torch records a thread")

@@ -99,6 +99,8 @@ _compiling = Lock("native", reentrant=True)
 
 _loaded: object = None
 _is_refused = False
+_failure = ""
+"""Why the last attempt failed that did."""
 
 
 def is_loaded() -> bool:
@@ -177,7 +179,7 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
 
 def compiled(make: Callable[[], Made]) -> Made | None:
     """What `make` makes of machine code; None where it cannot. No two threads are at it at a time."""
-    global _is_refused
+    global _is_refused, _failure
     if _is_refused:
         return None
     with _compiling:
@@ -187,9 +189,15 @@ def compiled(make: Callable[[], Made]) -> Made | None:
             return make()
         except (RecursionError, MemoryError):  # says nothing about the next one
             return None
-        except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
+        except Exception as error:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
             _is_refused = _is_refused or not _has_been_tried
+            _failure = f"{type(error).__name__}: {error}"
             return None
+
+
+def why_not(make: Callable[[], object]) -> str:
+    """What is in the way of machine code, for those who look; "" where nothing is. `make` makes some."""
+    return "" if compiled(make) else _failure or "there was no memory"
 
 
 # -- is Python as we take it to be?

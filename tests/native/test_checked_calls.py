@@ -489,6 +489,15 @@ def test_without_machine_code_python_goes_on(monkeypatch, not_compiled, lacking:
     with options.override(native="now"):
         other = jitlite.script(compile_source("def f(x: int):\n    return x\n")["f"])
         assert other(3) == 3 and inspect.isfunction(other.__call__)
+    report = entries.machine_code_report()
+    assert report["calls"].startswith("off: ")
+    assert report["loops"].startswith("off: " if lacking == "llvmlite" else "on")
+
+
+def test_the_doctor_is_told_what_is_on() -> None:
+    assert entries.machine_code_report() == {"loops": "on", "calls": "on"}
+    with options.override(native="off"):
+        assert "JITLITE_NATIVE" in entries.machine_code_report()["calls"]
 
 
 def test_first_calls_compile_nothing(not_compiled) -> None:
