@@ -188,6 +188,11 @@ def _knows_our_key(found: Any) -> None:
         raise ValueError("it does not know the key DeferredInit")
 
 
+def _finds_functions(found: Any) -> None:
+    if found._find_builtin(math.floor) != "aten::floor":
+        raise ValueError("it does not know math.floor")
+
+
 # -- adaptations
 
 
@@ -242,6 +247,10 @@ def _constantly(value: Any) -> Callable[[], Callable[..., Any]]:
     return lambda: lambda *args: value
 
 
+def _no_builtins() -> Any:
+    return SimpleNamespace(_find_builtin=None)
+
+
 def _no_printer() -> Any:
     return SimpleNamespace(__file__="")
 
@@ -280,6 +289,11 @@ INTERNALS: dict[str, Internal] = {
         ("torch._C.ScriptFunction.__call__",),
         "functions of torch.jit in traces", "control flow of functions of torch.jit in traces",
         fallback=_constantly(None), trial=lambda found: found.__get__,
+    ),
+    "builtins_of_scripts": Internal(
+        ("torch.jit._builtins",),
+        "functions that torch.jit compiles in traces", "functions that torch.jit compiles in traces",
+        fallback=_no_builtins, trial=_finds_functions,
     ),
     "dispatch_key": Internal(
         ("torch._C._dispatch_key_parse",),
