@@ -187,7 +187,7 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
     if not is_ready():
         return None
     machine = MachineCode(name, region)
-    with suppress(RecursionError):
+    with _compiling, suppress(RecursionError):
         entry = compile_text(machine, emit(region, ctypes.addressof(machine.counters)))
         return None if entry is None else (entry, machine)
     return None
