@@ -1,4 +1,4 @@
-"""Machine code of small matrix products: functions that each module has once, whatever sizes they are called with.
+"""Machine code of small matrix products: functions for any sizes, which all kernels share.
 
     rows   out[m, n] = start[m, n] + sum over k of a[m, k] * b[k, n]; columns lie side by side in b
     dots   out[n]    = start[n]    + sum over k of x[k] * w[n, k]; both are dense along k
