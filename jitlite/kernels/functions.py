@@ -229,11 +229,15 @@ class FunctionBuilder(LLVMBuilder):
         t, suffix = self.vectors.type, self.vectors.suffix
         return self.intrinsic(f"{t} @llvm.fmuladd.{suffix}({t}, {t}, {t})", a, b, c)
 
-    def begin(self, start: str, mask: str) -> str:
-        """The mask with which a vector of `start` is read, which may be null: there is none then."""
+    def begin(self, start: str, other: str, mask: str) -> tuple[str, str]:
+        """Where a vector of `start` is read, which may be null, and with which mask: there is nothing to read then.
+
+        Processors take a thousand times as long to read nothing where there is no memory, so that is from elsewhere.
+        """
         v = self.vectors
-        given = self.value(f"icmp ne ptr {start}, null")
-        return self.value(f"select i1 {given}, {v.mask} {mask}, {v.mask} zeroinitializer")
+        is_null = self.is_null(start)
+        place = self.value(f"select i1 {is_null}, ptr {other}, ptr {start}")
+        return place, self.value(f"select i1 {is_null}, {v.mask} zeroinitializer, {v.mask} {mask}")
 
     def shuffle(self, a: str, b: str, lanes: Sequence[int]) -> str:
         t = self.vectors.type
