@@ -42,6 +42,8 @@ def promoted(elements: Sequence[Element]) -> DType:
         kind = (2 if element.rank else 1) if isinstance(element, TensorValue) else 0
         dtype = element.dtype.torch if isinstance(element, TensorValue) else _DTYPE_OF[type(sample_of(element))]
         kinds[kind] = dtype if kind not in kinds else torch.promote_types(kinds[kind], dtype)
+    if not max(kinds):
+        raise NotNative("numbers alone are of the default dtype")
     found = kinds[max(kinds)]
     for kind in sorted(kinds, reverse=True)[1:]:
         high = torch.empty((1,) * (max(kinds) == 2), dtype=found, device="meta")

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
-from jitlite.native.code import RAISED, LLVMBuilder
+from jitlite.native.code import RAISED, LLVMBuilder, NotNative
 from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
@@ -69,6 +69,7 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
+<<<<<<< HEAD
         self._method = Method(self.name.encode(), self.compile(text), FASTCALL, None)
         return builtin(self._method, self)
 
@@ -99,6 +100,31 @@ def builtin(method: Method, bound: object) -> Entry:
     make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
     made: Entry = make(ctypes.byref(method), bound, None)
     return made
+=======
+        self._engine = _engine_of(text, is_plain=self.is_plain)
+        self.address = self._engine.get_function_address(ENTRY)
+        self._method = _Method(self.name.encode(), self.address, _FASTCALL, None)
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
+        made: Entry = make(ctypes.byref(self._method), self, None)
+        return made
+>>>>>>> h6
+
+
+def _engine_of(text: str, *, is_plain: bool) -> Any:
+    """What holds the machine code of a module."""
+    llvm = _llvm()
+    machine = _target_machine(llvm)
+    layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+    module = llvm.parse_assembly(layout + text)
+    module.verify()
+    passes = llvm.create_pass_builder(machine, _tuning(llvm))
+    manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
+    manager.run(module, passes)
+    _dispose(manager)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    return engine
 
 
 _compiling = Lock("native", reentrant=True)
@@ -216,6 +242,7 @@ def compile_text(machine: MachineCode, text: str) -> Entry | None:
     return None
 
 
+<<<<<<< HEAD
 def compiled(make: Callable[[], Made]) -> Made | None:
     """What `make` makes of machine code; None where it cannot. No two threads are at it at a time."""
     global _failure
@@ -234,6 +261,31 @@ def compiled(make: Callable[[], Made]) -> Made | None:
 def why_not(make: Callable[[], object]) -> str:
     """What is in the way of machine code, for those who look; "" where nothing is. `make` makes some."""
     return "" if compiled(make) else _failure or "there was no memory"
+=======
+_functions: dict[str, tuple[Any, int]] = {}
+"""By its text, what holds the machine code of a function that all kernels call, and where it is. There are few."""
+
+
+def address_of(name: str, text: str) -> int:
+    """Where a function is, which is compiled the first time, and stays as long as the process runs.
+
+    Args:
+        name: without "@".
+        text: of a module with this function alone. It calls others by address.
+
+    Raises:
+        NotNative: where LLVM cannot make it.
+    """
+    with _compiling:
+        found = _functions.get(text)
+        if found is None:
+            try:
+                engine = _engine_of(text, is_plain=True)
+                found = _functions[text] = engine, engine.get_function_address(name)
+            except Exception as error:
+                raise NotNative(f"there is no machine code for {name}: {error}") from error
+        return found[1]
+>>>>>>> h6
 
 
 # -- is Python as we take it to be?
