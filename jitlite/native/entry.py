@@ -69,7 +69,6 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
-<<<<<<< HEAD
         self._method = Method(self.name.encode(), self.compile(text), FASTCALL, None)
         return builtin(self._method, self)
 
@@ -79,17 +78,7 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
-        llvm = _llvm()
-        machine = _target_machine(llvm)
-        layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
-        module = llvm.parse_assembly(layout + text)
-        module.verify()
-        passes = llvm.create_pass_builder(machine, _tuning(llvm))
-        manager = _few_passes(llvm) if self.is_plain else passes.getModulePassManager()
-        manager.run(module, passes)
-        _dispose(manager)
-        self._engine = llvm.create_mcjit_compiler(module, machine)
-        self._engine.finalize_object()
+        self._engine = _engine_of(text, is_plain=self.is_plain)
         self.address = int(self._engine.get_function_address(ENTRY))
         return self.address
 
@@ -100,15 +89,6 @@ def builtin(method: Method, bound: object) -> Entry:
     make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
     made: Entry = make(ctypes.byref(method), bound, None)
     return made
-=======
-        self._engine = _engine_of(text, is_plain=self.is_plain)
-        self.address = self._engine.get_function_address(ENTRY)
-        self._method = _Method(self.name.encode(), self.address, _FASTCALL, None)
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
-        made: Entry = make(ctypes.byref(self._method), self, None)
-        return made
->>>>>>> h6
 
 
 def _engine_of(text: str, *, is_plain: bool) -> Any:
@@ -242,7 +222,6 @@ def compile_text(machine: MachineCode, text: str) -> Entry | None:
     return None
 
 
-<<<<<<< HEAD
 def compiled(make: Callable[[], Made]) -> Made | None:
     """What `make` makes of machine code; None where it cannot. No two threads are at it at a time."""
     global _failure
@@ -261,7 +240,8 @@ def compiled(make: Callable[[], Made]) -> Made | None:
 def why_not(make: Callable[[], object]) -> str:
     """What is in the way of machine code, for those who look; "" where nothing is. `make` makes some."""
     return "" if compiled(make) else _failure or "there was no memory"
-=======
+
+
 _functions: dict[str, tuple[Any, int]] = {}
 """By its text, what holds the machine code of a function that all kernels call, and where it is. There are few."""
 
@@ -285,7 +265,6 @@ def address_of(name: str, text: str) -> int:
             except Exception as error:
                 raise NotNative(f"there is no machine code for {name}: {error}") from error
         return found[1]
->>>>>>> h6
 
 
 # -- is Python as we take it to be?
