@@ -70,13 +70,7 @@ class MachineCode:
         """
         llvm = _llvm()
         machine = _target_machine(llvm)
-        layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
-        module = llvm.parse_assembly(layout + text)
-        module.verify()
-        passes = llvm.create_pass_builder(machine, _tuning(llvm))
-        manager = _few_passes(llvm) if self.is_plain else passes.getModulePassManager()
-        manager.run(module, passes)
-        _dispose(manager)
+        module = _optimized(llvm, machine, text, self.is_plain)
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
         self.address = self._engine.get_function_address(ENTRY)
@@ -121,6 +115,18 @@ def _load_library() -> None:
                 load = ctypes.CDLL(None).dlopen
                 load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
                 load(library.encode(), os.RTLD_NOW)
+
+
+def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
+    """The module of a text, after the passes of LLVM."""
+    layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+    module = llvm.parse_assembly(layout + text)
+    module.verify()
+    passes = llvm.create_pass_builder(machine, _tuning(llvm))
+    manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
+    manager.run(module, passes)
+    _dispose(manager)
+    return module
 
 
 def _target_machine(llvm: Any) -> Any:
@@ -197,6 +203,22 @@ def compile_text(machine: MachineCode, text: str) -> Entry | None:
     with _compiling, suppress(Exception):
         return machine.load(text)
     return None
+
+
+def assembly_of(text: str, *, is_plain: bool) -> str:
+    """What a module's text becomes, in the processor's language.
+
+    Args:
+        is_plain: as `MachineCode.is_plain`.
+
+    Raises:
+        Exception: whatever llvmlite raises.
+    """
+    with _compiling:
+        llvm = _llvm()
+        machine = _target_machine(llvm)
+        found: str = machine.emit_assembly(_optimized(llvm, machine, text, is_plain))
+    return found
 
 
 # -- is Python as we take it to be?

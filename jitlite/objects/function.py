@@ -23,6 +23,7 @@ from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.executor import Executor, code_for, executor_of, generated_code
 from jitlite.executor.explain import Explanation, explain
+from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
@@ -81,6 +82,7 @@ class ScriptFunction:
         archive_code: the text that an archive of the function holds.
         bytecode: the listing of the instructions of the stack machine.
         generated_code: the Python function that calls run.
+        kernels: what the tensor regions of its plans have become.
         schema: the signature.
     """
 
@@ -161,6 +163,11 @@ class ScriptFunction:
     def explain(self, *args: object, **kwargs: object) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
         return explain(self.executor, self._bind(args, kwargs))
+
+    @property
+    def kernels(self) -> Kernels:
+        """What its tensor regions have become. `fn.kernels.compile(*args)` makes kernels for a call at once."""
+        return Kernels(self.executor, self._bind)
 
     def get_debug_state(self) -> ExecutorState:
         """The plans made so far, and what became of the calls."""
