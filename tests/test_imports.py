@@ -17,7 +17,7 @@ ROOMS: dict[str, str] = {
     "frontend": "base ir operators",
     "native": "base ir operators passes",
     "interpreter": "base ir operators",
-    "kernels": "base ir passes native interpreter",
+    "kernels": "base ir operators passes native interpreter",
     "compiler": "base ir passes frontend",
     "codegen": "base ir operators frontend interpreter compiler",
     "executor": "base ir operators analysis passes native interpreter kernels compiler codegen",
@@ -118,7 +118,7 @@ DECLARING = {
     "cli.commands.command", "frontend.emit.calls.form", "frontend.emit.emitter.expression",
     "frontend.emit.emitter.statement", "frontend.syntax.python_expressions.expression_builder",
     "frontend.syntax.python_expressions.statement_builder", "interpreter.instructions.instruction", "ir.ops.op",
-    "ir.ops.op_family", "ir.ops.structural", "ir.traits.known", "passes.registry.graph_pass",
+    "ir.ops.op_family", "ir.ops.structural", "ir.traits.known", "kernels.rules.rule", "passes.registry.graph_pass",
     "passes.registry.inexact_pass", "passes.rules.formula.declare",
 }  # fmt: skip
 """Functions that enter declarations of one kind, each where it stands, into the table of the kind."""

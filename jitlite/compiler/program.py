@@ -270,7 +270,8 @@ class Program:
         if observe:
             observe("emitted", graph)
         for name, step in (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS):
-            make_room(depth_of(graph))
+            if name in _AFTER_OTHER_DEPTH:
+                make_room(depth_of(graph))
             step(graph)
             if observe:
                 observe(name, graph)
@@ -325,6 +326,9 @@ def _is_of_library(place: SourceRange) -> bool:
     filename = place.source.filename or ""
     return filename.startswith(_LIBRARY) and "site-packages" not in filename
 
+
+_AFTER_OTHER_DEPTH = frozenset(["variables", "local calls", "lists"])
+"""The first step, and those behind one that may nest a graph deeper."""
 
 CarriedSource = tuple[FunctionType, str, str | None, int]
 """A function with its source: the text, its file, and the number of its first line there."""

@@ -204,6 +204,8 @@ class KernelState(Implementation):
 
     def _make(self, facts: tuple[Fact, ...]) -> Runner | None:
         """Make the kernel for facts."""
+        if any(kernel.facts == facts for kernel in self.kernels):
+            return self._entry  # another call was first
         try:
             if torch_abi() is None:
                 self._abandon("no kernels here: torch is laid out in another way")

@@ -88,6 +88,7 @@ class GeneratedVocabulary:
         self.names: dict[str, Any] = {}
         self.links: dict[Function, CallTarget] = {}
         self.taken: set[str] = {*dir(builtins), *_OWN_NAMES}
+        self._numbers: dict[Identifier, int] = {}
         self.bound: dict[int, Identifier] = {}
         self.has_contexts = any(n.kind in ("prim::Enter", "prim::Exit") for n in graph.all_nodes())
 
@@ -98,7 +99,7 @@ class GeneratedVocabulary:
 
     def fresh(self, base: Identifier) -> Identifier:
         """A name that nothing has yet."""
-        return unused(base, self.taken)
+        return unused(base, self.taken, self._numbers)
 
     def bind(self, value: object, base: str, place: CodePlace | None = None) -> Identifier:
         """A name for an object that the code uses."""
