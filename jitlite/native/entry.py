@@ -29,7 +29,7 @@ Entry = Callable[..., Any]
 Made = TypeVar("Made")
 
 FASTCALL = 0x0080
-"""`METHFASTCALL` of Python's headers."""
+"""`METH_FASTCALL` of Python's headers."""
 
 
 class Method(ctypes.Structure):

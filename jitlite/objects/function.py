@@ -24,6 +24,7 @@ from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.entries import install_entry
 from jitlite.executor.executor import Executor, code_for, executor_of, generated_code
 from jitlite.executor.explain import Explanation, explain
+from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
@@ -94,6 +95,7 @@ class ScriptFunction:
         archive_code: the text that an archive of the function holds.
         bytecode: the listing of the instructions of the stack machine.
         generated_code: the Python function that calls run.
+        kernels: what the tensor regions of its plans have become.
         schema: the signature.
     """
 
@@ -179,6 +181,11 @@ class ScriptFunction:
     def explain(self, *args: object, **kwargs: object) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
         return explain(self.executor, self._bind(args, kwargs))
+
+    @property
+    def kernels(self) -> Kernels:
+        """What its tensor regions have become. `fn.kernels.compile(*args)` makes kernels for a call at once."""
+        return Kernels(self.executor, self._bind)
 
     def get_debug_state(self) -> ExecutorState:
         """The plans made so far, and what became of the calls."""
@@ -471,28 +478,3 @@ class ScriptMethod(ScriptFunction):
     def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
         method: ScriptFunction = getattr(copy.deepcopy(self.owner, memo), self.name)
         return method
-
-
-class OverloadedMethod:
-    """A method with declared overloads: a call goes to the first that takes the arguments."""
-
-    def __init__(self, name: str, candidates: Sequence[ScriptMethod]) -> None:
-        self.__name__ = name
-        self.candidates = list(candidates)
-        self._call = collecting_weights(self._call_first_that_fits, candidates[0].owner)
-
-    @unseen_by_dynamo
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        return self._call(*args, **kwargs)
-
-    def _call_first_that_fits(self, *args: object, **kwargs: object) -> Any:
-        reasons = []
-        exact = [c for c in self.candidates if c._fits(args, kwargs)]
-        for candidate in (*exact, *self.candidates):
-            try:
-                bound = candidate._bind(args, kwargs)
-            except RuntimeError as error:
-                reasons.append(str(error).splitlines()[0])
-                continue
-            return candidate._run(bound)
-        raise RuntimeError("\n".join([f"no overload of '{self.__name__}' takes these arguments:", *reasons]))
