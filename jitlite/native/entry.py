@@ -95,6 +95,13 @@ def _engine_of(text: str, *, is_plain: bool) -> Any:
     """What holds the machine code of a module."""
     llvm = _llvm()
     machine = _target_machine(llvm)
+    engine = llvm.create_mcjit_compiler(_optimized(llvm, machine, text, is_plain), machine)
+    engine.finalize_object()
+    return engine
+
+
+def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
+    """The module of a text, after the passes of LLVM."""
     layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
     module = llvm.parse_assembly(layout + text)
     module.verify()
@@ -102,9 +109,7 @@ def _engine_of(text: str, *, is_plain: bool) -> Any:
     manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
     manager.run(module, passes)
     _dispose(manager)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine
+    return module
 
 
 _compiling = Lock("native", reentrant=True)
@@ -220,6 +225,22 @@ def compile_text(machine: MachineCode, text: str) -> Entry | None:
     with _compiling, suppress(Exception):
         return machine.load(text)
     return None
+
+
+def assembly_of(text: str, *, is_plain: bool) -> str:
+    """What a module's text becomes, in the processor's language.
+
+    Args:
+        is_plain: as `MachineCode.is_plain`.
+
+    Raises:
+        Exception: whatever llvmlite raises.
+    """
+    with _compiling:
+        llvm = _llvm()
+        machine = _target_machine(llvm)
+        found: str = machine.emit_assembly(_optimized(llvm, machine, text, is_plain))
+    return found
 
 
 def compiled(make: Callable[[], Made]) -> Made | None:
