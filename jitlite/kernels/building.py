@@ -276,7 +276,7 @@ class Builder:
         if any(not v.is_lazy for v in group):  # one was stored on the way to another
             return
         for value in list(builder.lanes):
-            if value not in roots and self._is_needed_later(value, builder.lanes):
+            if value.is_lazy and value not in roots and self._is_needed_later(value, builder.lanes):
                 roots[value] = builder.lanes[value]
         stores = []
         for value, lane in roots.items():
