@@ -37,17 +37,16 @@ def _reduced(
     made = builder.alloc(dtype or value.dtype, full)
     index = builder.alloc(I64, full) if with_index else None
     inner = frozenset(i for i, d in enumerate(nest.dims) if d in dims)
-    builder.write(
-        Reduce(
-            nest.strides(made).sizes,
-            inner,
-            op,
-            lane,
-            nest.strides(made),
-            None if index is None else nest.strides(index),
-        )
-    )
+    places = [None if p is None else _single(nest.strides(p), inner) for p in (made, index)]
+    assert places[0] is not None
+    builder.write(Reduce(nest.strides(made).sizes, inner, op, lane, places[0], places[1]))
     return _shaped(made, dims, keep), None if index is None else _shaped(index, dims, keep)
+
+
+def _single(place: Place, dims: frozenset[int]) -> Place:
+    """A place that has one element along some dimensions."""
+    sizes = tuple(1 if d in dims else size for d, size in enumerate(place.sizes))
+    return Place(place.buffer, place.offset, sizes, place.strides)
 
 
 def _shaped(place: Place, dims: Sequence[int], keep: bool) -> TensorValue:
