@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from jitlite.kernels.building import Builder
-from jitlite.kernels.loop_ir import DType, Place
+from jitlite.kernels.loop_ir import DType, Operand, Place
 from jitlite.kernels.pointwise import cast, dtype_argument, elementwise, floating
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, count_of, dims_of, last_dims, norm_parameter, reduced, spread, varied
@@ -91,7 +91,7 @@ def group_norm(call: Call) -> Value:
     return made
 
 
-def _grouped(builder: Builder, value: TensorValue, sizes: Sequence[object]) -> TensorValue:
+def _grouped(builder: Builder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
     place = builder.force(value)
     _, groups, each, _ = sizes
     stride = place.strides[0]
