@@ -86,9 +86,9 @@ class TensorRun(NativeRun):
             raise NotNative(f"there is no kernel for {node.kind}")
         if node.kind == "prim::dtype" and not all(use.user.kind in _TAKE_DTYPES for use in node.output.uses):
             raise NotNative("a dtype, which is an object in Python, is more than an argument")
-        if any(isinstance(v.type, T.ListType) and not holds_tensors(v.type) for v in node.outputs):
-            if not all(map(_reads_sizes, (use.user for v in node.outputs for use in v.uses))):
-                raise NotNative("a list of sizes is more than given to operators")
+        sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
+        if not all(_reads_sizes(use.user) for v in sizes for use in v.uses):
+            raise NotNative("a list of sizes is more than given to operators")
         for value in node.inputs:
             self._check_operand(node, value)
         self._writes = self._writes or node.kind in WRITES
