@@ -14,6 +14,7 @@ from jitlite.kernels.loop_ir import (
     I64,
     Alloc,
     Apply,
+    Bind,
     Buffer,
     Cast,
     Check,
@@ -248,6 +249,12 @@ class Builder:
         self.write(made)
         self.allocated[buffer] = made
         return Place(buffer, 0, tuple(sizes), strides)
+
+    def alias(self, buffer: Buffer) -> Buffer:
+        """A buffer that stands for the memory of another one, until it is bound to that of a third one."""
+        made = Buffer(self.fresh_name("b"), buffer.dtype, Owner.ALIAS)
+        self.write(Bind(made, buffer))
+        return made
 
     def lazy(self, value: TensorValue) -> TensorValue:
         """Know of a tensor that is an expression."""
