@@ -145,11 +145,11 @@ class TensorRun(NativeRun):
         return ()
 
     def _trimmed(self, nodes: Sequence[Node]) -> list[Node]:
-        """Without what computes with numbers before the first operator on tensors."""
-        found = list(nodes)
-        while found and not _has_tensors(found[0]):
-            del found[0]
-        return found
+        """Without what computes with numbers before the first operator on tensors, but for lists that these take."""
+        first = next((i for i, node in enumerate(nodes) if _has_tensors(node)), len(nodes))
+        kept = set(nodes[first:])
+        lists = [i for i, node in enumerate(nodes[:first]) if node.kind in _KNOWN_LISTS and _is_read_in(node, kept)]
+        return list(nodes[min([first, *lists]) :])
 
     def _without_views(self, nodes: list[Node]) -> list[Node]:
         """The nodes, after views that are read elsewhere have been put behind them."""
@@ -191,6 +191,11 @@ def _block_has_tensors(block: Block) -> bool:
 def _takes_number(node: Node) -> bool:
     """Does it take a number of any type, as `item` gives it?"""
     return node.kind in RULES and any(v.type is T.NUMBER for v in node.inputs)
+
+
+def _is_read_in(node: Node, others: set[Node]) -> bool:
+    block = node.block
+    return block is not None and any(ancestor_in(use.user, block) in others for v in node.outputs for use in v.uses)
 
 
 def _reads_sizes(node: Node) -> bool:
