@@ -16,11 +16,11 @@ ROOMS: dict[str, str] = {
     "passes": "base ir operators analysis",
     "frontend": "base ir operators",
     "native": "base ir operators passes",
-    "kernels": "ir native",
     "interpreter": "base ir operators",
+    "kernels": "base ir operators passes native interpreter",
     "compiler": "base ir passes frontend",
     "codegen": "base ir operators frontend interpreter compiler",
-    "executor": "base ir operators analysis passes native interpreter compiler codegen",
+    "executor": "base ir operators analysis passes native interpreter kernels compiler codegen",
     "archive": "base ir codegen",
     "export": "base ir operators analysis passes frontend interpreter compiler codegen archive",
     "objects": "base ir passes frontend interpreter compiler codegen executor archive export",
@@ -119,7 +119,7 @@ DECLARING = {
     "frontend.emit.emitter.statement", "frontend.syntax.python_expressions.expression_builder",
     "frontend.syntax.python_expressions.statement_builder", "interpreter.instructions.instruction", "ir.ops.op",
     "ir.ops.op_family", "ir.ops.structural", "ir.traits.known", "passes.registry.graph_pass",
-    "passes.registry.inexact_pass", "passes.rules.formula.declare",
+    "passes.registry.inexact_pass", "passes.rules.formula.declare", "kernels.rules.rule",
 }  # fmt: skip
 """Functions that enter declarations of one kind, each where it stands, into the table of the kind."""
 HOOKS = {

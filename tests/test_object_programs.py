@@ -106,14 +106,19 @@ def fault(program: Program, ways: tuple[str, ...]) -> str | None:
     Raises:
         CompileError: the program is not accepted.
     """
+    try:
+        return _first_fault(program, ways)
+    finally:
+        forget()
+
+
+def _first_fault(program: Program, ways: tuple[str, ...]) -> str | None:
     eager = load(program)
     try:
         with at_most(2.0):
             expected = list(outcomes(eager, copied(program)))
     except TooLong:
         return None  # such as a loop over a list that it makes longer by another name
-    finally:
-        forget(eager)
     if any(e.raised in ("NameError", "UnboundLocalError", "AttributeError", "TypeError") for e in expected):
         return None  # which the typing rules forbid, or a reduced program without some of its parts
     for name in ways:

@@ -42,6 +42,10 @@ from jitlite.operators.tensor_lattice import (
 _ROUNDS = 12
 """A loop whose facts change longer than this is walked knowing nothing about what it carries."""
 
+_DEEPEST = 4
+"""Loops within so many others are walked once, knowing nothing about what they carry: each round of a loop walks those
+in it anew, so that the rounds of loops within one another multiply."""
+
 _GRAD_MODES = {"no_grad": False, "inference_mode": False, "enable_grad": True, "set_grad_enabled": None}
 """Context managers of `torch.autograd.grad_mode`, and the grad mode within."""
 
@@ -68,6 +72,8 @@ class Propagation:
         self._numbers: dict[Value, Symbol] = {}
         self._db: AliasDb | None = None
         self._written = self._changed = 0
+        self._loops = 0
+        """How many loops there are around the node."""
         self._find_writes()
         for value in graph.inputs:
             self._set(value, fact_of_type(value.type, self.symbols))
@@ -171,7 +177,7 @@ class Propagation:
         older = self.symbols.count
         carried = [self.fact(v) for v in loop.starts]
         modes = self._modes
-        for number in range(_ROUNDS + 1):
+        for number in range(_ROUNDS if self._loops >= _DEEPEST else 0, _ROUNDS + 1):
             if number == _ROUNDS:
                 carried, modes = [_nothing(v.type) for v in node.outputs], ModeFacts()
             self._iteration(loop, carried, modes)
@@ -191,7 +197,9 @@ class Propagation:
         self._set(loop.index, self._numbers.setdefault(loop.index, self.symbols.fresh()))
         for parameter, fact in zip(loop.parameters, carried, strict=True):
             self._set(parameter, fact)
+        self._loops += 1
         self._block(loop.body)
+        self._loops -= 1
 
     def _widen(self, start: Fact, end: Fact, older: int) -> Fact:
         """What is known about a carried value at the start of every iteration.

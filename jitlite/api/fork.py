@@ -9,8 +9,9 @@ from typing import Any
 from jitlite.frontend.tracing.trace_mode import current_tracer
 from jitlite.interpreter import futures
 from jitlite.ir.awaits import Await
-from jitlite.objects.function import OverloadedMethod, ScriptFunction
+from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
+from jitlite.objects.overloaded import OverloadedMethod
 
 
 def fork(func: Callable[..., object], *args: object, **kwargs: object) -> Any:

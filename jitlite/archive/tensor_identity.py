@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.ir.values import class_type_of
 
 _WEIGHTS, _NAMES = "_flat_weights", "_flat_weights_names"
@@ -124,6 +125,7 @@ def collecting_weights(call: Callable[..., Any], module: object) -> Callable[...
     if not recurrent:
         return call
 
+    @unseen_by_dynamo
     def collect_and_call(*args: object, **kwargs: object) -> Any:
         exchanged: list[tuple[list[torch.Tensor], int, torch.Tensor]] = []
         for attributes in recurrent:

@@ -26,3 +26,8 @@ def unseen_by_dynamo(function: F) -> F:
     marked._torchdynamo_disable_msg = REASON
     torch_internals.leave_code_to_python(marked.__code__)
     return function
+
+
+def is_unseen_by_dynamo(function: object) -> bool:
+    """Is the function marked?"""
+    return hasattr(function, "_torchdynamo_disable")

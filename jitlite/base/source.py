@@ -102,13 +102,26 @@ class Source:
         return len(self._line_starts)
 
 
-@dataclass(frozen=True)
 class SourceRange:
-    """Characters `start` to `end` (exclusive) of a source."""
+    """Characters `start` to `end` (exclusive) of a source. Nobody changes one; every tree and node has one."""
 
-    source: Source
-    start: int
-    end: int
+    __slots__ = ("end", "source", "start")
+
+    def __init__(self, source: Source, start: int, end: int) -> None:
+        self.source = source
+        self.start = start
+        self.end = end
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return (self.source, self.start, self.end) == (other.source, other.start, other.end)
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.start, self.end))
+
+    def __repr__(self) -> str:
+        return f"SourceRange({self.source!r}, {self.start}, {self.end})"
 
     @property
     def program_range(self) -> SourceRange:

@@ -16,9 +16,12 @@ rest of jitlite cannot be imported: nothing is imported here before it is needed
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import inspect
 import math
+import os
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -69,6 +72,19 @@ class State:
     reason: str
     value: Any
     usable: bool
+
+
+@dataclass(frozen=True)
+class KeyQuestion:
+    """A C function that tells whether a dispatch key is included in the calling thread.
+
+    Attributes:
+        address: of the function, which takes 16 bits and gives a bool.
+        key: what it is to be asked.
+    """
+
+    address: int
+    key: int
 
 
 def find(declared: Internal) -> State:
@@ -172,6 +188,11 @@ def _knows_our_key(found: Any) -> None:
         raise ValueError("it does not know the key DeferredInit")
 
 
+def _finds_functions(found: Any) -> None:
+    if found._find_builtin(math.floor) != "aten::floor":
+        raise ValueError("it does not know math.floor")
+
+
 # -- adaptations
 
 
@@ -198,12 +219,36 @@ def _marks_code(leave: Callable[[Any], None]) -> None:
     leave((lambda: None).__code__)
 
 
+def _asked_in_c(is_included: Callable[[Any], bool]) -> KeyQuestion:
+    """The function of C++ that stands behind `is_included`, if it gives the same."""
+    torch: Any = importlib.import_module("torch")
+    key = torch._C._dispatch_key_parse("Tracer")
+    library = "libc10.dylib" if sys.platform == "darwin" else "libc10.so"
+    loaded = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", library))
+    function = getattr(loaded, _IS_INCLUDED)
+    function.restype, function.argtypes = ctypes.c_bool, (ctypes.c_uint16,)
+    before = function(int(key)), is_included(key)
+    with torch._C._IncludeDispatchKeyGuard(key):
+        within = function(int(key)), is_included(key)
+    if before != (False, False) or within != (True, True):
+        raise ValueError("it gives something else")
+    return KeyQuestion(ctypes.cast(function, ctypes.c_void_p).value or 0, int(key))
+
+
+_IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
+"""`c10::impl::tls_is_dispatch_key_included(DispatchKey)`."""
+
+
 # -- fallbacks
 
 
 def _constantly(value: Any) -> Callable[[], Callable[..., Any]]:
     """A fallback: a function that gives this value, whatever its arguments."""
     return lambda: lambda *args: value
+
+
+def _no_builtins() -> Any:
+    return SimpleNamespace(_find_builtin=None)
 
 
 def _no_printer() -> Any:
@@ -244,6 +289,11 @@ INTERNALS: dict[str, Internal] = {
         ("torch._C.ScriptFunction.__call__",),
         "functions of torch.jit in traces", "control flow of functions of torch.jit in traces",
         fallback=_constantly(None), trial=lambda found: found.__get__,
+    ),
+    "builtins_of_scripts": Internal(
+        ("torch.jit._builtins",),
+        "functions that torch.jit compiles in traces", "functions that torch.jit compiles in traces",
+        fallback=_no_builtins, trial=_finds_functions,
     ),
     "dispatch_key": Internal(
         ("torch._C._dispatch_key_parse",),
@@ -287,6 +337,11 @@ INTERNALS: dict[str, Internal] = {
         "noticing hooks on saved tensors before a call is forked",
         "hooks on saved tensors (torch.autograd.graph) are not called by what is forked",
         fallback=_constantly(None), trial=lambda found: found(False),
+    ),
+    "is_recorded_in_c": Internal(
+        ("torch._C._dispatch_tls_is_dispatch_key_included",),
+        "telling in machine code whether torch's tracer records a thread", "calls of scripts take longer",
+        fallback=lambda: None, adapt={"torch._C._dispatch_tls_is_dispatch_key_included": _asked_in_c},
     ),
     "is_profiler_on": Internal(
         ("torch._C._autograd._profiler_enabled",),

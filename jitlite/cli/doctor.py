@@ -25,7 +25,7 @@ from jitlite.cli.terminal import heading, paint
 
 _REQUIRED = ("jitlite", "torch", "networkx")
 _OPTIONAL = {
-    "llvmlite": "machine code for loops over numbers",
+    "llvmlite": "machine code for loops over numbers, and for checking the arguments of calls",
     "libcst": "jitlite migrate",
     "numpy": "tensors that share memory with arrays",
     "hypothesis": "random programs: make explore",
@@ -41,7 +41,7 @@ _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); sys.argv[:] =
 _ASK_TORCH = _START.format(word="doctor") + "from jitlite.cli.doctor import print_torch_report as report; report()"
 _ASK_JITLITE = (
     _START.format(word="") + "from jitlite.cli.self_check import report, tensor_parts as parts; "
-    "print(json.dumps({'checks': report()}), flush=True); print(json.dumps({'tensor_parts': parts()}))"
+    "print(json.dumps(report()), flush=True); print(json.dumps({'tensor_parts': parts()}))"
 )
 
 
@@ -57,6 +57,7 @@ class DoctorReport:
         absent: names that are used in place and that this torch lacks.
         checks: what is wrong with the sample's stages; empty texts where nothing is.
         tensor_parts: what machine code for tensors leans on: each part, whether it is there, and why not.
+        native: what machine code is used for: "on", or why it is not.
         error: why torch or jitlite cannot be imported.
     """
 
@@ -67,6 +68,7 @@ class DoctorReport:
     absent: list[str] = field(default_factory=list)
     checks: dict[str, str] = field(default_factory=dict)
     tensor_parts: list[tuple[str, bool, str]] = field(default_factory=list)
+    native: dict[str, str] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -128,7 +130,8 @@ def examine() -> DoctorReport:
         report.error = f"torch cannot be used: {fault}"
         return report
     answer, fault = _ask(_ASK_JITLITE)
-    report.checks, report.tensor_parts = answer.get("checks", {}), answer.get("tensor_parts", [])
+    report.checks, report.native = answer.get("checks", {}), answer.get("native", {})
+    report.tensor_parts = answer.get("tensor_parts", [])
     report.error = f"jitlite cannot be imported: {fault}" if fault else ""
     return report
 
@@ -221,6 +224,8 @@ def _show(report: DoctorReport) -> None:
     for name, is_there, why in report.tensor_parts:
         state, color = ("found", "green") if is_there else ("off", "yellow")
         print(f"{paint(state.ljust(12), color)} {name}{why and ': '}{why}")
+    if report.native:
+        _table("machine code", {**report.native})
     color = {"works": "green", "does not work": "red"}.get(report.verdict, "yellow")
     _table("verdict", {"jitlite": paint(report.verdict, color)})
     if report.error:

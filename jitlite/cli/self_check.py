@@ -1,4 +1,5 @@
-"""The sample goes through every stage and tier: does jitlite work here? `jitlite doctor` asks that of a new process."""
+"""The sample goes through every stage and tier: does jitlite work here? What is machine code used for? `jitlite doctor`
+asks a new process."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from jitlite.api.script import script
 from jitlite.cli import sample
 from jitlite.cli.terminal import error_text
 from jitlite.debug.equality import difference
+from jitlite.executor.entries import machine_code_report
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
 from jitlite.kernels import torch_abi
@@ -16,10 +18,15 @@ from jitlite.objects.function import ScriptFunction
 from jitlite.passes import registry
 
 
-def report() -> dict[str, str]:
+def report() -> dict[str, dict[str, str]]:
+    """What the doctor wants to know: checks, and what machine code is used for."""
+    return {"checks": checks(), "native": machine_code_report()}
+
+
+def checks() -> dict[str, str]:
     """Send the sample through every stage and tier: check -> what went wrong, empty if nothing."""
     compiled: list[ScriptFunction] = []
-    checks: dict[str, Callable[[], str | None]] = {
+    asked: dict[str, Callable[[], str | None]] = {
         "compile": lambda: compiled.append(script(sample.collapse)),
         "stages": lambda: _empty_stage(compiled[0]),
         "verify": lambda: verify(compiled[0].graph),
@@ -27,7 +34,7 @@ def report() -> dict[str, str]:
         "passes": lambda: _every_pass(compiled[0]),
         "run": lambda: difference(sample.collapse(*sample.arguments()), compiled[0](*sample.arguments())),
     }
-    return {name: _fault(check) for name, check in checks.items()}
+    return {name: _fault(check) for name, check in asked.items()}
 
 
 def tensor_parts() -> list[tuple[str, bool, str]]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from jitlite.base.records import Record
 from jitlite.codegen.region_calls import RegionCall
 from jitlite.codegen.variables import Variable
 from jitlite.interpreter.code import CodePlace
@@ -33,15 +34,13 @@ class Name:
     variable: Variable
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Constant:
+class Constant(Record):
     """A value that is known."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Operation:
+class Operation(Record):
     """What a node computes from its operands, which are evaluated first."""
 
     node: Node
@@ -49,15 +48,13 @@ class Operation:
     place: CodePlace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Index:
+class Index(Record):
     """One element of a dimension."""
 
     value: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slice:
+class Slice(Record):
     """`start:stop:step`, without what is not said."""
 
     start: Expression | None
@@ -65,13 +62,11 @@ class Slice:
     step: Expression | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rest:
+class Rest(Record):
     """`...`: all dimensions that no other item stands for."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TensorSubscript:
+class TensorSubscript(Record):
     """`base[items]`, of a tensor."""
 
     base: Expression
@@ -79,15 +74,13 @@ class TensorSubscript:
     place: CodePlace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Not:
+class Not(Record):
     """The opposite of a bool."""
 
     operand: Expression
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Conditional:
+class Conditional(Record):
     """`then if condition else orelse`"""
 
     condition: Expression
@@ -96,8 +89,7 @@ class Conditional:
     place: CodePlace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Both:
+class Both(Record):
     """`first and second`, of bools."""
 
     first: Expression
@@ -105,8 +97,7 @@ class Both:
     place: CodePlace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Either:
+class Either(Record):
     """`first or second`, of bools."""
 
     first: Expression
@@ -114,8 +105,7 @@ class Either:
     place: CodePlace
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Range:
+class Range(Record):
     """The ints that a `for` goes over: from `start` (0 if None) to `stop`, in steps of 1 if `step` is None."""
 
     stop: Expression
@@ -123,8 +113,7 @@ class Range:
     step: Expression | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EndlessRange:
+class EndlessRange(Record):
     """All ints from 0 on."""
 
 
@@ -154,8 +143,7 @@ class StatementWriter(Protocol):
     def return_(self, statement: ReturnValues) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AssignVariable:
+class AssignVariable(Record):
     """`target = value`"""
 
     place: CodePlace | None
@@ -166,8 +154,7 @@ class AssignVariable:
         writer.assign(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exchange:
+class Exchange(Record):
     """`a, b = b, a`: variables that take over each other's values, at once."""
 
     place: CodePlace | None
@@ -178,8 +165,7 @@ class Exchange:
         writer.exchange(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unpack:
+class Unpack(Record):
     """`a, b = value`: the elements of a sequence; None for one that nothing reads, where the rules allow to skip it."""
 
     place: CodePlace | None
@@ -190,8 +176,7 @@ class Unpack:
         writer.unpack(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Evaluate:
+class Evaluate(Record):
     """An expression that is evaluated for its effects."""
 
     place: CodePlace | None
@@ -201,8 +186,7 @@ class Evaluate:
         writer.evaluate(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Perform:
+class Perform(Record):
     """An operation that is a statement of its own; `target` is what becomes of its result, if anything reads it."""
 
     place: CodePlace | None
@@ -213,8 +197,7 @@ class Perform:
         writer.perform(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DeleteVariables:
+class DeleteVariables(Record):
     """Variables that may keep much memory alive and that nothing reads any more."""
 
     place: CodePlace | None
@@ -224,8 +207,7 @@ class DeleteVariables:
         writer.delete(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class IfBlock:
+class IfBlock(Record):
     """`then` is never empty, `orelse` may be."""
 
     place: CodePlace | None
@@ -237,8 +219,7 @@ class IfBlock:
         writer.if_(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WhileLoop:
+class WhileLoop(Record):
     """A loop as long as a condition holds; without one, until it is left."""
 
     place: CodePlace | None
@@ -249,8 +230,7 @@ class WhileLoop:
         writer.while_(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ForLoop:
+class ForLoop(Record):
     """A loop over ints; with a condition, it is left before the iteration at whose start that does not hold."""
 
     place: CodePlace | None
@@ -263,8 +243,7 @@ class ForLoop:
         writer.for_(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TryBlock:
+class TryBlock(Record):
     """`handler` runs if anything is raised in the body; `error` is what was."""
 
     place: CodePlace | None
@@ -276,8 +255,7 @@ class TryBlock:
         writer.try_(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WithBlock:
+class WithBlock(Record):
     """`with manager as target`"""
 
     place: CodePlace | None
@@ -289,8 +267,7 @@ class WithBlock:
         writer.with_(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GuardedRegion:
+class GuardedRegion(Record):
     """A call of what may run a region; the body is what runs where it cannot.
 
     A target is None for a value that nobody reads or that is not computed in the region.
@@ -306,8 +283,7 @@ class GuardedRegion:
         writer.region(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LeaveLoop:
+class LeaveLoop(Record):
     """The innermost loop is left."""
 
     place: CodePlace | None
@@ -316,8 +292,7 @@ class LeaveLoop:
         writer.break_(self)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReturnValues:
+class ReturnValues(Record):
     """The results of the function."""
 
     place: CodePlace | None
@@ -333,8 +308,7 @@ Statement: TypeAlias = Simple | Compound
 Body: TypeAlias = tuple[Statement, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StructuredFunction:
+class StructuredFunction(Record):
     """A function.
 
     Attributes:

@@ -71,11 +71,16 @@ class Variables:
         self._end: dict[Node, int] = {}
         self._affinities: list[tuple[int, Value, Value]] = []
         self._free: dict[Node, dict[Value, None]] = {}
+        self._live: dict[Value, int] = {}
+        """What is alive where the walk is, with the end of its range."""
+        self._read_first: list[dict[Value, None]] = []
+        """For each block around, what is alive because the block reads it."""
+        self._without_variable: dict[Value, None] = {}
         self._number(graph.block, 0, 0)
         for value in graph.inputs:
             self._add_range(value, 0, 1)
-        live = self._walk(graph.block, {})
-        for value, end in live.items():
+        self._walk(graph.block)
+        for value, end in self._live.items():
             self._add_range(value, 0, end)
         for value in unshared:
             self._variable(value).is_shared = False
@@ -159,77 +164,100 @@ class Variables:
             if node in self._conditional:
                 pending += [block.return_node for block in node.blocks]
 
-    def _walk(self, block: Block, live: dict[Value, int]) -> dict[Value, int]:
-        """Walk a block backwards; `live` maps what is alive behind it to the end of its range, and becomes what is
-        alive before it. The caller ends the ranges there."""
-        self._read(block.return_node, self._begin[block.return_node], live)
+    def _walk(self, block: Block) -> dict[Value, None]:
+        """Walk a block backwards. `_live` maps what is alive to the end of its range: before, at the end of the block;
+        after, at its start.
+
+        Returns:
+            What is alive at the start, and was not at the end: what the block reads.
+        """
+        self._read_first.append({})
+        self._read(block.return_node, self._begin[block.return_node])
         for node in block.reversed_nodes:
             if node not in self._begin:
                 continue
-            if node.blocks and node not in self._conditional:
-                live = self._walk_blocks(node, live)
-                self._read(node, self._begin[node], live)
+            if node.kind == "prim::Loop" and node not in self._conditional:
+                self._walk_loop(node)
+            elif node.blocks and node not in self._conditional:
+                self._walk_branches(node)
             else:
-                self._write(node.outputs, self._begin[node] + 1, live)
-                self._read(node, self._begin[node], live)
-        return live
+                self._write(node.outputs, self._begin[node] + 1)
+            self._read(node, self._begin[node])
+        return self._read_first.pop()
 
-    def _read(self, node: Node, place: int, live: dict[Value, int]) -> None:
+    def _read(self, node: Node, place: int) -> None:
         for value in self._operands(node):
-            live.setdefault(value, place)
+            self._keep(value, place)
 
-    def _write(self, values: Iterable[Value], place: int, live: dict[Value, int]) -> None:
+    def _keep(self, value: Value, place: int) -> None:
+        """Let a value be alive up to a place, if it is not alive longer."""
+        if value not in self._live:
+            self._live[value] = place
+            self._read_first[-1][value] = None
+            self._note_without_variable(value)
+
+    def _write(self, values: Iterable[Value], place: int, end: int | None = None) -> None:
+        """Begin the ranges of values; one that nothing reads lasts from `place` to `end`."""
         for value in values:
-            self._add_range(value, place, live.pop(value, place + 1))
+            self._add_range(value, place, self._live.pop(value, place + 1 if end is None else end))
+            self._read_first[-1].pop(value, None)
 
-    def _walk_blocks(self, node: Node, live: dict[Value, int]) -> dict[Value, int]:
+    def _walk_branches(self, node: Node) -> None:
+        """Walk the blocks of an If or Try. What is alive behind it is so in all of it, and is not looked at."""
         begin, end = self._begin[node], self._end[node]
-        if node.kind == "prim::Loop":
-            return self._walk_loop(node, live)
         for block in node.blocks:
             place = self._begin[block.return_node] + 1
             for out in node.outputs:
                 self._add_range(out, place, place + 1)
-        for out in node.outputs:
-            self._add_range(out, end, live.pop(out, end + 1))
-        for value, until in live.items():
-            self._add_range(value, end, until)
-        before: dict[Value, int] = {}
+        self._write(node.outputs, end)
+        self._give_variables()
+        before: dict[Value, None] = {}
         at_risk: Iterable[Value] = self._free_of(node.blocks[1]) if node.kind == "prim::Try" else ()
         for position, block in enumerate(node.blocks):
-            last = self._begin[block.return_node] + 1
-            inside = dict.fromkeys(live, last + 1)
-            if node.kind == "prim::Try":
-                # the handler may begin in the middle of the body, and then reads what it reads
-                inside |= dict.fromkeys(at_risk, end) if position == 0 else {}
+            inside: dict[Value, None] = {}
+            if position == 0:  # the handler may begin in the middle of the body, and then reads what it reads
+                inside = {value: None for value in at_risk if value not in self._live}
+                for value in inside:
+                    self._live[value] = end
+                    self._note_without_variable(value)
             first = self._first_place(block)
-            inside = self._walk(block, inside)
-            for value in block.inputs:
-                self._add_range(value, first, inside.pop(value, first + 1))
-            for value, until in inside.items():
-                self._add_range(value, first, until)
-            before |= dict.fromkeys(inside, begin + 1)
-        if node.kind == "prim::Try":
-            before |= dict.fromkeys(at_risk, begin + 1)
-        return before
+            inside |= self._walk(block)
+            self._begin_inputs(block, first, inside)
+            for value in inside:
+                self._add_range(value, first, self._live.pop(value))
+            before |= inside
+        for value in before:
+            self._keep(value, begin + 1)
 
-    def _walk_loop(self, node: Node, live: dict[Value, int]) -> dict[Value, int]:
+    def _walk_loop(self, node: Node) -> None:
+        """Walk a loop. What its body reads from outside is alive in all of it, as what is alive behind it is."""
         body, begin, end = node.blocks[0], self._begin[node], self._end[node]
         last = self._begin[body.return_node] + 1
         for _, carried, _, out in Loop(node).carried:
             self._add_range(carried, begin + 1, begin + 2)
             self._add_range(carried, last, last + 1)
-            self._add_range(out, last, live.pop(out, end + 1))
-        through = dict.fromkeys(live) | self._free_of(body)
-        for value, until in live.items():
-            self._add_range(value, end, until)
-        inside = self._walk(body, dict.fromkeys(through, end))
-        first = begin + 1
-        for value in body.inputs:
-            self._add_range(value, first, inside.pop(value, first + 1))
-        for value, until in inside.items():
-            self._add_range(value, first, max(until, end))
-        return dict.fromkeys(through, begin + 1)
+            self._write([out], last, end + 1)
+        self._give_variables()
+        for value in self._free_of(body):
+            self._keep(value, end)
+        self._begin_inputs(body, begin + 1, self._walk(body))
+        self._give_variables()
+
+    def _begin_inputs(self, block: Block, first: int, inside: dict[Value, None]) -> None:
+        """Begin the ranges of a block's parameters, which are no longer among what is alive inside."""
+        for value in block.inputs:
+            self._add_range(value, first, self._live.pop(value, first + 1))
+            inside.pop(value, None)
+
+    def _note_without_variable(self, value: Value) -> None:
+        if value not in self._variables:
+            self._without_variable[value] = None
+
+    def _give_variables(self) -> None:
+        """Give what is alive its variables now: they are named in the order in which they are made."""
+        for value in self._without_variable:
+            self._variable(value)
+        self._without_variable.clear()
 
     def _first_place(self, block: Block) -> int:
         node = next((n for n in block.nodes if n in self._begin), block.return_node)
@@ -271,18 +299,24 @@ _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 
 def _give_names(variables: Iterable[Variable]) -> None:
     taken = set(dir(builtins))
+    numbers: dict[Identifier, int] = {}
     for variable in dict.fromkeys(variables):
         named = next((v for v in variable.values if v.has_name), None)
-        variable.name = unused(identifier(named.name if named is not None else "v", "v"), taken)
+        variable.name = unused(identifier(named.name if named is not None else "v", "v"), taken, numbers)
 
 
-def unused(base: Identifier, taken: set[str]) -> Identifier:
-    """The name, with a number behind it where it is taken; then it is taken, too."""
-    name, number = base, 0
+def unused(base: Identifier, taken: set[str], numbers: dict[Identifier, int]) -> Identifier:
+    """The name, with a number behind it where it is taken; then it is taken, too.
+
+    Args:
+        numbers: the last number that each name has got: lower ones are taken.
+    """
+    name, number = base, numbers.get(base, 0)
     while name in taken:
         number += 1
         name = numbered(base, number)
     taken.add(name)
+    numbers[base] = number
     return name
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from jitlite.api import script as api
 from jitlite.base.source import NotSupportedError
-from jitlite.objects.function import OverloadedMethod, ScriptFunction
+from jitlite.objects.function import ScriptFunction
 from jitlite.objects.handle import ModuleHandle
 from jitlite.objects.module import ScriptMeta, ScriptModule
+from jitlite.objects.overloaded import OverloadedMethod
 from jitlite.objects.torch_types import View
 
 _OURS = (ScriptModule, ScriptFunction, OverloadedMethod, ModuleHandle, View)

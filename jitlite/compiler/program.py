@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import torch
 
 from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.compiler.callees import MOST_NESTED, called_functions, compile_callees
 from jitlite.frontend.classes.classes import (
     INTERFACE_MARK,
     ScriptClass,
@@ -146,11 +147,26 @@ class Program:
         except CompileError as error:
             self._tell_caller(error, getattr(python_function, "__name__", "?"), range)
             raise
+        if len(self._compiling) == MOST_NESTED:
+            self._compile_callees(function)
         try:
             return self.ready(function, range)
         except CompileError:
             self._functions.pop(key, None)
             raise
+
+    def _compile_callees(self, function: Function) -> None:
+        known = set(self._functions)
+        compile_callees(function, self._callees)
+        for key in [key for key, found in self._functions.items() if key not in known and not found.is_compiled]:
+            self.forget(self._functions.pop(key))
+
+    def _callees(self, function: Function) -> Iterator[Function]:
+        for called in called_functions(self._definitions[function]):
+            key = (called, None)
+            if key not in self._functions:
+                self._functions[key] = self._declare(called, None)
+            yield self._functions[key]
 
     def ready(self, function: Function, range: SourceRange | None = None) -> Function:
         """The function, compiled now if it was not yet; while it is being compiled, its schema has to be known.
@@ -270,7 +286,8 @@ class Program:
         if observe:
             observe("emitted", graph)
         for name, step in (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS):
-            make_room(depth_of(graph))
+            if name in _AFTER_OTHER_DEPTH:
+                make_room(depth_of(graph))
             step(graph)
             if observe:
                 observe(name, graph)
@@ -325,6 +342,9 @@ def _is_of_library(place: SourceRange) -> bool:
     filename = place.source.filename or ""
     return filename.startswith(_LIBRARY) and "site-packages" not in filename
 
+
+_AFTER_OTHER_DEPTH = frozenset(["variables", "local calls", "lists"])
+"""The first step, and those behind one that may nest a graph deeper."""
 
 CarriedSource = tuple[FunctionType, str, str | None, int]
 """A function with its source: the text, its file, and the number of its first line there."""

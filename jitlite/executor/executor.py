@@ -35,6 +35,7 @@ from jitlite.executor.tiers import Calls, lowered, running, translated
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
+from jitlite.interpreter.entry import Exchanged
 from jitlite.interpreter.guards import ArgumentSpec, dispatcher
 from jitlite.interpreter.profiler import Profile
 from jitlite.interpreter.python_code import add_script_traceback
@@ -82,7 +83,7 @@ _FAILURES = 64
 """After this many guard failures, check whether the specialized plan still pays."""
 
 
-class Executor:
+class Executor(Exchanged):
     """The plans of one function.
 
     Args:
@@ -123,7 +124,7 @@ class Executor:
         self._pending: set[str] = set()
         """The steps that are being taken in the background."""
         self._by_spec = SpecPlans(graph, self._make_spec_plan, self.counters)
-        self.entry: Runner = self._start
+        super().__init__(self._start)
         last_run.register(self)
 
     def run(self, bound: Sequence[object]) -> Any:
@@ -131,7 +132,7 @@ class Executor:
         if not self.objects and self._takes_ints and any(map(holds_object, bound)):
             self.admit_objects()
         try:
-            return self.entry(*bound)
+            return self.way[0](*bound)
         except BaseException as error:
             add_script_traceback(error)
             raise
@@ -361,7 +362,7 @@ class Executor:
                 self._drop_if_unprofitable(made)
             if rest._specialized is None:
                 no_plan()
-            return rest.entry(*arguments)
+            return rest.way[0](*arguments)
 
         declared = [v.type for v in general.graph.inputs]
         run = dispatcher(declared, made.types, specialized.run, on_guard_failure, self.counters.hits.bump)

@@ -15,6 +15,7 @@ from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.base import options
 from jitlite.executor.autodiff_groups import group_count
 from jitlite.executor.executor import Executor
+from jitlite.executor.kernels import refused_operators, told_of_kernels
 from jitlite.executor.specialize import may_gain, specialize
 from jitlite.interpreter.guards import spec_of, spec_reader
 from jitlite.ir import types as T
@@ -23,6 +24,7 @@ from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
 from jitlite.ir.types import Type
 from jitlite.ir.unit import called_function, called_functions
+from jitlite.kernels.backend import KIND as TENSORS_KIND
 from jitlite.native.backend import KIND as NATIVE_KIND
 from jitlite.native.backend import form_native_regions
 from jitlite.passes.pipelines import OPTIMIZE
@@ -68,6 +70,7 @@ def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
             "Left as it is": list(_left(graph)),
             "Specialized": list(_specialized(executor, graph, bound)),
             "Machine code": list(_native(executor)),
+            "Machine code for tensors": list(told_of_kernels(executor)),
             **({"Regions": others} if others else {}),
             "Calls so far": list(_calls(executor)),
         },
@@ -248,15 +251,13 @@ def _native(executor: Executor) -> Iterator[str]:
         missed = f", and {state.bailouts} times Python had to do it" if state.bailouts else ""
         places = ", ".join(dict.fromkeys(_place(loop) for loop in state.region.loops))
         yield f"of {state.region.size} operations with the loop at {places}: {state.status}{count}{missed}"
-    graph, values = executor.optimized_graph.copy_with_map()
-    for value, copied in values.items():
-        copied.id = value.id  # so that reasons name values as the graph does
+    graph, _ = refused_operators(executor.optimized_graph)  # loops over tensors are told of elsewhere
     for node, reason in form_native_regions(graph).refused.items():
         if node.kind == "prim::Loop":
             yield f"not the loop at {_place(node)}: {reason}"
 
 
-_TOLD = (NATIVE_KIND, "differentiable")
+_TOLD = (NATIVE_KIND, TENSORS_KIND, "differentiable")
 """Kinds of regions that have sentences of their own."""
 
 

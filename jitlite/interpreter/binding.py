@@ -21,6 +21,7 @@ from jitlite.base.source import did_you_mean
 from jitlite.ir import types as T
 from jitlite.ir.constants import plain_tuple, qualified_name
 from jitlite.ir.int_codes import INT_OBJECTS, PLAIN, holds_object
+from jitlite.ir.python_classes import classes_as_they_are
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, class_type_of, reads_as_tuple, type_of_value
@@ -304,21 +305,6 @@ _SIMPLE: dict[Type, Converter] = {
 }
 
 
-_AS_THEY_ARE: dict[Type, frozenset[type]] = {
-    T.INT: frozenset({int, bool}),
-    T.FLOAT: frozenset({float, int, bool}),
-    T.COMPLEX: frozenset({complex, float, int, bool}),
-    T.BOOL: frozenset({bool}),
-    T.STRING: frozenset({str}),
-    T.TENSOR: frozenset({torch.Tensor, torch.nn.Parameter}),
-}
-"""Classes whose instances are never converted: a list of nothing else is passed on without a look at each element."""
-
-
-_COMMONEST: dict[Type, type] = {T.INT: int, T.FLOAT: float, T.BOOL: bool, T.STRING: str, T.TENSOR: torch.Tensor}
-"""The class that most instances have: looking for one class takes half as long as looking for several."""
-
-
 def _convert_part(value: object, t: Type, what: str) -> Any:
     try:
         return converter(t)(value)
@@ -332,8 +318,9 @@ def _convert_all(values: Iterable[object], element: Type, what: str) -> list[Any
 
 
 def _to_list(t: T.ListType) -> Converter:
-    plain = _AS_THEY_ARE.get(t.element, frozenset())
-    commonest = _COMMONEST.get(t.element, type(None))
+    classes = classes_as_they_are(t.element)
+    # looking for one class takes half as long as looking for several
+    plain, commonest = frozenset(classes), classes[0] if classes else type(None)
 
     def convert(value: Any) -> Any:
         if isinstance(value, list):

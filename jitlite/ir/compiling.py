@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from jitlite.base.recursion import MoreCalls
 from jitlite.base.source import CompileError
-from jitlite.ir.graph import Block, Graph
+from jitlite.ir.graph import Graph
 from jitlite.ir.unit import COMPILING
 
 _DEEPEST = 10_000
@@ -78,14 +78,10 @@ def make_room(levels: int) -> None:
 
 def depth_of(graph: Graph) -> int:
     """How many blocks are within one another."""
-    deepest = 0
-    pending: list[tuple[Block, int]] = [(graph.block, 0)]
-    while pending:
-        block, depth = pending.pop()
-        deepest = max(deepest, depth)
-        for node in block.nodes:
-            if node.blocks:
-                pending += [(inner, depth + 1) for inner in node.blocks]
+    deepest, level = -1, [graph.block]
+    while level:
+        deepest += 1
+        level = [inner for block in level for owner in block.owners() for inner in owner.blocks]
     return deepest
 
 

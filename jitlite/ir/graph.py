@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from jitlite.base import turns
+from jitlite.base.changed import Changed
 from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -25,6 +25,9 @@ from jitlite.ir.types import Type
 
 _GAP = 1 << 40
 """Distance between the positions of neighbouring nodes; inserting between two halves it."""
+
+_ROOM = 64
+"""Nodes that are given new positions are apart from each other by so many times their number."""
 
 _SUFFIX = re.compile(r"\.(\d+)$")
 _UNSET: Any = object()
@@ -318,10 +321,13 @@ class Node:
         if after.kind == "prim::Return":
             self._position = before._position + _GAP
             after._position = self._position + _GAP
+        elif before.kind == "prim::Param":
+            self._position = after._position - _GAP
+            before._position = self._position - _GAP
         elif after._position - before._position >= 2:
             self._position = (before._position + after._position) // 2
         else:
-            self.block._renumber()
+            _spread(self)
 
     def move_before(self, place: Node) -> None:
         self._unlink()
@@ -461,6 +467,15 @@ class Block:
         """The nodes in order, without constants."""
         return (node for node in self.nodes if node.kind != "prim::Constant")
 
+    def owners(self) -> list[Node]:
+        """The nodes that have blocks."""
+        found, node = [], self.param_node._next
+        while node is not None:
+            if node.blocks:
+                found.append(node)
+            node = node._next
+        return found
+
     @property
     def is_empty(self) -> bool:
         return self.param_node._next is self.return_node
@@ -494,14 +509,6 @@ class Block:
 
     def prepend(self, node: Node) -> Node:
         return node.insert_after(self.param_node)
-
-    def _renumber(self) -> None:
-        position, node = 0, self.param_node._next
-        self.param_node._position = 0
-        while node is not None:
-            position += _GAP
-            node._position = position
-            node = node._next
 
     def destroy(self) -> None:
         """Remove everything in the block."""
@@ -608,16 +615,11 @@ class Graph:
         """Place a constant at the insertion point."""
         return self.create_constant(value, type, range).insert_before(self.insert_point).output
 
-    @contextmanager
-    def inserting_before(self, place: Node) -> Iterator[None]:
+    def inserting_before(self, place: Node) -> Changed:
         """Within the `with`, new nodes go before `place` (use a block's `return_node` for its end)."""
-        saved, self.insert_point = self.insert_point, place
-        try:
-            yield
-        finally:
-            self.insert_point = saved
+        return Changed(self, "insert_point", place)
 
-    def inserting_at_end(self, block: Block) -> Any:
+    def inserting_at_end(self, block: Block) -> Changed:
         """Within the `with`, new nodes go to the end of `block`."""
         return self.inserting_before(block.return_node)
 
@@ -669,6 +671,37 @@ class Graph:
             examples: show, in a trace, the types that the tensors had when it was recorded.
         """
         return graph_text(self, ranges, examples)
+
+
+def _spread(node: Node) -> None:
+    """Give a node without room between its neighbours a position, and as many nodes around it as it takes others.
+
+    The nodes are those between two that are far enough apart. The more they are, the further: else the same ones would
+    be given new positions again and again where many nodes are inserted in one place.
+    """
+    first = last = node
+    count, reach = 1, 8
+    while True:
+        for _ in range(reach):
+            if first._prev is not None and first._prev._prev is not None:
+                first, count = first._prev, count + 1
+            if last._next is not None and last._next._next is not None:
+                last, count = last._next, count + 1
+        before, after = first._prev, last._next
+        assert before is not None and after is not None
+        is_all = before.kind == "prim::Param" and after.kind == "prim::Return"
+        if is_all:
+            before._position, after._position = 0, (count + 1) * _GAP
+        step = (after._position - before._position) // (count + 1)
+        if is_all or step >= _ROOM * count:
+            break
+        reach *= 2
+    position, current = before._position, first
+    while current is not after:
+        position += step
+        current._position = position
+        assert current._next is not None
+        current = current._next
 
 
 def _walk(block: Block) -> Iterator[Node]:

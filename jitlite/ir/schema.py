@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from jitlite.ir import types as T
+from jitlite.ir.int_codes import holds_object
 from jitlite.ir.type_parser import AliasInfo, TypeParser
 from jitlite.ir.types import Type
 
@@ -37,6 +38,11 @@ class Argument:
     @property
     def has_default(self) -> bool:
         return self.default_text is not None
+
+    @cached_property
+    def has_plain_default(self) -> bool:
+        """Is there a default value without objects such as dtypes, of which those who run a graph have to know?"""
+        return self.has_default and not holds_object(self.default)
 
     @cached_property
     def type(self) -> Type:

@@ -19,7 +19,7 @@ from jitlite.base import background, options
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
 from jitlite.kernels.compiled import CompiledKernel
-from jitlite.kernels.facts import Fact, fact_of
+from jitlite.kernels.facts import Fact, fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
 from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
@@ -147,6 +147,11 @@ class KernelState(Implementation):
         self.status = why
         self.publish(_give_up)  # not None: generated code of another thread may be about to call what it has seen
 
+    def compile_next(self) -> None:
+        """Have the next run make a kernel for its arguments, hot or not."""
+        if not self._is_given_up:
+            self.publish(self._make_and_run)
+
     # -- how
     def _make_and_run(self, *arguments: object) -> Any:
         """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
@@ -200,6 +205,8 @@ class KernelState(Implementation):
 
     def _make(self, facts: tuple[Fact, ...]) -> Runner | None:
         """Make the kernel for facts."""
+        if any(kernel.facts == facts for kernel in self.kernels):
+            return self._entry  # another call was first
         try:
             if torch_abi() is None:
                 self._abandon("no kernels here: torch is laid out in another way")
@@ -214,7 +221,7 @@ class KernelState(Implementation):
                 return None
         except NotNative as reason:
             self.refused[facts] = str(reason)
-            self.status = f"no kernel for ({', '.join(map(str, facts))}): {reason}"
+            self.status = f"no kernel for {text_of_facts(facts, self.region.inputs)}: {reason}"
             if len(self.refused) >= MOST and not self.kernels:
                 self._abandon(self.status)
             self._go_on()

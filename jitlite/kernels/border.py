@@ -14,6 +14,7 @@ import torch
 from jitlite.kernels import torch_abi as abi
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarArgument, TensorArgument
+from jitlite.kernels.values import is_one
 from jitlite.native.boxing import CLASS_OFFSET, check_list, unboxed
 from jitlite.native.capi import pointer
 from jitlite.native.code import RAISED, LLVMBuilder
@@ -202,6 +203,9 @@ def _ordered_strides(kc: KernelCode, strides: list[str], sizes: list[str], argum
     """Conditions under which strides are not the known ones, or not in the order of the argument."""
     code, wrong = kc.code, []
     outer: str | None = None
+    for d, operand in enumerate(argument.strides):
+        if d not in argument.order and not is_one(argument.sizes[d]) and not isinstance(operand, Scalar):
+            wrong.append(_differs(code, strides[d], kc.operand(operand)))
     for d in argument.order:
         operand = argument.strides[d]
         if isinstance(operand, Scalar):

@@ -11,7 +11,7 @@ from jitlite.ir.graph import Value
 from jitlite.kernels.emit import DONE, GAVE_UP, MISSED, NEXT, emit
 from jitlite.kernels.facts import Fact
 from jitlite.kernels.loop_ir import Kernel
-from jitlite.native.entry import Entry, MachineCode, compile_text, is_ready
+from jitlite.native.entry import Entry, MachineCode, assembly_of, compile_text, is_ready
 
 
 class CompiledKernel:
@@ -69,6 +69,11 @@ class CompiledKernel:
     def misses(self) -> int:
         """How often its facts did not hold."""
         return int(self._cells[MISSED])
+
+    @property
+    def assembly(self) -> str:
+        """The module in the processor's language. It is made anew for whoever asks."""
+        return assembly_of(self.text, is_plain=True)
 
     @property
     def default_dtype(self) -> torch.dtype | None:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from jitlite.interpreter.guards import PLAIN
+from jitlite.ir.graph import Value
 from jitlite.kernels.loop_ir import DTYPES, DType
 from jitlite.native.code import NotNative
 
@@ -55,9 +56,21 @@ class TensorFact:
 class NoneFact:
     """The argument is None."""
 
+    def __str__(self) -> str:
+        return "None"
+
 
 Fact = TensorFact | NoneFact | None
 """None for what is no tensor: its type says all."""
+
+
+def text_of_facts(facts: Sequence[Fact], values: Sequence[Value]) -> str:
+    """The facts of arguments, `(f32[*, 1], int)`: a size that is no fact is a star.
+
+    Args:
+        values: what the arguments are in the graph, whose types say what is no tensor.
+    """
+    return f"({', '.join(str(v.type if f is None else f) for f, v in zip(facts, values, strict=True))})"
 
 
 def fact_of(value: Any) -> Fact:

@@ -161,20 +161,11 @@ class TensorRun(NativeRun):
                 continue
             within = set(kept)
             outside = [use for v in node.outputs for use in v.uses if ancestor_in(use.user, block) not in within]
-            if not outside:
-                continue
-            if len(outside) == sum(v.use_count for v in node.outputs):
-                kept.remove(node)
-                if node is not last:
-                    node.move_after(last)
-                last = _last_of(kept, last)
-            else:
-                _read_copy(node, outside, last)
+            if outside and node is kept[-1] and len(outside) == sum(v.use_count for v in node.outputs):
+                kept.pop()  # it stands behind the others as it is
+            elif outside:
+                _read_copy(node, outside, last)  # and stays as well: what it raises is raised before what follows
         return kept
-
-
-def _last_of(kept: Sequence[Node], last: Node) -> Node:
-    return kept[-1] if kept and last not in kept else last
 
 
 def _read_copy(node: Node, uses: Iterable[Use], last: Node) -> None:

@@ -387,7 +387,7 @@ def split(call: Call) -> Value:
     return pieces
 
 
-@rule("prim::ListUnpack")
+@rule("prim::ListUnpack", view=True)
 def unpack(call: Call) -> Value:
     found = call.at(0)
     if not isinstance(found, list):

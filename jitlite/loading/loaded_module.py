@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from jitlite.base.source import CompileError
@@ -17,10 +16,10 @@ from jitlite.objects.sourceless import SourcelessModule
 class LoadedMethod(ScriptMethod):
     """A method of a module that was read from an archive."""
 
-    def _make_entry(self) -> Callable[..., Any]:
+    def _install_entry(self) -> None:
         if is_unset(self.owner):
             raise unset_error(vars(self.owner)[CLASS_TYPE].qualified_name)
-        return super()._make_entry()
+        super()._install_entry()
 
     @property
     def code(self) -> str:

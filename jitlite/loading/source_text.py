@@ -194,11 +194,14 @@ class _ListMaker:
         raise ValueError("a table of places has no objects")
 
 
-@dataclass(frozen=True)
 class _TracedRange(SourceRange):
     """A place in the code of an archive that shows itself as the place it comes from."""
 
-    origin: Callable[[int], SourceRange | None]
+    __slots__ = ("origin",)
+
+    def __init__(self, source: Source, start: int, end: int, origin: Callable[[int], SourceRange | None]) -> None:
+        super().__init__(source, start, end)
+        self.origin = origin
 
     @property
     def program_range(self) -> SourceRange:

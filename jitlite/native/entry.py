@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
@@ -26,12 +26,13 @@ from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
 Entry = Callable[..., Any]
+Made = TypeVar("Made")
 
-_FASTCALL = 0x0080
+FASTCALL = 0x0080
 """`METH_FASTCALL` of Python's headers."""
 
 
-class _Method(ctypes.Structure):
+class Method(ctypes.Structure):
     """`PyMethodDef`."""
 
     _fields_ = (
@@ -60,7 +61,7 @@ class MachineCode:
         self.is_plain = is_plain
         self.kept: object = None
         self._engine: Any = None
-        self._method: _Method | None = None
+        self._method: Method | None = None
 
     def load(self, text: str) -> Entry:
         """Compile a module; gives its entry.
@@ -68,19 +69,39 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
+        self._method = Method(self.name.encode(), self.compile(text), FASTCALL, None)
+        return builtin(self._method, self)
+
+    def compile(self, text: str) -> int:
+        """Compile a module; gives the address of its entry.
+
+        Raises:
+            Exception: whatever llvmlite raises.
+        """
         self._engine = _engine_of(text, is_plain=self.is_plain)
-        self.address = self._engine.get_function_address(ENTRY)
-        self._method = _Method(self.name.encode(), self.address, _FASTCALL, None)
-        make = ctypes.pythonapi.PyCFunction_NewEx
-        make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(_Method), ctypes.py_object, ctypes.c_void_p)
-        made: Entry = make(ctypes.byref(self._method), self, None)
-        return made
+        self.address = int(self._engine.get_function_address(ENTRY))
+        return self.address
+
+
+def builtin(method: Method, bound: object) -> Entry:
+    """The object that Python calls; the function is handed `bound`, which lives as long."""
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
+    made: Entry = make(ctypes.byref(method), bound, None)
+    return made
 
 
 def _engine_of(text: str, *, is_plain: bool) -> Any:
     """What holds the machine code of a module."""
     llvm = _llvm()
     machine = _target_machine(llvm)
+    engine = llvm.create_mcjit_compiler(_optimized(llvm, machine, text, is_plain), machine)
+    engine.finalize_object()
+    return engine
+
+
+def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
+    """The module of a text, after the passes of LLVM."""
     layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
     module = llvm.parse_assembly(layout + text)
     module.verify()
@@ -88,9 +109,7 @@ def _engine_of(text: str, *, is_plain: bool) -> Any:
     manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
     manager.run(module, passes)
     _dispose(manager)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.finalize_object()
-    return engine
+    return module
 
 
 _compiling = Lock("native", reentrant=True)
@@ -98,6 +117,8 @@ _compiling = Lock("native", reentrant=True)
 
 _loaded: object = None
 _is_refused = False
+_failure = ""
+"""Why the last attempt failed that did."""
 
 
 def is_loaded() -> bool:
@@ -177,7 +198,7 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
     if not is_ready():
         return None
     machine = MachineCode(name, region)
-    with suppress(RecursionError):
+    with _compiling, suppress(RecursionError):
         entry = compile_text(machine, emit(region, ctypes.addressof(machine.counters)))
         return None if entry is None else (entry, machine)
     return None
@@ -185,7 +206,7 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
 
 def is_ready() -> bool:
     """Can there be machine code? The first time, llvmlite is imported, and Python is looked at."""
-    global _is_refused
+    global _is_refused, _failure
     if not _has_been_tried and not _is_refused:
         with _compiling:
             try:
@@ -193,8 +214,9 @@ def is_ready() -> bool:
                     _self_test()
             except (RecursionError, MemoryError):  # says nothing about the next time
                 return False
-            except Exception:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
+            except Exception as error:  # no llvmlite, one that does not work, a Python of another kind: Python goes on
                 _is_refused = True
+                _failure = f"{type(error).__name__}: {error}"
     return not _is_refused
 
 
@@ -203,6 +225,42 @@ def compile_text(machine: MachineCode, text: str) -> Entry | None:
     with _compiling, suppress(Exception):
         return machine.load(text)
     return None
+
+
+def assembly_of(text: str, *, is_plain: bool) -> str:
+    """What a module's text becomes, in the processor's language.
+
+    Args:
+        is_plain: as `MachineCode.is_plain`.
+
+    Raises:
+        Exception: whatever llvmlite raises.
+    """
+    with _compiling:
+        llvm = _llvm()
+        machine = _target_machine(llvm)
+        found: str = machine.emit_assembly(_optimized(llvm, machine, text, is_plain))
+    return found
+
+
+def compiled(make: Callable[[], Made]) -> Made | None:
+    """What `make` makes of machine code; None where it cannot. No two threads are at it at a time."""
+    global _failure
+    if not is_ready():
+        return None
+    with _compiling:
+        try:
+            return make()
+        except (RecursionError, MemoryError):  # says nothing about the next one
+            return None
+        except Exception as error:
+            _failure = f"{type(error).__name__}: {error}"
+            return None
+
+
+def why_not(make: Callable[[], object]) -> str:
+    """What is in the way of machine code, for those who look; "" where nothing is. `make` makes some."""
+    return "" if compiled(make) else _failure or "there was no memory"
 
 
 _functions: dict[str, tuple[Any, int]] = {}

@@ -21,8 +21,10 @@ from jitlite.base.tracing_state import Listener, current
 from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
+from jitlite.executor.entries import install_entry
 from jitlite.executor.executor import Executor, code_for, executor_of, generated_code
 from jitlite.executor.explain import Explanation, explain
+from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
@@ -35,7 +37,8 @@ from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.disassemble import describe, disassemble
-from jitlite.interpreter.entry import make_entry
+from jitlite.interpreter.entry import CallSite, Entry
+from jitlite.interpreter.python_code import add_script_traceback
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Argument, Schema, function_schema
@@ -70,6 +73,17 @@ def show_all_graphs_as(view: Callable[[Graph], Any] | None) -> None:
     _views_for_all.view = view
 
 
+class _FirstCall:
+    """What calls of a function go to until it has an entry. Dynamo makes such objects, and no bound methods."""
+
+    def __init__(self, function: ScriptFunction) -> None:
+        self._function = function
+
+    @unseen_by_dynamo
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        return self._function._first_call(*args, **kwargs)
+
+
 class ScriptFunction:
     """A compiled function. Call it like the Python function it was made from.
 
@@ -81,12 +95,18 @@ class ScriptFunction:
         archive_code: the text that an archive of the function holds.
         bytecode: the listing of the instructions of the stack machine.
         generated_code: the Python function that calls run.
+        kernels: what the tensor regions of its plans have become.
         schema: the signature.
     """
 
+    # Python asks the class for `__call__`, and what it finds there is the place for one in each object: so a call goes
+    # to what is in that place, which may be anything that can be called, and no function of Python is in between
+    __slots__ = ("__call__", "__dict__", "__weakref__")
+    __call__: Entry
+
     def __init__(self, program: FunctionCompiler, function: Function) -> None:
         self._program = program
-        self._entry: Callable[..., object] | None = None
+        self.__call__ = _FirstCall(self)
         self._traceable: Graph | None = None
         """The graph of which it is known that torch's tracer records all that it does."""
         self.__jitlite_function__ = function
@@ -161,6 +181,11 @@ class ScriptFunction:
     def explain(self, *args: object, **kwargs: object) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
         return explain(self.executor, self._bind(args, kwargs))
+
+    @property
+    def kernels(self) -> Kernels:
+        """What its tensor regions have become. `fn.kernels.compile(*args)` makes kernels for a call at once."""
+        return Kernels(self.executor, self._bind)
 
     def get_debug_state(self) -> ExecutorState:
         """The plans made so far, and what became of the calls."""
@@ -259,18 +284,28 @@ class ScriptFunction:
         return to_networkx(self.__jitlite_function__.graph)
 
     @unseen_by_dynamo
-    def __call__(self, *args: object, **kwargs: object) -> Any:
+    def _first_call(self, *args: object, **kwargs: object) -> Any:
+        """What calls go to until there is an entry."""
+        if current_tracer() is not None:
+            return self._call_otherwise(*args, **kwargs)
+        self._install_entry()
+        return self.__call__(*args, **kwargs)
+
+    def _take_entry(self, entry: Entry) -> None:
+        """Have calls go to the entry from now on."""
+        self.__call__ = entry
+
+    @unseen_by_dynamo
+    def _call_otherwise(self, *args: object, **kwargs: object) -> Any:
+        """Any call that an entry does not do: of keywords, of arguments to be converted, while somebody records."""
         if active_tracers:
             tracer = current_tracer()
             if tracer is not None:
                 return self._record_call(tracer, args, kwargs)
         if torchs_is_tracing() and current.tracer is None:
             self._refuse_to_be_frozen()
-        entry = self._entry
-        if entry is None:
-            entry = self._entry = self._make_entry()
         try:
-            return entry(*args, **kwargs)
+            return self._run(self._bind(args, kwargs))
         except GivenToFx as given:
             return record_in_fx(self, self._module, self.name, given.proxy, args, kwargs)
         except Exception as error:
@@ -305,8 +340,12 @@ class ScriptFunction:
         """The number of parameters that a caller gives."""
         return len(self._signature.arguments)
 
-    def _make_entry(self) -> Callable[..., Any]:
-        return make_entry(self._signature, self.executor, self._bind)
+    def _install_entry(self) -> None:
+        formals = self._signature.arguments
+        formals = formals[len(formals) - self._parameters() :]
+        way, otherwise = self.executor.way, self._call_otherwise
+        site = CallSite(formals, way, active_tracers, torchs_is_tracing, _note, otherwise, self._module)
+        install_entry(site, self._take_entry)
 
     def _bind(self, args: Sequence[object], kwargs: dict[str, Any]) -> list[Any]:
         look_for_proxies(args, kwargs)
@@ -334,6 +373,12 @@ class ScriptFunction:
 
     def __repr__(self) -> str:
         return f"<jitlite.ScriptFunction {self._signature}>"
+
+
+def _note(error: BaseException) -> None:
+    """Say more about an exception that a graph has raised."""
+    add_script_traceback(error)
+    explain_export(error)
 
 
 def compile_function(function: Any, names: Callable[[str], Any] | None = None) -> ScriptFunction:
@@ -418,8 +463,8 @@ class ScriptMethod(ScriptFunction):
     def _parameters(self) -> int:
         return len(self._signature.arguments) - 1
 
-    def _make_entry(self) -> Callable[..., Any]:
-        return collecting_weights(make_entry(self._signature, self.executor, self._bind, self.owner), self.owner)
+    def _take_entry(self, entry: Entry) -> None:
+        super()._take_entry(collecting_weights(entry, self.owner))
 
     def _fits(self, args: Sequence[object], kwargs: dict[str, Any]) -> bool:
         """Are the arguments of the types of the parameters, without conversion?"""
@@ -433,28 +478,3 @@ class ScriptMethod(ScriptFunction):
     def __deepcopy__(self, memo: dict[int, Any]) -> ScriptFunction:
         method: ScriptFunction = getattr(copy.deepcopy(self.owner, memo), self.name)
         return method
-
-
-class OverloadedMethod:
-    """A method with declared overloads: a call goes to the first that takes the arguments."""
-
-    def __init__(self, name: str, candidates: Sequence[ScriptMethod]) -> None:
-        self.__name__ = name
-        self.candidates = list(candidates)
-        self._call = collecting_weights(self._call_first_that_fits, candidates[0].owner)
-
-    @unseen_by_dynamo
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        return self._call(*args, **kwargs)
-
-    def _call_first_that_fits(self, *args: object, **kwargs: object) -> Any:
-        reasons = []
-        exact = [c for c in self.candidates if c._fits(args, kwargs)]
-        for candidate in (*exact, *self.candidates):
-            try:
-                bound = candidate._bind(args, kwargs)
-            except RuntimeError as error:
-                reasons.append(str(error).splitlines()[0])
-                continue
-            return candidate._run(bound)
-        raise RuntimeError("\n".join([f"no overload of '{self.__name__}' takes these arguments:", *reasons]))

@@ -221,7 +221,8 @@ class _ForwardMethod:
     def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self
-        found = owner._jitlite_method("forward")
+        known = owner.__dict__.get(METHODS)  # asked for at every call of a module
+        found = (known and known.get("forward")) or owner._jitlite_method("forward")
         if found is None:
             python_class = definition_of(owner).type.python_class
             member = getattr(python_class, "forward", torch.nn.Module.forward)

@@ -18,14 +18,15 @@ from jitlite.frontend.emit.meanings import Mark, function_mark
 from jitlite.interpreter.binding import bind_value
 from jitlite.ir.types import ClassType
 from jitlite.ir.values import CLASS_TYPE
-from jitlite.objects.function import OverloadedMethod, ScriptMethod
+from jitlite.objects.function import ScriptMethod
 from jitlite.objects.late_hooks import LateHooks
+from jitlite.objects.overloaded import OverloadedMethod
 
 METHODS = "__jitlite_methods__"
 """The attribute that keeps the method objects of one module."""
 _OF_FORWARD = (
     "code", "archive_code", "code_with_constants", "generated_code", "graph", "inlined_graph", "optimized_graph",
-    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "get_debug_state",
+    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "get_debug_state", "kernels",
 )  # fmt: skip
 """Attributes of a script module that are those of its forward."""
 

@@ -8,7 +8,6 @@ remembered. Read `match_op` first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ __all__ = ["MatchedSchema", "NamedValue", "can_call", "emit_builtin_call", "matc
            "pack_outputs", "try_convert_to_type"]  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MatchedSchema:
+class MatchedSchema(NamedTuple):
     """A call's overload with its inputs in schema order, converted and complete.
 
     `op` is None for functions; an `expansion` stands for what other operators make up.

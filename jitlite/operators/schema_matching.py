@@ -7,7 +7,6 @@ one asks for. Read `Matching` first, then `conversions.py` (one type to another)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
@@ -28,8 +27,7 @@ NO_CONSTANT: Final[object] = object()
 """Stands for the constant of a `NamedValue` that has none."""
 
 
-@dataclass(frozen=True)
-class NamedValue:
+class NamedValue(NamedTuple):
     """An argument of a call: a value of the graph, or a constant that is inserted when it is needed.
 
     `name` is the keyword, None for a positional argument.
@@ -136,6 +134,8 @@ class BindingPlan(NamedTuple):
     return_names: list[str] | None
     constants: tuple[Default, ...] = ()
     """The defaults, in the order in which they are inserted."""
+    places: tuple[int, ...] = ()
+    """The arguments that are used, in the order in which they are inserted."""
 
 
 class Mismatch(Exception):
@@ -193,7 +193,10 @@ class Matching:
         names = [r.name for r in returns]
         wanted = {d.key for d in self.slots if isinstance(d, Default)}
         constants = tuple(d for key, d in self.seen.items() if key in wanted)
-        return BindingPlan(tuple(self.slots), types, names if names and all(names) else None, constants)
+        places = {s.place for s in self.slots if isinstance(s, _GivenArgument)}
+        places |= {item.place for s in self.slots if isinstance(s, _Collected) for item in s.items}
+        known_names = names if names and all(names) else None
+        return BindingPlan(tuple(self.slots), types, known_names, constants, tuple(sorted(places)))
 
     def _slot(self, position: int, argument: Argument) -> _GivenArgument | _Collected | Default:
         if self.self_is_free and argument.name == "self":
@@ -349,9 +352,7 @@ def insert_arguments(
     graph: Graph, range: SourceRange | None, plan: BindingPlan, arguments: Sequence[NamedValue]
 ) -> list[Value]:
     """Insert what a plan asks for; gives the inputs."""
-    used = {s.place for s in plan.slots if isinstance(s, _GivenArgument)}
-    used |= {item.place for s in plan.slots if isinstance(s, _Collected) for item in s.items}
-    values = {place: arguments[place].in_graph(graph) for place in sorted(used)}
+    values = {place: arguments[place].in_graph(graph) for place in plan.places}
     constants = {d.key: graph.insert_constant(d.value, d.type, range) for d in plan.constants}
 
     def given(slot: _GivenArgument) -> Value:

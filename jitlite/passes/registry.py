@@ -8,7 +8,7 @@ no list is kept: `find("cse")` imports `passes/cse.py`. `run(graph, "inline,cse,
 from __future__ import annotations
 
 import difflib
-import importlib
+import importlib.util
 import itertools
 import os
 import pkgutil
@@ -63,7 +63,7 @@ def find(name: str) -> Pass:
     Raises:
         ValueError: where there is no such pass.
     """
-    if name not in _passes and name in _file_names():
+    if name not in _passes and name.isidentifier() and importlib.util.find_spec(f"{__package__}.{name}") is not None:
         _load(name)
     if name not in _passes:
         hint = did_you_mean(name, names())
@@ -224,11 +224,14 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
     functions = [find(name) for name in listed]
     around = PassHook.from_options() if hook is None else hook
     changed = bool(functions) and count_range_loops(graph)
+    may_be_deeper = True
     for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
         try:
             with compiling():
-                make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
-                changed = around.around(name, function, graph) or changed
+                if may_be_deeper:
+                    make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
+                may_be_deeper = around.around(name, function, graph)
+                changed = may_be_deeper or changed
         except CompileError:
             raise
         except Exception as error:

@@ -22,8 +22,10 @@ from torch import nn
 
 import jitlite
 from jitlite.api.trace import trace_graph
+from jitlite.base import torch_internals
 from jitlite.export.to_python import python_spelling
 from jitlite.frontend.emit import builtin_names
+from jitlite.frontend.tracing import traced_functions
 
 MODELS = Path(__file__).parents[2] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
@@ -903,6 +905,35 @@ def test_scripts_that_are_compiled_within_a_trace_mean_torchs_own_functions():
     traced = jitlite.trace(f, torch.ones(2))
     assert torch.equal(traced(torch.full((2,), 7.0)), helper(torch.full((2,), 7.0)))
     assert isinstance(torch.tensor, types.BuiltinFunctionType)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("within", ["script_if_tracing", "script"])
+def test_what_torch_jit_compiles_within_a_trace_means_torchs_own_functions(within):
+    def helper(x):
+        n = torch.tensor(0.0)
+        for i in range(int(x.sum())):
+            n = n + i
+        return torch.stack([n, torch.min(torch.max(x), torch.as_tensor(5.0))])
+
+    late = {"script_if_tracing": TORCH_JIT.script_if_tracing(helper), "script": lambda x: TORCH_JIT.script(helper)(x)}
+    traced = jitlite.trace(lambda x: late[within](x) * 2, torch.ones(2), check_trace=False)
+    x = torch.full((2,), 3.0)
+    assert torch.equal(traced(x), helper(x) * 2)
+
+
+def test_torch_jit_finds_each_function_within_a_trace():
+    builtins = torch_internals.builtins_of_scripts
+    asked = [*traced_functions.FUNCTIONS, "sin"]
+
+    def found():
+        state = torch._C._get_tracing_state
+        return [builtins._find_builtin(f) for f in (state, len, [], *(getattr(torch, name) for name in asked))]
+
+    before, within = found(), []
+    jitlite.trace(lambda x: (within.append(found()), x + 1)[1], torch.ones(1), check_trace=False)
+    assert within == [before] and before == found()
+    assert sum(name is not None for name in before) > len(asked) / 2
 
 
 # -- quantized modules, meta tensors

@@ -30,6 +30,7 @@ MEMBERS = {
     "operators": {"_op", "_qualified_op_name", "_schema", "_overloadname"},
     "other objects": {"_cache_enabled", "_enabled", "_set_unwrap_func"},
     "marks of torch's": {"_boxed_call", "_torchdynamo_disable", "_torchdynamo_inline", "_torchscript_modifier"},
+    "the compiler of torch.jit": {"_find_builtin"},
     "Python's": {"_field_defaults", "_field_type", "_fields", "_getframe"},
 }  # fmt: skip
 """Members of other people's objects that begin with an underscore. All supported versions of torch have them."""

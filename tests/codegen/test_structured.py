@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,17 @@ import pytest
 from strategies import compile_source
 
 import jitlite
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
-from jitlite.codegen import tree
+from jitlite.codegen import tree, variables
 from jitlite.codegen.python.python_tier import translate
 from jitlite.codegen.python.vocabulary import GeneratedVocabulary
 from jitlite.codegen.range_loops import with_range_loops
 from jitlite.codegen.structured import Rules, Structure
 from jitlite.codegen.tree import Name, Operation
+from jitlite.codegen.variables import Variable
 from jitlite.export.to_python.python_function import ReadableVocabulary
+from jitlite.ir.code_text import made_identifier, numbered
 from jitlite.ir.graph import Graph
 
 PACKAGE = Path(jitlite.__file__).parent
@@ -49,11 +51,11 @@ def sketch(value: Any) -> Any:
         return str(value.variable.name)
     if isinstance(value, Operation):
         return (value.node.kind.partition("::")[2], *map(sketch, value.operands))
-    if not dataclasses.is_dataclass(value):
-        return value
-    if type(value).__name__ == "Variable":
+    if isinstance(value, Variable):
         return str(value.name)
-    fields = [f.name for f in dataclasses.fields(value) if f.name not in ("place", "values", "ranges")]
+    if not isinstance(value, Record):
+        return value
+    fields = [name for name in value.field_names if name not in ("place", "values")]
     if isinstance(value, tree.ReturnValues | tree.Exchange):
         fields.append("values")
     return (type(value).__name__, *(sketch(getattr(value, name)) for name in fields))
@@ -153,10 +155,38 @@ def every_part(value: Any) -> Any:
     if isinstance(value, tuple):
         for part in value:
             yield from every_part(part)
-    elif dataclasses.is_dataclass(value) and type(value).__module__ == tree.__name__:
+    elif isinstance(value, Name | Record):
         yield value
-        for field in dataclasses.fields(value):
-            yield from every_part(getattr(value, field.name))
+        for name in ("variable",) if isinstance(value, Name) else value.field_names:
+            yield from every_part(getattr(value, name))
+
+
+def many_branches(count: int) -> str:
+    lines = ["def f(x: Tensor, k: int) -> Tensor:", *(f"    y{i} = x + {i}" for i in range(count))]
+    for i in range(count):
+        lines += [f"    if k > {i}:", "        x = x * 2", "    else:", f"        x = x + y{i}"]
+    return "\n".join([*lines, "    return x\n"])
+
+
+def test_what_is_alive_behind_branches_is_one_range():
+    def ranges(count: int) -> int:
+        graph = optimized(many_branches(count))
+        words = GeneratedVocabulary(graph, no_runner)
+        made = Structure(graph, Rules(words.is_expression, words.is_in_order, words.is_statement))
+        return sum(len(variable.ranges) for variable in made.variables)
+
+    few, some, many = ranges(10), ranges(20), ranges(30)
+    assert many - some == some - few
+
+
+def test_numbers_of_names_are_not_looked_for_anew(monkeypatch):
+    given = []
+    monkeypatch.setattr(variables, "numbered", lambda base, number: given.append(number) or numbered(base, number))
+    taken: set[str] = set()
+    numbers: dict[Any, int] = {}
+    names = [variables.unused(made_identifier("v"), taken, numbers) for _ in range(50)]
+    assert names[:3] == ["v", "v_1", "v_2"] and len(set(names)) == 50
+    assert given == list(range(1, 50))
 
 
 SPREAD = """
@@ -180,7 +210,7 @@ def test_everything_has_the_line_it_comes_from():
     graph = optimized(SPREAD)
     lines = set()
     for part in every_part(structured(graph, forgets=True)):
-        if "place" in {field.name for field in dataclasses.fields(part)}:
+        if isinstance(part, Record) and "place" in part.field_names:
             assert part.place is not None and part.place.range is not None, part
             lines.add(part.place.range.line)
     assert lines == {4, 5, 7, 8, 9, 10, 12, 13}

@@ -153,6 +153,39 @@ def test_positions_are_renewed_when_a_gap_is_used_up(monkeypatch):
     verify(graph)
 
 
+@pytest.mark.parametrize("place", ["front", "one place", "backwards"])
+def test_positions_are_renewed_only_nearby(place, monkeypatch):
+    class Counting(graph_module.Node):
+        given = 0
+
+        @property
+        def _position(self):
+            return self.kept_position
+
+        @_position.setter
+        def _position(self, position):
+            Counting.given += 1
+            self.kept_position = position
+
+    monkeypatch.setattr(graph_module, "Node", Counting)
+    g = Graph()
+    for _ in range(1000):
+        g.insert("prim::Print")
+    at = list(g.nodes)[500]
+    for _ in range(4000):
+        node = g.create("prim::Print")
+        if place == "front":
+            g.block.prepend(node)
+        elif place == "one place":
+            node.insert_before(at)
+        else:
+            node.insert_after(at)
+    nodes = list(g.nodes)
+    assert len(nodes) == 5000
+    assert all(a.is_before(b) for a, b in zip(nodes, nodes[1:], strict=False))
+    assert Counting.given < 20 * len(nodes)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 30), st.integers(0, 30)), max_size=60))
 def test_the_list_behaves_like_a_python_list(steps):

@@ -45,6 +45,7 @@ ROWS = argument([None, None], F, is_dense=False, strides=[None, 1])
 COLUMNS = argument([None, None], F, order=(1, 0), is_dense=False)
 LOOSE = argument([None, None], F, is_dense=False)
 SPREAD = argument([None, None], F, order=(0, 1), is_dense=False, strides=[0, None])
+OF_FACTS = argument([None, None], F, order=(1,), is_dense=False, strides=[0, 1])
 ALL_SPREAD = argument([None, None], F, is_dense=False, strides=[0, 0])
 COLUMN = argument([None, 1], F)
 CUBE = argument([None, None, None], F, order=(2, 0, 1))
@@ -69,6 +70,7 @@ X = torch.arange(12.0).view(3, 4)
         (LOOSE, X[::2]),
         (LOOSE, X.new_empty(0, 5)[:, ::2]),
         (SPREAD, X[0].expand(5, 4)),
+        (OF_FACTS, X[0].expand(5, 4)),
         (ALL_SPREAD, X[0, 1].expand(5, 4)),
         (COLUMN, X[:, :1].contiguous()),
         (COLUMN, X.view(12, 1)),
@@ -190,6 +192,8 @@ ONE_GUARD = {
         (LOOSE, lambda: X.t()),
         (LOOSE, lambda: X.view(12).unfold(0, 3, 1)),
         (SPREAD, X.clone),
+        (OF_FACTS, X.clone),
+        (OF_FACTS, lambda: X[:, :1].expand(3, 4)),
         (LOOSE, lambda: X[:1].expand(3, 4)),
         (LOOSE, lambda: X[:, :1].expand(3, 4)),
         (CUBE, lambda: torch.empty(2, 3, 4)),

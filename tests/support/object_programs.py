@@ -85,11 +85,13 @@ class Program:
 
 
 _numbers = itertools.count()
+_PREFIX = "random_objects_"
+"""What the modules of programs are called, before their numbers."""
 
 
 def load(program: Program) -> Callable[..., Any]:
     """The function, or an instance of the module, that a program defines."""
-    name = f"random_objects_{next(_numbers)}"
+    name = f"{_PREFIX}{next(_numbers)}"
     file = f"<{name}>"
     source = program.source
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
@@ -101,11 +103,11 @@ def load(program: Program) -> Callable[..., Any]:
     return module.M() if program.is_module else module.f  # type: ignore[no-any-return]
 
 
-def forget(loaded: Any) -> None:
-    """Let the program that `load` gave something of go."""
-    name = (loaded if isinstance(loaded, types.FunctionType) else type(loaded)).__module__
-    sys.modules.pop(name, None)
-    linecache.cache.pop(f"<{name}>", None)
+def forget() -> None:
+    """Let all programs go that `load` has loaded."""
+    for name in [n for n in sys.modules if n.startswith(_PREFIX)]:
+        del sys.modules[name]
+        linecache.cache.pop(f"<{name}>", None)
 
 
 # -- the writer

@@ -79,8 +79,9 @@ def torchvision() -> Iterator[Case]:
             lambda: (torch.randn(2, 3, 64, 64),),
         )  # fmt: skip
     for name in tv.models.list_models(module=tv.models.detection):
+        small = {} if name.startswith("ssd") else {"min_size": 160, "max_size": 240}
         yield Case(
-            name, lambda n=name: tv.models.get_model(n, weights=None, weights_backbone=None),
+            name, lambda n=name, s=small: tv.models.get_model(n, weights=None, weights_backbone=None, **s),
             lambda: ([torch.rand(3, 96, 128)],),
         )  # fmt: skip
     for name in tv.models.list_models(module=tv.models.video):
@@ -469,14 +470,15 @@ def tried(case: Case, largest: int, seconds: int, way: str) -> Result | None:
         return result
     model.eval()
     arguments = case.arguments()
-    attempt(result, "eager", lambda: [model(*copy.deepcopy(arguments))])  # lazy modules then have parameters
+    with torch.no_grad():  # lazy modules then have parameters; what modules keep of the call can still be copied
+        attempt(result, "eager", lambda: [model(*copy.deepcopy(arguments))])
     if not result.roads["eager"] and sum(p.numel() for p in model.parameters()) > largest:
         return None
     if way == "fx":
         model = attempt(result, "eager", lambda: torch.fx.symbolic_trace(model))
         if model is None:
             return result
-    expected = attempt(result, "eager", lambda: observed(model, arguments))
+    expected = attempt(result, "eager", lambda: observed(copy.deepcopy(model), arguments))
     if expected is None:
         return result
     for maker, make in WAYS[way].items():

@@ -100,8 +100,9 @@ class _Signature:
         made = Structure(graph, rules)
         taken = self._name_variables(graph, made.variables)
         function = made.function()
+        numbers: dict[Identifier, int] = {}
         for temporary in function.temporaries:
-            temporary.name = unused(made_identifier(temporary.name.strip("_")), taken)
+            temporary.name = unused(made_identifier(temporary.name.strip("_")), taken, numbers)
             self.file.variables.add(temporary.name)
         writer = PythonWriter(words)
         parameters = joined(", ", self._parameters(function.parameters))

@@ -18,7 +18,7 @@ from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.values import Args, SugaredValue
-from jitlite.frontend.syntax.python_source import parse_statements, source_of
+from jitlite.frontend.syntax.python_source import parsed_source_of
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
@@ -118,7 +118,7 @@ def _type(annotation: object, otherwise: Type, resolver: FunctionResolver) -> Ty
 def _returned(forward: Callable[..., object]) -> Type:
     """What a function without annotation gives: a tensor, or a tuple of as many as its returns have parts."""
     try:
-        body = parse_statements(source_of(forward)).body  # type: ignore[arg-type]
+        body = parsed_source_of(forward)[1].body  # type: ignore[arg-type]
     except CompileError:
         return T.TENSOR
     counts = {len(r.value.elts) if isinstance(r.value, ast.Tuple) else 0 for r in _returns(body)}

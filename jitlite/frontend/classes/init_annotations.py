@@ -19,7 +19,7 @@ import torch
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.annotations import ClassTypes, type_from_python
 from jitlite.frontend.emit.resolver import FunctionResolver
-from jitlite.frontend.syntax.python_source import parse_statements, source_of
+from jitlite.frontend.syntax.python_source import parsed_source_of
 from jitlite.ir.constants import module_name
 from jitlite.ir.types import ANY, Type
 from jitlite.ir.values import value_has_type
@@ -80,7 +80,7 @@ def _is_of_torch(cls: type) -> bool:
 
 def _nodes(function: Callable[..., object]) -> Iterator[ast.AST]:
     try:
-        body = parse_statements(source_of(function)).body  # type: ignore[arg-type]
+        body = parsed_source_of(function)[1].body  # type: ignore[arg-type]
     except CompileError:  # without source, or not valid as it stands: told when it is compiled
         return
     for statement in body:

@@ -5,9 +5,9 @@ A `Builder` is bound to one graph. It knows nothing of statements, names or Pyth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 
+from jitlite.base.changed import Changed
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.interfaces import bodies_that_fail, infer_results
 from jitlite.ir import types as T
@@ -24,16 +24,11 @@ class Builder:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._number_constants: dict[tuple[type, str], Value] = {}
+        self._number_constants: dict[tuple[type, int | str], Value] = {}
 
-    @contextmanager
-    def at(self, range: SourceRange) -> Iterator[None]:
+    def at(self, range: SourceRange) -> Changed:
         """Within the `with`, nodes carry `range`."""
-        saved, self.graph.current_range = self.graph.current_range, range
-        try:
-            yield
-        finally:
-            self.graph.current_range = saved
+        return Changed(self.graph, "current_range", range)
 
     def unannotated(self, value: Value) -> str | None:
         """The name of the parameter that `value` is, if it is a Tensor because it has no annotation."""
@@ -46,7 +41,7 @@ class Builder:
 
     def number(self, value: int | float | complex, range: SourceRange | None = None) -> Value:
         """A number literal: one constant for each number, kept at the start of the graph."""
-        key = (type(value), repr(value))
+        key = (type(value), value if type(value) is int else repr(value))
         found = self._number_constants.get(key)
         if found is None:
             first = next(iter(self.graph.nodes), self.graph.block.return_node)

@@ -6,7 +6,6 @@ A condition decided by types alone is *static*: only the branch it takes is comp
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from jitlite.base.source import CompileError, SourceRange
@@ -153,7 +152,6 @@ def _none_refinements(path: Path, t: Type, is_none: bool) -> RefinementSet:
 
 
 # -- and, or
-@dataclass(frozen=True, repr=False)
 class _Bind(tree.Expr):
     """`value`, also kept in the temporary variable `name`."""
 

@@ -159,8 +159,12 @@ class Emitter(Builder):
     # -- expressions
     def emit_sugared(self, expr: tree.Expr, hint: Type | None = None) -> SugaredValue:
         """Whatever the expression denotes. `hint` is the type it is expected to have; it may be ignored."""
-        with self.at(expr.range):
+        graph = self.graph
+        before, graph.current_range = graph.current_range, expr.range
+        try:  # what `self.at` does: every expression comes here
             result = _expressions[type(expr)](self, expr, hint)
+        finally:
+            graph.current_range = before
         found = result if isinstance(result, SugaredValue) else SimpleValue(result)
         if isinstance(found, SimpleValue):
             self.seen_types.note(found.value.type)

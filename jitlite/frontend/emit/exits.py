@@ -39,15 +39,22 @@ FINALLY = "finally"
 `finally`, which raises what was caught. Gone after exits are removed."""
 
 
+_WITH_BODIES = ("prim::Enter", "prim::Exit", "prim::Try")
+
+
 def transform_exits(graph: Graph) -> None:
     """Remove every kind of exit from a graph without variables."""
-    wrap_with_bodies(graph)
-    if any(node.kind == "prim::LeaveTry" for node in graph.all_nodes()):
+    kinds = {node.kind for node in graph.all_nodes()}
+    has_bodies = not kinds.isdisjoint(_WITH_BODIES)
+    if has_bodies:
+        wrap_with_bodies(graph)
+    if "prim::LeaveTry" in kinds:
         remove_exits(graph, "prim::LeaveTry")
     remove_exits(graph, "prim::LoopContinuation")
     remove_exits(graph, "prim::ReturnStmt")
     merge_consecutive_ifs(graph)
-    unwrap_with_bodies(graph)
+    if has_bodies:
+        unwrap_with_bodies(graph)
 
 
 # -- the bodies of with statements
@@ -158,6 +165,7 @@ class _ExitRemover:
             self.true = graph.insert_constant(True)
             self.false = graph.insert_constant(False)
         self.throws = self.uninitialized_value(T.BOOL)
+        self.goes_on, self.raises = _Exit(self.false), _Exit(self.throws)
 
     def uninitialized_value(self, type: Type) -> Value:
         """A value of `type` that nothing reads; the same for every use."""
@@ -205,7 +213,7 @@ class _ExitRemover:
             self._arrive(block, exit)
             # An exit reaches its target and no further. Neither does an exception count for what is around: a loop
             # may run no round, and a closure is only defined here.
-            exit = _Exit(self.false)
+            exit = self.goes_on
         self.target = outer_target
         return exit
 
@@ -224,7 +232,7 @@ class _ExitRemover:
         to the first when all nodes have been seen.
         """
         guards: list[tuple[Node, _Exit]] = []
-        exit = _Exit(self.false)
+        exit = self.goes_on
         node = next(block.nodes, None)
         while node is not None:
             following = node.next
@@ -246,12 +254,12 @@ class _ExitRemover:
             node.destroy()
             return exit
         if _always_raises(node):
-            return _Exit(self.throws)
+            return self.raises
         if node.kind in ("prim::If", "prim::Try"):
             then_exit = yield node.blocks[0]
             else_exit = yield node.blocks[1]
             if FINALLY in node.attributes:  # what was caught is raised again
-                else_exit = _Exit(self.throws)
+                else_exit = self.raises
             return self._join(node, then_exit, else_exit)
         if node.kind == "prim::Loop":
             return self._leave_loop(node, (yield node.blocks[0]))
@@ -261,7 +269,7 @@ class _ExitRemover:
             return self._override(node, body_exit, end_exit)
         if node.has(Trait.FUNCTION_SCOPE):
             yield node.blocks[0]
-        return _Exit(self.false)
+        return self.goes_on
 
     def _destroy_from(self, first: Node | None, block: Block) -> None:
         """Destroy the nodes from `first` to the end of `block`, which are never reached."""
@@ -333,9 +341,9 @@ class _ExitRemover:
         then_status, else_status = self.status(then_exit), self.status(else_exit)
         status = _join_statuses(then_status, else_status)
         if status is _Status.THROWS:
-            return _Exit(self.throws)
+            return self.raises
         if status is _Status.WONT:
-            return _Exit(self.false)
+            return self.goes_on
         if then_status in (_Status.WONT, _Status.THROWS):
             then_exit = _Exit(then_exit.taken, self.uninitialized_like(else_exit.values))
         elif else_status in (_Status.WONT, _Status.THROWS):
@@ -373,7 +381,7 @@ class _ExitRemover:
         """How a loop ends whose body ends with `exit`; it gets outputs for what the exit takes along."""
         (body,) = loop.blocks
         if self.status(exit) in (_Status.WONT, _Status.THROWS):  # there may be no round: the loop itself never throws
-            return _Exit(self.false)
+            return self.goes_on
 
         # An exit out of the loop ends the loop.
         condition = body.append(self.graph.create("prim::If", (exit.taken,), (T.BOOL,)))

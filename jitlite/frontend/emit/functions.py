@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 # the modules that register how each kind of tree is emitted
 from jitlite.frontend.emit import (
@@ -27,6 +26,7 @@ from jitlite.frontend.emit.loops import inline_loop_conditions
 from jitlite.frontend.emit.normalize import annotate_warns, normalize_ops
 from jitlite.frontend.emit.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
 from jitlite.frontend.emit.unset import check_reads
+from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.loop_forms import canonicalize_modified_loops
@@ -87,7 +87,7 @@ def emit(program: FunctionCompiler, definition: Definition, schema: Schema) -> t
     emitter = Emitter(program, definition, graph)
     source = definition.tree
     if definition.signature is not None:
-        source = replace(source, decl=definition.signature.decl)
+        source = tree.replaced(source, decl=definition.signature.decl)
     found = emitter.emit_function(source, schema)
     check_reads(emitter)
     return graph, found

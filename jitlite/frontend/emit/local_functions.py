@@ -32,7 +32,7 @@ around as its first arguments. While it runs nothing can assign to them, so they
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
@@ -352,11 +352,11 @@ def _declared(
     place = definition.name.range
     params = [tree.Param(tree.Ident(name, range=place), None, None, False, range=place) for name in captured]
     params += [
-        replace(p, default=None, kwarg_only=False)
+        tree.replaced(p, default=None, kwarg_only=False)
         for p in definition.decl.params
         if p.ident.name.removeprefix(prefix) in types
     ]
-    definition = replace(definition, decl=replace(definition.decl, params=tuple(params)))
+    definition = tree.replaced(definition, decl=tree.replaced(definition.decl, params=tuple(params)))
     inferred = {**captured, **{f"{prefix}{name}": t for name, t in types.items()}}
     inside = {**variables, **{f"{prefix}{name}": sugar for name, sugar in fixed.items()}}
     made = em.program.declare(

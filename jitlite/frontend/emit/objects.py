@@ -19,6 +19,7 @@ from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
+from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import plain_function
 from jitlite.frontend.syntax.tree import Decl
@@ -318,10 +319,10 @@ class ObjectDefinition:
         if known is None:
             source = function_tree(function, is_method=True)
             first, *others = source.definition.decl.params
-            decl = replace(source.definition.decl, params=tuple(others))
+            decl = tree.replaced(source.definition.decl, params=tuple(others))
             names = {**self.known_names(self.defining_class(function)), first.ident.name: self.type.python_class}
             resolver = FunctionResolver(source.function, names, class_types=self.program.type_of_class)
-            definition = Definition(name, replace(source.definition, decl=decl), resolver, source.defaults)
+            definition = Definition(name, tree.replaced(source.definition, decl=decl), resolver, source.defaults)
             known = self.program.declare(definition, source.function, f"{self.type.qualified_name}.{name}")
             self._class_methods[name] = known
         self.program.ready(known)

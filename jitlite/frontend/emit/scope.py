@@ -141,12 +141,17 @@ class Frame:
 
     def graph_name(self, name: str) -> str:
         """What the variable is called in the graph."""
-        return next((f.renamed[name] for f in self.chain() if name in f.renamed), name)
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.renamed:
+                return frame.renamed[name]
+            frame = frame.parent
+        return name
 
     def _own_name(self, name: str, value: Value | None) -> str:
         """The name in the graph for an assignment of a value to the variable."""
         current = self.graph_name(name)
-        scope = next((f for f in self.chain() if name in f.owned), None)
+        scope = self._owner_of(name)
         if scope is None or scope.parent is None or name in scope.renamed or not scope.parent.is_defined(name):
             return current
         outer = scope.parent.type_of(name)
@@ -154,9 +159,21 @@ class Frame:
             current = scope.renamed[name] = f"${current}"
         return current
 
+    def _owner_of(self, name: str) -> Frame | None:
+        """The frame in which the name means a variable of its own."""
+        frame: Frame | None = self
+        while frame is not None and name not in frame.owned:
+            frame = frame.parent
+        return frame
+
     def is_defined(self, name: str) -> bool:
         name = self.graph_name(name)
-        return any(name in f.types or name in f.sugared for f in self.chain())
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.types or name in frame.sugared:
+                return True
+            frame = frame.parent
+        return False
 
     def type_of(self, name: str) -> Type | None:
         """The type of a first-class variable, None for others."""

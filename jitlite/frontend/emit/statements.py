@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
@@ -281,7 +280,7 @@ def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
 @statement(tree.With)
 def emit_with(em: Emitter, stmt: tree.With) -> None:
     item, *others = stmt.items
-    body = stmt.body if not others else (replace(stmt, items=tuple(others)),)
+    body = stmt.body if not others else (tree.replaced(stmt, items=tuple(others)),)
     manager = _emit_context_manager(em, item)
     result = _entered_type(em, manager, item.value.range)
     answer = _answer_of_exit(manager)
@@ -306,7 +305,6 @@ def _answer_of_exit(manager: Value) -> Type | None:
     return leave.schema.returns[0].type if not is_constant(result) or constant_of(result) else None
 
 
-@dataclass(frozen=True, repr=False)
 class Guarded(tree.TryStmt):
     """The body of a `with` whose manager may end exceptions. TorchScript's managers never do, and what the body
     defines is used behind it, so it counts as defined; after an exception that was ended it has no value.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -80,4 +79,4 @@ def _put_around(definition: t.Def, manager: object, names: dict[str, Any]) -> t.
     arguments = tuple(variable("argument", value) for value in _ARGUMENTS[cls](manager))
     call = t.Apply(callee, arguments, (), range=place)
     item = t.WithItem(call, None, range=place)
-    return replace(definition, body=(t.With((item,), definition.body, range=place),))
+    return t.replaced(definition, body=(t.With((item,), definition.body, range=place),))

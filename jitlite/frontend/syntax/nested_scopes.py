@@ -14,20 +14,17 @@ the function in whose text it stands, with the value it has at the moment, which
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 from jitlite.base.source import SourceRange
 from jitlite.frontend.syntax import tree
 
 _T = TypeVar("_T", bound=tree.Tree)
-_Functions = tree.Def | tree.Lambda
-_Comprehensions = tree.ListComp | tree.DictComp
 
 
 def has_nested_functions(definition: tree.Def) -> bool:
     """Does a function define others?"""
-    return any(isinstance(t, _Functions) for statement in definition.body for t in statement.walk())
+    return any(statement.has_functions for statement in definition.body)
 
 
 def bound_names(function: tree.Def | tree.Lambda) -> set[str]:
@@ -109,11 +106,13 @@ def with_own_names(function: tree.Def, prefix: str = "") -> tree.Def:
     """
     mapping = {name: f"{prefix}{name}" for name in bound_names(function)} if prefix else {}
     renamer = _Renamer(f"{prefix}comprehension.")
-    params = tuple(
-        replace(p, ident=replace(p.ident, name=mapping.get(p.ident.name, p.ident.name))) for p in function.decl.params
-    )
+    params = tuple(tree.replaced(p, ident=_renamed(p.ident, mapping)) for p in function.decl.params)
     body = tuple(renamer.rename(statement, mapping) for statement in function.body)
-    return replace(function, decl=replace(function.decl, params=params), body=body)
+    return tree.replaced(function, decl=tree.replaced(function.decl, params=params), body=body)
+
+
+def _renamed(ident: tree.Ident, names: Mapping[str, str]) -> tree.Ident:
+    return tree.replaced(ident, name=names.get(ident.name, ident.name))
 
 
 def with_own_variables(comprehension: tree.ListComp, prefix: str) -> tree.ListComp:
@@ -132,50 +131,51 @@ class _Renamer:
         renamed: tree.Tree = at
         match at:
             case tree.Var(name=tree.Ident(name=name)):
-                renamed = replace(at, name=replace(at.name, name=names[name])) if name in names else at
+                renamed = tree.replaced(at, name=_renamed(at.name, names)) if name in names else at
             case tree.Def() | tree.Lambda():
                 renamed = self._function(at, names)
             case tree.ListComp() | tree.DictComp():
                 renamed = self._comprehension(at, names)
             case tree.Handler(name=tree.Ident() as ident):
-                renamed = replace(self._parts(at, names), name=replace(ident, name=names.get(ident.name, ident.name)))
+                renamed = tree.replaced(self._parts(at, names), name=_renamed(ident, names))
             case tree.Assign(type=annotation):
-                renamed = replace(self._parts(at, names), type=annotation)
+                renamed = tree.replaced(self._parts(at, names), type=annotation)
             case _:
                 renamed = self._parts(at, names)
         return renamed  # type: ignore[return-value]
 
     def _parts(self, at: _T, names: Mapping[str, str], leave: Sequence[str] = ()) -> _T:
         changed: dict[str, Any] = {}
-        for field in fields(at):
-            value = getattr(at, field.name)
-            if field.name in leave:
+        for name in at.parts:
+            value = getattr(at, name)
+            if name in leave:
                 continue
             if isinstance(value, tree.Tree):
-                changed[field.name] = self.rename(value, names)
+                changed[name] = self.rename(value, names)
             elif isinstance(value, tuple):
-                changed[field.name] = tuple(self.rename(v, names) if isinstance(v, tree.Tree) else v for v in value)
-        return replace(at, **changed)
+                changed[name] = tuple(self.rename(v, names) if isinstance(v, tree.Tree) else v for v in value)
+        return tree.replaced(at, **changed)
 
     def _function(self, at: tree.Def | tree.Lambda, names: Mapping[str, str]) -> tree.Tree:
         """A nested function: its variables hide those around it; its parameters' defaults are evaluated outside."""
         params = tuple(
-            p if p.default is None else replace(p, default=self.rename(p.default, names)) for p in at.decl.params
+            p if p.default is None else tree.replaced(p, default=self.rename(p.default, names)) for p in at.decl.params
         )
-        decl = replace(at.decl, params=params)
+        decl = tree.replaced(at.decl, params=params)
         inside = {old: new for old, new in names.items() if old not in bound_names(at)}
         # its own comprehensions are renamed when it is called
         if isinstance(at, tree.Lambda):
-            return replace(at, decl=decl, body=_plain.rename(at.body, inside))
-        name = replace(at.name, name=names.get(at.name.name, at.name.name))
-        return replace(at, name=name, decl=decl, body=tuple(_plain.rename(s, inside) for s in at.body))
+            return tree.replaced(at, decl=decl, body=_plain.rename(at.body, inside))
+        return tree.replaced(
+            at, name=_renamed(at.name, names), decl=decl, body=tuple(_plain.rename(s, inside) for s in at.body)
+        )
 
     def _comprehension(self, at: tree.ListComp | tree.DictComp, names: Mapping[str, str]) -> tree.Tree:
         own = {name for target in at.targets for name in names_in_target(target)}
         inside = {old: new for old, new in names.items() if old not in own}
         if self.comprehension:
             inside.update((name, f"{self.comprehension}{name}") for name in own)
-        return replace(self._parts(at, inside, leave=["iterable"]), iterable=self.rename(at.iterable, names))
+        return tree.replaced(self._parts(at, inside, leave=["iterable"]), iterable=self.rename(at.iterable, names))
 
 
 _plain = _Renamer("")

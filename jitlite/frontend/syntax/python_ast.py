@@ -38,8 +38,8 @@ from jitlite.frontend.syntax.python_source import (
     definition_of,
     parse_statements,
     parse_type,
+    parsed_source_of,
     plain_function,
-    source_of,
     too_deep,
 )  # fmt: skip
 from jitlite.frontend.syntax.type_comments import apply_comments
@@ -296,7 +296,7 @@ def declaration_of(fn: object) -> t.Decl | None:
     """The declaration of a function whose body is not to be compiled; None where its source cannot be read."""
     try:
         function = plain_function(fn)
-        parsed = parse_statements(source_of(function))
+        _, parsed = parsed_source_of(function)
         node = definition_of(function, parsed)
         builder = TreeBuilder(parsed.positions, parsed.comments)
         keyword = builder.at.first(node, len("def"))
@@ -337,8 +337,7 @@ def function_tree(
         known.clear()
         known["code"] = function.__code__
     if key not in known:  # a method is compiled once for each type that its class has
-        source = source_of(function)
-        parsed = parse_statements(source)
+        source, parsed = parsed_source_of(function)
         node = definition_of(function, parsed)
         owner = private_owner(function.__qualname__)
         if owner is not None:

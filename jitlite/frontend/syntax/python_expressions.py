@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
@@ -336,7 +335,7 @@ def _list_comprehension(b: TreeBuilder, node: ast.ListComp) -> t.Expr:
 
 @expression_builder(ast.GeneratorExp)
 def _generator_expression(b: TreeBuilder, node: ast.GeneratorExp) -> t.Expr:
-    return replace(_collect(b, node.elt, node.generators, b.at.first(node, 0)), is_generator=True)
+    return t.replaced(_collect(b, node.elt, node.generators, b.at.first(node, 0)), is_generator=True)
 
 
 def _collect(b: TreeBuilder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.ListComp:

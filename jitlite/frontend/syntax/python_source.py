@@ -11,11 +11,13 @@ import inspect
 import io
 import re
 import tokenize
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType, MethodType
 from weakref import WeakKeyDictionary
 
 from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.frontend.syntax.indented_lines import lines_of_definition
 from jitlite.ir.compiling import make_room
 
 _WRAPPER = "if 1:\n"
@@ -48,12 +50,16 @@ class Positions:
         for line in self.lines:
             self.starts.append(self.starts[-1] + len(line) + 1)
         self.lines_before = lines_before
+        self.is_ascii = text.isascii()
 
     def offset(self, line: int, byte: int) -> int:
         """Offset in the source of byte `byte` (of UTF-8) of the 1-based `line` of what was parsed."""
-        index = min(max(line - 1 - self.lines_before, 0), len(self.lines) - 1)
+        index = line - 1 - self.lines_before
+        if self.is_ascii and 0 <= index < len(self.lines):
+            return self.base + self.starts[index] + byte
+        index = min(max(index, 0), len(self.lines) - 1)
         text = self.lines[index]
-        column = byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
+        column = len(text.encode()[:byte].decode(errors="ignore"))
         return self.base + self.starts[index] + min(column, len(text))
 
     def range(self, start: int, end: int) -> SourceRange:
@@ -148,13 +154,26 @@ def _parse(text: str, mode: str, positions: Positions) -> ast.AST:
 
 
 def _depth_of(tree: ast.AST) -> int:
-    deepest = 0
-    waiting = [(tree, 1)]
-    while waiting:
-        node, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        waiting += [(child, depth + 1) for child in ast.iter_child_nodes(node)]
-    return deepest
+    """How many levels the tree has; those below names, constants and the like are not counted."""
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        below: list[ast.AST] = []
+        for node in level:
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if type(value) is list:
+                    below += [child for child in value if isinstance(child, ast.AST) and type(child) not in _FLAT]
+                elif isinstance(value, ast.AST) and type(value) not in _FLAT:
+                    below.append(value)
+        level = below
+    return depth
+
+
+_FLAT = frozenset(
+    [ast.Name, ast.Constant, ast.Load, ast.Store, *ast.operator.__subclasses__(), *ast.cmpop.__subclasses__()]
+)
+"""Half of all nodes, which have nothing below them."""
 
 
 def too_deep(place: SourceRange) -> CompileError:
@@ -234,6 +253,34 @@ def source_of(function: FunctionType) -> Source:
             hint="functions made with exec or typed at the plain prompt have no source; put them into a file",
         ) from None
     return Source("".join(lines), filename, first_line)
+
+
+def parsed_source_of(function: FunctionType) -> tuple[Source, Parsed]:
+    """The source of a function, decorators included, and its statements.
+
+    Raises:
+        CompileError: Python does not know the source, it is no Python, or a type comment is spelled wrongly.
+    """
+    likely = _indented_source(function)
+    if likely is not None:
+        with suppress(CompileError):
+            return likely, parse_statements(likely)
+    source = source_of(function)
+    return source, parse_statements(source)
+
+
+def _indented_source(function: FunctionType) -> Source | None:
+    """The source as indentation tells, if it does. That takes less time than Python's own way by tokens; where it is
+    wrong, the source does not parse."""
+    if function in _carried:
+        return None
+    try:
+        lines, before = inspect.findsource(inspect.unwrap(function))
+        filename = inspect.getsourcefile(function)
+    except (OSError, TypeError, SyntaxError):
+        return None
+    found = lines_of_definition(lines, before)
+    return None if found is None else Source("".join(found), filename, before + 1)
 
 
 def definition_of(function: FunctionType, parsed: Parsed) -> ast.FunctionDef:

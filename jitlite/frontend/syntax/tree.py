@@ -6,17 +6,15 @@ with, and its fields, in order, are its subtrees.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from jitlite.frontend.syntax.tree_base import HIDDEN, KIND, MARK, MORE
+from jitlite.frontend.syntax.tree_base import HIDDEN, KIND, MARK, MORE, part
 from jitlite.frontend.syntax.tree_base import Expr as Expr
 from jitlite.frontend.syntax.tree_base import Stmt as Stmt
 from jitlite.frontend.syntax.tree_base import Tree as Tree
+from jitlite.frontend.syntax.tree_base import replaced as replaced
 
 # Names, functions and classes
 
 
-@dataclass(frozen=True, repr=False)
 class Ident(Tree):
     """A name where it stands in the program."""
 
@@ -24,7 +22,6 @@ class Ident(Tree):
     name: str
 
 
-@dataclass(frozen=True, repr=False)
 class Param(Tree):
     """A parameter of a function. `default` is filled only for functions given as text and nested ones."""
 
@@ -35,7 +32,6 @@ class Param(Tree):
     kwarg_only: bool
 
 
-@dataclass(frozen=True, repr=False)
 class Decl(Tree):
     """What a function takes and gives."""
 
@@ -44,7 +40,6 @@ class Decl(Tree):
     return_type: Expr | None
 
 
-@dataclass(frozen=True, repr=False)
 class Def(Stmt):
     """A function."""
 
@@ -54,7 +49,6 @@ class Def(Stmt):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Property(Tree):
     """A property of a class."""
 
@@ -64,7 +58,6 @@ class Property(Tree):
     setter: Def | None
 
 
-@dataclass(frozen=True, repr=False)
 class ClassDef(Tree):
     """A class. `assigns` are the assignments at class level."""
 
@@ -76,7 +69,6 @@ class ClassDef(Tree):
     assigns: tuple[Assign, ...] | None
 
 
-@dataclass(frozen=True, repr=False)
 class KeywordArgument(Tree):
     """A keyword argument of a call."""
 
@@ -88,7 +80,6 @@ class KeywordArgument(Tree):
 # Statements
 
 
-@dataclass(frozen=True, repr=False)
 class IfStmt(Stmt):
     """`if cond: then else: orelse`; an `elif` is an `orelse` of one `IfStmt`."""
 
@@ -98,7 +89,6 @@ class IfStmt(Stmt):
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class For(Stmt):
     """`for targets in iterables: body`; Python source gives one target (maybe a tuple) and one iterable."""
 
@@ -108,7 +98,6 @@ class For(Stmt):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class While(Stmt):
     """`while cond: body`."""
 
@@ -117,7 +106,6 @@ class While(Stmt):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class LoopElse(Stmt):
     """`loop` with `else: orelse`, which is run unless the loop is left by break."""
 
@@ -126,7 +114,6 @@ class LoopElse(Stmt):
     orelse: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Handler(Tree):
     """`except type as name: body`."""
 
@@ -136,7 +123,6 @@ class Handler(Tree):
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class TryStmt(Stmt):
     """`try: body`, handlers, `else: orelse`, `finally: final`."""
 
@@ -147,7 +133,6 @@ class TryStmt(Stmt):
     final: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Global(Stmt):
     """`global names`."""
 
@@ -155,7 +140,6 @@ class Global(Stmt):
     names: tuple[Ident, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Assign(Stmt):
     """`targets[0] = targets[1] = ... = value`, or `targets[0]: type = value`."""
 
@@ -165,17 +149,15 @@ class Assign(Stmt):
     type: Expr | None
 
 
-@dataclass(frozen=True, repr=False)
 class AugAssign(Stmt):
     """`target op= value`; `op` as in `BinOp`."""
 
     kind = "aug_assign"
     target: Expr
-    op: str = field(metadata=MARK)
+    op: str = part(MARK)
     value: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class Return(Stmt):
     """`return value`; `value` is a `NoneLiteral` when none is written."""
 
@@ -183,7 +165,6 @@ class Return(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class Raise(Stmt):
     """`raise exception`."""
 
@@ -191,7 +172,6 @@ class Raise(Stmt):
     exception: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class RaiseFrom(Stmt):
     """`raise exception from cause`."""
 
@@ -200,14 +180,12 @@ class RaiseFrom(Stmt):
     cause: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class RaiseAgain(Stmt):
     """`raise` alone, in a handler."""
 
     kind = "raise again"
 
 
-@dataclass(frozen=True, repr=False)
 class Assert(Stmt):
     """`assert condition, message`."""
 
@@ -216,28 +194,24 @@ class Assert(Stmt):
     message: Expr | None
 
 
-@dataclass(frozen=True, repr=False)
 class Pass(Stmt):
     """`pass`."""
 
     kind = "pass"
 
 
-@dataclass(frozen=True, repr=False)
 class Break(Stmt):
     """`break`."""
 
     kind = "break"
 
 
-@dataclass(frozen=True, repr=False)
 class Continue(Stmt):
     """`continue`."""
 
     kind = "continue"
 
 
-@dataclass(frozen=True, repr=False)
 class Delete(Stmt):
     """`del targets`."""
 
@@ -245,7 +219,6 @@ class Delete(Stmt):
     targets: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class ExprStmt(Stmt):
     """An expression evaluated for its effect; a doc string is one too."""
 
@@ -253,7 +226,6 @@ class ExprStmt(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class WithItem(Tree):
     """`value as target`."""
 
@@ -262,7 +234,6 @@ class WithItem(Tree):
     target: Var | None
 
 
-@dataclass(frozen=True, repr=False)
 class With(Stmt):
     """`with items: body`."""
 
@@ -274,7 +245,6 @@ class With(Stmt):
 # Expressions
 
 
-@dataclass(frozen=True, repr=False)
 class TernaryIf(Expr):
     """`true if cond else false`."""
 
@@ -284,36 +254,32 @@ class TernaryIf(Expr):
     false: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class BinOp(Expr):
     """`left op right`.
 
     `op` is one of `and or < > is`, `is not`, `in eq ne le ge + - * / % floordiv @`, `pow operator`, `<< >> & ^ |`.
     """
 
-    op: str = field(metadata=KIND)
+    op: str = part(KIND)
     left: Expr
     right: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class UnaryOp(Expr):
     """`op operand`; `op` is one of `not`, `~`, `unary minus`, `unary plus`."""
 
-    op: str = field(metadata=KIND)
+    op: str = part(KIND)
     operand: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class Const(Expr):
     """A number. `text` is how Python prints it."""
 
     kind = "const"
     text: str
-    value: int | float | complex = field(metadata=HIDDEN)
+    value: int | float | complex = part(HIDDEN)
 
 
-@dataclass(frozen=True, repr=False)
 class StringLiteral(Expr):
     """A string, escapes already decoded."""
 
@@ -321,35 +287,30 @@ class StringLiteral(Expr):
     value: str
 
 
-@dataclass(frozen=True, repr=False)
 class TrueLiteral(Expr):
     """`True`."""
 
     kind = "True"
 
 
-@dataclass(frozen=True, repr=False)
 class FalseLiteral(Expr):
     """`False`."""
 
     kind = "False"
 
 
-@dataclass(frozen=True, repr=False)
 class NoneLiteral(Expr):
     """`None`."""
 
     kind = "None"
 
 
-@dataclass(frozen=True, repr=False)
 class Dots(Expr):
     """`...`."""
 
     kind = "dots"
 
 
-@dataclass(frozen=True, repr=False)
 class Apply(Expr):
     """`callee(args, keywords)`; `*x` among the arguments is a `Starred`."""
 
@@ -359,7 +320,6 @@ class Apply(Expr):
     keywords: tuple[KeywordArgument, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Select(Expr):
     """`value.name`."""
 
@@ -368,7 +328,6 @@ class Select(Expr):
     name: Ident
 
 
-@dataclass(frozen=True, repr=False)
 class Subscript(Expr):
     """`value[indices]`, an entry for each index between commas."""
 
@@ -377,7 +336,6 @@ class Subscript(Expr):
     indices: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class SliceExpr(Expr):
     """`start:stop:step` as an index."""
 
@@ -387,7 +345,6 @@ class SliceExpr(Expr):
     step: Expr | None
 
 
-@dataclass(frozen=True, repr=False)
 class Var(Expr):
     """A name as an expression."""
 
@@ -395,7 +352,6 @@ class Var(Expr):
     name: Ident
 
 
-@dataclass(frozen=True, repr=False)
 class ListLiteral(Expr):
     """`[elements]`."""
 
@@ -403,7 +359,6 @@ class ListLiteral(Expr):
     elements: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class TupleLiteral(Expr):
     """`(elements)`."""
 
@@ -411,7 +366,6 @@ class TupleLiteral(Expr):
     elements: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class DictLiteral(Expr):
     """`{keys[0]: values[0], ...}`."""
 
@@ -420,7 +374,6 @@ class DictLiteral(Expr):
     values: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, repr=False)
 class Lambda(Expr):
     """`lambda params: body`."""
 
@@ -429,7 +382,6 @@ class Lambda(Expr):
     body: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class Yield(Stmt):
     """`yield value`."""
 
@@ -437,7 +389,6 @@ class Yield(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class ComprehensionFor(Tree):
     """`for target in iterable` behind the first one of a comprehension."""
 
@@ -446,7 +397,6 @@ class ComprehensionFor(Tree):
     iterable: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class ComprehensionIf(Tree):
     """`if condition` in a comprehension."""
 
@@ -454,7 +404,6 @@ class ComprehensionIf(Tree):
     condition: Expr
 
 
-@dataclass(frozen=True, repr=False)
 class ListComp(Expr):
     """`[element for target in iterable]`, or the same as a generator expression; `clauses` are its further parts."""
 
@@ -462,8 +411,8 @@ class ListComp(Expr):
     element: Expr
     target: Expr
     iterable: Expr
-    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=MORE)
-    is_generator: bool = field(default=False, kw_only=True, compare=False, metadata=HIDDEN)
+    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = part(MORE, default=())
+    is_generator: bool = part(HIDDEN, default=False, kw_only=True)
 
     @property
     def targets(self) -> tuple[Expr, ...]:
@@ -471,7 +420,6 @@ class ListComp(Expr):
         return _all_targets(self)
 
 
-@dataclass(frozen=True, repr=False)
 class DictComp(Expr):
     """`{key: value for target in iterable}`; `clauses` are its further parts."""
 
@@ -480,7 +428,7 @@ class DictComp(Expr):
     value: Expr
     target: Expr
     iterable: Expr
-    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = field(default=(), metadata=MORE)
+    clauses: tuple[ComprehensionFor | ComprehensionIf, ...] = part(MORE, default=())
 
     @property
     def targets(self) -> tuple[Expr, ...]:
@@ -492,7 +440,6 @@ def _all_targets(at: ListComp | DictComp) -> tuple[Expr, ...]:
     return at.target, *(c.target for c in at.clauses if isinstance(c, ComprehensionFor))
 
 
-@dataclass(frozen=True, repr=False)
 class Starred(Expr):
     """`*value` among arguments or assignment targets."""
 

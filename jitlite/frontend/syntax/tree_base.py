@@ -19,12 +19,16 @@ builders give only what a tree adds to its subtrees, such as a keyword. Trees co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import dataclass
 from enum import Enum, auto
-from types import MappingProxyType
-from typing import Any, ClassVar
+from inspect import get_annotations
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from typing_extensions import dataclass_transform
 
 from jitlite.base.source import SourceRange
+
+_T = TypeVar("_T", bound="Tree")
 
 _WIDTH = 40
 """A tree is printed on one line when indentation and text together are shorter than this."""
@@ -44,60 +48,128 @@ class _Part(Enum):
     HIDDEN = auto()  # not a subtree
 
 
-MARK = MappingProxyType({"part": _Part.MARK})
-KIND = MappingProxyType({"part": _Part.KIND})
-MORE = MappingProxyType({"part": _Part.MORE})
-HIDDEN = MappingProxyType({"part": _Part.HIDDEN})
+MARK, KIND, MORE, HIDDEN = _Part.MARK, _Part.KIND, _Part.MORE, _Part.HIDDEN
+_LISTS = (_Part.LIST, _Part.OPTIONAL_LIST, _Part.MORE)
+_TREES = (_Part.TREE, _Part.OPTION, *_LISTS)
+_EXITS = ("return", "break", "continue", "raise")
+_FUNCTIONS = ("def", "lambda")
+_NO_DEFAULT: Any = object()
 
 
-def _part_of(f: Field[object]) -> _Part:
-    declared = f.metadata.get("part")
-    if isinstance(declared, _Part):
-        return declared
-    text = str(f.type)
-    is_list, is_optional = text.startswith("tuple["), text.endswith("| None")
+class _Declared(NamedTuple):
+    """What the declaration of a field says that its type does not."""
+
+    part: _Part
+    default: Any
+    kw_only: bool
+
+
+def part(kind: _Part, *, default: Any = _NO_DEFAULT, kw_only: bool = False) -> Any:
+    """The declaration of a field that takes part in another way than its type tells.
+
+    Args:
+        kw_only: it is given by name only, and trees that differ in it alone are equal.
+    """
+    return _Declared(kind, default, kw_only)
+
+
+def _part_of(annotation: str) -> _Part:
+    is_list, is_optional = annotation.startswith("tuple["), annotation.endswith("| None")
     if is_list:
         return _Part.OPTIONAL_LIST if is_optional else _Part.LIST
     if is_optional:
         return _Part.OPTION
-    return {"str": _Part.ATOM, "bool": _Part.MARK}.get(text, _Part.TREE)
+    return {"str": _Part.ATOM, "bool": _Part.MARK}.get(annotation, _Part.TREE)
 
 
-_LAYOUTS: dict[type[Tree], list[tuple[str, _Part]]] = {}
-
-
-def _layout(cls: type[Tree]) -> list[tuple[str, _Part]]:
-    """Names of the fields that make up a tree of this class, each with its part."""
-    layout = _LAYOUTS.get(cls)
-    if layout is None:
-        layout = [(f.name, part) for f in fields(cls) if (part := _part_of(f)) is not _Part.HIDDEN]
-        _LAYOUTS[cls] = layout
-    return layout
-
-
-@dataclass(frozen=True, repr=False)
-class Tree:
-    """A piece of a program. `str(tree)` is its s-expression."""
+@dataclass_transform(frozen_default=True, field_specifiers=(part,))
+class _Declaration:
+    """What the classes of trees are made from: they are declared as dataclasses are. As there are many, they share the
+    methods that each dataclass has of its own."""
 
     kind: ClassVar[str] = ""
-    range: SourceRange = field(kw_only=True, compare=False, metadata=HIDDEN)
+    parts: ClassVar[tuple[str, ...]] = ()
+    """The names of all fields but those that are given by name only."""
+    layout: ClassVar[tuple[tuple[str, _Part], ...]] = ()
+    """The fields that are printed, each with its part."""
+    _subtrees: ClassVar[tuple[tuple[str, bool], ...]] = ()
+    """The fields that hold subtrees; is it a list of them?"""
+    _is_exit: ClassVar[bool] = False
+    _is_function: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        source, start, end = self.range.source, self.range.start, self.range.end
-        for child in self.children():
-            if child.range.source is source:
-                start, end = min(start, child.range.start), max(end, child.range.end)
-        if (start, end) != (self.range.start, self.range.end):
-            object.__setattr__(self, "range", SourceRange(source, start, end))
+    def __init_subclass__(cls) -> None:
+        cls._is_exit, cls._is_function = cls.kind in _EXITS, cls.kind in _FUNCTIONS
+        for name, annotation in get_annotations(cls).items():
+            declared = vars(cls).get(name, _Declared(_part_of(annotation), _NO_DEFAULT, False))
+            if declared.default is not _NO_DEFAULT:
+                setattr(cls, name, declared.default)
+            elif name in vars(cls):
+                delattr(cls, name)
+            if not declared.kw_only:
+                cls.parts += (name,)
+            if declared.part is not HIDDEN:
+                cls.layout += ((name, declared.part),)
+            if declared.part in _TREES:
+                cls._subtrees += ((name, declared.part in _LISTS),)
 
-    def children(self) -> Iterator[Tree]:
+
+class Tree(_Declaration):
+    """A piece of a program. `str(tree)` is its s-expression. Nobody changes a tree; `replaced` gives another one."""
+
+    range: SourceRange = part(HIDDEN, kw_only=True)
+
+    def __init__(self, *given: Any, range: SourceRange, **named: Any) -> None:
+        if named or len(given) != len(self.parts):
+            self._take_some(given, named)
+        else:
+            self.__dict__.update(zip(self.parts, given, strict=True))
+        source, start, end = range.source, range.start, range.end
+        depth, exits, has_functions = 0, int(self._is_exit), self._is_function
+        for child in self.children() if self._subtrees else ():
+            place = child.range
+            if place.source is source:
+                if place.start < start:
+                    start = place.start
+                if place.end > end:
+                    end = place.end
+            if child.depth > depth:
+                depth = child.depth
+            exits += child.exits
+            has_functions = has_functions or child.has_functions
+        self.depth: int = depth + 1
+        """Its levels."""
+        self.exits: int = exits
+        """How many returns, breaks, continues and raises it has."""
+        self.has_functions: bool = has_functions
+        """Is it a function, or are there any in it?"""
+        self.__dict__["range"] = range if start == range.start and end == range.end else SourceRange(source, start, end)
+
+    def _take_some(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Take parts by name, and leave out those that have a default."""
+        self.__dict__.update(zip(self.parts, given, strict=False))
+        self.__dict__.update(named)
+        if len(given) > len(self.parts) or not all(hasattr(self, name) for name in self.parts):
+            raise TypeError(f"{type(self).__name__} is made of {', '.join(self.parts)}")
+
+    def _compared(self) -> list[object]:
+        return [getattr(self, name) for name in self.parts]
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._compared() == self._compared()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._compared()))
+
+    def children(self) -> list[Tree]:
         """The subtrees, in order, lists and options flattened."""
-        for name, part in _layout(type(self)):
+        found: list[Tree] = []
+        for name, is_list in self._subtrees:
             value = getattr(self, name)
-            if part is _Part.TREE or (part is _Part.OPTION and value is not None):
-                yield value
-            elif part in (_Part.LIST, _Part.MORE) or (part is _Part.OPTIONAL_LIST and value is not None):
-                yield from value
+            if is_list:
+                found += value or ()
+            elif value is not None:
+                found.append(value)
+        return found
 
     def walk(self) -> Iterator[Tree]:
         """This tree and all below it, parents before children, left to right."""
@@ -105,7 +177,7 @@ class Tree:
         while waiting:
             tree = waiting.pop()
             yield tree
-            waiting.extend(reversed(list(tree.children())))
+            waiting.extend(reversed(tree.children()))
 
     def dump(self) -> str:
         """The tree as an s-expression, in TorchScript's layout."""
@@ -118,24 +190,20 @@ class Tree:
         return self.dump()
 
 
+def replaced(tree: _T, **changed: Any) -> _T:
+    """The tree with other parts, which stands in the same place."""
+    return type(tree)(**{**vars(tree), **changed})  # what has been counted is counted anew
+
+
 def depth_of_tree(tree: Tree) -> int:
     """How deep the compiler goes into a tree: its levels, and a level for each early exit, which nests what follows."""
-    deepest = exits = 0
-    waiting = [(tree, 1)]
-    while waiting:
-        current, depth = waiting.pop()
-        deepest = max(deepest, depth)
-        exits += current.kind in ("return", "break", "continue", "raise")
-        waiting += [(child, depth + 1) for child in current.children()]
-    return deepest + exits
+    return tree.depth + tree.exits
 
 
-@dataclass(frozen=True, repr=False)
 class Expr(Tree):
     """What has a value (or is a type, in an annotation)."""
 
 
-@dataclass(frozen=True, repr=False)
 class Stmt(Tree):
     """What is executed."""
 
@@ -161,7 +229,7 @@ def _expand(tree: Tree, waiting: list[tuple[Tree, _Node]]) -> _Node:
         return node
 
     kind, parts = tree.kind, list[str | _Node]()
-    for name, part in _layout(type(tree)):
+    for name, part in tree.layout:
         value = getattr(tree, name)
         if part is _Part.KIND:
             kind = value

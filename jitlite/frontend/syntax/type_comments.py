@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.syntax import tree as t
@@ -32,6 +31,8 @@ def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_me
     Raises:
         CompileError: where comments and parameters do not match.
     """
+    if not b.comments:
+        return decl
     header = b.at.start(node.body[0])
     signature = _signature(b, node, header)
     single = _take_single(b, signature, header)
@@ -49,8 +50,8 @@ def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_me
         _check_all_commented(b, params, single, is_method is not False)
     for comment in single:
         k = _commented_parameter(b, params, comment)
-        params[k] = replace(params[k], type=comment_type(b, comment))
-    return _with_signature(b, replace(decl, params=tuple(params)), signature, is_method)
+        params[k] = t.replaced(params[k], type=comment_type(b, comment))
+    return _with_signature(b, t.replaced(decl, params=tuple(params)), signature, is_method)
 
 
 def _take_single(b: TreeBuilder, signature: TypeComment | None, header: int) -> list[TypeComment]:
@@ -92,10 +93,10 @@ def _with_signature(b: TreeBuilder, decl: t.Decl, signature: TypeComment, is_met
                 f"({len(params) - skipped}): the type comment has {len(types)}",
                 b.at.range(decl.range.start, max([decl.range.end, *(p.range.end for p in params)])),
             )
-        typed = [replace(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
+        typed = [t.replaced(p, type=type) for p, type in zip(params[skipped:], types, strict=True)]
         params = (*params[:skipped], *typed)
     result = inner.expression(parsed.returns) if has_result else decl.return_type
-    return replace(decl, params=params, return_type=result)
+    return t.replaced(decl, params=params, return_type=result)
 
 
 def _place(b: TreeBuilder, comment: TypeComment) -> SourceRange:

@@ -23,7 +23,7 @@ from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_
 from jitlite.frontend.emit.plain_members import PLAIN
 from jitlite.frontend.tracing.torch_scripts import converted_function
 from jitlite.frontend.tracing.trace_warnings import current_place
-from jitlite.frontend.tracing.traced_functions import FUNCTIONS, method_of_tensor, new_tensor
+from jitlite.frontend.tracing.traced_functions import FUNCTIONS, method_of_tensor, new_tensor, own_function
 from jitlite.frontend.tracing.traced_indexing import get_item, set_item
 from jitlite.ir import types as T
 
@@ -105,6 +105,7 @@ def _exchange() -> None:
     for name, function in FUNCTIONS.items():
         _set(torch, name, function)
     _set(torch_internals.script_class, "__call__", _torch_script)
+    _set(torch_internals.builtins_of_scripts, "_find_builtin", _by_own_functions(torch_internals.builtins_of_scripts))
     _set(torch._C, "_get_tracing_state", get_tracing_state)
     _set(torch._C, "_is_tracing", is_tracing)
 
@@ -131,6 +132,7 @@ def _following(tensor: torch.Tensor) -> Listener | None:
 
 
 _Base: Any = PLAIN
+_torchs_state = torch._C._get_tracing_state
 _tensor_len: Callable[[torch.Tensor], int] = torch.Tensor.__len__
 _tensor_iter: Callable[[torch.Tensor], Iterator[torch.Tensor]] = torch.Tensor.__iter__
 _Library: Any = torch.library.Library  # which torch does not annotate
@@ -281,6 +283,12 @@ def _torch_script(function: object, *args: object, **kwargs: object) -> Any:
         )
         return torch_internals.script_call.__get__(function, type(function))(*args, **kwargs)
     return ours(*args, **kwargs)
+
+
+def _by_own_functions(builtins: Any) -> Callable[[object], object]:
+    """What torch.jit looks functions up with: it compiles what a trace comes by, and knows torch's own alone."""
+    find = builtins._find_builtin
+    return lambda function: find(_torchs_state if function is get_tracing_state else own_function(function))
 
 
 def _module_forward(module: torch.nn.Module, *args: object, **kwargs: object) -> Any:

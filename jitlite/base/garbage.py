@@ -1,0 +1,23 @@
+"""Work during which no garbage is collected."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Within the `with`, Python's garbage collector rests.
+
+    It is for work that makes many objects that stay, as an import does: collecting meanwhile finds nothing, and goes
+    over all that torch has made.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,229 @@
+"""What the tensor regions of a function have become, to look at: `fn.kernels`.
+
+kernels = fn.kernels.compile(x)
+print(kernels.graph)  # the optimized graph with its regions
+print(kernels[0].loops)  # the kernel as loops, one line a statement
+print(kernels[0].llvm)  # the same in LLVM's language
+print(kernels[0].asm)  # and in the processor's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
+
+import torch
+
+from jitlite.base import options
+from jitlite.executor.executor import Executor
+from jitlite.executor.implementations import with_regions
+from jitlite.executor.plans import RegionPlan
+from jitlite.ir.graph import Graph, Node
+from jitlite.ir.regions import PlanContext
+from jitlite.kernels.backend import KIND, KernelState, form_tensor_regions
+from jitlite.kernels.compiled import CompiledKernel
+from jitlite.kernels.facts import text_of_facts
+from jitlite.kernels.printing import text_of
+from jitlite.kernels.table import VIEWS, is_tensor_node
+
+Binder = Callable[[Sequence[object], dict[str, Any]], Sequence[object]]
+"""Gives an argument for each input of a graph."""
+
+
+class KernelView:
+    """One kernel. It prints as loops.
+
+    Attributes:
+        place: where in the script its region begins.
+        facts: what arguments of the region it is for.
+        runs: how often it was done.
+        bailouts: how often it gave up, so that Python ran the region.
+        misses: how often it was asked about arguments that it is not for.
+        loops: what it computes, as loops: see `jitlite.kernels.printing`.
+        llvm: the module in LLVM's language, before LLVM's passes.
+        asm: the module in the language of this processor, after them.
+    """
+
+    def __init__(self, place: str, state: KernelState, compiled: CompiledKernel) -> None:
+        self.place = place
+        self.facts = text_of_facts(compiled.facts, state.region.inputs)
+        self._compiled = compiled
+
+    @property
+    def runs(self) -> int:
+        return self._compiled.runs
+
+    @property
+    def bailouts(self) -> int:
+        return self._compiled.bailouts
+
+    @property
+    def misses(self) -> int:
+        return self._compiled.misses
+
+    @property
+    def loops(self) -> str:
+        return text_of(self._compiled.kernel)
+
+    @property
+    def llvm(self) -> str:
+        return self._compiled.text
+
+    @property
+    def asm(self) -> str:
+        return self._compiled.assembly
+
+    def __str__(self) -> str:
+        return f"# {self.place}, for {self.facts}\n{self.loops}"
+
+    __repr__ = __str__
+
+
+class Kernels(Sequence[KernelView]):
+    """The kernels of a function, those of its general plan first.
+
+    Attributes:
+        why: why there are none, as a sentence; empty where there are some.
+    """
+
+    def __init__(self, executor: Executor, bind: Binder) -> None:
+        self._executor = executor
+        self._bind = bind
+        self._found = [
+            KernelView(plan.place, state, compiled)
+            for plan, state in tensor_regions(executor)
+            for compiled in state.kernels
+        ]
+        self.why = "" if self._found else _why_none(executor)
+
+    @property
+    def graph(self) -> Graph:
+        """The optimized graph as it is run: what something else may run is a region in it."""
+        context = PlanContext(self._executor.name, "python", _no_runner)
+        return with_regions(self._executor.optimized_graph, context)
+
+    def compile(self, *args: object, **kwargs: object) -> Kernels:
+        """The kernels, with those for such arguments, none of which has to be hot.
+
+        The function is called once, without recording gradients, and does what it does. The regions that it meets get
+        kernels for what they are given.
+        """
+        bound = self._bind(args, kwargs)
+        with torch.no_grad(), options.override(background=False):
+            self._executor.graph_for(bound)  # have the plans
+            for _, state in tensor_regions(self._executor):
+                state.compile_next()
+            self._executor.run(bound)
+        return Kernels(self._executor, self._bind)
+
+    @overload
+    def __getitem__(self, index: int) -> KernelView: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[KernelView]: ...
+
+    def __getitem__(self, index: int | slice) -> KernelView | list[KernelView]:
+        return self._found[index]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __str__(self) -> str:
+        return self.why or "\n".join(map(str, self._found))
+
+    __repr__ = __str__
+
+
+def _no_runner(*arguments: object) -> Any:
+    raise AssertionError("the graph is only looked at")
+
+
+def tensor_regions(executor: Executor) -> list[tuple[RegionPlan, KernelState]]:
+    """The tensor regions of all plans there are that something may run."""
+    found = [(plan, plan.implementation) for plan in executor.regions]
+    return [(plan, state) for plan, state in found if isinstance(state, KernelState)]
+
+
+def why_no_regions() -> str | None:
+    """Why no plan has tensor regions, whatever its graph."""
+    now = options.current()
+    if now.native == "off":
+        return "the switch `native` is off"
+    if now.executor == "off":
+        return "the switch `executor` is off"
+    if now.tier != "python":
+        return "the stack machine runs operators one by one"
+    return None
+
+
+def _why_none(executor: Executor) -> str:
+    reason = why_no_regions()
+    if reason is not None:
+        return f"no kernels: {reason}"
+    graph = executor.optimized_graph  # so that there is a plan
+    found = tensor_regions(executor)
+    if found:
+        told = "; ".join(f"the region at {plan.place}: {state.status}" for plan, state in found)
+        return f"no kernels yet: {told}"
+    refused = next(refused_operators(graph)[1], None)
+    return "no kernels: no part of it is a tensor region" + (f"; {refused}" if refused else "")
+
+
+# -- why not
+
+
+def refused_operators(graph: Graph) -> tuple[Graph, Iterator[str]]:
+    """A copy of the graph with its tensor regions, and sentences about the operators on tensors that are in none."""
+    formed, values = graph.copy_with_map()
+    for value, copied in values.items():
+        copied.id = value.id  # so that reasons name values as the graph does
+    return formed, _sentences(form_tensor_regions(formed).refused)
+
+
+def _sentences(refused: dict[Node, str]) -> Iterator[str]:
+    """One for each reason, with the operators and places that it is about."""
+    by_reason: dict[str, list[Node]] = {}
+    for node, reason in refused.items():
+        if is_tensor_node(node) and node.kind not in VIEWS and not node.blocks:
+            by_reason.setdefault(reason, []).append(node)
+    for reason, nodes in by_reason.items():
+        kinds = ", ".join(dict.fromkeys(node.kind for node in nodes))
+        places = [n.range.location() for n in nodes if n.range is not None and n.range.filename]
+        yield f"not {kinds} at {', '.join(dict.fromkeys(places)) or '?'}: {reason}"
+
+
+# -- what there is
+
+
+def told_of_kernels(executor: Executor) -> Iterator[str]:
+    """What became of the tensor regions, and why other operators are in none, in sentences."""
+    reason = why_no_regions()
+    if reason is not None:
+        yield f"no: {reason}"
+        return
+    for plan in executor.regions:
+        state = plan.implementation
+        if plan.kind == KIND and not isinstance(state, KernelState):
+            yield f"the region at {plan.place}: {plan.status}"
+        elif isinstance(state, KernelState):
+            yield f"the region at {plan.place}, of {state.region.size} operations: {state.status}"
+            yield from _told_of(state)
+    yield from refused_operators(executor.optimized_graph)[1]
+
+
+def _told_of(state: KernelState) -> Iterator[str]:
+    for kernel in state.kernels:
+        counts = [
+            f"it ran {_times(kernel.runs)}",
+            f"gave up {_times(kernel.bailouts)}",
+            f"was asked about other arguments {_times(kernel.misses)}",
+        ]
+        yield f"a kernel for {text_of_facts(kernel.facts, state.region.inputs)}: {', '.join(counts)}"
+    for facts, reason in state.refused.items():
+        sentence = f"no kernel for {text_of_facts(facts, state.region.inputs)}: {reason}"
+        if sentence != state.status:
+            yield sentence
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
