@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import torch
 
 from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.compiler.callees import MOST_NESTED, called_functions, compile_callees
 from jitlite.frontend.classes.classes import (
     INTERFACE_MARK,
     ScriptClass,
@@ -146,11 +147,26 @@ class Program:
         except CompileError as error:
             self._tell_caller(error, getattr(python_function, "__name__", "?"), range)
             raise
+        if len(self._compiling) == MOST_NESTED:
+            self._compile_callees(function)
         try:
             return self.ready(function, range)
         except CompileError:
             self._functions.pop(key, None)
             raise
+
+    def _compile_callees(self, function: Function) -> None:
+        known = set(self._functions)
+        compile_callees(function, self._callees)
+        for key in [key for key, found in self._functions.items() if key not in known and not found.is_compiled]:
+            self.forget(self._functions.pop(key))
+
+    def _callees(self, function: Function) -> Iterator[Function]:
+        for called in called_functions(self._definitions[function]):
+            key = (called, None)
+            if key not in self._functions:
+                self._functions[key] = self._declare(called, None)
+            yield self._functions[key]
 
     def ready(self, function: Function, range: SourceRange | None = None) -> Function:
         """The function, compiled now if it was not yet; while it is being compiled, its schema has to be known.

@@ -30,7 +30,8 @@ _MOST = 1 << 46
 
 class _Waiting:
     """The chunk that waits for the next call, if there is one. A call takes it away; one that comes meanwhile, from the
-    same thread or another one, finds nothing and makes its own."""
+    same thread or another one, finds nothing and makes its own. It is exchanged atomically, for kernels run without the
+    interpreter's lock where they compute much."""
 
     def __init__(self) -> None:
         self.chunk = ctypes.c_void_p()
@@ -192,11 +193,10 @@ drop_one:
   call void @FREE(ptr %old)
   br label %drop
 wait:                                             ; is there one from the last call?
-  %waited = load ptr, ptr %waiting
+  %waited = atomicrmw xchg ptr %waiting, ptr null acq_rel
   %is_none = icmp eq ptr %waited, null
   br i1 %is_none, label %make, label %take
 take:
-  store ptr null, ptr %waiting
   %waited_size_at = getelementptr i64, ptr %waited, i64 1
   %waited_size = load i64, ptr %waited_size_at
   %suits = icmp uge i64 %waited_size, %bytes
@@ -272,6 +272,8 @@ done:
 
 _FREE = """
 define internal void @arena_free(ptr %state, ptr %waiting) noinline {
+  %gave = alloca i1
+  store i1 false, ptr %gave
   %used = getelementptr ptr, ptr %state, i64 2
   %spare = getelementptr ptr, ptr %state, i64 3
   br label %walk
@@ -291,21 +293,16 @@ one:
   %size_at = getelementptr i64, ptr %chunk, i64 1
   %size = load i64, ptr %size_at
   %is_large = icmp ugt i64 %size, @KEPT
-  br i1 %is_large, label %free, label %compare
-compare:                                          ; the largest one that is not too large waits for the next call
-  %waits = load ptr, ptr %waiting
-  %is_alone = icmp eq ptr %waits, null
-  br i1 %is_alone, label %keep, label %measure
-measure:
-  %waits_size_at = getelementptr i64, ptr %waits, i64 1
-  %waits_size = load i64, ptr %waits_size_at
-  %is_larger = icmp ugt i64 %size, %waits_size
-  br i1 %is_larger, label %keep, label %free
-keep:
-  store ptr %chunk, ptr %waiting
+  %has_given = load i1, ptr %gave
+  %is_freed = or i1 %is_large, %has_given
+  br i1 %is_freed, label %free, label %keep
+keep:                                             ; the latest one that is not too large waits for the next call
+  store i1 true, ptr %gave
+  %old = atomicrmw xchg ptr %waiting, ptr %chunk acq_rel
+  %is_alone = icmp eq ptr %old, null
   br i1 %is_alone, label %walk, label %free
 free:
-  %gone = phi ptr [ %chunk, %one ], [ %chunk, %measure ], [ %waits, %keep ]
+  %gone = phi ptr [ %chunk, %one ], [ %old, %keep ]
   call void @FREE(ptr %gone)
   br label %walk
 done:

@@ -292,10 +292,9 @@ class Builder:
             self.finished.add(value.node)
 
     def _is_needed_later(self, value: TensorValue, evaluated: dict[TensorValue, Lane]) -> bool:
-        if value.node is None:
-            return False
-        here = {v.node for v in evaluated}
-        return any(use.user not in self.finished and use.user not in here for v in value.node.outputs for use in v.uses)
+        done = self.finished | {v.node for v in evaluated if v.node is not None}
+        pending = {v.node for v in self._lazy if v.node is not None and v.node not in done}
+        return value.node is not None and _is_read_later(value.node, done, pending, {})
 
     def before_write(self, buffer: Buffer) -> None:
         """Have in memory what is an expression over a buffer that is about to be written."""
@@ -311,6 +310,16 @@ class Builder:
         """A new tensor, contiguous, whose elements are still to be stored."""
         place = self.alloc(dtype, sizes)
         return TensorValue(dtype, tuple(sizes), identity(sizes), place, node=node)
+
+
+def _is_read_later(node: Node, done: set[Node], pending: set[Node], known: dict[Node, bool]) -> bool:
+    """Is what a node gives read by one that is still to come, or by an expression of which that is true?"""
+    found = known.get(node)
+    if found is None:
+        users = [use.user for v in node.outputs for use in v.uses if use.user not in done]
+        found = any(u not in pending or _is_read_later(u, done, pending, known) for u in users)
+        known[node] = found
+    return found
 
 
 def _reads(value: TensorValue, buffer: Buffer) -> bool:

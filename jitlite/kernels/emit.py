@@ -73,7 +73,7 @@ from jitlite.native.boxing import boxed
 from jitlite.native.capi import pointer
 from jitlite.native.code import BAIL_OUT, RAISED, NotNative
 from jitlite.native.emit import ENTRY, TRIPS, emit_operation, poll_signals
-from jitlite.native.layout import OUTSIDE, letter_of, stored
+from jitlite.native.layout import OUTSIDE, letter_of, stored, zero
 from jitlite.native.rules import to_float, to_int, widened
 
 MANY = 1 << 16
@@ -159,6 +159,14 @@ class KernelEmitter(KernelCode):
             write(self, statement)
 
     def operation(self, statement: Operation) -> None:
+        if statement.node.kind == "prim::Uninitialized":
+            self.registers[statement.results[0]] = zero(statement.results[0].type)
+            return
+        if statement.node.kind == "prim::TupleUnpack":
+            whole = f"{stored(statement.node.input.type)} {self.operand(statement.operands[0])}"
+            for i, part in enumerate(statement.results):
+                self.registers[part] = self.code.value(f"extractvalue {whole}, {i}")
+            return
         operands = [self.operand(o) for o in statement.operands]
         letters = "".join(map(self._letter, statement.operands))
         result = emit_operation(self.code, statement.node, operands, letters, self._frame, self._unset)

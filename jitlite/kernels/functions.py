@@ -1,4 +1,4 @@
-"""Functions of machine code over vectors: each is written once for a module, and called from its kernels."""
+"""Functions of machine code over vectors: each is compiled once, in a module of its own, and called by address."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from jitlite.kernels.loop_ir import DType
+from jitlite.native.capi import pointer
 from jitlite.native.code import LLVMBuilder
+from jitlite.native.entry import address_of
 
 
 @dataclass(frozen=True)
@@ -55,30 +57,29 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a module.
+    """A function that kernels call.
 
     Attributes:
         name: without "@".
         parameters: with their types.
         result: LLVM's type of what it gives.
-        texts: of the functions that it calls, and its own.
-        declared: what these declare.
+        text: of its module.
     """
 
     name: str
     parameters: str
     result: str
-    texts: tuple[str, ...]
-    declared: frozenset[str]
+    text: str
 
     def call(self, code: LLVMBuilder, *operands: str) -> str:
-        """Write a call. The module gets the function, if it has not got it yet."""
-        for text in self.texts:
-            code.helper(text)
-        code.declared.update(self.declared)
+        """Write a call. The function is compiled, if it has not been yet.
+
+        Raises:
+            NotNative: where it cannot be.
+        """
         types = [parameter.split(" ")[0] for parameter in self.parameters.split(", ")]
         written = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
-        call = f"call {self.result} @{self.name}({written})"
+        call = f"call {self.result} {pointer(address_of(self.name, self.text))}({written})"
         if self.result != "void":
             return code.value(call)
         code.emit(call)
@@ -104,7 +105,7 @@ _FIRST = "first"
 
 
 class FunctionBuilder(LLVMBuilder):
-    """Writes one function that others of the module call."""
+    """Writes one function."""
 
     def __init__(self, vectors: Vectors) -> None:
         super().__init__()
@@ -113,10 +114,10 @@ class FunctionBuilder(LLVMBuilder):
 
     def finished(self, name: str, parameters: str, result: str = "void") -> Function:
         width = self.vectors.bytes * 8
-        attributes = f'noinline nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
-        head = f"define internal {result} @{name}({parameters}) {attributes} {{"
-        text = "\n".join([head, f"{_FIRST}:", *self.slots, *self.lines, "}"])
-        return Function(name, parameters, result, (*self.helpers, text), frozenset(self.declared))
+        attributes = f'nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
+        head = f"define {result} @{name}({parameters}) {attributes} {{"
+        text = "\n".join([*sorted(self.declared), head, f"{_FIRST}:", *self.slots, *self.lines, "}", ""])
+        return Function(name, parameters, result, text)
 
     # -- numbers
     def add(self, a: str, b: str | int) -> str:
@@ -228,11 +229,15 @@ class FunctionBuilder(LLVMBuilder):
         t, suffix = self.vectors.type, self.vectors.suffix
         return self.intrinsic(f"{t} @llvm.fmuladd.{suffix}({t}, {t}, {t})", a, b, c)
 
-    def begin(self, start: str, mask: str) -> str:
-        """The mask with which a vector of `start` is read, which may be null: there is none then."""
+    def begin(self, start: str, other: str, mask: str) -> tuple[str, str]:
+        """Where a vector of `start` is read, which may be null, and with which mask: there is nothing to read then.
+
+        Processors take a thousand times as long to read nothing where there is no memory, so that is from elsewhere.
+        """
         v = self.vectors
-        given = self.value(f"icmp ne ptr {start}, null")
-        return self.value(f"select i1 {given}, {v.mask} {mask}, {v.mask} zeroinitializer")
+        is_null = self.is_null(start)
+        place = self.value(f"select i1 {is_null}, ptr {other}, ptr {start}")
+        return place, self.value(f"select i1 {is_null}, {v.mask} zeroinitializer, {v.mask} {mask}")
 
     def shuffle(self, a: str, b: str, lanes: Sequence[int]) -> str:
         t = self.vectors.type

@@ -14,7 +14,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from jitlite.kernels.loop_ir import F32, DType
-from jitlite.kernels.target import function_lanes, symbol
+from jitlite.kernels.target import function_lanes
+from jitlite.kernels.torch_abi import symbol
 from jitlite.kernels.vectors import Vectors
 from jitlite.native.code import NotNative
 

@@ -8,6 +8,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.lanes import result_of
 from jitlite.kernels.loop_ir import (
     BOOL,
     DTYPES,
@@ -41,6 +42,8 @@ def promoted(elements: Sequence[Element]) -> DType:
         kind = (2 if element.rank else 1) if isinstance(element, TensorValue) else 0
         dtype = element.dtype.torch if isinstance(element, TensorValue) else _DTYPE_OF[type(sample_of(element))]
         kinds[kind] = dtype if kind not in kinds else torch.promote_types(kinds[kind], dtype)
+    if not max(kinds):
+        raise NotNative("numbers alone are of the default dtype")
     found = kinds[max(kinds)]
     for kind in sorted(kinds, reverse=True)[1:]:
         high = torch.empty((1,) * (max(kinds) == 2), dtype=found, device="meta")
@@ -103,7 +106,12 @@ def result_order(builder: Builder, sizes: Sequence[Operand], parts: Sequence[Ten
 def elementwise(
     builder: Builder, op: str, elements: Sequence[Element], compute: DType, result: DType | None = None
 ) -> TensorValue:
-    """The tensor of an operator applied at each point."""
+    """The tensor of an operator applied at each point.
+
+    Raises:
+        NotNative: where there is no such operator for the type.
+    """
+    result_of(op, (compute,) * len(elements))
     parts = tuple(e for e in elements if isinstance(e, TensorValue))
     sizes = builder.broadcast(*[p.sizes for p in parts])
     kept = list(elements)
@@ -150,7 +158,7 @@ def filled(builder: Builder, dtype: DType, sizes: Sequence[Operand], value: Oper
 
 _OF_FLOATS = (
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "erfc",
-    "sqrt", "rsqrt", "reciprocal", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+    "sqrt", "rsqrt", "reciprocal", "asin", "acos", "atan", "sinh", "cosh", "atanh",
 )  # fmt: skip
 _KEEPING = ["neg", "abs", "relu"]
 _ROUNDING = ["floor", "ceil", "trunc", "round"]

@@ -1,4 +1,4 @@
-"""Machine code of small matrix products: functions that each module has once, whatever sizes they are called with.
+"""Machine code of small matrix products: functions for any sizes, which all kernels share.
 
     rows   out[m, n] = start[m, n] + sum over k of a[m, k] * b[k, n]; columns lie side by side in b
     dots   out[n]    = start[n]    + sum over k of x[k] * w[n, k]; both are dense along k
@@ -83,9 +83,10 @@ def _block(code: FunctionBuilder, m: str, n: str, b: str, count: int, across: in
 
 def _store(code: FunctionBuilder, sums: list[str], rows: list[str], n: str, across: int, mask: str | None) -> None:
     """Store the sums of a block, with what they start from."""
-    begin = code.begin("%start", mask or "splat (i1 true)")
+    place, begin = code.begin("%start", "%out", mask or "splat (i1 true)")
+    apart = code.value(f"select i1 {code.is_null('%start')}, i64 %out.m, i64 %start.m")
     for r, row in enumerate(rows):
-        start, out = code.row("%start", "%start.m", row), code.row("%out", "%out.m", row)
+        start, out = code.row(place, apart, row), code.row("%out", "%out.m", row)
         for j in range(across):
             first = code.vector(code.at(start, n, j * code.vectors.lanes), begin)
             code.put(code.sum(sums[r * across + j], first), code.at(out, n, j * code.vectors.lanes), mask)
@@ -112,7 +113,8 @@ def dots(vectors: Vectors) -> Function:
         with code.summing(loop.sums, whole, "%K", lanes) as rest:
             rest.sums = step(rest.index, rest.sums, code.mask(rest.index, "%K"))
         mask = code.mask(n, "%N")
-        first = code.vector(code.at("%start", n), code.begin("%start", mask))
+        place, begin = code.begin("%start", "%out", mask)
+        first = code.vector(code.at(place, n), begin)
         code.put(code.sum(_sums_of_lanes(code, rest.sums), first), code.at("%out", n), mask)
     code.emit("ret void")
     return code.finished(vectors.name("dots"), "ptr %out, ptr %x, ptr %w, i64 %w.n, ptr %start, i64 %N, i64 %K")

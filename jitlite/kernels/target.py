@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib
-import os
 from dataclasses import dataclass
-
-import torch
 
 
 @dataclass(frozen=True)
@@ -45,14 +41,3 @@ def attributes() -> str:
 def function_lanes(target: Target, bytes_of_element: int) -> int:
     """How many lanes SLEEF's functions take; 0 where libtorch has none."""
     return target.bytes // bytes_of_element if target.bytes >= 32 else 0
-
-
-@functools.cache
-def symbol(name: str) -> int | None:
-    """Where a function of libtorch_cpu is, None where it has no such function."""
-    folder = os.path.join(os.path.dirname(torch.__file__), "lib")
-    try:
-        library = ctypes.CDLL(os.path.join(folder, "libtorch_cpu.so"))
-        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
-    except (OSError, AttributeError):
-        return None

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
-from jitlite.native.code import RAISED, LLVMBuilder
+from jitlite.native.code import RAISED, LLVMBuilder, NotNative
 from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
@@ -29,7 +29,7 @@ Entry = Callable[..., Any]
 Made = TypeVar("Made")
 
 FASTCALL = 0x0080
-"""`METHFASTCALL` of Python's headers."""
+"""`METH_FASTCALL` of Python's headers."""
 
 
 class Method(ctypes.Structure):
@@ -78,11 +78,7 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
-        llvm = _llvm()
-        machine = _target_machine(llvm)
-        module = _optimized(llvm, machine, text, self.is_plain)
-        self._engine = llvm.create_mcjit_compiler(module, machine)
-        self._engine.finalize_object()
+        self._engine = _engine_of(text, is_plain=self.is_plain)
         self.address = int(self._engine.get_function_address(ENTRY))
         return self.address
 
@@ -93,6 +89,27 @@ def builtin(method: Method, bound: object) -> Entry:
     make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
     made: Entry = make(ctypes.byref(method), bound, None)
     return made
+
+
+def _engine_of(text: str, *, is_plain: bool) -> Any:
+    """What holds the machine code of a module."""
+    llvm = _llvm()
+    machine = _target_machine(llvm)
+    engine = llvm.create_mcjit_compiler(_optimized(llvm, machine, text, is_plain), machine)
+    engine.finalize_object()
+    return engine
+
+
+def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
+    """The module of a text, after the passes of LLVM."""
+    layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+    module = llvm.parse_assembly(layout + text)
+    module.verify()
+    passes = llvm.create_pass_builder(machine, _tuning(llvm))
+    manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
+    manager.run(module, passes)
+    _dispose(manager)
+    return module
 
 
 _compiling = Lock("native", reentrant=True)
@@ -131,18 +148,6 @@ def _load_library() -> None:
                 load = ctypes.CDLL(None).dlopen
                 load.argtypes, load.restype = (ctypes.c_char_p, ctypes.c_int), ctypes.c_void_p
                 load(library.encode(), os.RTLD_NOW)
-
-
-def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
-    """The module of a text, after the passes of LLVM."""
-    layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
-    module = llvm.parse_assembly(layout + text)
-    module.verify()
-    passes = llvm.create_pass_builder(machine, _tuning(llvm))
-    manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
-    manager.run(module, passes)
-    _dispose(manager)
-    return module
 
 
 def _target_machine(llvm: Any) -> Any:
@@ -193,7 +198,7 @@ def compile_region(region: NativeRegion, name: str) -> tuple[Entry, MachineCode]
     if not is_ready():
         return None
     machine = MachineCode(name, region)
-    with suppress(RecursionError):
+    with _compiling, suppress(RecursionError):
         entry = compile_text(machine, emit(region, ctypes.addressof(machine.counters)))
         return None if entry is None else (entry, machine)
     return None
@@ -256,6 +261,31 @@ def compiled(make: Callable[[], Made]) -> Made | None:
 def why_not(make: Callable[[], object]) -> str:
     """What is in the way of machine code, for those who look; "" where nothing is. `make` makes some."""
     return "" if compiled(make) else _failure or "there was no memory"
+
+
+_functions: dict[str, tuple[Any, int]] = {}
+"""By its text, what holds the machine code of a function that all kernels call, and where it is. There are few."""
+
+
+def address_of(name: str, text: str) -> int:
+    """Where a function is, which is compiled the first time, and stays as long as the process runs.
+
+    Args:
+        name: without "@".
+        text: of a module with this function alone. It calls others by address.
+
+    Raises:
+        NotNative: where LLVM cannot make it.
+    """
+    with _compiling:
+        found = _functions.get(text)
+        if found is None:
+            try:
+                engine = _engine_of(text, is_plain=True)
+                found = _functions[text] = engine, engine.get_function_address(name)
+            except Exception as error:
+                raise NotNative(f"there is no machine code for {name}: {error}") from error
+        return found[1]
 
 
 # -- is Python as we take it to be?

@@ -44,7 +44,7 @@ from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
-from jitlite.operators import containers, prims, scalars, tensors
+from jitlite.operators import containers, prims, scalars, strings, tensors
 from jitlite.operators.torch_bindings import TorchCall, binding_of, dispatcher_call
 
 
@@ -337,6 +337,7 @@ _SPELLINGS: dict[Any, Form] = {
     prims.enum_value: Form(fixed("{0}.value")),
     prims.get_cell: Form(fixed("{0}[0]")),
     prims.set_cell: _statement(fixed("{0}[0] = {1}")),
+    strings.to_string: Form(fixed("str({0})")),
     scalars.derive_index: Form(fixed("{1} + {0} * {2}"), in_order=False, is_atom=False),
     tensors.size: Form(fixed("list({0}.shape)")),
 }

@@ -595,6 +595,23 @@ def test_an_attribute_of_the_object_itself_goes_before_its_parameters(tier: str)
         assert module(x).tolist() == [[0.0, 0.0]]
 
 
+def test_names_of_generated_code_are_plain_strings() -> None:
+    """Python finds globals by their position only where all keys are just that."""
+    function = scripted("""
+        def f(n: int, x: Tensor):
+            s = "a" + str(n)
+            for i in range(n):
+                n = n * i
+            return torch.relu(x).abs(), s.upper(), n
+        """)
+    with options.override(native="now"):
+        function(3, torch.ones(1))
+        function(3, torch.ones(1))
+    assert function.executor.region_states
+    names = function.executor.general.run.__globals__
+    assert {type(name) for name in names} == {str}, names
+
+
 def test_dynamo_leaves_generated_functions_alone() -> None:
     f = scripted("def f(x: Tensor, n: int) -> Tensor:\n    for i in range(n):\n        x = x + i\n    return x")
     x = torch.zeros(2)

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Callable, List
 
 import pytest
+from strategies import compile_source
 
 import jitlite
+from jitlite.compiler.callees import MOST_NESTED
 from jitlite.compiler.program import Program
 from jitlite.executor.engine import ENGINE, ExecutorEngine, new_program
 from jitlite.executor.executor import executor_of
@@ -82,3 +84,42 @@ def test_a_class_that_is_looked_at_only_is_not_run():
 def test_a_pickled_program_keeps_its_engine():
     assert pickle.loads(pickle.dumps(new_program())).engine is ENGINE
     assert new_program().fresh().engine is ENGINE
+
+
+# -- chains of calls
+def chain(length: int, first: str) -> str:
+    """Functions that each call the one before; the last is `f`."""
+    text = f"def f0(x: int) -> int:\n    {first}\n"
+    for number in range(1, length):
+        text += f"def f{number}(x: int) -> int:\n    return f{number - 1}(x) + 1\n"
+    return f"{text}def f(x: int) -> int:\n    return f{length - 1}(x)\n"
+
+
+def test_long_chains_of_calls_do_not_nest(monkeypatch):
+    nested = []
+    define = Program._define
+    monkeypatch.setattr(
+        Program, "_define", lambda self, function: (nested.append(len(self._compiling)), define(self, function))[1]
+    )
+    assert jitlite.script(compile_source(chain(300, "return x * 2"))["f"])(1) == 301
+    assert len(nested) == 301
+    assert max(nested) <= MOST_NESTED + 1
+
+
+def test_an_error_at_the_end_of_a_long_chain_is_told():
+    with pytest.raises(jitlite.CompileError, match="undefined value nothing"):
+        jitlite.script(compile_source(chain(60, "return nothing(x)"))["f"])
+
+
+def test_what_is_called_where_nobody_gets_need_not_compile():
+    first = "if torch.jit.is_scripting():\n        return x\n    return missing(x)"
+    text = "def missing(x: int) -> int:\n    return nothing(x)\n" + chain(60, first)
+    compiled = jitlite.script(compile_source(text)["f"])
+    assert compiled(1) == 60
+    assert not any(name.endswith("missing") for name in compiled._program.unit.functions)
+
+
+def test_functions_at_the_end_of_a_long_chain_may_call_one_another():
+    text = "def even(x: int) -> bool:\n    return True if x == 0 else odd(x - 1)\n"
+    text += "def odd(x: int) -> bool:\n    return False if x == 0 else even(x - 1)\n"
+    assert jitlite.script(compile_source(text + chain(60, "return int(even(x))"))["f"])(3) == 59

@@ -13,9 +13,10 @@ from product_harness import Heap, Operands, compiled, symbol
 
 from jitlite.kernels import products
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.functions import Vectors
+from jitlite.kernels.functions import FunctionBuilder, Vectors
 from jitlite.kernels.loop_ir import F32, F64, I64, DType, Product
 from jitlite.kernels.products import Symbol, Target, emit_pack, emit_product
+from jitlite.native import entry
 from jitlite.native.code import NotNative
 
 
@@ -50,7 +51,6 @@ class Products:
         product = Product(self.out.place, self.a.place, self.b.place, self.bias.place if self.bias else None)
         emit_product(kc, product, target, emit_pack(kc, product.b, target) if packs else None)
         heap.free()
-        self.text = "\n".join(kc.code.helpers)
         self.run = compiled(kc)
 
     def check(self, a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None = None) -> None:
@@ -242,15 +242,25 @@ def test_nothing_is_read_behind_the_end_of_memory() -> None:
 # -- the text
 
 
-def test_equal_products_share_functions() -> None:
-    kc = KernelCode()
-    target = Target(Heap(kc), symbol)
-    for _ in range(3):
+def test_functions_are_compiled_once() -> None:
+    def make() -> KernelCode:
+        kc = KernelCode()
         out, a, b = (Operands(kc, F32, (None, None), (None, 1)).place for _ in range(3))
-        emit_product(kc, Product(out, a, b), target)
-    text = "\n".join(kc.code.helpers)
-    assert text.count(f"define internal void @{Vectors(F32).name('rows')}(") == 1
-    assert len(kc.code.lines) < 100
+        emit_product(kc, Product(out, a, b), Target(Heap(kc), symbol))
+        return kc
+
+    make()
+    before = dict(entry._functions)
+    code = make().code
+    assert entry._functions == before
+    assert not code.helpers
+    assert len(code.lines) < 40
+
+
+def test_functions_that_llvm_refuses_are_no_products() -> None:
+    function = FunctionBuilder(Vectors(F32)).finished("endless", "i64 %n")
+    with pytest.raises(NotNative, match="no machine code for endless"):
+        function.call(KernelCode().code, "0")
 
 
 def test_other_elements_are_refused() -> None:

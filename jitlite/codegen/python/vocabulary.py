@@ -86,6 +86,7 @@ class GeneratedVocabulary:
         self.runner_of = runner_of
         self.forms: dict[Node, Form] = {}
         self.names: dict[str, Any] = {}
+        """Globals of the code. Python looks names up by position where all keys are `str` and of no subclass."""
         self.links: dict[Function, CallTarget] = {}
         self.taken: set[str] = {*dir(builtins), *_OWN_NAMES}
         self._numbers: dict[Identifier, int] = {}
@@ -106,7 +107,7 @@ class GeneratedVocabulary:
         name = self.bound.get(id(value))
         if name is None:
             name = self.bound[id(value)] = self.fresh(private(base))
-            self.names[name] = value
+            self.names[str(name)] = value
         return name
 
     def link(self, function: Function, arguments: Sequence[Value] = ()) -> CallTarget:
@@ -195,7 +196,7 @@ class GeneratedVocabulary:
         """A call of what runs the region, or else what follows."""
         call = statement.call
         implementation, called = call.implementation, self.fresh(private(call.kind))
-        implementation.on_publish(partial(self.names.__setitem__, called))
+        implementation.on_publish(partial(self.names.__setitem__, str(called)))
         arguments = joined(", ", map(self._argument, statement.inputs))
         is_adaptive = implementation.is_adaptive  # there may be nothing to call yet
         writer.write("_done = {0} and {0}({1})" if is_adaptive else "_done = {0}({1})", called, arguments)
