@@ -512,7 +512,10 @@ def status() -> list[tuple[str, bool, str]]:
         ("products of f32", SINGLE_PRODUCT),
         ("products of f64", DOUBLE_PRODUCT),
         ("several threads", PARALLEL_FOR),
-        *((f"functions of {lanes[1:]} {_ELEMENTS[lanes[0]]} at once", vector_function("exp", lanes)) for lanes in _VECTORS),
+        *(
+            (f"functions of {lanes[1:]} {_ELEMENTS[lanes[0]]} at once", vector_function("exp", lanes))
+            for lanes in _VECTORS
+        ),
     ):
         address, why = _found(name)
         found.append((f"{what} ({name})", address is not None, why))
