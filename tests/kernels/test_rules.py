@@ -94,8 +94,12 @@ def texts(table: str) -> list[str]:
 
 
 def tensors(dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    x = torch.tensor([[1.5, -2.25, 0.5, 3.0], [-0.75, 2.5, 7.0, -1.0], [0.25, 1.0, -3.5, 0.0]]).mul(2 if not dtype.is_floating_point else 1)
-    y = torch.tensor([[2.0, 0.5, -1.5, 1.0], [1.25, -3.0, 2.0, 4.0], [-0.5, 1.0, 3.0, 2.0]]).mul(2 if not dtype.is_floating_point else 1)
+    x = torch.tensor([[1.5, -2.25, 0.5, 3.0], [-0.75, 2.5, 7.0, -1.0], [0.25, 1.0, -3.5, 0.0]]).mul(
+        2 if not dtype.is_floating_point else 1
+    )
+    y = torch.tensor([[2.0, 0.5, -1.5, 1.0], [1.25, -3.0, 2.0, 4.0], [-0.5, 1.0, 3.0, 2.0]]).mul(
+        2 if not dtype.is_floating_point else 1
+    )
     return {
         "x": x.to(dtype), "y": y.to(dtype), "v": y[1].to(dtype), "w": torch.arange(20).view(4, 5).sub(7).to(dtype), "b": x > 0.5,
         "i": torch.tensor([[0, 1, 2], [2, 0, 1], [1, 1, 0]]),
