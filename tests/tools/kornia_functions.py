@@ -54,7 +54,7 @@ KORNIA: dict[str, tuple[tuple[int, ...], ...]] = {
     "geometry.epipolar.find_fundamental(a, b)": (POINTS, POINTS),
     "geometry.epipolar.projections_from_fundamental(a)": ((1, 3, 3),),
     "geometry.epipolar.cross_product_matrix(a)": ((2, 3),), "geometry.epipolar.scale_intrinsics(a, 0.5)": ((1, 3, 3),),
-    "geometry.epipolar.triangulate_points(a, b, c, d)": ((1, 4, 4), (1, 4, 4), POINTS, POINTS),
+    "geometry.epipolar.triangulate_points(a, b, c, d)": ((1, 3, 4), (1, 3, 4), POINTS, POINTS),
     "geometry.subpix.render_gaussian2d(a, b, (5, 5))": ((1, 2), (1, 2)), "geometry.subpix.nms2d(a, (3, 3))": (GRAY,),
     "geometry.subpix.spatial_expectation2d(a)": (GRAY,), "geometry.subpix.spatial_soft_argmax2d(a)": (GRAY,),
     "geometry.subpix.spatial_softmax2d(a)": (GRAY,), "geometry.subpix.conv_soft_argmax2d(a)": (GRAY,),
