@@ -36,7 +36,7 @@ from jitlite.kernels.loop_ir import (
     Store,
     Variable,
 )
-from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one
+from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
 
 _FOLD: dict[str, Callable[..., Any]] = {
@@ -104,6 +104,7 @@ class Builder:
     def block(self, *, is_loop: bool = False) -> Iterator[list[Statement]]:
         """Write the statements of a block of its own."""
         outer, self.statements = self.statements, []
+        known = set(self._lazy)
         self._known.append({})
         self._same.append({})
         self.level += is_loop
@@ -113,6 +114,7 @@ class Builder:
             self.level -= is_loop
             self._same.pop()
             self._known.pop()
+            self._lazy = {v: None for v in self._lazy if v in known}  # nobody reads the others any more
             self.statements = outer
 
     # -- arithmetic
@@ -494,8 +496,3 @@ def _with_places(lane: Lane, moved: dict[Place, Place], memo: dict[Lane, Lane]) 
             found = replace(lane, operands=tuple(_with_places(o, moved, memo) for o in lane.operands))
         memo[lane] = found
     return found
-
-
-def given(dtype: DType, place: Place, order: Sequence[int], position: int | None, source: Source) -> TensorValue:
-    """A tensor that is in memory from the start."""
-    return TensorValue(dtype, place.sizes, tuple(order), place, source=source, position=position)

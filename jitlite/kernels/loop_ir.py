@@ -340,12 +340,26 @@ class Reduce(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Pack(Statement):
+    """Have a matrix ready for products that name this statement. It means nothing: they compute the same without it.
+
+    Attributes:
+        matrix: of two dimensions. Its elements stay the same for as long as the kernel runs.
+        condition: it is done only where this holds.
+    """
+
+    matrix: Place
+    condition: Operand
+
+
+@dataclass(frozen=True, eq=False)
 class Product(Statement):
     """`out[m, n] = sum over k of a[m, k] * b[k, n]`, plus `bias[m, n]` if there is one (strides of 0 broadcast).
 
     Attributes:
         out: of two dimensions, and apart from the operands. Its rows have a unit stride.
         is_constant: does `b` stay the same for as long as the program runs?
+        packed: what has made `b` ready.
     """
 
     out: Place
@@ -353,6 +367,7 @@ class Product(Statement):
     b: Place
     bias: Place | None = None
     is_constant: bool = False
+    packed: Pack | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,6 +86,9 @@ class TensorRun(NativeRun):
             raise NotNative(f"there is no kernel for {node.kind}")
         if node.kind == "prim::dtype" and not all(use.user.kind in _TAKE_DTYPES for use in node.output.uses):
             raise NotNative("a dtype, which is an object in Python, is more than an argument")
+        sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
+        if not all(_reads_sizes(use.user) for v in sizes for use in v.uses):
+            raise NotNative("a list of sizes is more than given to operators")
         for value in node.inputs:
             self._check_operand(node, value)
         self._writes = self._writes or node.kind in WRITES
@@ -188,6 +191,11 @@ def _block_has_tensors(block: Block) -> bool:
 def _takes_number(node: Node) -> bool:
     """Does it take a number of any type, as `item` gives it?"""
     return node.kind in RULES and any(v.type is T.NUMBER for v in node.inputs)
+
+
+def _reads_sizes(node: Node) -> bool:
+    """Does a node with a rule take a list whose elements are known?"""
+    return node.kind in ("aten::len", "aten::__getitem__") or (node.kind in RULES and is_tensor_node(node))
 
 
 def _may_leave(value: Value) -> bool:

@@ -1,9 +1,21 @@
 """The table of rules, with all of them in it."""
 
-from jitlite.kernels import indexing, lists, matrices, pointwise, reading, totals, views
+from jitlite.kernels import (
+    activations,
+    indexing,
+    lists,
+    losses,
+    matrices,
+    norms,
+    pointwise,
+    reading,
+    rearranging,
+    totals,
+    views,
+)
 from jitlite.kernels.rules import RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
 
 __all__ = ["RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
 
-HOLDERS = (indexing, lists, matrices, pointwise, reading, totals, views)
+HOLDERS = (activations, indexing, lists, losses, matrices, norms, pointwise, reading, rearranging, totals, views)
 """The modules that hold them."""

@@ -37,17 +37,16 @@ def _reduced(
     made = builder.alloc(dtype or value.dtype, full)
     index = builder.alloc(I64, full) if with_index else None
     inner = frozenset(i for i, d in enumerate(nest.dims) if d in dims)
-    builder.write(
-        Reduce(
-            nest.strides(made).sizes,
-            inner,
-            op,
-            lane,
-            nest.strides(made),
-            None if index is None else nest.strides(index),
-        )
-    )
+    places = [None if p is None else _single(nest.strides(p), inner) for p in (made, index)]
+    assert places[0] is not None
+    builder.write(Reduce(nest.strides(made).sizes, inner, op, lane, places[0], places[1]))
     return _shaped(made, dims, keep), None if index is None else _shaped(index, dims, keep)
+
+
+def _single(place: Place, dims: frozenset[int]) -> Place:
+    """A place that has one element along some dimensions."""
+    sizes = tuple(1 if d in dims else size for d, size in enumerate(place.sizes))
+    return Place(place.buffer, place.offset, sizes, place.strides)
 
 
 def _shaped(place: Place, dims: Sequence[int], keep: bool) -> TensorValue:
@@ -109,7 +108,12 @@ def averaged(builder: Builder, value: TensorValue, dims: Sequence[int], keep: bo
 
 @rule("aten::var", "aten::std")
 def variance(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
+    return varied(call, call.first(), is_root=call.name == "std")
+
+
+def varied(call: Call, value: TensorValue, *, is_root: bool) -> TensorValue:
+    """The variance that an operator asks for, or its root."""
+    lowering = call.lowering
     floating(value.dtype)
     dims = dims_of(call, value)
     correction: object = 1
@@ -123,7 +127,7 @@ def variance(call: Call) -> Value:
     count = count_of(lowering, value, dims)
     lowering.check(lowering.index("lt", correction, count), "var of too few elements")
     found = spread(lowering, value, dims, _keeps(call), lowering.index("sub", count, correction))
-    return elementwise(lowering, "sqrt", [found], value.dtype) if call.name == "std" else found
+    return elementwise(lowering, "sqrt", [found], value.dtype) if is_root else found
 
 
 def spread(
@@ -212,21 +216,32 @@ def softmax(call: Call) -> Value:
     dims = [d for d in [call.dim("dim", value.rank)] if d < value.rank]
     if not value.in_order:
         raise NotNative("softmax of a tensor that lies in another order")
-    for d in dims:
-        if not is_one(value.sizes[d]):
-            lowering.check(lowering.index("lt", 0, value.sizes[d]), "softmax of no elements")
-    lowering.force(value)
-    most = reduced(lowering, "amax", value, dims, True)
-    away = elementwise(lowering, "sub", [value, most], dtype)
     if "log" in call.name:
-        total = reduced(lowering, "sum", elementwise(lowering, "exp", [away], dtype), dims, True)
-        logarithm = elementwise(lowering, "log", [total], dtype)
-        lowering.force(logarithm)
-        return elementwise(lowering, "sub", [away, logarithm], dtype)
+        return log_softmaxed(lowering, value, dims)
+    away = _below_most(lowering, value, dims)
     raised = elementwise(lowering, "exp", [away], dtype)
     lowering.force(raised)
     total = reduced(lowering, "sum", raised, dims, True)
     return elementwise(lowering, "div", [raised, total], dtype)
+
+
+def _below_most(builder: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """How far the elements are from the largest one."""
+    for d in dims:
+        if not is_one(value.sizes[d]):
+            builder.check(builder.index("lt", 0, value.sizes[d]), "softmax of no elements")
+    builder.force(value)
+    most = reduced(builder, "amax", value, dims, True)
+    return elementwise(builder, "sub", [value, most], value.dtype)
+
+
+def log_softmaxed(builder: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """The logarithm of softmax, over at most one dimension."""
+    away, dtype = _below_most(builder, value, dims), value.dtype
+    total = reduced(builder, "sum", elementwise(builder, "exp", [away], dtype), dims, True)
+    logarithm = elementwise(builder, "log", [total], dtype)
+    builder.force(logarithm)
+    return elementwise(builder, "sub", [away, logarithm], dtype)
 
 
 @rule("aten::logsumexp")
@@ -255,7 +270,8 @@ def logsumexp(call: Call) -> Value:
 # -- norms
 
 
-def _last(call: Call, value: TensorValue) -> list[int]:
+def last_dims(call: Call, value: TensorValue) -> list[int]:
+    """The dimensions that a norm is over."""
     shape = call.numbers("normalized_shape")
     if len(shape) > value.rank or not shape:
         raise NotNative("a norm over more dimensions than there are")
@@ -265,7 +281,8 @@ def _last(call: Call, value: TensorValue) -> list[int]:
     return dims
 
 
-def _affine(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> TensorValue | None:
+def norm_parameter(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> TensorValue | None:
+    """A weight or bias with an element for each one of a row, None where there is none."""
     if not call.has(name) or call.get(name) is None:
         return None
     found = call.tensor(name)
@@ -280,8 +297,8 @@ def _affine(call: Call, value: TensorValue, dims: Sequence[int], name: str) -> T
 def layer_norm(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     dtype = floating(value.dtype)
-    dims = _last(call, value)
-    weight, bias = _affine(call, value, dims, "weight"), _affine(call, value, dims, "bias")
+    dims = last_dims(call, value)
+    weight, bias = norm_parameter(call, value, dims, "weight"), norm_parameter(call, value, dims, "bias")
     if not value.in_order:
         raise NotNative("a norm of a tensor that lies in another order")
     mean = averaged(lowering, value, dims, True)

@@ -350,17 +350,16 @@ def chunk(call: Call) -> Value:
     pieces: list[Value] = []
     for i in range(count):
         start = lowering.index("mul", each, i)
-        pieces.append(
-            _piece(lowering, value, dim, start, each if i < count - 1 else lowering.index("sub", size, start))
-        )
+        pieces.append(piece(lowering, value, dim, start, each if i < count - 1 else lowering.index("sub", size, start)))
     if count > 1:
         divides = lowering.index("eq", lowering.index("mul", each, count), size)
         lowering.check(divides, "pieces of different sizes")
-        pieces[-1] = _piece(lowering, value, dim, lowering.index("mul", each, count - 1), each)
+        pieces[-1] = piece(lowering, value, dim, lowering.index("mul", each, count - 1), each)
     return pieces
 
 
-def _piece(lowering: Builder, value: TensorValue, dim: int, start: Operand, length: Operand) -> TensorValue:
+def piece(lowering: Builder, value: TensorValue, dim: int, start: Operand, length: Operand) -> TensorValue:
+    """A part of a dimension, which is there."""
     place = lowering.force(value)
     sizes = list(place.sizes)
     sizes[dim] = length
@@ -381,7 +380,7 @@ def split(call: Call) -> Value:
     pieces: list[Value] = []
     for length in lengths:
         lowering.check(lowering.index("le", 0, length), "a piece has a negative size")
-        pieces.append(_piece(lowering, value, dim, start, length))
+        pieces.append(piece(lowering, value, dim, start, length))
         start = lowering.index("add", start, length)
     lowering.require_equal(start, value.sizes[dim], "pieces do not make up the dimension")
     return pieces

@@ -1,0 +1,108 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from jitlite.kernels.activations import Lanes, distance
+from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.loop_ir import BOOL, I64, Apply, Fill, Lane
+from jitlite.kernels.pointwise import cast, custom, elementwise, floating
+from jitlite.kernels.rules import Call, rule
+from jitlite.kernels.totals import averaged, log_softmaxed, reduced
+from jitlite.kernels.values import TensorValue, Value, identity
+from jitlite.native.code import NotNative
+
+NONE, MEAN, SUM = range(3)
+"""What is done with the losses of elements."""
+
+
+def _reduction(call: Call) -> int:
+    found = call.constant("reduction")
+    if found not in (NONE, MEAN, SUM):
+        raise NotNative(f"{call.node.kind} with reduction {found!r}")
+    return int(found)
+
+
+def _summed_up(call: Call, value: TensorValue) -> TensorValue:
+    how, dims = _reduction(call), range(value.rank)
+    if how == NONE:
+        return value
+    if how == MEAN:
+        return averaged(call.lowering, value, dims, False)
+    return reduced(call.lowering, "sum", value, dims, False)
+
+
+@rule("aten::mse_loss")
+def mse_loss(call: Call) -> Value:
+    return _summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away)))
+
+
+@rule("aten::l1_loss")
+def l1_loss(call: Call) -> Value:
+    return _summed_up(call, distance(call, lambda lanes, away: lanes("abs", away)))
+
+
+@rule("aten::smooth_l1_loss", "aten::huber_loss")
+def smooth_loss(call: Call) -> Value:
+    is_huber = call.name == "huber_loss"
+    bound = call.constant("delta" if is_huber else "beta")
+    if not isinstance(bound, int | float) or bound <= 0:
+        raise NotNative(f"{call.node.kind} with such a bound")
+
+    def write(lanes: Lanes, away: Lane) -> Lane:
+        size = lanes("abs", away)
+        near = lanes("mul", lanes("mul", size, 0.5), size)
+        half = lanes("mul", Fill(lanes.dtype, 0.5), float(bound))
+        if is_huber:
+            return lanes.where("le", size, float(bound), near, lanes("mul", lanes("sub", size, half), float(bound)))
+        return lanes.where("lt", size, float(bound), lanes("div", near, float(bound)), lanes("sub", size, half))
+
+    return _summed_up(call, distance(call, write))
+
+
+@rule("aten::nll_loss", "aten::nll_loss_nd")
+def nll_loss(call: Call) -> Value:
+    return _of_classes(call, call.first())
+
+
+@rule("aten::cross_entropy_loss")
+def cross_entropy_loss(call: Call) -> Value:
+    call.default("label_smoothing", 0.0)
+    value = call.first()
+    floating(value.dtype)
+    if value.rank not in (1, 2):
+        raise NotNative("cross_entropy_loss of more dimensions")
+    return _of_classes(call, log_softmaxed(call.lowering, value, [value.rank - 1]))
+
+
+def _of_classes(call: Call, value: TensorValue) -> TensorValue:
+    """What the log-probability of the class is less than 0, for each row, where the class is not to be ignored."""
+    lowering, target = call.lowering, call.tensor("target")
+    call.default("weight", None)
+    ignored = call.constant("ignore_index")
+    dtype = floating(value.dtype)
+    if value.rank not in (1, 2) or target.rank != value.rank - 1 or target.dtype is not I64:
+        raise NotNative(f"{call.node.kind} of such shapes")
+    if target.rank:
+        lowering.require_equal(value.sizes[0], target.sizes[0], "there are not as many classes as rows")
+    place = lowering.force(value)
+    lowering.force(target)
+
+    def counts(nest: NestBuilder) -> Lane:
+        return Apply(BOOL, "ne", (nest.lane(target), Fill(I64, ignored)))
+
+    def build(nest: NestBuilder) -> Lane:
+        is_counted = counts(nest)
+        index = Apply(I64, "where", (is_counted, nest.lane(target), Fill(I64, 0)))
+        found = nest.gather(place, [*range(target.rank), index], wraps=False)
+        return Apply(dtype, "where", (is_counted, Apply(dtype, "neg", (found,)), Fill(dtype, 0.0)))
+
+    sizes, how = target.sizes, _reduction(call)
+    losses = lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build, parts=(value, target)))
+    if how == NONE:
+        return losses
+    total = reduced(lowering, "sum", losses, range(target.rank), False)
+    if how == SUM:
+        return total
+    counted = cast(lowering, custom(lowering, BOOL, [target], counts), dtype)
+    number = reduced(lowering, "sum", counted, range(target.rank), False)
+    return elementwise(lowering, "div", [total, number], dtype)

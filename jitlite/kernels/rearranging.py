@@ -1,0 +1,137 @@
+"""Tensors whose elements are those of another one in other places."""
+
+from __future__ import annotations
+
+from jitlite.ir import types as T
+from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.indexing import joined
+from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, Apply, Cast, Fill, Lane, Loop, Nest, Operand, Place, Store
+from jitlite.kernels.pointwise import cast, dtype_argument
+from jitlite.kernels.rules import Call, normalized, rule
+from jitlite.kernels.values import TensorValue, Value, identity, is_one
+from jitlite.kernels.views import piece
+from jitlite.native.code import NotNative
+
+
+def _in_order(call: Call) -> TensorValue:
+    value = call.first()
+    if not value.in_order:
+        raise NotNative(f"{call.node.kind} of a tensor that lies in another order")
+    return value
+
+
+@rule("aten::tril", "aten::triu")
+def triangle(call: Call) -> Value:
+    value, diagonal = _in_order(call), call.number("diagonal")
+    if value.rank < 2:
+        raise NotNative("a triangle of a vector")
+    op = "le" if call.name == "tril" else "ge"
+
+    def build(nest: NestBuilder) -> Lane:
+        row, column = (nest.position(value.rank - d) or Fill(I64, 0) for d in (2, 1))
+        is_kept = Apply(BOOL, op, (Apply(I64, "sub", (column, row)), Fill(I64, diagonal)))
+        return Apply(value.dtype, "where", (is_kept, nest.lane(value), Fill(value.dtype, 0)))
+
+    made = TensorValue(value.dtype, value.sizes, identity(value.sizes), build=build, parts=(value,))
+    return call.lowering.lazy(made)
+
+
+@rule("aten::flip")
+def flip(call: Call) -> Value:
+    value, lowering = _in_order(call), call.lowering
+    dims = {normalized(d, value.rank) for d in call.constant("dims")}
+    if value.rank == 0 or len(dims) != len(call.constant("dims")):
+        raise NotNative("flip of such dimensions")
+    place = lowering.force(value)
+
+    def build(nest: NestBuilder) -> Lane:
+        at: list[int | Lane] = list(range(value.rank))
+        for d in dims:
+            position = nest.position(d)
+            if position is not None:
+                at[d] = Apply(I64, "sub", (Fill(I64, lowering.index("sub", value.sizes[d], 1)), position))
+        return nest.gather(place, at, wraps=False)
+
+    return lowering.lazy(TensorValue(value.dtype, value.sizes, identity(value.sizes), build=build, parts=(value,)))
+
+
+@rule("aten::roll")
+def roll(call: Call) -> Value:
+    value, lowering = _in_order(call), call.lowering
+    shifts, dims = call.constant("shifts"), call.constant("dims")
+    shifts, dims = ([v] if isinstance(v, int) else v for v in (shifts, dims))
+    if len(shifts) != 1 or len(dims) != 1 or value.rank == 0:
+        raise NotNative("roll of several dimensions")
+    dim = normalized(dims[0], value.rank)
+    size = value.sizes[dim]
+    lowering.check(lowering.index("lt", 0, size), "roll of no elements")
+    turns = lowering.index("floordiv", abs(shifts[0]), size)
+    far = lowering.index("sub", abs(shifts[0]), lowering.index("mul", turns, size))
+    start = far if shifts[0] < 0 else lowering.index("sub", size, far)
+    rest = lowering.index("sub", size, start)
+    return joined(lowering, [piece(lowering, value, dim, start, rest), piece(lowering, value, dim, 0, start)], dim)
+
+
+@rule("aten::repeat")
+def repeat(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    times = call.numbers("repeats")
+    new = len(times) - value.rank
+    if new < 0 or not times:
+        raise NotNative("repeat of fewer dimensions")
+    place = lowering.force(value)
+    own: list[Operand] = [*[1] * new, *place.sizes]
+    for count in times:
+        lowering.check(lowering.index("le", 0, count), "a tensor is repeated a negative number of times")
+    made = lowering.memory(value.dtype, [lowering.index("mul", a, b) for a, b in zip(times, own, strict=True)])
+    assert made.place is not None
+    sizes: list[Operand] = []
+    into: list[Operand] = []
+    source: list[Operand] = []
+    for d, (count, size) in enumerate(zip(times, own, strict=True)):
+        stride = made.place.strides[d]
+        sizes += [count, size]
+        into += [0 if is_one(count) else lowering.index("mul", size, stride), 0 if is_one(size) else stride]
+        source += [0, 0 if d < new or is_one(size) else place.strides[d - new]]
+    window = Place(place.buffer, place.offset, tuple(sizes), tuple(source))
+    repeated = TensorValue(value.dtype, window.sizes, identity(window.sizes), window, source=value.source)
+    lowering.copy(repeated, Place(made.place.buffer, 0, tuple(sizes), tuple(into)))
+    return made
+
+
+@rule("aten::cumsum")
+def cumsum(call: Call) -> Value:
+    """One step along the dimension after the other; sums of f32 are in f64, as torch's are."""
+    value, lowering = _in_order(call), call.lowering
+    dtype = dtype_argument(call) or (value.dtype if value.dtype.is_float else I64)
+    dim = call.dim("dim", value.rank)
+    if value.rank == 0 or not (dtype.is_float or dtype is I64):
+        raise NotNative("cumsum of such a tensor")
+    place = lowering.force(cast(lowering, value, dtype))
+    made = lowering.memory(dtype, value.sizes)
+    others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
+    sums = lowering.memory(F64 if dtype is F32 else dtype, others)
+    assert made.place is not None and sums.place is not None
+    total = sums.place
+    start = NestBuilder(lowering, others, identity(others))
+    start.write([(total, Fill(total.dtype, 0))])
+    index = lowering.scalar(T.INT, "i")
+    with lowering.block(is_loop=True) as body:
+        nest = NestBuilder(lowering, others, identity(others))
+        element: Lane = nest.load(_step(call, place, dim, index))
+        if element.dtype is not total.dtype:
+            element = Cast(total.dtype, element)
+        new: Lane = Apply(total.dtype, "add", (nest.load(total), element))
+        given = new if total.dtype is dtype else Cast(dtype, new)
+        stores = [Store(nest.strides(total), new), Store(nest.strides(_step(call, made.place, dim, index)), given)]
+        lowering.write(Nest(stores[0].place.sizes, tuple(stores)))
+        level = lowering.level
+    lowering.write(Loop(index, value.sizes[dim], None, body, level, polls=False))
+    return made
+
+
+def _step(call: Call, place: Place, dim: int, index: Operand) -> Place:
+    """What is at a position of a dimension."""
+    kept = [d for d in range(place.rank) if d != dim]
+    offset = call.lowering.index("add", place.offset, call.lowering.index("mul", index, place.strides[dim]))
+    return Place(place.buffer, offset, tuple(place.sizes[d] for d in kept), tuple(place.strides[d] for d in kept))
