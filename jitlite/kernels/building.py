@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.ir.graph import Value as GraphValue
+from jitlite.kernels.coalescing import coalesced
 from jitlite.kernels.loop_ir import (
     I64,
     Alloc,
-    Apply,
+    Bind,
     Buffer,
     Cast,
     Check,
@@ -251,6 +251,12 @@ class Builder:
         self.allocated[buffer] = made
         return Place(buffer, 0, tuple(sizes), strides)
 
+    def alias(self, buffer: Buffer) -> Buffer:
+        """A buffer that stands for the memory of another one, until it is bound to that of a third one."""
+        made = Buffer(self.fresh_name("b"), buffer.dtype, Owner.ALIAS)
+        self.write(Bind(made, buffer))
+        return made
+
     def lazy(self, value: TensorValue) -> TensorValue:
         """Know of a tensor that is an expression."""
         self._lazy[value] = None
@@ -433,66 +439,8 @@ class NestBuilder:
         """The nest that stores lanes in places, each of which has the shape of the space."""
         made = [Store(self.load(place).place, lane) for place, lane in stores]
         nest = Nest(self._space, tuple(made))
-        self.builder.write(_coalesced(self.builder, nest) if self._is_plain else nest)
+        self.builder.write(coalesced(self.builder, nest) if self._is_plain else nest)
 
     def strides(self, place: Place) -> Place:
         """A place as a store has it."""
         return self.load(place).place
-
-
-def _coalesced(builder: Builder, nest: Nest) -> Nest:
-    """The same with neighbouring dimensions made one, where all places go over them as over one."""
-    sizes = list(nest.sizes)
-    places = {p: list(p.strides) for p in _places(nest)}
-    d = len(sizes) - 2
-    while d >= 0:
-        if all(_merges(builder, strides, sizes, d) for strides in places.values()):
-            sizes[d : d + 2] = [builder.index("mul", sizes[d], sizes[d + 1])]
-            for strides in places.values():
-                del strides[d]
-        d -= 1
-    if len(sizes) == len(nest.sizes):
-        return nest
-    moved = {p: Place(p.buffer, p.offset, tuple(sizes), tuple(s)) for p, s in places.items()}
-    memo: dict[Lane, Lane] = {}
-    stores = tuple(Store(moved[s.place], _with_places(s.lane, moved, memo)) for s in nest.stores)
-    return Nest(tuple(sizes), stores)
-
-
-def _merges(builder: Builder, strides: Sequence[Operand], sizes: Sequence[Operand], d: int) -> bool:
-    outer, inner = strides[d], strides[d + 1]
-    if not isinstance(outer, Scalar) and not isinstance(inner, Scalar) and outer == inner == 0:
-        return True
-    product = builder.known_product(sizes[d + 1], inner)
-    return product is not None and builder.are_equal(outer, product) and product != 0
-
-
-def _places(nest: Nest) -> Iterator[Place]:
-    seen: set[Lane] = set()
-    pending = [s.lane for s in nest.stores]
-    yield from (s.place for s in nest.stores)
-    while pending:
-        lane = pending.pop()
-        if lane in seen:
-            continue
-        seen.add(lane)
-        if isinstance(lane, Load):
-            yield lane.place
-        elif isinstance(lane, Cast):
-            pending.append(lane.operand)
-        elif isinstance(lane, Apply):
-            pending += lane.operands
-
-
-def _with_places(lane: Lane, moved: dict[Place, Place], memo: dict[Lane, Lane]) -> Lane:
-    found = memo.get(lane)
-    if found is None:
-        found = lane
-        if isinstance(lane, Load):
-            found = replace(lane, place=moved[lane.place])
-        elif isinstance(lane, Cast):
-            found = replace(lane, operand=_with_places(lane.operand, moved, memo))
-        elif isinstance(lane, Apply):
-            found = replace(lane, operands=tuple(_with_places(o, moved, memo) for o in lane.operands))
-        memo[lane] = found
-    return found

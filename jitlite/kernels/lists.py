@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import Builder
-from jitlite.kernels.loop_ir import BOOL, Bind, Buffer, DType, If, Loop, Operand, Owner, Place, Read, Scalar, Set
+from jitlite.kernels.loop_ir import (
+    BOOL,
+    Alloc,
+    Bind,
+    Buffer,
+    DType,
+    If,
+    Loop,
+    Operand,
+    Owner,
+    Place,
+    Read,
+    Scalar,
+    Set,
+    Statement,
+)
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import Source, TensorList, TensorValue, Value, identity
 from jitlite.kernels.views import wrapped
@@ -17,7 +32,7 @@ _FIRST = 8
 def new_list(builder: Builder) -> TensorList:
     """An empty list."""
     count = builder.variable(T.INT)
-    start: list[Set] = [Set(count, 0)]
+    start: list[Statement] = [Set(count, 0)]
     builder.write(If(True, start, ()))
     return TensorList(count, builder.level, start)
 
@@ -46,7 +61,9 @@ def _same_shape(builder: Builder, found: TensorList, value: TensorValue, count: 
         found.storage = Buffer(builder.fresh_name("list"), value.dtype, Owner.ALIAS)
         found.sizes = tuple(builder.variable(T.INT) for _ in value.sizes)
         found.capacity = builder.variable(T.INT)
+        nothing = Buffer(builder.fresh_name("b"), value.dtype, Owner.ARENA)
         found.start += [Set(variable, 0) for variable in (*found.sizes, found.capacity)]
+        found.start += [Alloc(nothing, (0,), (1,), found.level), Bind(found.storage, nothing)]
     if found.storage.dtype is not value.dtype or len(found.sizes) != value.rank:
         raise NotNative("the elements of a list have different dtypes or ranks")
     is_first = builder.index("eq", count, 0)

@@ -484,8 +484,9 @@ class _CarriedTensor:
         for d, variable in self._sizes.items():
             builder.write(Set(variable, start.sizes[d]))
         now = builder.alloc(start.dtype, start.sizes)
-        self.now = now.buffer
-        self.next = builder.alloc(start.dtype, start.sizes).buffer
+        self.now, self.next = now.buffer, builder.alloc(start.dtype, start.sizes).buffer
+        if varying:  # the memory may have to grow
+            self.now, self.next = builder.alias(self.now), builder.alias(self.next)
         self._capacity = [builder.variable(T.INT) for _ in range(2)] if varying else []
         for variable in self._capacity:
             builder.write(Set(variable, builder.numel(start.sizes)))

@@ -329,6 +329,10 @@ class _Checker:
             self._state = before.copy()
             self.block(block)
             ends.append(self._state)
+        if isinstance(statement.condition, bool):  # it is known which way is taken
+            taken = ends[0 if statement.condition else 1]
+            self._state = _State(before.scalars, taken.variables, taken.memory)
+            return
         a, b = ends
         memory = {buffer: a.memory[buffer].or_(b.memory[buffer]) for buffer in a.memory.keys() & b.memory.keys()}
         self._state = _State(before.scalars, a.variables & b.variables, memory)
