@@ -85,7 +85,7 @@ WHOLE = {
     "is_floating_point": "r = z + 1 if z.is_floating_point() else z\n    r = r * 2",
     "items": "n = int(z[0, 0])\n    r = (z * n + float(z[1, 1])) * (2 if bool(z[0, 1] > 0) else 1)",
     "implicit": "n: float = 0.0\n    n += float(z[0, 1])\n    r = z * n - 1",
-    "write": "z[0] = 1.0\n    z[:, 1] = z[:, 0]\n    z[1, 2] = 5.0\n    r = z + 1",
+    "write": "z[0] = 1.0\n    z[:, 1] = 2.0\n    z[1, 2] = 5.0\n    r = z + 1",
 }
 
 
@@ -94,8 +94,12 @@ def texts(table: str) -> list[str]:
 
 
 def tensors(dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    x = torch.tensor([[1.5, -2.25, 0.5, 3.0], [-0.75, 2.5, 7.0, -1.0], [0.25, 1.0, -3.5, 0.0]]).mul(2 if not dtype.is_floating_point else 1)
-    y = torch.tensor([[2.0, 0.5, -1.5, 1.0], [1.25, -3.0, 2.0, 4.0], [-0.5, 1.0, 3.0, 2.0]]).mul(2 if not dtype.is_floating_point else 1)
+    x = torch.tensor([[1.5, -2.25, 0.5, 3.0], [-0.75, 2.5, 7.0, -1.0], [0.25, 1.0, -3.5, 0.0]]).mul(
+        2 if not dtype.is_floating_point else 1
+    )
+    y = torch.tensor([[2.0, 0.5, -1.5, 1.0], [1.25, -3.0, 2.0, 4.0], [-0.5, 1.0, 3.0, 2.0]]).mul(
+        2 if not dtype.is_floating_point else 1
+    )
     return {
         "x": x.to(dtype), "y": y.to(dtype), "v": y[1].to(dtype), "w": torch.arange(20).view(4, 5).sub(7).to(dtype), "b": x > 0.5,
         "i": torch.tensor([[0, 1, 2], [2, 0, 1], [1, 1, 0]]),

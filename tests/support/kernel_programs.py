@@ -133,7 +133,9 @@ class Writer:
                 value: Any = rng.choice([rng.randint(-2, 4), float(rng.randint(-2, 3))])
                 parameters.append(f"p{i}: {type(value).__name__}")
             else:
-                value = random_tensor(rng, list(rng.choice(SHAPES[:10] if rng.random() < 0.9 else SHAPES)), rng.choice(DTYPES))
+                value = random_tensor(
+                    rng, list(rng.choice(SHAPES[:10] if rng.random() < 0.9 else SHAPES)), rng.choice(DTYPES)
+                )
                 earlier = [t for t in first if isinstance(t, torch.Tensor)]
                 if earlier and rng.random() < 0.06:
                     value = rng.choice(earlier)
@@ -143,7 +145,11 @@ class Writer:
             first.append(value)
             self.scope[f"p{i}"] = value
         given = copy.deepcopy(first)
-        self.scope = {**{f"p{i}": v for i, v in enumerate(copy.deepcopy(given))}, "torch": torch, "F": torch.nn.functional}
+        self.scope = {
+            **{f"p{i}": v for i, v in enumerate(copy.deepcopy(given))},
+            "torch": torch,
+            "F": torch.nn.functional,
+        }
         body = self.block(rng.randint(3, 12), 0)
         names = self.tensors() + self.numbers(INT) + self.numbers(FLOAT)
         made = [n for n in names if not n.startswith("p")] or names
@@ -249,7 +255,11 @@ class Writer:
         rng = self.rng
         x = self.tensor()
         y = self.tensor() if rng.random() < 0.8 else rng.choice([self.integer(), self.real()])
-        b = self.tensor(lambda t: t.dtype is torch.bool) if self.tensors(lambda t: t.dtype is torch.bool) else f"({x} > 0)"
+        b = (
+            self.tensor(lambda t: t.dtype is torch.bool)
+            if self.tensors(lambda t: t.dtype is torch.bool)
+            else f"({x} > 0)"
+        )
         return rng.choice([
             f"{x} + {y}", f"{x} - {y}", f"{x} * {y}", f"{y} - {x}", f"torch.maximum({x}, {self.tensor()})",
             f"torch.minimum({x}, {self.tensor()})", f"{x}.abs()", f"-{x}", f"torch.relu({x})", f"{x}.clamp(-3, 4)",
@@ -330,7 +340,9 @@ class Writer:
         if not mine or rng.random() < 0.3:
             name = self.fresh("w")
             x = self.tensor()
-            found += self.assign(name, rng.choice([f"{x}.clone()", f"torch.zeros_like({x})", "torch.zeros(3, 4)", f"{x} * 1"]))
+            found += self.assign(
+                name, rng.choice([f"{x}.clone()", f"torch.zeros_like({x})", "torch.zeros(3, 4)", f"{x} * 1"])
+            )
             self.own.add(name)
         elif rng.random() < 0.04:
             name = self.tensor()
