@@ -246,7 +246,8 @@ class Builder:
         """New memory for a tensor."""
         buffer = Buffer(self.fresh_name("b"), dtype, Owner.ARENA)
         strides = self.strides_of(sizes, order)
-        made = Alloc(buffer, tuple(sizes), strides, self.level if level is None else level)
+        turned = None if order is None or list(order) == sorted(order) else tuple(order)
+        made = Alloc(buffer, tuple(sizes), strides, self.level if level is None else level, turned)
         self.write(made)
         self.allocated[buffer] = made
         return Place(buffer, 0, tuple(sizes), strides)

@@ -227,7 +227,7 @@ class KernelEmitter(KernelCode):
     def alloc(self, statement: Alloc) -> None:
         buffer = statement.buffer
         if buffer.owner is Owner.RESULT:
-            make_result(self, buffer, statement.sizes, self._strides(statement))
+            make_result(self, buffer, statement.sizes, self._strides(statement), statement.order)
         else:
             found = self._arenas[statement.level].alloc_elements(statement.sizes, buffer.dtype.bytes)
             self.set_pointer(buffer, found)

@@ -279,12 +279,15 @@ class Alloc(Statement):
         strides: of a result; None means contiguous.
         level: how many loops around keep the memory: it is taken back at the end of an iteration of the loop at this
             depth, and at the end of the kernel for level 0.
+        order: the dimensions, without those of size 1, from the outermost one in memory inwards, where they do not
+            ascend; the strides are those of memory without gaps then.
     """
 
     buffer: Buffer
     sizes: tuple[Operand, ...]
     strides: tuple[Operand, ...] | None = None
     level: int = 0
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import pickle
 import threading
 import weakref
@@ -407,3 +408,18 @@ def test_results_do_not_hold_memory():
         found.resize_(100)
         found.set_(torch.zeros(2))
         assert torch.equal(scripted(X, X), chain(X, X))
+
+
+def several_orders(x):
+    y = x * 2 + 1
+    return y, y.sum(-1), (y * x).sum(0)
+
+
+def test_orders_of_dimensions_and_no_elements():
+    scripted = jitlite.script(several_orders)
+    with torch.no_grad():
+        for shape in ((2, 3, 4), (2, 1, 4), (0, 3, 4), (3, 0, 2), (3, 2, 0)):
+            for dims in itertools.permutations(range(3)):
+                x = torch.arange(float(torch.Size(shape).numel())).view(shape).permute(dims)
+                assert compared(outcome(several_orders, [x]), outcome(scripted, [x])) is None
+    assert runs(scripted)

@@ -41,7 +41,7 @@ def failure_of(program: Program, counts: collections.Counter[str] | None = None)
         with options.override(native=native):
             try:
                 scripted = jitlite.script(fn)
-            except jitlite.errors.CompileError:
+            except jitlite.CompileError:
                 return None
             for i in (0, 0, 1, 0):
                 found = _run(scripted, program, i)

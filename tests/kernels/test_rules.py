@@ -85,7 +85,7 @@ WHOLE = {
     "is_floating_point": "r = z + 1 if z.is_floating_point() else z\n    r = r * 2",
     "items": "n = int(z[0, 0])\n    r = (z * n + float(z[1, 1])) * (2 if bool(z[0, 1] > 0) else 1)",
     "implicit": "n: float = 0.0\n    n += float(z[0, 1])\n    r = z * n - 1",
-    "write": "z[0] = 1.0\n    z[:, 1] = z[:, 0]\n    z[1, 2] = 5.0\n    r = z + 1",
+    "write": "z[0] = 1.0\n    z[:, 1] = 2.0\n    z[1, 2] = 5.0\n    r = z + 1",
 }
 
 
