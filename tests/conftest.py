@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 os.environ.setdefault("JITLITE_BACKGROUND", "0")  # tests know what has been compiled when; also in processes of theirs
+os.environ.setdefault("JITLITE_CACHE_DIR", "off")  # and nothing is left in the user's folder
 
 from jitlite.base import locks  # noqa: E402
 

@@ -12,6 +12,8 @@ from declarations import restored
 from tools.write_docs import GENERATED
 
 from jitlite.ir import ops
+from jitlite.kernels.torch_abi import torch_abi
+from jitlite.native.entry import is_ready
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -45,6 +47,18 @@ def test_code_of_a_page_runs(page, declarations_restored, capsys):
     text, name = python_of(page), f"<{page.name}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     exec(compile(text, name, "exec", dont_inherit=True), {"__name__": "__main__"})
+
+
+@pytest.mark.skipif(not is_ready() or torch_abi() is None, reason="no kernels here")
+def test_loops_on_the_page_about_kernels_are_those_that_are_printed(capsys):
+    page = ROOT / "docs" / "kernels.md"
+    text, name, names = python_of(page), "<kernels.md>", {"__name__": "__main__"}
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    exec(compile(text, name, "exec", dont_inherit=True), names)
+    printed = "\n".join(kernel.loops for f in ("block", "relax") for kernel in names[f].kernels).splitlines()
+    quoted = re.findall(r"^```\n((?:kernel|  loop) .*?)^```", page.read_text(), re.M | re.S)
+    lines = [line for part in quoted for line in part.splitlines() if line.strip() != "..."]
+    assert len(quoted) == 2 and not [line for line in lines if line not in printed]
 
 
 @pytest.mark.parametrize("name", GENERATED)

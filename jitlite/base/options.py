@@ -94,6 +94,13 @@ class Options:
         "when loops over numbers become machine code, if llvmlite is there: auto (once Python has spent as much time "
         "in them as compiling takes), now (at their first run), off (never)",
     )
+    cache_dir: str = _switch(
+        "auto",
+        "JITLITE_CACHE_DIR",
+        str,
+        "the folder where machine code is kept for other processes; auto: jitlite in the user's folder for caches; "
+        "off: none",
+    )
     background: bool = _switch(
         True,
         "JITLITE_BACKGROUND",

@@ -8,6 +8,7 @@
     jitlite explain FILE:FN ARGS...   jitlite bisect FILE:FN [--input ARGS...]
     jitlite dis FILE:FN               jitlite migrate PATH... [--to compile] [--diff] [--check]
     jitlite demo                      jitlite doctor
+    jitlite cache [show|clear|limit SIZE]
 
 Exit status: 0 all went well; 1 the user's program does not compile, raises or differs from eager, or an archive cannot
 be read; 2 wrong usage.
@@ -29,7 +30,7 @@ from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
 from jitlite.cli.terminal import error_text, paint
 
 if not asks_for_doctor():
-    from jitlite.cli import about, convert, functions, migrate, passes, run, show  # noqa: F401  # the other commands
+    from jitlite.cli import about, cache, convert, functions, migrate, passes, run, show  # noqa: F401  # the other commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from jitlite.cli.terminal import heading, paint
 
 _REQUIRED = ("jitlite", "torch", "networkx")
 _OPTIONAL = {
-    "llvmlite": "machine code for loops over numbers, and for checking the arguments of calls",
+    "llvmlite": "machine code for loops over numbers, for tensors, and for checking the arguments of calls",
     "libcst": "jitlite migrate",
     "numpy": "tensors that share memory with arrays",
     "hypothesis": "random programs: make explore",

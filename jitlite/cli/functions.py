@@ -18,11 +18,16 @@ from jitlite.cli.terminal import diff, heading, paint
 from jitlite.debug.equality import difference
 from jitlite.executor.executor import Executor
 from jitlite.executor.explain import explain
+from jitlite.executor.kernels import Kernels
 from jitlite.ir.analysis import to_dot
+from jitlite.objects.function import ScriptFunction
 
 STAGES = ("tree", "emitted", "exits", "ssa", "loops", "graph", "opt", "code", "python", "all")
 _STAGE_KEYS = {"opt": "optimized", "code": "bytecode"}
 """Stages whose name on the command line is shorter than in `ScriptFunction.stages`."""
+
+KERNEL_STAGES = {"regions": "graph", "kernels": "loops", "llvm": "llvm", "asm": "asm"}
+"""Stages of tensor regions, and what of `ScriptFunction.kernels` or of its elements each of them is."""
 
 _TEXT_STAGES = ("tree", "bytecode", "python")
 """Stages that are no graphs, so that a diff with their neighbours would say nothing."""
@@ -31,7 +36,11 @@ _TEXT_STAGES = ("tree", "bytecode", "python")
 def show_function(options: argparse.Namespace) -> int:
     if options.dot and (options.stage not in ("graph", "opt") or options.diff or options.json):
         raise UsageError("--dot prints --stage graph or opt, without --diff and --json")
+    if options.example and options.stage not in KERNEL_STAGES:
+        raise UsageError(f"--example is for --stage {', '.join(KERNEL_STAGES)}")
     _, function = scripted(options.target)
+    if options.stage in KERNEL_STAGES and not options.diff:
+        return _show_kernels(options, function)
     if options.dot:
         graph = function.optimized_graph if options.stage == "opt" else function.graph
         print(to_dot(graph))
@@ -44,6 +53,37 @@ def show_function(options: argparse.Namespace) -> int:
     else:
         _show_stages(stages)
     return 0
+
+
+def _show_kernels(options: argparse.Namespace, function: ScriptFunction) -> int:
+    """The graph with its regions, or what becomes of them in a call with these arguments."""
+    if options.stage == "regions":
+        texts = [str(function.kernels.graph)]
+    else:
+        args, keywords = arguments_of(function, options.example)
+        try:
+            function._bind(args, keywords)
+        except RuntimeError as error:
+            problem = str(error).splitlines()[0]
+            raise UsageError(f"--stage {options.stage} needs --example for each argument: {problem}") from None
+        kernels = _compiled_kernels(function, args, keywords)
+        if not kernels:
+            print(kernels.why, file=sys.stderr)
+            return 1
+        name = KERNEL_STAGES[options.stage]
+        texts = [f"# {kernel.place}, for {kernel.facts}\n{getattr(kernel, name)}" for kernel in kernels]
+    if options.json:
+        print(json.dumps({"function": options.target, "stages": {options.stage: "\n".join(texts)}}, indent=1))
+    else:
+        print(*texts, sep="\n")
+    return 0
+
+
+def _compiled_kernels(function: ScriptFunction, args: list[object], keywords: dict[str, object]) -> Kernels:
+    try:
+        return function.kernels.compile(*args, **keywords)
+    except Exception as error:  # the function is called
+        raise ProgramError from error
 
 
 def _wanted_stages(options: argparse.Namespace, stages: dict[str, str]) -> dict[str, str]:

@@ -87,7 +87,7 @@ class Value:
             return self
         previous = names.get(name)
         if previous is not None:
-            found = _SUFFIX.search(name)
+            found = _SUFFIX.search(name) if "." in name else None
             base, number = (name[: found.start()], int(found.group(1))) if found else (name, 1)
             number = max(number, suffixes.get(base, 0) + 1) if base in suffixes else number
             while f"{base}.{number}" in names:
@@ -217,7 +217,9 @@ class Node:
         return tail
 
     def add_output(self, type: Type = T.TENSOR) -> Value:
-        return self.insert_output(len(self.outputs), type)
+        value = Value(self, len(self.outputs), type)
+        self.outputs.append(value)
+        return value
 
     def insert_output(self, index: int, type: Type = T.TENSOR) -> Value:
         value = Value(self, index, type)

@@ -20,6 +20,7 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
 from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import Fact, fact_of, text_of_facts
+from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
 from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
 from jitlite.kernels.torch_abi import torch_abi
@@ -211,6 +212,7 @@ class KernelState(Implementation):
                 self._abandon("no kernels here: torch is laid out in another way")
                 return None
             kernel = lower(self.region, facts, self.name, self._gives_tuple)
+            hoist_packing(kernel)
             if options.current().verify:
                 verify(kernel)
             made = CompiledKernel(facts, kernel, self._may_be_unset)

@@ -185,17 +185,18 @@ def _take_strides(
 
 
 def _dense_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument) -> list[str]:
-    """Conditions under which strides are not those of dense memory in the order of the argument."""
-    code, wrong, dense = kc.code, [], "1"
+    """Conditions under which strides are not those of dense memory in the order of the argument.
+
+    To the kernel a stride is the product of the sizes within, 0 where there are no elements; to torch these count as 1.
+    """
+    code, wrong, dense, product = kc.code, [], "1", "1"
     for d in reversed(argument.order):
         operand = argument.strides[d]
         wrong.append(_differs(code, strides[d], dense))
-        if isinstance(operand, Scalar):
-            known = kc.registers.setdefault(operand, dense)
-            wrong.append(_differs(code, known, dense))
-        else:
-            wrong.append(_differs(code, kc.operand(operand), dense))
+        known = kc.registers.setdefault(operand, product) if isinstance(operand, Scalar) else kc.operand(operand)
+        wrong.append(_differs(code, known, product))
         dense = kc.multiply(dense, _at_least_1(code, sizes[d]))
+        product = kc.multiply(product, sizes[d])
     return wrong
 
 
@@ -303,9 +304,13 @@ def _check_derivatives(code: LLVMBuilder, tensors: Sequence[tuple[str, str]], gu
 
 
 def make_result(
-    kc: KernelCode, buffer: Buffer, sizes: Sequence[Operand], strides: Sequence[Operand] | None = None
+    kc: KernelCode,
+    buffer: Buffer,
+    sizes: Sequence[Operand],
+    strides: Sequence[Operand] | None = None,
+    order: Sequence[int] | None = None,
 ) -> None:
-    """Make a new tensor for a buffer, contiguous where there are no strides. The kernel is given up where there is no
+    """Make a new tensor for a buffer, contiguous where there are no strides and no order of dimensions. The kernel is given up where there is no
     memory for it. One that was made for the buffer before, in a loop, is forgotten."""
     code = kc.code
     slot = kc.handles.get(buffer)
@@ -314,7 +319,10 @@ def make_result(
         code.slots.append(f"  store ptr null, ptr {slot}")
     _forget(code, slot)
     numbers = [kc.operand(size) for size in sizes]
-    spread = _contiguous(kc, numbers) if strides is None else [kc.operand(stride) for stride in strides]
+    if order is not None or strides is None:
+        spread = _contiguous(kc, numbers, order)
+    else:
+        spread = [kc.operand(stride) for stride in strides]
     failed = call_torch(
         code, "i32", abi.EMPTY, "i64, ptr, ptr, i32, i32, i32, ptr", str(len(numbers)), _array(code, numbers),
         _array(code, spread), str(buffer.dtype.code), "0", "0", slot,
@@ -326,11 +334,13 @@ def make_result(
     kc.set_pointer(buffer, code.load("ptr", answer))
 
 
-def _contiguous(kc: KernelCode, sizes: Sequence[str]) -> list[str]:
+def _contiguous(kc: KernelCode, sizes: Sequence[str], order: Sequence[int] | None) -> list[str]:
+    """The strides of memory without gaps; dimensions that the order does not have lie outermost."""
+    dims = list(range(len(sizes))) if order is None else [d for d in range(len(sizes)) if d not in order] + list(order)
     strides, inner = ["1"] * len(sizes), "1"
-    for d in reversed(range(len(sizes))):
+    for d in reversed(dims):
         strides[d] = inner
-        if d:
+        if d != dims[0]:
             inner = kc.multiply(inner, _at_least_1(kc.code, sizes[d]))
     return strides
 

@@ -104,6 +104,7 @@ class Builder:
     def block(self, *, is_loop: bool = False) -> Iterator[list[Statement]]:
         """Write the statements of a block of its own."""
         outer, self.statements = self.statements, []
+        known = set(self._lazy)
         self._known.append({})
         self._same.append({})
         self.level += is_loop
@@ -113,6 +114,7 @@ class Builder:
             self.level -= is_loop
             self._same.pop()
             self._known.pop()
+            self._lazy = {v: None for v in self._lazy if v in known}  # nobody reads the others any more
             self.statements = outer
 
     # -- arithmetic
@@ -244,7 +246,8 @@ class Builder:
         """New memory for a tensor."""
         buffer = Buffer(self.fresh_name("b"), dtype, Owner.ARENA)
         strides = self.strides_of(sizes, order)
-        made = Alloc(buffer, tuple(sizes), strides, self.level if level is None else level)
+        turned = None if order is None or list(order) == sorted(order) else tuple(order)
+        made = Alloc(buffer, tuple(sizes), strides, self.level if level is None else level, turned)
         self.write(made)
         self.allocated[buffer] = made
         return Place(buffer, 0, tuple(sizes), strides)

@@ -51,6 +51,7 @@ from jitlite.kernels.loop_ir import (
     Operation,
     Output,
     Owner,
+    Pack,
     Product,
     Read,
     Reduce,
@@ -64,7 +65,7 @@ from jitlite.kernels.loop_ir import (
     all_statements,
 )
 from jitlite.kernels.nests import emit_nest
-from jitlite.kernels.products import Target, emit_product
+from jitlite.kernels.products import Packed, Target, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
 from jitlite.kernels.target import attributes, host
 from jitlite.kernels.torch_abi import symbol
@@ -102,6 +103,7 @@ class KernelEmitter(KernelCode):
         self._unset = may_be_unset
         self._guards = guards
         self._slots: dict[Variable, str] = {}
+        self._packs: dict[Pack, str] = {}
         self._level = 0
         self._outside = {a.scalar for a in kernel.arguments if isinstance(a, ScalarArgument) and a.is_outside}
         self._frame = self.code.slot("{ ptr, i64 }")
@@ -225,7 +227,7 @@ class KernelEmitter(KernelCode):
     def alloc(self, statement: Alloc) -> None:
         buffer = statement.buffer
         if buffer.owner is Owner.RESULT:
-            make_result(self, buffer, statement.sizes, self._strides(statement))
+            make_result(self, buffer, statement.sizes, self._strides(statement), statement.order)
         else:
             found = self._arenas[statement.level].alloc_elements(statement.sizes, buffer.dtype.bytes)
             self.set_pointer(buffer, found)
@@ -290,7 +292,33 @@ class KernelEmitter(KernelCode):
             self._product(statement)
 
     def _product(self, statement: Product) -> None:
-        emit_product(self, statement, Target(self._arenas[self._level], symbol, host().bytes))
+        code, target = self.code, self._target()
+        if statement.packed is None:
+            emit_product(self, statement, target)
+            return
+        labels, end = [code.fresh("as_it_is"), code.fresh("packed")], code.fresh("end")
+        pointer = code.load("ptr", self._packs[statement.packed])
+        code.branch(code.value(f"icmp eq ptr {pointer}, null"), *labels)
+        for label, packed in zip(labels, (None, Packed(pointer)), strict=True):
+            code.label(label)
+            emit_product(self, statement, target, packed)
+            code.go(end)
+        code.label(end)
+
+    def pack(self, statement: Pack) -> None:
+        code = self.code
+        slot = self._packs[statement] = code.slot("ptr")
+        code.store("ptr", "null", slot)
+        then, onward = code.fresh("then"), code.fresh("on")
+        code.branch(self.operand(statement.condition), then, onward)
+        code.label(then)
+        with self._without_lock(statement.matrix.sizes):
+            code.store("ptr", emit_pack(self, statement.matrix, self._target()).pointer, slot)
+        code.go(onward)
+        code.label(onward)
+
+    def _target(self) -> Target:
+        return Target(self._arenas[self._level], symbol, host().bytes)
 
     # -- control flow
     def if_(self, statement: If) -> None:
@@ -403,7 +431,8 @@ _WRITERS: dict[type[Statement], Writer] = {
     Operation: KernelEmitter.operation, Index: KernelEmitter.index, Convert: KernelEmitter.convert,
     Check: KernelEmitter.check, Get: KernelEmitter.get, Set: KernelEmitter.set, Read: KernelEmitter.read,
     Alloc: KernelEmitter.alloc, Bind: KernelEmitter.bind, Swap: KernelEmitter.swap, Nest: KernelEmitter.nest,
-    Reduce: KernelEmitter.reduce, Product: KernelEmitter.product_of, If: KernelEmitter.if_, Loop: KernelEmitter.loop,
+    Reduce: KernelEmitter.reduce, Product: KernelEmitter.product_of, Pack: KernelEmitter.pack,
+    If: KernelEmitter.if_, Loop: KernelEmitter.loop,
 }  # fmt: skip
 
 _INSTRUCTIONS = {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "udiv", "and": "and", "or": "or"}

@@ -179,6 +179,10 @@ class _Run:
             self.view(statement.positions).copy_(found)
 
     @do.register
+    def _pack(self, statement: L.Pack) -> None:
+        """Products read the matrix itself."""
+
+    @do.register
     def _product(self, statement: L.Product) -> None:
         total = self.view(statement.a) @ self.view(statement.b)
         if statement.bias is not None:

@@ -279,12 +279,15 @@ class Alloc(Statement):
         strides: of a result; None means contiguous.
         level: how many loops around keep the memory: it is taken back at the end of an iteration of the loop at this
             depth, and at the end of the kernel for level 0.
+        order: the dimensions, without those of size 1, from the outermost one in memory inwards, where they do not
+            ascend; the strides are those of memory without gaps then.
     """
 
     buffer: Buffer
     sizes: tuple[Operand, ...]
     strides: tuple[Operand, ...] | None = None
     level: int = 0
+    order: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,12 +343,26 @@ class Reduce(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Pack(Statement):
+    """Have a matrix ready for products that name this statement. It means nothing: they compute the same without it.
+
+    Attributes:
+        matrix: of two dimensions. Its elements stay the same for as long as the kernel runs.
+        condition: it is done only where this holds.
+    """
+
+    matrix: Place
+    condition: Operand
+
+
+@dataclass(frozen=True, eq=False)
 class Product(Statement):
     """`out[m, n] = sum over k of a[m, k] * b[k, n]`, plus `bias[m, n]` if there is one (strides of 0 broadcast).
 
     Attributes:
         out: of two dimensions, and apart from the operands. Its rows have a unit stride.
         is_constant: does `b` stay the same for as long as the program runs?
+        packed: what has made `b` ready.
     """
 
     out: Place
@@ -353,6 +370,7 @@ class Product(Statement):
     b: Place
     bias: Place | None = None
     is_constant: bool = False
+    packed: Pack | None = None
 
 
 @dataclass(frozen=True, eq=False)

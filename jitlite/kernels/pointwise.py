@@ -394,7 +394,9 @@ def masked_fill(call: Call) -> Value:
         kept = nest.lane(value)
         return Apply(value.dtype, "where", (nest.lane(mask), Fill(value.dtype, fill), kept))
 
-    return custom(call.lowering, value.dtype, [value, mask], build)
+    sizes = call.lowering.broadcast(value.sizes, mask.sizes)
+    made = TensorValue(value.dtype, sizes, identity(sizes), build=build, parts=(value, mask))
+    return call.lowering.lazy(made)  # contiguous, whatever the tensor is
 
 
 @rule("aten::addcmul", "aten::addcdiv")

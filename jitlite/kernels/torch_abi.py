@@ -480,6 +480,7 @@ def _needs(*capabilities: str) -> Callable[[int], None]:
 
 
 _PRODUCTS = {SINGLE_PRODUCT: ctypes.c_float, DOUBLE_PRODUCT: ctypes.c_double}
+_ELEMENTS = {"f": "f32", "d": "f64"}
 _VECTORS = {"f16": ("AVX512",), "d8": ("AVX512",), "f8": ("AVX512", "AVX2"), "d4": ("AVX512", "AVX2")}
 """Widths of SLEEF's functions, and the capabilities that each needs: one of these."""
 MATHEMATICS = ("exp", "log", "tanh", "erf", "sin", "cos")
@@ -511,7 +512,10 @@ def status() -> list[tuple[str, bool, str]]:
         ("products of f32", SINGLE_PRODUCT),
         ("products of f64", DOUBLE_PRODUCT),
         ("several threads", PARALLEL_FOR),
-        *((f"functions of {lanes}", vector_function("exp", lanes)) for lanes in _VECTORS),
+        *(
+            (f"functions of {lanes[1:]} {_ELEMENTS[lanes[0]]} at once", vector_function("exp", lanes))
+            for lanes in _VECTORS
+        ),
     ):
         address, why = _found(name)
         found.append((f"{what} ({name})", address is not None, why))

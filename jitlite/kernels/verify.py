@@ -80,6 +80,7 @@ class _Checker:
         self._level = 0
         self._made: set[Scalar] = set()
         self._results: set[Buffer] = set()
+        self._packs: set[L.Pack] = set()
 
     # -- scalars and buffers
     def define(self, scalar: Scalar, *types: T.Type) -> None:
@@ -290,6 +291,17 @@ class _Checker:
                 require((place.sizes[d], place.strides[d]) == (1, 0), f"dimension {d} is reduced, but not of size 1")
 
     @_check.register
+    def _pack(self, statement: L.Pack) -> None:
+        matrix = statement.matrix
+        self.read(matrix)
+        self.use(statement.condition)
+        check_operand(statement.condition, T.BOOL)
+        require(matrix.rank == 2, "a matrix has two dimensions")
+        require(matrix.buffer.owner is Owner.ARGUMENT, f"{matrix.buffer} may be written after it is packed")
+        require(self._level == 0, "what an iteration packs is gone at its end")
+        self._packs.add(statement)
+
+    @_check.register
     def _product(self, statement: L.Product) -> None:
         out, operands = statement.out, [p for p in (statement.a, statement.b, statement.bias) if p is not None]
         self.read(*operands)
@@ -297,6 +309,9 @@ class _Checker:
         require(all(p.dtype is out.dtype for p in operands), "the types of the matrices differ")
         require(all(p.rank == 2 for p in operands), "a matrix has two dimensions")
         require(out.strides[1] == 1, "the columns of the result do not lie side by side")
+        packed = statement.packed
+        require(packed is None or packed in self._packs, "b is not packed before")
+        require(packed is None or packed.matrix == statement.b, "another matrix is packed")
         (m, n), (rows, k) = out.sizes, statement.a.sizes
         bias = statement.bias.sizes if statement.bias else (m, n)
         pairs = [(m, rows), *zip((k, n), statement.b.sizes, strict=True), *zip((m, n), bias, strict=True)]

@@ -22,6 +22,7 @@ from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
 from jitlite.native.code import RAISED, LLVMBuilder, NotNative
+from jitlite.native.disk import disk, key_of, name_of, symbolic
 from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 
@@ -92,12 +93,32 @@ def builtin(method: Method, bound: object) -> Entry:
 
 
 def _engine_of(text: str, *, is_plain: bool) -> Any:
-    """What holds the machine code of a module."""
+    """What holds the machine code of a module. It comes from disk if it is there."""
     llvm = _llvm()
     machine = _target_machine(llvm)
-    engine = llvm.create_mcjit_compiler(_optimized(llvm, machine, text, is_plain), machine)
+    named, addresses = symbolic(text)
+    kept = disk()
+    key = "" if kept is None else key_of(named, str(is_plain), *_versions(llvm, machine))
+    found = None if kept is None else kept.read(key)
+    module = llvm.parse_assembly("") if found is not None else _optimized(llvm, machine, named, is_plain)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    made: list[bytes] = []
+    read = [] if found is None else [found]  # the engine keeps the functions, so they keep little
+    engine.set_object_cache(lambda module, code: made.append(code), lambda module: read.pop() if read else None)
+    for number, place in enumerate(addresses):
+        llvm.add_symbol(name_of(number), place)
     engine.finalize_object()
+    if kept is not None and made:
+        kept.write(key, made.pop())
+    made.clear()
     return engine
+
+
+def _versions(llvm: Any, machine: Any) -> list[str]:
+    """All that machine code depends on, beside its text."""
+    versions = [str(importlib.import_module(package).__version__) for package in ("jitlite", "llvmlite")]
+    processor = [machine.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
+    return [*versions, str(llvm.llvm_version_info), *processor, *_TUNING]
 
 
 def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
@@ -159,9 +180,12 @@ def _target_machine(llvm: Any) -> Any:
 def _tuning(llvm: Any) -> Any:
     """Loops that may bail out in every iteration gain nothing from being unrolled or vectorized, which takes time."""
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    for name in ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving"):
+    for name in _TUNING:
         setattr(tuning, name, False)
     return tuning
+
+
+_TUNING = ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving")
 
 
 def _few_passes(llvm: Any) -> Any:

@@ -372,7 +372,8 @@ class ScriptFunction:
         return self
 
     def __repr__(self) -> str:
-        return f"<jitlite.ScriptFunction {self._signature}>"
+        made = "__jitlite_function__" in vars(self)  # Dynamo shows objects that it has not finished
+        return f"<jitlite.ScriptFunction {self._signature if made else 'being made'}>"
 
 
 def _note(error: BaseException) -> None:

@@ -416,6 +416,14 @@ def tolist(tensor: torch.Tensor, dim: int, element_kind: int) -> Any:
     return tensor.tolist()
 
 
+op(
+    "prim::PythonType(Any value) -> Any",
+    total=True,
+    traits=(Trait.NOT_FOLDED, Trait.REFUSED_IN_ARCHIVES),
+    doc="`type(value)`, the class of the object. torch.jit has no such kind.",
+)(type)
+
+
 # -- the surroundings
 
 

@@ -87,7 +87,9 @@ class CallTypes(NamedTuple):
 
 def _actual(argument: NamedValue) -> ActualType:
     value = argument.value
-    return ActualType(argument.type, value is not None and value.node.kind == "prim::EmptyListLiteral")
+    if value is None:
+        return ActualType(argument.type, False)
+    return ActualType(value.type, value.node.kind == "prim::EmptyListLiteral")
 
 
 def types_of_call(args: Sequence[NamedValue], kwargs: Sequence[NamedValue], self_value: NamedValue | None) -> CallTypes:
@@ -353,19 +355,18 @@ def insert_arguments(
 ) -> list[Value]:
     """Insert what a plan asks for; gives the inputs."""
     values = {place: arguments[place].in_graph(graph) for place in plan.places}
-    constants = {d.key: graph.insert_constant(d.value, d.type, range) for d in plan.constants}
+    constants = {id(d): graph.insert_constant(d.value, d.type, range) for d in plan.constants}
 
     def given(slot: _GivenArgument) -> Value:
         value = values[slot.place]
         return value if slot.convert is None else slot.convert(graph, range, value)
 
-    def inserted(slot: _GivenArgument | Default | _Collected) -> Value:
-        match slot:
-            case _GivenArgument():
-                return given(slot)
-            case Default():
-                return constants[slot.key]
-            case _:
-                return construct_list(graph, range, slot.type, [given(item) for item in slot.items])
-
-    return [inserted(slot) for slot in plan.slots]
+    inputs = []
+    for slot in plan.slots:
+        if isinstance(slot, _GivenArgument):
+            inputs.append(given(slot))
+        elif isinstance(slot, Default):
+            inputs.append(constants[id(slot)])  # equal defaults are one object: `Matching.seen` has it
+        else:
+            inputs.append(construct_list(graph, range, slot.type, [given(item) for item in slot.items]))
+    return inputs

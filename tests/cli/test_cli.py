@@ -9,6 +9,8 @@ import pytest
 
 from jitlite import cli
 from jitlite.cli.functions import STAGES
+from jitlite.kernels.torch_abi import torch_abi
+from jitlite.native.entry import is_ready
 
 PROGRAM = """
 import torch
@@ -68,6 +70,31 @@ def test_show_prints_each_stage(jitlite, program, stage):
     status, out, _ = jitlite("show", f"{program}:scaled", "--stage", stage)
     assert status == 0
     assert out.strip()
+
+
+def test_show_regions(jitlite, program):
+    status, out, _ = jitlite("show", f"{program}:scaled", "--stage", "regions")
+    assert status == 0 and 'prim::Region[kind="tensors"]' in out
+
+
+@pytest.mark.skipif(not is_ready() or torch_abi() is None, reason="no kernels here")
+@pytest.mark.parametrize(("stage", "said"), [("kernels", "kernel tensors:"), ("llvm", "define"), ("asm", "ret")])
+def test_show_kernels(jitlite, program, stage, said):
+    example = ["--example", "ones(2, 3)", "--example", "0.5", "--example", "times=4"]
+    status, out, _ = jitlite("show", f"{program}:scaled", "--stage", stage, *example)
+    assert status == 0 and said in out and "f32[*, *]" in out.splitlines()[0]
+    status, out, _ = jitlite("show", f"{program}:scaled", "--stage", stage, *example, "--json")
+    assert said in json.loads(out)["stages"][stage]
+
+
+def test_show_kernels_says_why_there_are_none(jitlite, program):
+    status, out, err = jitlite("show", f"{program}:greet", "--stage", "kernels", "--example", "x", "--example", "2")
+    assert status == 1 and not out and err.startswith("no kernels: ")
+
+
+def test_an_example_is_a_value_and_no_code(jitlite, program):
+    status, _, err = jitlite("show", f"{program}:scaled", "--stage", "asm", "--example", "__import__('os').getcwd()")
+    assert status == 2 and "cannot be called here" in err
 
 
 def test_show_graph(jitlite, program):
@@ -142,6 +169,8 @@ def test_a_program_that_does_not_compile_exits_1_and_names_the_line(jitlite, pro
         (["run", "{}:greet", "A", "__import__('os')"], "cannot be called"),
         (["opt", "{}:scaled", "-p", "inlin"], "inline"),
         (["show", "{}:scaled", "--stage", "grph"], "invalid choice"),
+        (["show", "{}:scaled", "--stage", "kernels"], "--stage kernels needs --example for each argument"),
+        (["show", "{}:scaled", "--example", "1"], "--example is for --stage regions, kernels, llvm, asm"),
         ([], "COMMAND"),
     ],
 )

@@ -117,6 +117,17 @@ def test_text(monkeypatch, capsys):
     assert "part off" in out and "untested: torch 9.9.0" in out and "off: exports\n     (no such name)" in out
 
 
+def test_what_kernels_lean_on_is_told_part_by_part(monkeypatch, capsys):
+    parts = [("tensors in machine code", True, ""), ("products of f32 (sgemm_)", False, "it is not exported")]
+    monkeypatch.setattr(doctor, "examine", lambda: report(tensor_parts=parts))
+    monkeypatch.setattr(doctor, "_OPTIONAL", {})
+    assert doctor.run() == 0
+    lines = capsys.readouterr().out.splitlines()
+    first = next(i for i, line in enumerate(lines) if "machine code for tensors" in line)
+    assert lines[first + 1].split(None, 1) == ["found", "tensors in machine code"]
+    assert lines[first + 2].split(None, 1) == ["off", "products of f32 (sgemm_): it is not exported"]
+
+
 def test_tested_versions_are_in_order_and_begin_with_the_oldest():
     assert torch_internals.TESTED[0] == torch_internals.OLDEST
     assert list(torch_internals.TESTED) == sorted(torch_internals.TESTED)

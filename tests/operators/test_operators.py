@@ -198,6 +198,11 @@ def test_a_root_of_a_negative_number_is_no_complex_number():
         power(0, -1)
 
 
+@pytest.mark.parametrize("value", [torch.ones(2), torch.nn.Parameter(torch.ones(2)), 1, True, None, [1], (1, "a")])
+def test_types_are_the_classes_of_objects(value):
+    assert DECLARED["prim::PythonType"].fn(value) is type(value)
+
+
 def test_errors_are_pythons():
     for name, arguments, error in [
         ("aten::div.int", (1, 0), ZeroDivisionError),

@@ -81,7 +81,7 @@ def _tensors(expected: torch.Tensor, got: torch.Tensor, units: float, path: str)
         e, g = getattr(expected, what), getattr(got, what)
         if e != g:
             return f"{path}: {what} {g}, expected {e}"
-    if expected.stride() != got.stride():
+    if _strides(expected) != _strides(got):
         return f"{path}: strides {got.stride()}, expected {expected.stride()} of {tuple(got.shape)}"
     e, g = expected.detach(), got.detach()
     wrong = _wrong(e, g, units)
@@ -89,6 +89,11 @@ def _tensors(expected: torch.Tensor, got: torch.Tensor, units: float, path: str)
         return None
     at = int(wrong.flatten().int().argmax())
     return f"{path}: {g.flatten()[at].item()!r}, expected {e.flatten()[at].item()!r}, at {at} of {tuple(g.shape)}"
+
+
+def _strides(t: torch.Tensor) -> list[int]:
+    """The strides that say where elements are: those of dimensions of size 1 may be any."""
+    return [stride for stride, size in zip(t.stride(), t.shape, strict=True) if size != 1]
 
 
 def _wrong(e: torch.Tensor, g: torch.Tensor, units: float) -> torch.Tensor:

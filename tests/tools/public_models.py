@@ -22,6 +22,7 @@ import contextlib
 import copy
 import io
 import json
+import linecache
 import re
 import signal
 import sys
@@ -278,12 +279,24 @@ def torchaudio() -> Iterator[Case]:
             yield Case(name, lambda n=name, k=keywords: getattr(ta.transforms, n)(**k), lambda: (torch.rand(1, 4000),))
 
 
-class _Function(nn.Module):
-    """A function of images as a module; the text is an expression in `image` and `k`."""
+def _module_of(expression: str, names: dict[str, Any]) -> nn.Module:
+    """A module whose `forward` is an expression in the parameters `a`, `b`, ... and these names."""
+    parameters = sorted(set(re.findall(r"\b[a-h]\b", expression)))
+    lines = [
+        "class F(nn.Module):\n",
+        f"    def forward(self, {', '.join(parameters)}):\n",
+        f"        return {expression}\n",
+    ]
+    file, found = f"<{expression}>", {"nn": nn, "torch": torch, "__name__": __name__, **names}
+    linecache.cache[file] = (0, None, lines, file)
+    exec(compile("".join(lines), file, "exec"), found)
+    made: nn.Module = found["F"]()
+    return made
 
 
 def kornia() -> Iterator[Case]:
     import kornia as k
+    from kornia_functions import KORNIA
 
     def image() -> tuple[Any, ...]:
         return (torch.rand(1, 3, 16, 16),)
@@ -341,6 +354,11 @@ def kornia() -> Iterator[Case]:
     }.items():
         if given is not None:
             yield Case(f"losses.{name}", lambda n=name, a=given: getattr(k.losses, n)(*a), pair)
+    for expression, shapes in KORNIA.items():
+        yield Case(
+            expression, lambda e=expression: _module_of(f"k.{e}", {"k": k}),
+            lambda s=shapes: tuple(torch.rand(shape) for shape in s),
+        )  # fmt: skip
 
 
 PACKAGES: dict[str, Callable[[], Iterator[Case]]] = {

@@ -13,7 +13,7 @@ from jitlite.codegen.torchscript.container_indices import lower_index
 from jitlite.codegen.torchscript.formats_out import LOWERINGS as FORMATS
 from jitlite.codegen.torchscript.item_lowering import lower_assignment, lower_item, lower_set_item
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.loop_forms import canonicalize_modified_loops
 
 _Lower = Callable[[Node], bool]
@@ -157,6 +157,36 @@ def _bools_as_numbers(node: Node) -> bool:
     return False
 
 
+def _type_in_text(node: Node) -> bool:
+    """The class of a value, where it only becomes text and its name is known."""
+    name = _class_name(node.input.type)
+    if name is None or not all(_shows_as_text(use.user) for use in node.output.uses):
+        return False
+    node.output.replace_all_uses_with(node.graph.insert_constant(f"<class '{name}'>"))
+    return True
+
+
+def _class_name(t: T.Type) -> str | None:
+    """What Python calls the class of values of a type; None where it may be one of several."""
+    if isinstance(t, T.TupleType):
+        return "tuple" if t.names is None else None
+    kinds = {T.TensorType: "torch.Tensor", T.ListType: "list", T.DictType: "dict"}
+    return next((name for kind, name in kinds.items() if isinstance(t, kind)), _CLASS_NAMES.get(t))
+
+
+_CLASS_NAMES: dict[T.Type, str] = {
+    T.INT: "int", T.FLOAT: "float", T.BOOL: "bool", T.COMPLEX: "complex", T.STRING: "str", T.NONE: "NoneType",
+}  # fmt: skip
+
+
+def _shows_as_text(user: Node) -> bool:
+    """Does the node write `str` of its inputs?"""
+    if user.kind in ("aten::str", "prim::Print"):
+        return True
+    template = constant_of(user.inputs[0], None) if user.kind == "aten::format" else None
+    return isinstance(template, str) and "!" not in template
+
+
 _BY_KIND: dict[str, _Lower] = {
     "prim::Drop": _drop,
     "prim::Raise": _raise,
@@ -172,6 +202,7 @@ _BY_KIND: dict[str, _Lower] = {
     "prim::TensorItem": lower_item,
     "prim::SetTensorItem": lower_set_item,
     "prim::ModuleContainerIndex": lower_index,
+    "prim::PythonType": _type_in_text,
     **FORMATS,
 }
 
@@ -183,6 +214,7 @@ _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "prim::RaiseFrom": ("way to raise an exception that was kept", "raise the exception where it is made"),
     "prim::IsException": ("caught exceptions", "test for what may go wrong before it does"),
     "prim::ExceptionInfo": ("caught exceptions", "test for what may go wrong before it does"),
+    "prim::PythonType": ("classes as values", "write its name"),
     "prim::Closure": ("functions as values", "give it as a function of its own"),
 }  # fmt: skip
 """Python that jitlite compiles and TorchScript has not: what it is, and a way out."""

@@ -142,6 +142,15 @@ def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
     return refined_sugar(em, subject.attr(em, call.range, name.value))
 
 
+@form("type", 1, 1)
+def emit_type(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    """The class of a value. That of a module is not what it is in eager Python: scripts hold compiled modules."""
+    value = em.emit(call.args[0])
+    if is_module_type(value.type):
+        raise NotSupportedError("type() of a module isn't supported", call.range)
+    return em.node("prim::PythonType", [value], [T.ANY], call.range).output
+
+
 @form("tolist", 0, 0)
 def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
     if hint is None:

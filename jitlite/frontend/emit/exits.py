@@ -39,6 +39,7 @@ FINALLY = "finally"
 `finally`, which raises what was caught. Gone after exits are removed."""
 
 
+_LEAVE_EARLY = ("prim::Loop", "prim::Raise", "prim::RaiseException", "prim::RaiseFrom")
 _WITH_BODIES = ("prim::Enter", "prim::Exit", "prim::Try")
 
 
@@ -50,7 +51,7 @@ def transform_exits(graph: Graph) -> None:
         wrap_with_bodies(graph)
     if "prim::LeaveTry" in kinds:
         remove_exits(graph, "prim::LeaveTry")
-    remove_exits(graph, "prim::LoopContinuation")
+    remove_exits(graph, "prim::LoopContinuation", is_idle=kinds.isdisjoint(_LEAVE_EARLY))
     remove_exits(graph, "prim::ReturnStmt")
     merge_consecutive_ifs(graph)
     if has_bodies:
@@ -142,12 +143,18 @@ class _Exit:
     values: Sequence[Value] = ()
 
 
-def remove_exits(graph: Graph, kind: str) -> None:
+def remove_exits(graph: Graph, kind: str, *, is_idle: bool = False) -> None:
     """Remove the nodes of `kind`, and what comes after them in their blocks.
 
     Block outputs of the loops, or of the function and its closures, become what the exits take along.
+
+    Args:
+        is_idle: the graph has nothing to remove. It gets the constants all the same, so that values have the numbers
+            that they have in any graph.
     """
-    _ExitRemover(graph, kind).run()
+    remover = _ExitRemover(graph, kind)
+    if not is_idle:
+        remover.run()
 
 
 _Visit = Generator[Block, _Exit, _Exit]

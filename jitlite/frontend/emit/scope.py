@@ -202,11 +202,13 @@ class Frame:
     def find(self, builder: Builder, name: str) -> SugaredValue | None:
         """The value of a variable; a first-class one is loaded at the insertion point."""
         name = self.graph_name(name)
-        for frame in self.chain():
+        frame: Frame | None = self
+        while frame is not None:
             if name in frame.sugared:
                 return frame.sugared[name]
             if name in frame.types:
                 return SimpleValue(self.load(builder, name, frame.types[name]))
+            frame = frame.parent
         return None
 
     @staticmethod
