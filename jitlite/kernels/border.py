@@ -310,8 +310,11 @@ def make_result(
     strides: Sequence[Operand] | None = None,
     order: Sequence[int] | None = None,
 ) -> None:
-    """Make a new tensor for a buffer, contiguous where there are no strides and no order of dimensions. The kernel is given up where there is no
-    memory for it. One that was made for the buffer before, in a loop, is forgotten."""
+    """Make a new tensor for a buffer, contiguous where there are no strides and no order of dimensions.
+
+    The kernel is given up where there is no memory for it. One that was made for the buffer before, in a loop, is
+    forgotten.
+    """
     code = kc.code
     slot = kc.handles.get(buffer)
     if slot is None:

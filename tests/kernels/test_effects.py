@@ -217,7 +217,7 @@ def forgets_in_branch(x, flag: bool, n: int):
     for _ in range(n):
         s = torch.zeros_like(y)
         s.add_(1)
-    return y + 1
+    return y + 1, w
 
 
 def test_control_flow():

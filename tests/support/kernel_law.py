@@ -17,6 +17,9 @@ import torch
 EXACT = 0.0
 """Equal to the bit, NaN aside."""
 
+WHOLE = 0.25
+"""Equal, but for the sign of zero, which sums of products leave open."""
+
 FEW = 8.0
 """A few units in the last place, for functions."""
 
@@ -174,8 +177,9 @@ def extreme(t: torch.Tensor) -> torch.Tensor:
     """Numbers at which implementations differ."""
     if t.is_floating_point():
         info = torch.finfo(t.dtype)
-        known = [math.nan, math.inf, -math.inf, 0.0, -0.0, info.smallest_normal / 4, -info.smallest_normal / 8,
-                 info.max, info.min, info.tiny, 0.5, -0.5, 1.5, 2.5, -2.5, 1.0, -1.0, 88.0, -104.0, 1e-5, 3.0]  # fmt: skip
+        tiny = info.smallest_normal
+        known = [math.nan, math.inf, -math.inf, 0.0, -0.0, tiny / 4, -tiny / 8, info.max, info.min, tiny, 0.5, -0.5]
+        known += [1.5, 2.5, -2.5, 1.0, -1.0, 88.0, -104.0, 1e-5, 3.0]
     elif t.dtype is torch.bool:
         return t
     else:

@@ -266,10 +266,13 @@ class Writer:
             f"{x}.clamp(min={self.integer()})", f"{x} > {y}", f"{x} <= {y}", f"{x} == {y}", f"{x} != {y}",
             f"torch.where({b}, {x}, {y})", f"torch.where({x} > 0, {y}, {x})", f"{x}.masked_fill({b}, {self.integer()})",
             f"{x} // 3", f"{x} % 3", f"{x}.float()", f"{x}.long()", f"{x}.double()", f"{x}.bool()", f"{x}.int()",
-            f"{x}.to(torch.float64)", f"{x}.type_as({self.tensor()})", f"{x} & {y}", f"{x} | {y}", f"~{x}", f"{x} ^ {y}",
-            f"torch.logical_and({x}, {self.tensor()})", f"{x}.square()", f"{x}.floor()", f"{x}.clone()", f"{x} * {x} + {x}",
+            f"{x}.to(torch.float64)", f"{x}.type_as({self.tensor()})", f"{x} & {y}", f"{x} | {y}", f"~{x}",
+            f"{x} ^ {y}",
+            f"torch.logical_and({x}, {self.tensor()})", f"{x}.square()", f"{x}.floor()", f"{x}.clone()",
+            f"{x} * {x} + {x}",
             f"{x}.logical_not()", f"{x}.sub({y}).add({x})", f"1 - {x}", f"{x}.neg().relu()", f"({x} * 0.5).round()",
-            f"{x} / 2", f"({x} * {y}) % 5", f"torch.div({x}, 2, rounding_mode='trunc')", f"{x}.remainder({self.integer()})",
+            f"{x} / 2", f"({x} * {y}) % 5", f"torch.div({x}, 2, rounding_mode='trunc')",
+            f"{x}.remainder({self.integer()})",
             f"torch.fmod({x}, 3)", f"{x}.rsub(2)", f"F.relu6({x})", f"{x}.to(torch.int64)", f"{x} ** 2",
             f"F.leaky_relu({x}, 0.5)", f"{x}.lerp({self.tensor()}, 0.5)", f"{x}.new_zeros({x}.shape) + {y}",
         ])  # fmt: skip
@@ -293,7 +296,8 @@ class Writer:
             f"{x}[{self.integer()}]", f"{x}.unsqueeze(0)", f"{x}.unsqueeze(-1)", f"{x}.squeeze()", f"{x}.squeeze(0)",
             f"{x}.reshape(-1)", f"{x}.flatten()", f"{x}.view(-1)", f"{x}.expand(3, {', '.join(map(str, shape))})",
             f"{x}.permute({shuffled})", f"{x}.narrow(0, 1, 2)", f"{x}.contiguous()", f"{x}.detach()", f"{x}[None]",
-            f"{x}[..., 0]", f"{x}[..., -2:]", f"{x}[:{self.integer()}]", f"{x}[{self.integer()}:]", f"{x}.reshape(2, -1)",
+            f"{x}[..., 0]", f"{x}[..., -2:]", f"{x}[:{self.integer()}]", f"{x}[{self.integer()}:]",
+            f"{x}.reshape(2, -1)",
             f"{x}[{x} > 0]", f"{x}.expand_as({self.tensor()})", f"{x}.select(-1, 1)", f"{x}.view({x}.shape)",
             f"{x}[torch.arange(2)]", f"{x}.index_select(0, torch.arange(2))", f"{x}[:, None]", f"{x}.view(-1, 2)",
         ])  # fmt: skip
@@ -301,8 +305,10 @@ class Writer:
     def reduction(self) -> str:
         x = self.tensor()
         return self.rng.choice([
-            f"{x}.sum()", f"{x}.sum(0)", f"{x}.sum(-1, keepdim=True)", f"{x}.max()", f"{x}.amax(0)", f"{x}.amin(-1, keepdim=True)",
-            f"{x}.argmax()", f"{x}.argmax(-1)", f"{x}.argmin(0)", f"{x}.any()", f"{x}.all()", f"{x}.any(0)", f"{x}.all(-1)",
+            f"{x}.sum()", f"{x}.sum(0)", f"{x}.sum(-1, keepdim=True)", f"{x}.max()", f"{x}.amax(0)",
+            f"{x}.amin(-1, keepdim=True)",
+            f"{x}.argmax()", f"{x}.argmax(-1)", f"{x}.argmin(0)", f"{x}.any()", f"{x}.all()", f"{x}.any(0)",
+            f"{x}.all(-1)",
             f"{x}.clamp(-1, 2).prod()", f"{x}.clamp(-1, 1).prod(0)", f"{x}.min()", f"{x}.sum((0, -1))", f"{x}.sum(1)",
         ])  # fmt: skip
 
@@ -319,16 +325,19 @@ class Writer:
     def joined(self) -> str:
         x, y = self.tensor(), self.tensor()
         return self.rng.choice([
-            f"torch.cat([{x}, {y}])", f"torch.stack([{x}, {y}])", f"torch.cat([{x}, {x}], -1)", f"torch.stack([{x}, {y}], -1)",
+            f"torch.cat([{x}, {y}])", f"torch.stack([{x}, {y}])", f"torch.cat([{x}, {x}], -1)",
+            f"torch.stack([{x}, {y}], -1)",
             f"torch.stack([{x}, {x} + 1, {y}], 1)", f"torch.cat([{x}[:1], {y}, {x}])",
         ])  # fmt: skip
 
     def new(self) -> str:
         x, rng = self.tensor(), self.rng
         return rng.choice([
-            f"torch.zeros_like({x})", f"torch.ones_like({x})", "torch.zeros(3, 4)", "torch.ones([4], dtype=torch.float64)",
+            f"torch.zeros_like({x})", f"torch.ones_like({x})", "torch.zeros(3, 4)",
+            "torch.ones([4], dtype=torch.float64)",
             f"torch.full([3], {self.integer()})", f"torch.arange({self.integer()})", "torch.arange(1, 5)",
-            f"torch.full_like({x}, {self.integer()})", f"torch.zeros({x}.shape, dtype=torch.int64)", f"{x}.new_ones([3, 4])",
+            f"torch.full_like({x}, {self.integer()})", f"torch.zeros({x}.shape, dtype=torch.int64)",
+            f"{x}.new_ones([3, 4])",
             f"torch.zeros({x}.size(0), 2)", "torch.zeros([])", "torch.full([], 2.0)",
         ])  # fmt: skip
 
@@ -351,9 +360,12 @@ class Writer:
         x = self.tensor()
         y = rng.choice([x, x, self.integer(), self.real()])
         text = rng.choice([
-            f"{name}.add_({y})", f"{name} += {y}", f"{name}[0] = {y}", f"{name}[1:] += {y}", f"{name}.mul_({y})", f"{name}[0, 1] = {y}",
-            f"{name}.fill_({self.integer()})", f"{name}.copy_({x})", f"{name}.zero_()", f"{name}[..., 0] = {y}", f"{name}.clamp_(-2, 2)",
-            f"{name}[{self.integer()}] = {y}", f"{name}[:, 0].add_({y})", f"{name}.t().add_({y})", f"{name}[1:] = {name}[:-1]",
+            f"{name}.add_({y})", f"{name} += {y}", f"{name}[0] = {y}", f"{name}[1:] += {y}", f"{name}.mul_({y})",
+            f"{name}[0, 1] = {y}",
+            f"{name}.fill_({self.integer()})", f"{name}.copy_({x})", f"{name}.zero_()", f"{name}[..., 0] = {y}",
+            f"{name}.clamp_(-2, 2)",
+            f"{name}[{self.integer()}] = {y}", f"{name}[:, 0].add_({y})", f"{name}.t().add_({y})",
+            f"{name}[1:] = {name}[:-1]",
             f"{name}.relu_()", f"{name}.sub_({name})", f"{name}[0] += {name}[1]", f"{name}.masked_fill_({name} > 0, 1)",
             f"{name}[{name} > 1] = 0", f"{name}[::2] = {y}", f"{name}.neg_()", f"{name}.view(-1)[0] = {y}",
         ])  # fmt: skip
@@ -368,9 +380,12 @@ class Writer:
         rng, x = self.rng, self.tensor()
         name = self.fresh("n")
         text = rng.choice([
-            f"int({x}.sum()) % 4", f"float({x}.max())", f"{x}.size(0)", f"{x}.dim()", f"{x}.numel()", f"int({x}.argmax())", f"len({x})",
-            f"float({x}.sum())", f"int({x}[0, 1])", f"{x}.shape[-1]", f"int(({x} > 0).sum())", f"float({x}[0])", f"int({x}[-1])",
-            f"{self.integer()} + 1", f"{self.real()} * 0.5", f"max({self.integer()}, 1)", f"{x}.shape[0] // 2", f"float({x}.mean())",
+            f"int({x}.sum()) % 4", f"float({x}.max())", f"{x}.size(0)", f"{x}.dim()", f"{x}.numel()",
+            f"int({x}.argmax())", f"len({x})",
+            f"float({x}.sum())", f"int({x}[0, 1])", f"{x}.shape[-1]", f"int(({x} > 0).sum())", f"float({x}[0])",
+            f"int({x}[-1])",
+            f"{self.integer()} + 1", f"{self.real()} * 0.5", f"max({self.integer()}, 1)", f"{x}.shape[0] // 2",
+            f"float({x}.mean())",
         ])  # fmt: skip
         self.run(f"{name} = {text}")
         assert type(self.scope[name]) in (int, float) and abs(self.scope[name]) <= LARGEST
@@ -381,8 +396,10 @@ class Writer:
         x = self.tensor()
         a, b = self.fresh("v"), self.fresh("v")
         text = self.rng.choice([
-            f"{a}, {b} = {x}.max(0)", f"{a}, {b} = {x}.min(-1, keepdim=True)", f"{a}, {b} = {x}.chunk(2)", f"{a}, {b} = {x}.chunk(2, -1)",
-            f"{a}, {b} = {x}.unbind(0)", f"{a}, {b} = {x}.split(2)", f"{a}, {b} = {x}.split([1, 2], -1)", f"{a}, {b} = {x}.max(-1)",
+            f"{a}, {b} = {x}.max(0)", f"{a}, {b} = {x}.min(-1, keepdim=True)", f"{a}, {b} = {x}.chunk(2)",
+            f"{a}, {b} = {x}.chunk(2, -1)",
+            f"{a}, {b} = {x}.unbind(0)", f"{a}, {b} = {x}.split(2)", f"{a}, {b} = {x}.split([1, 2], -1)",
+            f"{a}, {b} = {x}.max(-1)",
             f"{a}, {b} = {x}.split(2, -1)",
         ])  # fmt: skip
         self.run(text)
@@ -392,7 +409,8 @@ class Writer:
     def condition(self) -> str:
         x = self.tensor()
         return self.rng.choice([
-            f"bool({x}.sum() > 0)", f"bool({x}.any())", f"{self.integer()} > 1", f"float({x}.sum()) < 2.0", f"{x}.size(0) > 2",
+            f"bool({x}.sum() > 0)", f"bool({x}.any())", f"{self.integer()} > 1", f"float({x}.sum()) < 2.0",
+            f"{x}.size(0) > 2",
             f"bool(({x} > 1).all())", f"{x}.dim() == 2", f"{self.real()} > 0.0",
         ])  # fmt: skip
 
@@ -434,9 +452,12 @@ class Writer:
             self.scope.pop(i, None)
         update = rng.choice([
             f"{carried} = {carried} + {self.tensor()}", f"{carried} = ({carried} * {self.tensor()}).clamp(-9, 8)",
-            f"{carried} = torch.cat([{carried}, {carried}[:1]])", f"{carried} = {carried}.relu() - 1", f"{carried} = {carried} @ {carried}",
-            f"{carried} = torch.where({carried} > 0, {carried} - 1, {carried} + 2)", f"{carried} = {carried}.transpose(0, -1)",
-            f"{carried}[0] = {carried}[0] + 1", f"{carried} = {carried}[1:]", f"{carried}.add_(1)", f"{carried} = {carried}.clamp(-5, 5)",
+            f"{carried} = torch.cat([{carried}, {carried}[:1]])", f"{carried} = {carried}.relu() - 1",
+            f"{carried} = {carried} @ {carried}",
+            f"{carried} = torch.where({carried} > 0, {carried} - 1, {carried} + 2)",
+            f"{carried} = {carried}.transpose(0, -1)",
+            f"{carried}[0] = {carried}[0] + 1", f"{carried} = {carried}[1:]", f"{carried}.add_(1)",
+            f"{carried} = {carried}.clamp(-5, 5)",
         ])  # fmt: skip
         self.run(update)
         body += [Statement(update), Statement(f"{carried} = {carried}.clamp(-9, 8)")]
