@@ -42,6 +42,13 @@ def _choice(*choices: str) -> Callable[[str], str]:
     return read
 
 
+def _folder(text: str) -> str:
+    found = text.strip() or "off"
+    if found not in ("auto", "off") and not os.path.isabs(found):
+        raise ValueError("expected auto, off or an absolute path")
+    return found
+
+
 EXECUTORS = ("profiling", "legacy", "simple", "off")
 TIERS = ("python", "stack")
 NATIVE = ("auto", "now", "off")
@@ -97,7 +104,7 @@ class Options:
     cache_dir: str = _switch(
         "auto",
         "JITLITE_CACHE_DIR",
-        str,
+        _folder,
         "the folder where machine code is kept for other processes; auto: jitlite in the user's folder for caches; "
         "off: none",
     )

@@ -6,8 +6,8 @@ import argparse
 import json
 import re
 
+from jitlite.base.disk import Disk, disk
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.native.disk import Disk, disk
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from jitlite.base.disk import disk, key_of, name_of, symbolic
 from jitlite.base.locks import Lock
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
 from jitlite.native.code import RAISED, LLVMBuilder, NotNative
-from jitlite.native.disk import disk, key_of, name_of, symbolic
 from jitlite.native.emit import ENTRY, emit
 from jitlite.native.regions import NativeRegion
 

@@ -67,7 +67,7 @@ def key_of(*parts: str) -> str:
 def folder() -> Path | None:
     """Where files are, whether it is there or not; None where none are kept."""
     asked = options.current().cache_dir
-    if asked in ("", "off"):
+    if asked == "off":
         return None
     if asked != "auto":
         return Path(asked)
