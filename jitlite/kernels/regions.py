@@ -156,7 +156,7 @@ class TensorRun(NativeRun):
         if not nodes:
             return nodes
         writes = any(n.kind in WRITES for n in all_nodes(nodes))
-        last, block = nodes[-1], nodes[0].block
+        block = nodes[0].block
         assert block is not None
         kept = list(nodes)
         for node in reversed(nodes):
@@ -167,7 +167,7 @@ class TensorRun(NativeRun):
             if outside and node is kept[-1] and len(outside) == sum(v.use_count for v in node.outputs):
                 kept.pop()  # it stands behind the others as it is
             elif outside:
-                _read_copy(node, outside, last)  # and stays as well: what it raises is raised before what follows
+                _read_copy(node, outside, kept[-1])  # and stays as well: what it raises is raised before what follows
         return kept
 
 
