@@ -209,9 +209,30 @@ def test_types_that_kernels_do_not_have(dtype: torch.dtype) -> None:
 
 
 UNREACHED = {
-    "aten::IntImplicit", "aten::FloatImplicit", "aten::_unsafe_view", "aten::alias", "aten::ndimension",
-    "aten::numpy_T", "aten::__is__", "aten::__isnot__", "aten::Bool",
-}  # fmt: skip
+    "aten::Bool",
+    "aten::FloatImplicit",
+    "aten::IntImplicit",
+    "aten::__getitem__",
+    "aten::__is__",
+    "aten::__isnot__",
+    "aten::_unsafe_view",
+    "aten::alias",
+    "aten::bool",
+    "aten::clip",
+    "aten::concat",
+    "aten::divide",
+    "aten::double",
+    "aten::float",
+    "aten::int",
+    "aten::long",
+    "aten::multiply",
+    "aten::ndimension",
+    "aten::numpy_T",
+    "aten::split_with_sizes",
+    "aten::subtract",
+    "aten::swapaxes",
+    "aten::true_divide",
+}
 """Kinds that no source text writes, or that graphs of these texts do not keep."""
 
 
