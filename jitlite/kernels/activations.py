@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 
 from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.elementwise import custom, elementwise, floating
 from jitlite.kernels.loop_ir import BOOL, Apply, DType, Fill, Lane, Operand, Scalar
-from jitlite.kernels.pointwise import custom, elementwise, floating
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.kernels.views import piece

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jitlite.kernels.activations import Lanes, distance
 from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.elementwise import cast, custom, elementwise, floating
 from jitlite.kernels.loop_ir import BOOL, I64, Apply, Fill, Lane
-from jitlite.kernels.pointwise import cast, custom, elementwise, floating
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, log_softmaxed, reduced
 from jitlite.kernels.values import TensorValue, Value, identity

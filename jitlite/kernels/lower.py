@@ -12,7 +12,7 @@ run or a carried tensor is part of another one, the kernel gives up or is not ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,6 +22,8 @@ from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import Builder
+from jitlite.kernels.carried import Carried, CarriedScalar, CarriedTensor
+from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import Fact, NoneFact, TensorFact, fact_of
 from jitlite.kernels.lists import new_list
 from jitlite.kernels.loop_ir import (
@@ -44,10 +46,8 @@ from jitlite.kernels.loop_ir import (
     Scalar,
     ScalarArgument,
     Set,
-    Swap,
     TensorArgument,
 )
-from jitlite.kernels.pointwise import coded_dtype
 from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
 from jitlite.kernels.values import Source, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
@@ -326,7 +326,7 @@ class Lowering(Builder):
         written, self.written = self.written, set()
         carried = [self._carry(node, i, value) for i, value in enumerate(loop.starts)]
         for slot in carried:
-            if isinstance(slot, _CarriedTensor):
+            if isinstance(slot, CarriedTensor):
                 self.swapped.update((slot.now, slot.next))
         index = self.scalar(T.INT, "i")
         with self.block(is_loop=True) as body:
@@ -350,24 +350,24 @@ class Lowering(Builder):
         start, _, step = (self.operand(v) for v in node.inputs[0].node.inputs)
         return self.index("add", start, self.index("mul", index, step))
 
-    def _check_written(self, carried: Sequence[_CarriedScalar | _CarriedTensor]) -> None:
+    def _check_written(self, carried: Sequence[Carried]) -> None:
         """What is carried is a copy: nothing may write what it is a copy of."""
         for slot in carried:
-            if isinstance(slot, _CarriedTensor) and slot.sources & self.written:
+            if isinstance(slot, CarriedTensor) and slot.sources & self.written:
                 raise NotNative("a loop carries a tensor, and writes its memory under another name")
 
-    def _carry(self, node: Node, position: int, value: GraphValue) -> _CarriedScalar | _CarriedTensor:
+    def _carry(self, node: Node, position: int, value: GraphValue) -> Carried:
         found = self.value(value)
         if isinstance(found, TensorValue):
             varying = {d for d in range(found.rank) if (node, position, d) in self.varying}
-            return _CarriedTensor(self, found, varying, lambda d: self.varying.add((node, position, d)))
+            return CarriedTensor(self, found, varying, lambda d: self.varying.add((node, position, d)))
         if isinstance(found, bool | int | float | Scalar):
-            return _CarriedScalar(self, found, value.type)
+            return CarriedScalar(self, found, value.type)
         raise NotNative(f"%{value.name} : {value.type} is carried around a loop")
 
-    def _carry_on(self, loop: GraphLoop, carried: Sequence[_CarriedScalar | _CarriedTensor]) -> None:
+    def _carry_on(self, loop: GraphLoop, carried: Sequence[Carried]) -> None:
         found = [self.value(v) for v in loop.followings]
-        tensors = [(s, v) for s, v in zip(carried, found, strict=True) if isinstance(s, _CarriedTensor)]
+        tensors = [(s, v) for s, v in zip(carried, found, strict=True) if isinstance(s, CarriedTensor)]
         for slot, value in tensors:
             slot.check(self, value)
         lazy: dict[TensorValue, Place] = {}
@@ -441,115 +441,6 @@ class _Later:
             return self._builder.strides_of(sizes)
         finally:
             self._builder.statements = before
-
-
-class _CarriedScalar:
-    """A number, list or dict that is carried around a loop."""
-
-    def __init__(self, builder: Builder, start: Operand, t: T.Type) -> None:
-        self.variable = builder.variable(t)
-        builder.write(Set(self.variable, start))
-
-    def enter(self, builder: Builder) -> Scalar:
-        inside = builder.scalar(self.variable.type)
-        builder.write(Get(inside, self.variable))
-        return inside
-
-    def follow(self, builder: Builder, value: Value) -> None:
-        if not isinstance(value, bool | int | float | Scalar):
-            raise NotNative("a loop carries a number that becomes something else")
-        builder.write(Set(self.variable, value))
-
-    leave = enter
-
-
-class _CarriedTensor:
-    """A tensor that is carried around a loop, in two buffers.
-
-    Args:
-        builder: of the kernel.
-        start: what it is before the loop.
-        varying: the dimensions whose sizes are not the same in all iterations.
-        vary: called for a dimension that turns out to be such a one; the kernel is written anew then.
-    """
-
-    def __init__(self, builder: Builder, start: TensorValue, varying: set[int], vary: Callable[[int], None]) -> None:
-        place = builder.force(start)
-        if not builder.is_contiguous(place):
-            raise NotNative("a tensor that a loop carries is not contiguous at first")
-        self.dtype = start.dtype
-        self._varying, self._vary = varying, vary
-        self._start = start.sizes
-        self._sizes = {d: builder.variable(T.INT) for d in varying}
-        for d, variable in self._sizes.items():
-            builder.write(Set(variable, start.sizes[d]))
-        now = builder.alloc(start.dtype, start.sizes)
-        self.now, self.next = now.buffer, builder.alloc(start.dtype, start.sizes).buffer
-        if varying:  # the memory may have to grow
-            self.now, self.next = builder.alias(self.now), builder.alias(self.next)
-        self._capacity = [builder.variable(T.INT) for _ in range(2)] if varying else []
-        for variable in self._capacity:
-            builder.write(Set(variable, builder.numel(start.sizes)))
-        self.inside: TensorValue | None = None
-        self.is_own = False
-        self._level = builder.level
-        self.sources = {place.buffer}
-        """The buffers outside of the loop that it may be a copy of."""
-        builder.copy(start, now)
-
-    def enter(self, builder: Builder) -> TensorValue:
-        self.inside = self._value(builder, Source.MIXED)
-        return self.inside
-
-    def _value(self, builder: Builder, source: Source) -> TensorValue:
-        sizes = tuple(builder.get(self._sizes[d]) if d in self._sizes else size for d, size in enumerate(self._start))
-        place = Place(self.now, 0, sizes, builder.strides_of(sizes))
-        return TensorValue(self.dtype, sizes, identity(sizes), place, source=source)
-
-    def check(self, builder: Builder, value: Value) -> None:
-        """Does the next iteration get a tensor of the same kind?"""
-        if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self._start):
-            raise NotNative("a tensor that a loop carries gets another dtype or rank")
-        if not value.in_order or (value.place is not None and not builder.is_contiguous(value.place)):
-            raise NotNative("a tensor that a loop carries is laid out in another way")
-        for d, (a, b) in enumerate(zip(self._start, value.sizes, strict=True)):
-            if d not in self._varying and not builder.are_equal(a, b):
-                self._vary(d)
-
-    def room(self, builder: Builder, value: TensorValue) -> Place:
-        """Where the tensor of the next iteration is stored."""
-        if self._varying:
-            capacity = builder.get(self._capacity[1])
-            need = builder.numel(value.sizes)
-            with builder.block() as grows:
-                doubled = builder.index("mul", need, 2)
-                fresh = builder.alloc(self.dtype, (doubled,), level=self._level)
-                builder.write(Bind(self.next, fresh.buffer))
-                builder.write(Set(self._capacity[1], doubled))
-            builder.write(If(builder.index("lt", capacity, need), grows, []))
-        return Place(self.next, 0, value.sizes, builder.strides_of(value.sizes))
-
-    def note_source(self, builder: Builder, value: TensorValue) -> None:
-        """Know of the memory outside of the loop that the next value is a copy of."""
-        assert value.place is not None
-        made = builder.allocated.get(value.place.buffer)
-        if made is None or made.level <= self._level:
-            self.sources.add(value.place.buffer)
-
-    def follow(self, builder: Builder, value: Value) -> None:
-        assert isinstance(value, TensorValue)
-        for d, variable in self._sizes.items():
-            builder.write(Set(variable, value.sizes[d]))
-        if value is self.inside:
-            return
-        builder.write(Swap(self.now, self.next))
-        if self._capacity:
-            found = [builder.get(variable) for variable in self._capacity]
-            for variable, other in zip(self._capacity, reversed(found), strict=True):
-                builder.write(Set(variable, other))
-
-    def leave(self, builder: Builder) -> TensorValue:
-        return self._value(builder, Source.OWN if self.is_own else Source.MIXED)
 
 
 def _constant(held: Any) -> Value:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import Builder
+from jitlite.kernels.elementwise import floating
 from jitlite.kernels.loop_ir import Loop, Operand, Place, Product
-from jitlite.kernels.pointwise import floating
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one
 from jitlite.kernels.views import expanded, permuted, view

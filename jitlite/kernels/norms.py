@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import torch
 
 from jitlite.kernels.building import Builder
+from jitlite.kernels.elementwise import cast, elementwise, floating
+from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.loop_ir import DType, Operand, Place
-from jitlite.kernels.pointwise import cast, dtype_argument, elementwise, floating
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, count_of, dims_of, last_dims, norm_parameter, reduced, spread, varied
 from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one

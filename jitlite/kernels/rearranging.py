@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.elementwise import cast
+from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, Apply, Cast, Fill, Lane, Loop, Nest, Operand, Place, Store
-from jitlite.kernels.pointwise import cast, dtype_argument
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.kernels.views import piece

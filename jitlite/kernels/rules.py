@@ -7,7 +7,7 @@ It raises `NotNative` where the operator, for such operands, is left to Python. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jitlite.ir import types as T
@@ -42,6 +42,11 @@ def rule(*kinds: str, view: bool = False, writes: bool = False) -> Callable[[Rul
         return made
 
     return put
+
+
+def aten(names: Iterable[str]) -> list[str]:
+    """The kinds of nodes of operators by name."""
+    return [f"aten::{name}" for name in names]
 
 
 def is_tensor_node(node: Node) -> bool:

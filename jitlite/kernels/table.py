@@ -2,6 +2,7 @@
 
 from jitlite.kernels import (
     activations,
+    factories,
     indexing,
     lists,
     losses,
@@ -12,10 +13,14 @@ from jitlite.kernels import (
     rearranging,
     totals,
     views,
+    writing,
 )
 from jitlite.kernels.rules import RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
 
 __all__ = ["RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
 
-HOLDERS = (activations, indexing, lists, losses, matrices, norms, pointwise, reading, rearranging, totals, views)
+HOLDERS = (
+    activations, factories, indexing, lists, losses, matrices, norms, pointwise, reading, rearranging, totals, views,
+    writing,
+)  # fmt: skip
 """The modules that hold them."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.elementwise import cast, custom, elementwise, floating
+from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.loop_ir import BOOL, I64, Apply, DType, Fill, Lane, Operand, Place, Reduce
-from jitlite.kernels.pointwise import cast, custom, dtype_argument, elementwise, floating, larger_or_smaller
+from jitlite.kernels.pointwise import larger_or_smaller
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative

@@ -1,0 +1,123 @@
+"""What is carried around a loop: numbers in variables, tensors in two buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitlite.ir import types as T
+from jitlite.kernels.building import Builder
+from jitlite.kernels.loop_ir import Bind, Get, If, Operand, Place, Scalar, Set, Swap
+from jitlite.kernels.values import Source, TensorValue, Value, identity
+from jitlite.native.code import NotNative
+
+
+class CarriedScalar:
+    """A number, list or dict that is carried around a loop."""
+
+    def __init__(self, builder: Builder, start: Operand, t: T.Type) -> None:
+        self.variable = builder.variable(t)
+        builder.write(Set(self.variable, start))
+
+    def enter(self, builder: Builder) -> Scalar:
+        inside = builder.scalar(self.variable.type)
+        builder.write(Get(inside, self.variable))
+        return inside
+
+    def follow(self, builder: Builder, value: Value) -> None:
+        if not isinstance(value, bool | int | float | Scalar):
+            raise NotNative("a loop carries a number that becomes something else")
+        builder.write(Set(self.variable, value))
+
+    leave = enter
+
+
+class CarriedTensor:
+    """A tensor that is carried around a loop, in two buffers.
+
+    Args:
+        builder: of the kernel.
+        start: what it is before the loop.
+        varying: the dimensions whose sizes are not the same in all iterations.
+        vary: called for a dimension that turns out to be such a one; the kernel is written anew then.
+    """
+
+    def __init__(self, builder: Builder, start: TensorValue, varying: set[int], vary: Callable[[int], None]) -> None:
+        place = builder.force(start)
+        if not builder.is_contiguous(place):
+            raise NotNative("a tensor that a loop carries is not contiguous at first")
+        self.dtype = start.dtype
+        self._varying, self._vary = varying, vary
+        self._start = start.sizes
+        self._sizes = {d: builder.variable(T.INT) for d in varying}
+        for d, variable in self._sizes.items():
+            builder.write(Set(variable, start.sizes[d]))
+        now = builder.alloc(start.dtype, start.sizes)
+        self.now, self.next = now.buffer, builder.alloc(start.dtype, start.sizes).buffer
+        if varying:  # the memory may have to grow
+            self.now, self.next = builder.alias(self.now), builder.alias(self.next)
+        self._capacity = [builder.variable(T.INT) for _ in range(2)] if varying else []
+        for variable in self._capacity:
+            builder.write(Set(variable, builder.numel(start.sizes)))
+        self.inside: TensorValue | None = None
+        self.is_own = False
+        self._level = builder.level
+        self.sources = {place.buffer}
+        """The buffers outside of the loop that it may be a copy of."""
+        builder.copy(start, now)
+
+    def enter(self, builder: Builder) -> TensorValue:
+        self.inside = self._value(builder, Source.MIXED)
+        return self.inside
+
+    def _value(self, builder: Builder, source: Source) -> TensorValue:
+        sizes = tuple(builder.get(self._sizes[d]) if d in self._sizes else size for d, size in enumerate(self._start))
+        place = Place(self.now, 0, sizes, builder.strides_of(sizes))
+        return TensorValue(self.dtype, sizes, identity(sizes), place, source=source)
+
+    def check(self, builder: Builder, value: Value) -> None:
+        """Does the next iteration get a tensor of the same kind?"""
+        if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self._start):
+            raise NotNative("a tensor that a loop carries gets another dtype or rank")
+        if not value.in_order or (value.place is not None and not builder.is_contiguous(value.place)):
+            raise NotNative("a tensor that a loop carries is laid out in another way")
+        for d, (a, b) in enumerate(zip(self._start, value.sizes, strict=True)):
+            if d not in self._varying and not builder.are_equal(a, b):
+                self._vary(d)
+
+    def room(self, builder: Builder, value: TensorValue) -> Place:
+        """Where the tensor of the next iteration is stored."""
+        if self._varying:
+            capacity = builder.get(self._capacity[1])
+            need = builder.numel(value.sizes)
+            with builder.block() as grows:
+                doubled = builder.index("mul", need, 2)
+                fresh = builder.alloc(self.dtype, (doubled,), level=self._level)
+                builder.write(Bind(self.next, fresh.buffer))
+                builder.write(Set(self._capacity[1], doubled))
+            builder.write(If(builder.index("lt", capacity, need), grows, []))
+        return Place(self.next, 0, value.sizes, builder.strides_of(value.sizes))
+
+    def note_source(self, builder: Builder, value: TensorValue) -> None:
+        """Know of the memory outside of the loop that the next value is a copy of."""
+        assert value.place is not None
+        made = builder.allocated.get(value.place.buffer)
+        if made is None or made.level <= self._level:
+            self.sources.add(value.place.buffer)
+
+    def follow(self, builder: Builder, value: Value) -> None:
+        assert isinstance(value, TensorValue)
+        for d, variable in self._sizes.items():
+            builder.write(Set(variable, value.sizes[d]))
+        if value is self.inside:
+            return
+        builder.write(Swap(self.now, self.next))
+        if self._capacity:
+            found = [builder.get(variable) for variable in self._capacity]
+            for variable, other in zip(self._capacity, reversed(found), strict=True):
+                builder.write(Set(variable, other))
+
+    def leave(self, builder: Builder) -> TensorValue:
+        return self._value(builder, Source.OWN if self.is_own else Source.MIXED)
+
+
+Carried = CarriedScalar | CarriedTensor

@@ -1,0 +1,106 @@
+"""Operators that write: into memory that the kernel has made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.elementwise import Element
+from jitlite.kernels.loop_ir import (
+    Buffer,
+    Scalar,
+)
+from jitlite.kernels.pointwise import (
+    OF_FLOATS,
+    ROUNDING,
+    clamp,
+    keeping,
+    masked_fill,
+    of_floats,
+    products,
+    quotients,
+    rounding,
+    sums,
+)
+from jitlite.kernels.rules import Call, aten, rule
+from jitlite.kernels.values import Source, TensorValue, Value, is_one
+from jitlite.native.code import NotNative
+
+
+def store(lowering: Builder, place_of: TensorValue, value: Element) -> None:
+    """Write elements into a tensor that is in memory, broadcast as `copy_` does."""
+    if place_of.source is not Source.OWN:
+        raise NotNative("a tensor that comes from outside is written")
+    into = lowering.force(place_of)
+    if any(
+        not isinstance(s, Scalar) and s == 0 and not is_one(n) for s, n in zip(into.strides, into.sizes, strict=True)
+    ):
+        raise NotNative("an expanded tensor is written")
+    lowering.before_write(into.buffer)
+    builder = NestBuilder(lowering, into.sizes, tuple(range(into.rank)))
+    if isinstance(value, TensorValue):
+        if value.rank > into.rank:
+            raise NotNative("a tensor of more dimensions is written")
+        lowering.broadcast(into.sizes, value.sizes)
+        for size, own in zip(reversed(into.sizes), reversed(value.sizes), strict=False):
+            if not is_one(own):
+                lowering.require_equal(size, own, "a tensor of another shape is written")
+        if _may_overlap(value, into.buffer):
+            raise NotNative("a tensor is written with what it holds elsewhere")
+    builder.write([(into, builder.operand(value, place_of.dtype))])
+
+
+def _may_overlap(value: TensorValue, buffer: Buffer) -> bool:
+    """Does the value read the memory that is written? `before_write` has stored expressions, so it is a view."""
+    return value.place is not None and value.place.buffer is buffer
+
+
+@rule("aten::copy_", "aten::fill_", writes=True)
+def copy_(call: Call) -> Value:
+    into = call.first()
+    value = call.lowering.value(call.node.inputs[1])
+    if call.name == "copy_" and call.has("non_blocking"):
+        call.default("non_blocking", False)
+    if not isinstance(value, TensorValue | Scalar | bool | int | float):
+        raise NotNative(f"{call.node.kind} gets no tensor or number")
+    store(call.lowering, into, value)
+    return into
+
+
+@rule("aten::zero_", writes=True)
+def zero_(call: Call) -> Value:
+    into = call.first()
+    store(call.lowering, into, 0)
+    return into
+
+
+_IN_PLACE: dict[str, Callable[[Call], Value]] = {
+    "add": sums, "sub": sums, "mul": products, "div": quotients, "clamp": clamp, "clamp_min": clamp, "clamp_max": clamp,
+    "relu": keeping, "neg": keeping, "abs": keeping, "masked_fill": masked_fill,
+    **dict.fromkeys(OF_FLOATS, of_floats), **dict.fromkeys(ROUNDING, rounding),
+}  # fmt: skip
+
+
+class _Plain(Call):
+    """The operator that an in-place one applies."""
+
+    @property
+    def name(self) -> str:
+        return super().name.removesuffix("_")
+
+
+@rule(*(f"{kind}_" for kind in aten(list(_IN_PLACE))), writes=True)
+def in_place(call: Call) -> Value:
+    into = call.first()
+    if into.source is not Source.OWN:
+        raise NotNative("a tensor that comes from outside is written")
+    plain = _Plain(call.lowering, call.node)
+    value = _IN_PLACE[plain.name](plain)
+    assert isinstance(value, TensorValue)
+    if value.dtype is not into.dtype:
+        raise NotNative(f"{call.node.kind} would give another dtype")
+    if not call.lowering.same_sizes(value.sizes, into.sizes):
+        raise NotNative(f"{call.node.kind} broadcasts the tensor that it writes")
+    call.lowering.force(value)  # all of it before the first element is written
+    store(call.lowering, into, value)
+    return into
