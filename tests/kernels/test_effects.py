@@ -213,11 +213,11 @@ def forgets_in_branch(x, flag: bool, n: int):
     y = x * 2 + 1
     w = y
     if flag:
-        w = y[torch.arange(2)]
+        w = y[torch.arange(2)]  # noqa: F841
     for _ in range(n):
         s = torch.zeros_like(y)
         s.add_(1)
-    return y + 1, w
+    return y + 1
 
 
 def test_control_flow():
