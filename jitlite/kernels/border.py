@@ -14,6 +14,7 @@ import torch
 from jitlite.kernels import torch_abi as abi
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarArgument, TensorArgument
+from jitlite.kernels.thread_locals import thread_local
 from jitlite.kernels.values import is_one
 from jitlite.native.boxing import CLASS_OFFSET, check_list, unboxed
 from jitlite.native.capi import pointer
@@ -270,7 +271,7 @@ def guard_thread(kc: KernelCode, tensors: Sequence[str], guards: frozenset[Guard
 
 def _check_thread(code: LLVMBuilder) -> None:
     layout = _layout()
-    place = code.value(f"call ptr {pointer(abi.thread_local())}(ptr {pointer(layout.thread_keys)})")
+    place = code.value(f"call ptr {pointer(thread_local())}(ptr {pointer(layout.thread_keys)})")
     found = [code.load("i64", place), code.load("i64", code.field(place, 1))]
     plain = []
     for words in layout.plain_threads:

@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from jitlite.kernels.loop_ir import DTYPES
+from jitlite.kernels.thread_locals import NotHere, thread_index, thread_local
 
 GET_DATA = "aoti_torch_get_data_ptr"
 GET_SIZES = "aoti_torch_get_sizes"
@@ -73,13 +74,6 @@ class TorchABI:
     plain_threads: tuple[tuple[int, int], ...]
     derivatives_offset: int
     undefined: int
-
-
-class NotHere(Exception):
-    """Something is not as kernels take it to be; says what."""
-
-
-# -- the libraries
 
 
 def _unsupported() -> str:
@@ -353,57 +347,9 @@ def _try_function_modes() -> None:
 # -- what is local to a thread
 
 
-class _Library(ctypes.Structure):
-    """`Dl_info` of C's library."""
-
-    _fields_ = (
-        ("file", ctypes.c_char_p),
-        ("base", ctypes.c_void_p),
-        ("symbol", ctypes.c_char_p),
-        ("address", ctypes.c_void_p),
-    )
-
-
-_TLS_MODULE, _TLS_DATA = 9, 10
-"""`RTLD_DI_TLS_MODID` and `RTLD_DI_TLS_DATA` of C's library."""
-THREAD_LOCAL = "__tls_get_addr"
-"""C's function that gives the address of a thread's own variable, for the number of a library and an offset."""
-
-
-@functools.cache
-def thread_local() -> int:
-    """The address of `THREAD_LOCAL`."""
-    return ctypes.cast(getattr(ctypes.CDLL(None), THREAD_LOCAL), ctypes.c_void_p).value or 0
-
-
-_kept: list[object] = []
-"""Machine code knows their addresses."""
-
-
-def _thread_index() -> int:
-    """The address of the library's number and the offset of the keys that a thread includes and excludes."""
-    system = ctypes.CDLL(None)
-    system.dladdr.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-    system.dlinfo.argtypes = (ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
-    library = _Library()
-    if not system.dladdr(function(GRAD_MODE), ctypes.addressof(library)):
-        raise NotHere("no library has the dispatch keys of threads")
-    opened = ctypes.CDLL(os.fsdecode(library.file), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-    number, start = ctypes.c_size_t(), ctypes.c_void_p()
-    for question, answer in ((_TLS_MODULE, number), (_TLS_DATA, start)):
-        _expect(system.dlinfo(opened._handle, question, ctypes.addressof(answer)), 0, "dlinfo")
-    try:
-        place = ctypes.addressof(ctypes.c_char.in_dll(opened, _THREAD_KEYS))
-    except ValueError:
-        raise NotHere(f"torch exports no {_THREAD_KEYS}") from None
-    index = (ctypes.c_size_t * 2)(number.value, place - (start.value or 0))
-    _kept.append(index)
-    return ctypes.addressof(index)
-
-
 def _thread_words() -> tuple[int, tuple[tuple[int, int], ...]]:
     """Where the words for `__tls_get_addr` are, and what plain threads have there. Called in a new thread."""
-    index = _thread_index()
+    index = thread_index(_THREAD_KEYS, function(GRAD_MODE))
     place = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(thread_local())
 
     def words() -> tuple[int, int]:
