@@ -338,27 +338,29 @@ def _reads(value: TensorValue, buffer: Buffer) -> bool:
 
 
 def _simplified(op: str, given: Sequence[Operand]) -> Operand | None:
-    def number(o: Operand) -> int | float | None:
-        return None if isinstance(o, Scalar) else o
-
-    a, b = (given[0], given[1]) if len(given) > 1 else (given[0], None)
+    """The value of an operation that one known operand decides, or leaves the other one as it is."""
     if op == "select":
-        return None if isinstance(a, Scalar) else given[1] if a else given[2]
-    if b is None:
+        return None if isinstance(given[0], Scalar) else given[1] if given[0] else given[2]
+    if len(given) < 2:
         return None
-    if op == "mul":
-        if number(a) == 0 or number(b) == 0:
-            return 0
-        return b if number(a) == 1 else a if number(b) == 1 else None
-    if op == "add":
-        return b if number(a) == 0 else a if number(b) == 0 else None
-    if op in ("sub", "floordiv"):
-        return a if number(b) == (0 if op == "sub" else 1) else None
-    if op in ("eq", "le") and a is b:
-        return True
+    a, b = given
+    if op in ("eq", "le"):
+        return True if a is b else None
     if op in ("and", "or"):
         return _logic(op, a, b)
-    return None
+    return _arithmetic(op, a, b, *(None if isinstance(o, Scalar) else o for o in given))
+
+
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1}
+
+
+def _arithmetic(op: str, a: Operand, b: Operand, left: float | None, right: float | None) -> Operand | None:
+    neutral = _NEUTRAL.get(op)
+    if op == "mul" and 0 in (left, right):
+        return 0
+    if neutral is not None and right == neutral:
+        return a
+    return b if op in ("add", "mul") and left == neutral else None
 
 
 def _logic(op: str, a: Operand, b: Operand) -> Operand | None:

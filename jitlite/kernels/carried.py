@@ -74,8 +74,8 @@ class CarriedTensor:
         place = Place(self.now, 0, sizes, builder.strides_of(sizes))
         return TensorValue(self.dtype, sizes, identity(sizes), place, source=source)
 
-    def check(self, builder: Builder, value: Value) -> None:
-        """Does the next iteration get a tensor of the same kind?"""
+    def checked(self, builder: Builder, value: Value) -> TensorValue:
+        """What the next iteration gets, which has to be a tensor of the same kind."""
         if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self._start):
             raise NotNative("a tensor that a loop carries gets another dtype or rank")
         if not value.in_order or (value.place is not None and not builder.is_contiguous(value.place)):
@@ -83,6 +83,7 @@ class CarriedTensor:
         for d, (a, b) in enumerate(zip(self._start, value.sizes, strict=True)):
             if d not in self._varying and not builder.are_equal(a, b):
                 self._vary(d)
+        return value
 
     def room(self, builder: Builder, value: TensorValue) -> Place:
         """Where the tensor of the next iteration is stored."""
@@ -97,12 +98,14 @@ class CarriedTensor:
             builder.write(If(builder.index("lt", capacity, need), grows, []))
         return Place(self.next, 0, value.sizes, builder.strides_of(value.sizes))
 
-    def note_source(self, builder: Builder, value: TensorValue) -> None:
-        """Know of the memory outside of the loop that the next value is a copy of."""
+    def take(self, builder: Builder, value: TensorValue) -> None:
+        """Have in the buffer of the next iteration what it gets, unless that has been stored there."""
         assert value.place is not None
         made = builder.allocated.get(value.place.buffer)
         if made is None or made.level <= self._level:
             self.sources.add(value.place.buffer)
+        if value is not self.inside and value.place.buffer is not self.next:
+            builder.copy(value, self.room(builder, value))
 
     def follow(self, builder: Builder, value: Value) -> None:
         assert isinstance(value, TensorValue)

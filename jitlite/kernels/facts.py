@@ -99,20 +99,21 @@ def tensor_fact(value: torch.Tensor) -> TensorFact:
         raise NotNative(f"kernels do not compute with {value.dtype}")
     if value.dim() > MOST_DIMENSIONS:
         raise NotNative(f"a tensor has more than {MOST_DIMENSIONS} dimensions")
-    sizes, strides = value.shape, value.stride()
+    sizes, strides, dims = value.shape, value.stride(), range(value.dim())
     ones = tuple(size == 1 for size in sizes)
-    order = [d for d in range(value.dim()) if not ones[d] and strides[d] != 0]
-    order.sort(key=lambda d: -strides[d])
-    spread = any(strides[d] == 0 and not ones[d] for d in range(value.dim()))
-    is_dense = not spread and (value.numel() == 0 or _is_dense(sizes, strides, order))
+    wide = [d for d in dims if not ones[d]]
     if value.numel() == 0:
-        order = [d for d in range(value.dim()) if not ones[d]]
-    known = [0 if ones[d] else s if (s := strides[d]) in (0, 1) else None for d in range(value.dim())]
-    if is_dense:
-        known = [0 if ones[d] else None for d in range(value.dim())]
-        if order:
-            known[order[-1]] = 1
-    return TensorFact(dtype, ones, tuple(known), tuple(order), is_dense)
+        return TensorFact(dtype, ones, _dense_strides(ones, wide), tuple(wide), True)
+    order = sorted((d for d in wide if strides[d] != 0), key=lambda d: -strides[d])
+    if len(order) == len(wide) and _is_dense(sizes, strides, order):
+        return TensorFact(dtype, ones, _dense_strides(ones, order), tuple(order), True)
+    known = tuple(0 if ones[d] else s if (s := strides[d]) in (0, 1) else None for d in dims)
+    return TensorFact(dtype, ones, known, tuple(order), False)
+
+
+def _dense_strides(ones: Sequence[bool], order: Sequence[int]) -> tuple[int | None, ...]:
+    """What is known of the strides of memory without gaps."""
+    return tuple(0 if one else 1 if d == order[-1] else None for d, one in enumerate(ones))
 
 
 def _is_dense(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:

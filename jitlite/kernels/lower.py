@@ -366,26 +366,23 @@ class Lowering(Builder):
         raise NotNative(f"%{value.name} : {value.type} is carried around a loop")
 
     def _carry_on(self, loop: GraphLoop, carried: Sequence[Carried]) -> None:
+        """Have the next iteration read what this one has made."""
         found = [self.value(v) for v in loop.followings]
-        tensors = [(s, v) for s, v in zip(carried, found, strict=True) if isinstance(s, CarriedTensor)]
-        for slot, value in tensors:
-            slot.check(self, value)
+        pairs = [
+            (slot, slot.checked(self, value))
+            for slot, value in zip(carried, found, strict=True)
+            if isinstance(slot, CarriedTensor)
+        ]
         lazy: dict[TensorValue, Place] = {}
-        for slot, value in tensors:
-            if isinstance(value, TensorValue) and value.is_lazy and value not in lazy:
-                lazy[value] = slot.room(self, value)
+        for slot, tensor in pairs:
+            if tensor.is_lazy and tensor not in lazy:
+                lazy[tensor] = slot.room(self, tensor)
         self.force_all(list(lazy), list(lazy.values()))
-        for slot, value in tensors:
-            assert isinstance(value, TensorValue) and value.place is not None
-            slot.note_source(self, value)
-            if value.place is not lazy.get(value) and value is not slot.inside:
-                self.copy(value, slot.room(self, value))
-            elif value is not slot.inside and value.place.buffer is not slot.next:
-                self.copy(value, slot.room(self, value))  # the same tensor is carried twice
-        buffers = [v.place.buffer for _, v in tensors if isinstance(v, TensorValue) and v.place is not None]
-        for slot, value in tensors:
-            assert isinstance(value, TensorValue)
-            slot.is_own = value.source is Source.OWN and len(buffers) == len(set(buffers))
+        for slot, tensor in pairs:
+            slot.take(self, tensor)
+        buffers = [tensor.place.buffer for _, tensor in pairs if tensor.place is not None]
+        for slot, tensor in pairs:
+            slot.is_own = tensor.source is Source.OWN and len(buffers) == len(set(buffers))
         for each, value in zip(carried, found, strict=True):
             each.follow(self, value)
 

@@ -76,25 +76,19 @@ class TensorRun(NativeRun):
             super()._check(node)
 
     def _check_tensors(self, node: Node) -> None:
-        if node.kind in _KNOWN_LISTS:
-            if not all(use.user.kind in RULES for use in node.output.uses):
-                raise NotNative("a list of tensors is more than given to operators")
-            appends = any(use.user.kind == "aten::append" for use in node.output.uses)
-            if appends and node.inputs:
-                raise NotNative("a list of tensors that is not empty at first grows")
-        elif node.kind not in RULES:
-            raise NotNative(f"there is no kernel for {node.kind}")
-        if node.kind == "prim::dtype" and not all(use.user.kind in _TAKE_DTYPES for use in node.output.uses):
-            raise NotNative("a dtype, which is an object in Python, is more than an argument")
-        sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
-        if not all(_reads_sizes(use.user) for v in sizes for use in v.uses):
-            raise NotNative("a list of sizes is more than given to operators")
+        reason = _list_fault(node) if node.kind in _KNOWN_LISTS else _operator_fault(node)
+        if reason is not None:
+            raise NotNative(reason)
         for value in node.inputs:
             self._check_operand(node, value)
         self._writes = self._writes or node.kind in WRITES
         self._appends = self._appends or node.kind == "aten::append"
         if self._writes and self._appends:
             raise NotNative("a list of tensors grows where tensors are written")
+        self._note_own(node)
+
+    def _note_own(self, node: Node) -> None:
+        """Know of what the region makes. It writes nothing else."""
         if node.kind in WRITES:
             if node.inputs[0] not in self._own:
                 raise NotNative(f"{node.kind} writes a tensor that the region has not made")
@@ -127,18 +121,7 @@ class TensorRun(NativeRun):
         nodes = self._without_views(self._trimmed(self._nodes))
         if not nodes:
             return ()
-        computing = [n for n in all_nodes(nodes) if is_tensor_node(n) and n.kind not in VIEWS and not n.blocks]
-        loops = any(n.kind == "prim::Loop" for n in all_nodes(nodes))
-        size = sum(1 for _ in all_nodes(nodes))
-        reason = None
-        if len(computing) < (1 if loops else LEAST):
-            reason = "there are too few operators on tensors beside it"
-        elif size > LARGEST:
-            reason = f"the region would have {size} operations"
-        elif not outputs_of(nodes):
-            reason = "nothing reads what it computes"
-        elif any(not _may_leave(v) for v in outputs_of(nodes)):
-            reason = "what it gives is held in another way outside"
+        reason = _too_little(nodes) or _wrong_outputs(outputs_of(nodes))
         if reason is None:
             return nodes
         self._refused = dict.fromkeys((n for n in nodes if is_tensor_node(n)), reason)
@@ -162,13 +145,51 @@ class TensorRun(NativeRun):
         for node in reversed(nodes):
             if node.kind not in VIEWS or (writes and node.kind in _MAY_COPY):
                 continue
-            within = set(kept)
-            outside = [use for v in node.outputs for use in v.uses if ancestor_in(use.user, block) not in within]
+            outside = _uses_outside(node, block, set(kept))
             if outside and node is kept[-1] and len(outside) == sum(v.use_count for v in node.outputs):
                 kept.pop()  # it stands behind the others as it is
             elif outside:
                 _read_copy(node, outside, kept[-1])  # and stays as well: what it raises is raised before what follows
         return kept
+
+
+def _list_fault(node: Node) -> str | None:
+    """Why a display of tensors does not qualify."""
+    if not all(use.user.kind in RULES for use in node.output.uses):
+        return "a list of tensors is more than given to operators"
+    grows = any(use.user.kind == "aten::append" for use in node.output.uses)
+    return "a list of tensors that is not empty at first grows" if grows and node.inputs else None
+
+
+def _operator_fault(node: Node) -> str | None:
+    """Why an operator on tensors does not qualify, whatever its operands are."""
+    if node.kind not in RULES:
+        return f"there is no kernel for {node.kind}"
+    if node.kind == "prim::dtype" and not all(use.user.kind in _TAKE_DTYPES for use in node.output.uses):
+        return "a dtype, which is an object in Python, is more than an argument"
+    sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
+    read = all(_reads_sizes(use.user) for v in sizes for use in v.uses)
+    return None if read else "a list of sizes is more than given to operators"
+
+
+def _too_little(nodes: list[Node]) -> str | None:
+    """Why nodes are not worth a region, or too many for one."""
+    inner = list(all_nodes(nodes))
+    computing = sum(is_tensor_node(n) and n.kind not in VIEWS and not n.blocks for n in inner)
+    if computing < (1 if any(n.kind == "prim::Loop" for n in inner) else LEAST):
+        return "there are too few operators on tensors beside it"
+    return f"the region would have {len(inner)} operations" if len(inner) > LARGEST else None
+
+
+def _wrong_outputs(outputs: Sequence[Value]) -> str | None:
+    if not outputs:
+        return "nothing reads what it computes"
+    return None if all(map(_may_leave, outputs)) else "what it gives is held in another way outside"
+
+
+def _uses_outside(node: Node, block: Block, within: set[Node]) -> list[Use]:
+    """The uses of what a node gives that are elsewhere."""
+    return [use for v in node.outputs for use in v.uses if ancestor_in(use.user, block) not in within]
 
 
 def _read_copy(node: Node, uses: Iterable[Use], last: Node) -> None:
