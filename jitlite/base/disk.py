@@ -77,7 +77,7 @@ def folder() -> Path | None:
 
 
 @dataclass(frozen=True)
-class Contents:
+class DiskContents:
     """What there is on disk.
 
     Attributes:
@@ -173,10 +173,10 @@ class Disk:
         self._replace(self.folder / _LIMIT_FILE, str(limit).encode())
         self.shrink(limit)
 
-    def contents(self) -> Contents:
+    def contents(self) -> DiskContents:
         """What there is."""
         sizes = [found.st_size for _, found in self._files()]
-        return Contents(len(sizes), sum(sizes), self.limit())
+        return DiskContents(len(sizes), sum(sizes), self.limit())
 
     def shrink(self, limit: int) -> None:
         """Remove files, those first that were used the longest time ago, until there are at most so many bytes."""

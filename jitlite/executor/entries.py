@@ -16,7 +16,7 @@ from jitlite.base import background, options
 from jitlite.interpreter.binding import Mismatch, converter
 from jitlite.interpreter.entry import CallSite, Count, Entry, make_entry
 from jitlite.ir import types as T
-from jitlite.native.checked_calls import CallTarget, checked_call, has_tests, is_ready, make, prepare
+from jitlite.native.checked_calls import CheckedTarget, checked_call, has_tests, is_ready, make, prepare
 from jitlite.native.entry import is_loaded, why_not
 from jitlite.native.policy import COMPILE_SECONDS, IMPORT_SECONDS
 
@@ -30,7 +30,7 @@ _SOME = 256
 """Calls of a function from one look at whether the machine code is there to the next."""
 
 
-class _State:
+class _EntryState:
     """What is known of calls that are counted, of all functions together.
 
     Attributes:
@@ -44,7 +44,7 @@ class _State:
     is_refused = False
 
 
-_state = _State()
+_state = _EntryState()
 
 
 def install_entry(site: CallSite, take: Callable[[Entry], None]) -> None:
@@ -61,7 +61,7 @@ def install_entry(site: CallSite, take: Callable[[Entry], None]) -> None:
 def _checked(site: CallSite) -> Entry:
     """What has machine code check the arguments, and the generated function do what that does not."""
     python = make_entry(site)
-    target = CallTarget(site.way, python, site.note, site.recorders, site.owner)
+    target = CheckedTarget(site.way, python, site.note, site.recorders, site.owner)
     return checked_call(site.formals, target) or python
 
 

@@ -8,7 +8,7 @@ import torch
 
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
-from jitlite.kernels.loop_ir import BOOL, Apply, DType, Fill, Lane, Operand, Scalar
+from jitlite.kernels.loop_ir import BOOL, DType, Fill, Lane, LaneOperator, Operand, Scalar
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.kernels.views import piece
@@ -22,12 +22,12 @@ class Lanes:
         self.dtype = dtype
 
     def __call__(self, op: str, *operands: Lane | Operand) -> Lane:
-        return Apply(self.dtype, op, tuple(map(self._lane, operands)))
+        return LaneOperator(self.dtype, op, tuple(map(self._lane, operands)))
 
     def where(self, op: str, a: Lane | Operand, b: Lane | Operand, then: Lane | Operand, other: Lane | Operand) -> Lane:
         """One of two values, by a comparison of others."""
-        condition = Apply(BOOL, op, (self._lane(a), self._lane(b)))
-        return Apply(self.dtype, "where", (condition, self._lane(then), self._lane(other)))
+        condition = LaneOperator(BOOL, op, (self._lane(a), self._lane(b)))
+        return LaneOperator(self.dtype, "where", (condition, self._lane(then), self._lane(other)))
 
     def _lane(self, operand: Lane | Operand) -> Lane:
         return operand if isinstance(operand, Lane) else Fill(self.dtype, operand)

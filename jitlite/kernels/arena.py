@@ -44,7 +44,7 @@ class _Waiting:
 
 
 @dataclass(frozen=True)
-class Mark:
+class ArenaMark:
     """A moment in the life of an arena: registers of how far it was."""
 
     cursor: str
@@ -97,12 +97,12 @@ class Arena:
         """A piece for so many elements of so many bytes; the kernel is given up where the product does not fit."""
         return self.alloc(checked_product(self.kc, [*sizes, each]))
 
-    def mark(self) -> Mark:
+    def mark(self) -> ArenaMark:
         """Remember how far the arena is."""
         code = self.kc.code
-        return Mark(*(code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END, _USED)))
+        return ArenaMark(*(code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END, _USED)))
 
-    def rewind(self, mark: Mark) -> None:
+    def rewind(self, mark: ArenaMark) -> None:
         """Take back all pieces since a mark. They keep their contents until the next piece is given."""
         code = self.kc.code
         code.helper(_function(_REWIND))

@@ -13,7 +13,7 @@ import torch
 
 from jitlite.kernels import torch_abi as abi
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarArgument, TensorArgument
+from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarInput, TensorInput
 from jitlite.kernels.thread_locals import thread_local
 from jitlite.kernels.values import is_one
 from jitlite.native.boxing import CLASS_OFFSET, check_list, unboxed
@@ -61,7 +61,7 @@ def _layout() -> abi.TorchABI:
 # -- arguments
 
 
-def take_tensor(kc: KernelCode, held: str, argument: TensorArgument, guards: frozenset[Guard] = EVERY) -> None:
+def take_tensor(kc: KernelCode, held: str, argument: TensorInput, guards: frozenset[Guard] = EVERY) -> None:
     """Guard a tensor, and take what its sizes, strides and memory are. A guard that fails goes to `MISS`.
 
     A scalar that has a register already is compared with what the tensor has; else it gets one.
@@ -152,7 +152,7 @@ def _any(code: LLVMBuilder, conditions: Sequence[str]) -> str:
     return found
 
 
-def _take_sizes(kc: KernelCode, first: str, argument: TensorArgument, guards: frozenset[Guard]) -> list[str]:
+def _take_sizes(kc: KernelCode, first: str, argument: TensorInput, guards: frozenset[Guard]) -> list[str]:
     code = kc.code
     found, wrong = _numbers(code, first, len(argument.sizes)), []
     for size, operand in zip(found, argument.sizes, strict=True):
@@ -169,7 +169,7 @@ def _take_sizes(kc: KernelCode, first: str, argument: TensorArgument, guards: fr
 
 
 def _take_strides(
-    kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument, guards: frozenset[Guard]
+    kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorInput, guards: frozenset[Guard]
 ) -> None:
     code = kc.code
     for d, operand in enumerate(argument.strides):
@@ -185,7 +185,7 @@ def _take_strides(
         code.leave_if(_any(code, wrong), MISS)
 
 
-def _dense_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument) -> list[str]:
+def _dense_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorInput) -> list[str]:
     """Conditions under which strides are not those of dense memory in the order of the argument.
 
     To the kernel a stride is the product of the sizes within, 0 where there are no elements; to torch these count as 1.
@@ -201,7 +201,7 @@ def _dense_strides(kc: KernelCode, strides: list[str], sizes: list[str], argumen
     return wrong
 
 
-def _ordered_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorArgument) -> list[str]:
+def _ordered_strides(kc: KernelCode, strides: list[str], sizes: list[str], argument: TensorInput) -> list[str]:
     """Conditions under which strides are not the known ones, or not in the order of the argument."""
     code, wrong = kc.code, []
     outer: str | None = None
@@ -232,7 +232,7 @@ def _at_least_1(code: LLVMBuilder, size: str) -> str:
     return code.intrinsic("i64 @llvm.smax.i64(i64, i64)", size, "1")
 
 
-def take_scalar(kc: KernelCode, held: str, argument: ScalarArgument) -> None:
+def take_scalar(kc: KernelCode, held: str, argument: ScalarInput) -> None:
     """Take a number, or a list that is only read. Another class gives the kernel up: no facts would make it fit."""
     if argument.is_outside:
         check_list(kc.code, held)

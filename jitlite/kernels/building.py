@@ -15,26 +15,26 @@ from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Buffer,
-    Cast,
     Check,
     Convert,
     DType,
     Fill,
     Gather,
     Get,
-    Index,
     Kernel,
     Lane,
+    LaneCast,
     Load,
+    LoopVariable,
     Nest,
     Operand,
     Owner,
     Place,
     Position,
     Scalar,
+    SizeArithmetic,
     Statement,
     Store,
-    Variable,
 )
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
@@ -51,7 +51,7 @@ _COMMUTES = frozenset({"add", "mul", "min", "max", "eq", "ne", "and", "or"})
 Key = tuple[object, ...]
 
 
-class Builder:
+class KernelBuilder:
     """Writes statements.
 
     Attributes:
@@ -91,10 +91,10 @@ class Builder:
     def scalar(self, t: T.Type, base: str = "s") -> Scalar:
         return Scalar(self.fresh_name(base), t)
 
-    def variable(self, t: T.Type) -> Variable:
-        return Variable(self.fresh_name("v"), t)
+    def variable(self, t: T.Type) -> LoopVariable:
+        return LoopVariable(self.fresh_name("v"), t)
 
-    def get(self, variable: Variable) -> Scalar:
+    def get(self, variable: LoopVariable) -> Scalar:
         """What a variable is at this point."""
         result = self.scalar(variable.type)
         self.write(Get(result, variable))
@@ -119,7 +119,7 @@ class Builder:
 
     # -- arithmetic
     def index(self, op: str, *operands: Operand) -> Operand:
-        """The value of an `Index`; numbers are computed, and what has been computed is not computed again."""
+        """The value of a `SizeArithmetic`; numbers are computed, and what has been computed is not computed again."""
         given = [self.canonical(o) for o in operands]
         if not any(isinstance(o, Scalar) for o in given):
             folded: Operand = _FOLD[op](*given)
@@ -131,7 +131,7 @@ class Builder:
         found = self._look_up(key)
         if found is None:
             found = self.scalar(T.BOOL if op in _CONDITIONS else T.INT)
-            self.write(Index(found, op, tuple(given)))
+            self.write(SizeArithmetic(found, op, tuple(given)))
             self._known[-1][key] = found
         return found
 
@@ -379,7 +379,7 @@ class NestBuilder:
         order: how these lie in memory: loops go over the dimensions in this order. Those of size 1 need none.
     """
 
-    def __init__(self, builder: Builder, sizes: Sequence[Operand], order: Sequence[int]) -> None:
+    def __init__(self, builder: KernelBuilder, sizes: Sequence[Operand], order: Sequence[int]) -> None:
         self.builder = builder
         self.sizes = tuple(sizes)
         self.dims = [d for d in order if not is_one(sizes[d])]
@@ -420,7 +420,7 @@ class NestBuilder:
         if not isinstance(value, TensorValue):
             return Fill(dtype, value)
         lane = self.lane(value)
-        return lane if lane.dtype is dtype else Cast(dtype, lane)
+        return lane if lane.dtype is dtype else LaneCast(dtype, lane)
 
     def position(self, dim: int) -> Lane | None:
         """The index along a dimension; None where the size is 1 and it is 0."""

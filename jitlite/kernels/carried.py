@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitlite.ir import types as T
-from jitlite.kernels.building import Builder
-from jitlite.kernels.loop_ir import Bind, Get, If, Operand, Place, Scalar, Set, Swap
-from jitlite.kernels.values import Source, TensorValue, Value, identity
+from jitlite.kernels.building import KernelBuilder
+from jitlite.kernels.loop_ir import Bind, Branch, Get, Operand, Place, Scalar, Set, Swap
+from jitlite.kernels.values import MemorySource, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 
 
 class CarriedScalar:
     """A number, list or dict that is carried around a loop."""
 
-    def __init__(self, builder: Builder, start: Operand, t: T.Type) -> None:
+    def __init__(self, builder: KernelBuilder, start: Operand, t: T.Type) -> None:
         self.variable = builder.variable(t)
         builder.write(Set(self.variable, start))
 
-    def enter(self, builder: Builder) -> Scalar:
+    def enter(self, builder: KernelBuilder) -> Scalar:
         inside = builder.scalar(self.variable.type)
         builder.write(Get(inside, self.variable))
         return inside
 
-    def follow(self, builder: Builder, value: Value) -> None:
+    def follow(self, builder: KernelBuilder, value: Value) -> None:
         if not isinstance(value, bool | int | float | Scalar):
             raise NotNative("a loop carries a number that becomes something else")
         builder.write(Set(self.variable, value))
@@ -41,7 +41,9 @@ class CarriedTensor:
         vary: called for a dimension that turns out to be such a one; the kernel is written anew then.
     """
 
-    def __init__(self, builder: Builder, start: TensorValue, varying: set[int], vary: Callable[[int], None]) -> None:
+    def __init__(
+        self, builder: KernelBuilder, start: TensorValue, varying: set[int], vary: Callable[[int], None]
+    ) -> None:
         place = builder.force(start)
         if not builder.is_contiguous(place):
             raise NotNative("a tensor that a loop carries is not contiguous at first")
@@ -65,16 +67,16 @@ class CarriedTensor:
         """The buffers outside of the loop that it may be a copy of."""
         builder.copy(start, now)
 
-    def enter(self, builder: Builder) -> TensorValue:
-        self.inside = self._value(builder, Source.MIXED)
+    def enter(self, builder: KernelBuilder) -> TensorValue:
+        self.inside = self._value(builder, MemorySource.MIXED)
         return self.inside
 
-    def _value(self, builder: Builder, source: Source) -> TensorValue:
+    def _value(self, builder: KernelBuilder, source: MemorySource) -> TensorValue:
         sizes = tuple(builder.get(self._sizes[d]) if d in self._sizes else size for d, size in enumerate(self._start))
         place = Place(self.now, 0, sizes, builder.strides_of(sizes))
         return TensorValue(self.dtype, sizes, identity(sizes), place, source=source)
 
-    def checked(self, builder: Builder, value: Value) -> TensorValue:
+    def checked(self, builder: KernelBuilder, value: Value) -> TensorValue:
         """What the next iteration gets, which has to be a tensor of the same kind."""
         if not isinstance(value, TensorValue) or value.dtype is not self.dtype or value.rank != len(self._start):
             raise NotNative("a tensor that a loop carries gets another dtype or rank")
@@ -85,7 +87,7 @@ class CarriedTensor:
                 self._vary(d)
         return value
 
-    def room(self, builder: Builder, value: TensorValue) -> Place:
+    def room(self, builder: KernelBuilder, value: TensorValue) -> Place:
         """Where the tensor of the next iteration is stored."""
         if self._varying:
             capacity = builder.get(self._capacity[1])
@@ -95,10 +97,10 @@ class CarriedTensor:
                 fresh = builder.alloc(self.dtype, (doubled,), level=self._level)
                 builder.write(Bind(self.next, fresh.buffer))
                 builder.write(Set(self._capacity[1], doubled))
-            builder.write(If(builder.index("lt", capacity, need), grows, []))
+            builder.write(Branch(builder.index("lt", capacity, need), grows, []))
         return Place(self.next, 0, value.sizes, builder.strides_of(value.sizes))
 
-    def take(self, builder: Builder, value: TensorValue) -> None:
+    def take(self, builder: KernelBuilder, value: TensorValue) -> None:
         """Have in the buffer of the next iteration what it gets, unless that has been stored there."""
         assert value.place is not None
         made = builder.allocated.get(value.place.buffer)
@@ -107,7 +109,7 @@ class CarriedTensor:
         if value is not self.inside and value.place.buffer is not self.next:
             builder.copy(value, self.room(builder, value))
 
-    def follow(self, builder: Builder, value: Value) -> None:
+    def follow(self, builder: KernelBuilder, value: Value) -> None:
         assert isinstance(value, TensorValue)
         for d, variable in self._sizes.items():
             builder.write(Set(variable, value.sizes[d]))
@@ -119,8 +121,8 @@ class CarriedTensor:
             for variable, other in zip(self._capacity, reversed(found), strict=True):
                 builder.write(Set(variable, other))
 
-    def leave(self, builder: Builder) -> TensorValue:
-        return self._value(builder, Source.OWN if self.is_own else Source.MIXED)
+    def leave(self, builder: KernelBuilder) -> TensorValue:
+        return self._value(builder, MemorySource.OWN if self.is_own else MemorySource.MIXED)
 
 
 Carried = CarriedScalar | CarriedTensor

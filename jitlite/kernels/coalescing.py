@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from jitlite.kernels.loop_ir import Apply, Cast, Lane, Load, Nest, Operand, Place, Scalar, Store
+from jitlite.kernels.loop_ir import Lane, LaneCast, LaneOperator, Load, Nest, Operand, Place, Scalar, Store
 
 
-class Sizes(Protocol):
+class NestSizes(Protocol):
     """What is known of sizes, and computes with them."""
 
     def index(self, op: str, *operands: Operand) -> Operand: ...
@@ -17,7 +17,7 @@ class Sizes(Protocol):
     def are_equal(self, a: Operand, b: Operand) -> bool: ...
 
 
-def coalesced(builder: Sizes, nest: Nest) -> Nest:
+def coalesced(builder: NestSizes, nest: Nest) -> Nest:
     """The same with neighbouring dimensions made one, where all places go over them as over one."""
     sizes = list(nest.sizes)
     places = {p: list(p.strides) for p in _places(nest)}
@@ -36,7 +36,7 @@ def coalesced(builder: Sizes, nest: Nest) -> Nest:
     return Nest(tuple(sizes), stores)
 
 
-def _merges(builder: Sizes, strides: Sequence[Operand], sizes: Sequence[Operand], d: int) -> bool:
+def _merges(builder: NestSizes, strides: Sequence[Operand], sizes: Sequence[Operand], d: int) -> bool:
     outer, inner = strides[d], strides[d + 1]
     if not isinstance(outer, Scalar) and not isinstance(inner, Scalar) and outer == inner == 0:
         return True
@@ -55,9 +55,9 @@ def _places(nest: Nest) -> Iterator[Place]:
         seen.add(lane)
         if isinstance(lane, Load):
             yield lane.place
-        elif isinstance(lane, Cast):
+        elif isinstance(lane, LaneCast):
             pending.append(lane.operand)
-        elif isinstance(lane, Apply):
+        elif isinstance(lane, LaneOperator):
             pending += lane.operands
 
 
@@ -67,9 +67,9 @@ def _with_places(lane: Lane, moved: dict[Place, Place], memo: dict[Lane, Lane]) 
         found = lane
         if isinstance(lane, Load):
             found = replace(lane, place=moved[lane.place])
-        elif isinstance(lane, Cast):
+        elif isinstance(lane, LaneCast):
             found = replace(lane, operand=_with_places(lane.operand, moved, memo))
-        elif isinstance(lane, Apply):
+        elif isinstance(lane, LaneOperator):
             found = replace(lane, operands=tuple(_with_places(o, moved, memo) for o in lane.operands))
         memo[lane] = found
     return found

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 import torch
 
 from jitlite.ir import types as T
-from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.lanes import result_of
 from jitlite.kernels.loop_ir import (
     DTYPES,
-    Apply,
-    Cast,
     DType,
     Fill,
     Lane,
+    LaneCast,
+    LaneOperator,
     Operand,
     Scalar,
 )
@@ -78,7 +78,7 @@ def floating(dtype: DType) -> DType:
 # -- results
 
 
-def result_order(builder: Builder, sizes: Sequence[Operand], parts: Sequence[TensorValue]) -> tuple[int, ...]:
+def result_order(builder: KernelBuilder, sizes: Sequence[Operand], parts: Sequence[TensorValue]) -> tuple[int, ...]:
     """The order in memory of the dimensions of a result: that of the operands, as torch's TensorIterator has it."""
     rank = len(sizes)
     orders = []
@@ -97,7 +97,7 @@ def result_order(builder: Builder, sizes: Sequence[Operand], parts: Sequence[Ten
 
 
 def elementwise(
-    builder: Builder, op: str, elements: Sequence[Element], compute: DType, result: DType | None = None
+    builder: KernelBuilder, op: str, elements: Sequence[Element], compute: DType, result: DType | None = None
 ) -> TensorValue:
     """The tensor of an operator applied at each point.
 
@@ -111,14 +111,14 @@ def elementwise(
     dtype = result or compute
 
     def build(nest: NestBuilder) -> Lane:
-        return Apply(dtype, op, tuple(nest.operand(e, compute) for e in kept))
+        return LaneOperator(dtype, op, tuple(nest.operand(e, compute) for e in kept))
 
     order = result_order(builder, sizes, parts)
     return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=parts))
 
 
 def custom(
-    builder: Builder, dtype: DType, parts: Sequence[TensorValue], build: Callable[[NestBuilder], Lane]
+    builder: KernelBuilder, dtype: DType, parts: Sequence[TensorValue], build: Callable[[NestBuilder], Lane]
 ) -> TensorValue:
     """The tensor of an expression of several lanes."""
     sizes = builder.broadcast(*[p.sizes for p in parts])
@@ -126,19 +126,19 @@ def custom(
     return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=tuple(parts)))
 
 
-def cast(builder: Builder, value: TensorValue, dtype: DType) -> TensorValue:
+def cast(builder: KernelBuilder, value: TensorValue, dtype: DType) -> TensorValue:
     """The same elements, of another type."""
     if value.dtype is dtype:
         return value
 
     def build(nest: NestBuilder) -> Lane:
-        return Cast(dtype, nest.lane(value))
+        return LaneCast(dtype, nest.lane(value))
 
     order = result_order(builder, value.sizes, [value])
     return builder.lazy(TensorValue(dtype, value.sizes, order, build=build, parts=(value,)))
 
 
-def filled(builder: Builder, dtype: DType, sizes: Sequence[Operand], value: Operand) -> TensorValue:
+def filled(builder: KernelBuilder, dtype: DType, sizes: Sequence[Operand], value: Operand) -> TensorValue:
     """A tensor of the same number everywhere."""
 
     def build(nest: NestBuilder) -> Lane:

@@ -36,36 +36,36 @@ from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Boxed,
+    Branch,
     Check,
     Convert,
     Get,
     Given,
-    If,
-    Index,
     Kernel,
-    Loop,
+    LoopVariable,
     Nest,
     NewTensor,
-    NoneArgument,
+    NodeOperation,
+    NoneInput,
     Operand,
-    Operation,
     Output,
     Owner,
     Pack,
     Product,
     Read,
     Reduce,
+    Repeat,
     Scalar,
-    ScalarArgument,
+    ScalarInput,
     Set,
+    SizeArithmetic,
     Statement,
     Swap,
-    TensorArgument,
-    Variable,
+    TensorInput,
     all_statements,
 )
 from jitlite.kernels.nests import emit_nest
-from jitlite.kernels.products import Packed, Target, emit_pack, emit_product
+from jitlite.kernels.products import Packed, ProductTarget, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
 from jitlite.kernels.target import attributes, host
 from jitlite.kernels.torch_abi import symbol
@@ -102,15 +102,15 @@ class KernelEmitter(KernelCode):
         self._cells = cells
         self._unset = may_be_unset
         self._guards = guards
-        self._slots: dict[Variable, str] = {}
+        self._slots: dict[LoopVariable, str] = {}
         self._packs: dict[Pack, str] = {}
         self._level = 0
-        self._outside = {a.scalar for a in kernel.arguments if isinstance(a, ScalarArgument) and a.is_outside}
+        self._outside = {a.scalar for a in kernel.arguments if isinstance(a, ScalarInput) and a.is_outside}
         self._frame = self.code.slot("{ ptr, i64 }")
         self._fuel = self.code.slot("i64")
         self._thread = self.code.slot("ptr")
         self.code.slots.append(f"  store ptr null, ptr {self._thread}")
-        deepest = max((s.level for s in all_statements(kernel.body) if isinstance(s, Loop)), default=0)
+        deepest = max((s.level for s in all_statements(kernel.body) if isinstance(s, Repeat)), default=0)
         self._arenas = [Arena(self) for _ in range(deepest + 1)]
 
     def module(self) -> str:
@@ -140,15 +140,15 @@ class KernelEmitter(KernelCode):
         tensors = [
             (held[a.position] if a.held is None else pointer(id(a.held)), a)
             for a in self.kernel.arguments
-            if isinstance(a, TensorArgument)
+            if isinstance(a, TensorInput)
         ]
         for found, tensor in tensors:
             take_tensor(self, found, tensor, self._guards)
         guard_thread(self, [found for found, _ in tensors], self._guards)
         for argument in self.kernel.arguments:
-            if isinstance(argument, NoneArgument):
+            if isinstance(argument, NoneInput):
                 take_none(self, held[argument.position], self._guards)
-            elif isinstance(argument, ScalarArgument):
+            elif isinstance(argument, ScalarInput):
                 take_scalar(self, held[argument.position], argument)
         return held
 
@@ -160,7 +160,7 @@ class KernelEmitter(KernelCode):
                 raise NotNative(f"there is no machine code for {type(statement).__name__}")
             write(self, statement)
 
-    def operation(self, statement: Operation) -> None:
+    def operation(self, statement: NodeOperation) -> None:
         if statement.node.kind == "prim::Uninitialized":
             self.registers[statement.results[0]] = zero(statement.results[0].type)
             return
@@ -180,7 +180,7 @@ class KernelEmitter(KernelCode):
             return OUTSIDE if value in self._outside else letter_of(value.type)
         return "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
 
-    def index(self, statement: Index) -> None:
+    def index(self, statement: SizeArithmetic) -> None:
         self.registers[statement.result] = _index(self, statement)
 
     def convert(self, statement: Convert) -> None:
@@ -206,7 +206,7 @@ class KernelEmitter(KernelCode):
     def set(self, statement: Set) -> None:
         self.code.store(stored(statement.variable.type), self.operand(statement.value), self._slot(statement.variable))
 
-    def _slot(self, variable: Variable) -> str:
+    def _slot(self, variable: LoopVariable) -> str:
         found = self._slots.get(variable)
         if found is None:
             found = self._slots[variable] = self.code.slot(stored(variable.type))
@@ -317,11 +317,11 @@ class KernelEmitter(KernelCode):
         code.go(onward)
         code.label(onward)
 
-    def _target(self) -> Target:
-        return Target(self._arenas[self._level], symbol, host().bytes)
+    def _target(self) -> ProductTarget:
+        return ProductTarget(self._arenas[self._level], symbol, host().bytes)
 
     # -- control flow
-    def if_(self, statement: If) -> None:
+    def if_(self, statement: Branch) -> None:
         code = self.code
         labels = [code.fresh("then"), code.fresh("else")]
         end = code.fresh("end")
@@ -332,7 +332,7 @@ class KernelEmitter(KernelCode):
             code.go(end)
         code.label(end)
 
-    def loop(self, statement: Loop) -> None:
+    def loop(self, statement: Repeat) -> None:
         code = self.code
         number = code.slot("i64")
         head, inside, end = code.fresh("head"), code.fresh("body"), code.fresh("end")
@@ -428,18 +428,18 @@ Writer = Callable[[KernelEmitter, Any], None]
 """Writes a statement of the kind beside which it stands."""
 
 _WRITERS: dict[type[Statement], Writer] = {
-    Operation: KernelEmitter.operation, Index: KernelEmitter.index, Convert: KernelEmitter.convert,
+    NodeOperation: KernelEmitter.operation, SizeArithmetic: KernelEmitter.index, Convert: KernelEmitter.convert,
     Check: KernelEmitter.check, Get: KernelEmitter.get, Set: KernelEmitter.set, Read: KernelEmitter.read,
     Alloc: KernelEmitter.alloc, Bind: KernelEmitter.bind, Swap: KernelEmitter.swap, Nest: KernelEmitter.nest,
     Reduce: KernelEmitter.reduce, Product: KernelEmitter.product_of, Pack: KernelEmitter.pack,
-    If: KernelEmitter.if_, Loop: KernelEmitter.loop,
+    Branch: KernelEmitter.if_, Repeat: KernelEmitter.loop,
 }  # fmt: skip
 
 _INSTRUCTIONS = {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "udiv", "and": "and", "or": "or"}
 _COMPARED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
 
 
-def _index(kc: KernelEmitter, statement: Index) -> str:
+def _index(kc: KernelEmitter, statement: SizeArithmetic) -> str:
     code, op = kc.code, statement.op
     operands = [kc.operand(o) for o in statement.operands]
     if op == "select":

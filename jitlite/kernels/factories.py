@@ -12,11 +12,11 @@ from jitlite.kernels.loop_ir import (
     F64,
     I32,
     I64,
-    Apply,
-    Cast,
     DType,
     Fill,
     Lane,
+    LaneCast,
+    LaneOperator,
     Operand,
 )
 from jitlite.kernels.rules import Call, aten, rule
@@ -160,7 +160,7 @@ def arange(call: Call) -> Value:
 
     def build(nest: NestBuilder) -> Lane:
         at = nest.position(0) or Fill(I64, 0)
-        found: Lane = Apply(I64, "add", (at, Fill(I64, start)))
-        return found if dtype is I64 else Cast(dtype, found)
+        found: Lane = LaneOperator(I64, "add", (at, Fill(I64, start)))
+        return found if dtype is I64 else LaneCast(dtype, found)
 
     return lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build))

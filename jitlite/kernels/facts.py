@@ -22,7 +22,7 @@ MOST_DIMENSIONS = 8
 
 
 @dataclass(frozen=True)
-class TensorFact:
+class ArgumentFact:
     """What is known of a tensor.
 
     Attributes:
@@ -60,7 +60,7 @@ class NoneFact:
         return "None"
 
 
-Fact = TensorFact | NoneFact | None
+Fact = ArgumentFact | NoneFact | None
 """None for what is no tensor: its type says all."""
 
 
@@ -88,7 +88,7 @@ def fact_of(value: Any) -> Fact:
     return tensor_fact(value)
 
 
-def tensor_fact(value: torch.Tensor) -> TensorFact:
+def tensor_fact(value: torch.Tensor) -> ArgumentFact:
     """What is known of a plain tensor.
 
     Raises:
@@ -103,12 +103,12 @@ def tensor_fact(value: torch.Tensor) -> TensorFact:
     ones = tuple(size == 1 for size in sizes)
     wide = [d for d in dims if not ones[d]]
     if value.numel() == 0:
-        return TensorFact(dtype, ones, _dense_strides(ones, wide), tuple(wide), True)
+        return ArgumentFact(dtype, ones, _dense_strides(ones, wide), tuple(wide), True)
     order = sorted((d for d in wide if strides[d] != 0), key=lambda d: -strides[d])
     if len(order) == len(wide) and _is_dense(sizes, strides, order):
-        return TensorFact(dtype, ones, _dense_strides(ones, order), tuple(order), True)
+        return ArgumentFact(dtype, ones, _dense_strides(ones, order), tuple(order), True)
     known = tuple(0 if ones[d] else s if (s := strides[d]) in (0, 1) else None for d in dims)
-    return TensorFact(dtype, ones, known, tuple(order), False)
+    return ArgumentFact(dtype, ones, known, tuple(order), False)
 
 
 def _dense_strides(ones: Sequence[bool], order: Sequence[int]) -> tuple[int | None, ...]:

@@ -13,7 +13,7 @@ from jitlite.native.entry import address_of
 
 
 @dataclass(frozen=True)
-class Vectors:
+class ProductVectors:
     """Registers of a width, filled with elements of a type.
 
     Attributes:
@@ -56,7 +56,7 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class Function:
+class SharedFunction:
     """A function that kernels call.
 
     Attributes:
@@ -107,17 +107,17 @@ _FIRST = "first"
 class FunctionBuilder(LLVMBuilder):
     """Writes one function."""
 
-    def __init__(self, vectors: Vectors) -> None:
+    def __init__(self, vectors: ProductVectors) -> None:
         super().__init__()
         self.vectors = vectors
         self._block = _FIRST
 
-    def finished(self, name: str, parameters: str, result: str = "void") -> Function:
+    def finished(self, name: str, parameters: str, result: str = "void") -> SharedFunction:
         width = self.vectors.bytes * 8
         attributes = f'nounwind "prefer-vector-width"="{width}" "min-legal-vector-width"="{width}"'
         head = f"define {result} @{name}({parameters}) {attributes} {{"
         text = "\n".join([*sorted(self.declared), head, f"{_FIRST}:", *self.slots, *self.lines, "}", ""])
-        return Function(name, parameters, result, text)
+        return SharedFunction(name, parameters, result, text)
 
     # -- numbers
     def add(self, a: str, b: str | int) -> str:

@@ -17,18 +17,18 @@ from jitlite.ir import types as T
 from jitlite.kernels.loop_ir import (
     F32,
     F64,
+    Branch,
     Buffer,
-    If,
-    Index,
     Kernel,
-    Loop,
     Operand,
     Pack,
     Place,
     Product,
+    Repeat,
     Scalar,
+    SizeArithmetic,
     Statement,
-    TensorArgument,
+    TensorInput,
 )
 
 FEW = 3
@@ -40,10 +40,10 @@ _Shape = frozenset[tuple[Operand, Operand]]
 
 def hoist_packing(kernel: Kernel) -> None:
     """Have the matrices of products in loops packed before."""
-    arguments = {a.buffer: _shape(a.sizes, a.strides) for a in kernel.arguments if isinstance(a, TensorArgument)}
+    arguments = {a.buffer: _shape(a.sizes, a.strides) for a in kernel.arguments if isinstance(a, TensorInput)}
     body: list[Statement] = []
     for statement in kernel.body:
-        if isinstance(statement, Loop) and statement.goes_on is None:
+        if isinstance(statement, Repeat) and statement.goes_on is None:
             hoisted = _Loop(arguments, statement.count, f"{statement.index.name}_many")
             made = replace(statement, body=hoisted.block(statement.body))
             body += hoisted.before
@@ -77,9 +77,9 @@ class _Loop:
         return [self._statement(statement) for statement in statements]
 
     def _statement(self, statement: Statement) -> Statement:
-        if isinstance(statement, Loop):
+        if isinstance(statement, Repeat):
             return replace(statement, body=self.block(statement.body))
-        if isinstance(statement, If):
+        if isinstance(statement, Branch):
             return replace(statement, then=self.block(statement.then), otherwise=self.block(statement.otherwise))
         if isinstance(statement, Product) and self._may_be_packed(statement.b):
             return replace(statement, packed=self._pack(statement.b))
@@ -105,7 +105,7 @@ class _Loop:
         if not isinstance(self.count, Scalar):
             return True
         if not self.before:
-            self.before.append(Index(Scalar(self.name, T.BOOL), "lt", (FEW, self.count)))
+            self.before.append(SizeArithmetic(Scalar(self.name, T.BOOL), "lt", (FEW, self.count)))
         first = self.before[0]
-        assert isinstance(first, Index)
+        assert isinstance(first, SizeArithmetic)
         return first.result

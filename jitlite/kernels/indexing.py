@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.ir.tensor_items import DOTS, NEW_DIMENSION, parse_index
-from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.lists import chosen, stacked
-from jitlite.kernels.loop_ir import BOOL, I32, I64, Cast, Lane, Operand, Place, Scalar
+from jitlite.kernels.loop_ir import BOOL, I32, I64, Lane, LaneCast, Operand, Place, Scalar
 from jitlite.kernels.matrices import unrolled
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorList, TensorValue, Value, identity
@@ -17,7 +17,7 @@ from jitlite.native.code import NotNative
 
 def _index_lane(nest: NestBuilder, value: TensorValue) -> Lane:
     lane = nest.lane(value)
-    return lane if lane.dtype is I64 else Cast(I64, lane)
+    return lane if lane.dtype is I64 else LaneCast(I64, lane)
 
 
 def _of_indices(call: Call, value: TensorValue) -> TensorValue:
@@ -67,7 +67,7 @@ def index_select(call: Call) -> Value:
     return rows_of(call.lowering, value, call.dim("dim", value.rank), index, wraps=False)
 
 
-def rows_of(builder: Builder, value: TensorValue, dim: int, index: TensorValue, *, wraps: bool) -> TensorValue:
+def rows_of(builder: KernelBuilder, value: TensorValue, dim: int, index: TensorValue, *, wraps: bool) -> TensorValue:
     """What an index chooses along a dimension; its dimensions take the place of that one."""
     place = builder.force(value)
     builder.force(index)
@@ -86,7 +86,7 @@ def rows_of(builder: Builder, value: TensorValue, dim: int, index: TensorValue, 
         own = index.place
         moved = Place(own.buffer, own.offset, own.sizes + (1,) * behind, own.strides + (0,) * behind)
         lane: Lane = nest.load(moved)
-        return lane if lane.dtype is I64 else Cast(I64, lane)
+        return lane if lane.dtype is I64 else LaneCast(I64, lane)
 
     if not value.in_order or not index.in_order:
         raise NotNative("rows of a tensor that lies in another order")
@@ -192,7 +192,7 @@ def _of_list(call: Call, found: TensorList) -> TensorValue:
     return unrolled(lowering, made, [*turned.sizes[:dim], length, *turned.sizes[dim + 2 :]])
 
 
-def joined(builder: Builder, parts: Sequence[TensorValue], dim: int) -> TensorValue:
+def joined(builder: KernelBuilder, parts: Sequence[TensorValue], dim: int) -> TensorValue:
     """Tensors of one rank, one behind the other along a dimension."""
     first = parts[0]
     total: Operand = 0

@@ -18,7 +18,7 @@ from torch import Tensor
 from jitlite.ir.constants import INT64_MAX, INT64_MIN
 from jitlite.ir.graph import Node
 from jitlite.kernels import loop_ir as L
-from jitlite.kernels.loop_ir import Buffer, Kernel, Lane, Operand, Place, Scalar, Statement, Variable
+from jitlite.kernels.loop_ir import Buffer, Kernel, Lane, LoopVariable, Operand, Place, Scalar, Statement
 from jitlite.kernels.meanings import GivesUp, apply, index_of, reduced
 
 
@@ -71,7 +71,7 @@ class _Run:
 
     memory: dict[Buffer, Tensor] = field(default_factory=dict)
     scalars: dict[Scalar, Any] = field(default_factory=dict)
-    variables: dict[Variable, Any] = field(default_factory=dict)
+    variables: dict[LoopVariable, Any] = field(default_factory=dict)
     tensors: dict[Buffer, Tensor] = field(default_factory=dict)
 
     # -- values
@@ -111,14 +111,14 @@ class _Run:
             self.do(statement)
 
     @do.register
-    def _operation(self, statement: L.Operation) -> None:
+    def _operation(self, statement: L.NodeOperation) -> None:
         given = _or_give_up(_meaning(statement.node), *self.values(statement.operands))
         results = given if len(statement.results) > 1 else (given,) * len(statement.results)
         for result, value in zip(statement.results, results, strict=True):
             self.set(result, value)
 
     @do.register
-    def _index(self, statement: L.Index) -> None:
+    def _index(self, statement: L.SizeArithmetic) -> None:
         self.scalars[statement.result] = _INDEX[statement.op](*self.values(statement.operands))
 
     @do.register
@@ -166,13 +166,13 @@ class _Run:
 
     @do.register
     def _nest(self, statement: L.Nest) -> None:
-        lanes = _Lanes(self, self.values(statement.sizes))
+        lanes = _LaneValues(self, self.values(statement.sizes))
         for store in statement.stores:
             self.view(store.place).copy_(lanes.value(store.lane))
 
     @do.register
     def _reduce(self, statement: L.Reduce) -> None:
-        value = _Lanes(self, self.values(statement.sizes)).value(statement.lane)
+        value = _LaneValues(self, self.values(statement.sizes)).value(statement.lane)
         self.view(statement.place).copy_(_or_give_up(reduced, statement, value))
         if statement.positions is not None:
             found = _or_give_up(index_of, statement.op, value, tuple(sorted(statement.dims)))
@@ -190,11 +190,11 @@ class _Run:
         self.view(statement.out).copy_(total)
 
     @do.register
-    def _if(self, statement: L.If) -> None:
+    def _if(self, statement: L.Branch) -> None:
         self.do_all(statement.then if self.value(statement.condition) else statement.otherwise)
 
     @do.register
-    def _loop(self, statement: L.Loop) -> None:
+    def _loop(self, statement: L.Repeat) -> None:
         for i in range(self.value(statement.count)):
             if statement.goes_on is not None and not self.variables[statement.goes_on]:
                 break
@@ -255,14 +255,14 @@ class _Arguments:
         if kernel.default_dtype not in (None, torch.get_default_dtype()):
             raise GivesUp
         for argument in kernel.arguments:
-            if isinstance(argument, L.TensorArgument):
+            if isinstance(argument, L.TensorInput):
                 self._tensor(argument, arguments[argument.position] if argument.held is None else argument.held)
-            elif isinstance(argument, L.NoneArgument):
+            elif isinstance(argument, L.NoneInput):
                 _require(arguments[argument.position] is None)
             else:
                 self._run.set(argument.scalar, arguments[argument.position])
 
-    def _tensor(self, argument: L.TensorArgument, given: object) -> None:
+    def _tensor(self, argument: L.TensorInput, given: object) -> None:
         _require(isinstance(given, Tensor))
         assert isinstance(given, Tensor)
         _require(given.dtype is argument.buffer.dtype.torch and given.dim() == len(argument.sizes))
@@ -300,7 +300,7 @@ def _require(holds: bool) -> None:
 # -- lanes
 
 
-class _Lanes:
+class _LaneValues:
     """The lanes of one nest, each computed once, for all points."""
 
     def __init__(self, run: _Run, sizes: tuple[int, ...]) -> None:
@@ -336,11 +336,11 @@ class _Lanes:
         return self._everywhere(torch.arange(self._sizes[lane.dim]).reshape(shape))
 
     @_compute.register
-    def _cast(self, lane: L.Cast) -> Tensor:
+    def _cast(self, lane: L.LaneCast) -> Tensor:
         return self.value(lane.operand).to(lane.dtype.torch)
 
     @_compute.register
-    def _apply(self, lane: L.Apply) -> Tensor:
+    def _apply(self, lane: L.LaneOperator) -> Tensor:
         operands = [self.value(operand) for operand in lane.operands]
         found: Tensor = _or_give_up(apply, lane, operands)
         return found

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jitlite.kernels import mathematics
-from jitlite.kernels.loop_ir import BOOL, F32, F64, I32, I64, Apply, DType, Fill, Lane
+from jitlite.kernels.loop_ir import BOOL, F32, F64, I32, I64, DType, Fill, Lane, LaneOperator
 from jitlite.kernels.vectors import Vectors
 from jitlite.native.code import NotNative
 
@@ -56,7 +56,7 @@ def result_of(op: str, operands: tuple[DType, ...]) -> DType:
     return found.gives or operands[-1]
 
 
-def emit_apply(v: Vectors, lane: Apply, operands: list[str]) -> str:
+def emit_apply(v: Vectors, lane: LaneOperator, operands: list[str]) -> str:
     """Write an operator on vectors; gives the register of the result."""
     given = result_of(lane.op, tuple(o.dtype for o in lane.operands))
     assert given is lane.dtype, f"{lane.op} gives {given}, not {lane.dtype}"

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from jitlite.ir import types as T
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import (
     BOOL,
     Alloc,
     Bind,
+    Branch,
     Buffer,
     DType,
-    If,
-    Loop,
     Operand,
     Owner,
     Place,
     Read,
+    Repeat,
     Scalar,
     Set,
     Statement,
 )
 from jitlite.kernels.rules import Call, rule
-from jitlite.kernels.values import Source, TensorList, TensorValue, Value, identity
+from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.kernels.views import wrapped
 from jitlite.native.code import NotNative
 
@@ -29,11 +29,11 @@ _FIRST = 8
 """For how many elements there is memory at first."""
 
 
-def new_list(builder: Builder) -> TensorList:
+def new_list(builder: KernelBuilder) -> TensorList:
     """An empty list."""
     count = builder.variable(T.INT)
     start: list[Statement] = [Set(count, 0)]
-    builder.write(If(True, start, ()))
+    builder.write(Branch(True, start, ()))
     return TensorList(count, builder.level, start)
 
 
@@ -56,7 +56,7 @@ def append(call: Call) -> Value:
     return found
 
 
-def _same_shape(builder: Builder, found: TensorList, value: TensorValue, count: Operand) -> None:
+def _same_shape(builder: KernelBuilder, found: TensorList, value: TensorValue, count: Operand) -> None:
     if found.storage is None:
         found.storage = Buffer(builder.fresh_name("list"), value.dtype, Owner.ALIAS)
         found.sizes = tuple(builder.variable(T.INT) for _ in value.sizes)
@@ -73,7 +73,7 @@ def _same_shape(builder: Builder, found: TensorList, value: TensorValue, count: 
         builder.write(Set(variable, size))
 
 
-def _room(builder: Builder, found: TensorList, value: TensorValue, count: Operand) -> Place:
+def _room(builder: KernelBuilder, found: TensorList, value: TensorValue, count: Operand) -> Place:
     """Where the next element is stored."""
     assert found.storage is not None and found.capacity is not None
     each = builder.numel(value.sizes)
@@ -85,34 +85,34 @@ def _room(builder: Builder, found: TensorList, value: TensorValue, count: Operan
         with builder.block() as copies:
             kept = _row(found.storage, value.dtype, used)
             builder.copy(kept, Place(fresh.buffer, 0, (used,), (1,)))
-        builder.write(If(builder.index("lt", 0, count), copies, ()))
+        builder.write(Branch(builder.index("lt", 0, count), copies, ()))
         builder.write(Bind(found.storage, fresh.buffer))
         builder.write(Set(found.capacity, larger))
-    builder.write(If(builder.index("eq", count, capacity), grows, ()))
+    builder.write(Branch(builder.index("eq", count, capacity), grows, ()))
     return Place(found.storage, used, value.sizes, builder.strides_of(value.sizes))
 
 
 def _row(buffer: Buffer, dtype: DType, count: Operand) -> TensorValue:
     place = Place(buffer, 0, (count,), (1,))
-    return TensorValue(dtype, (count,), (0,), place, source=Source.MIXED)
+    return TensorValue(dtype, (count,), (0,), place, source=MemorySource.MIXED)
 
 
-def length(builder: Builder, found: TensorList) -> Operand:
+def length(builder: KernelBuilder, found: TensorList) -> Operand:
     """How many elements a list has."""
     return builder.get(found.count)
 
 
-def element(builder: Builder, found: TensorList, index: Operand) -> TensorValue:
+def element(builder: KernelBuilder, found: TensorList, index: Operand) -> TensorValue:
     """An element of a list."""
     if found.storage is None:
         raise NotNative("an element of an empty list")
     at = wrapped(builder, index, length(builder, found))
     sizes = tuple(map(builder.get, found.sizes))
     place = Place(found.storage, builder.index("mul", at, builder.numel(sizes)), sizes, builder.strides_of(sizes))
-    return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=Source.MIXED)
+    return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=MemorySource.MIXED)
 
 
-def stacked(builder: Builder, found: TensorList) -> TensorValue:
+def stacked(builder: KernelBuilder, found: TensorList) -> TensorValue:
     """All elements as one tensor, along a new first dimension."""
     if found.storage is None:
         raise NotNative("an empty list is put together")
@@ -120,7 +120,7 @@ def stacked(builder: Builder, found: TensorList) -> TensorValue:
     builder.check(builder.index("lt", 0, count), "an empty list is put together")
     sizes = (count, *map(builder.get, found.sizes))
     place = Place(found.storage, 0, sizes, builder.strides_of(sizes))
-    return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=Source.MIXED)
+    return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=MemorySource.MIXED)
 
 
 @rule("aten::len")
@@ -149,7 +149,7 @@ def get_item(call: Call) -> Value:
 # -- masks
 
 
-def chosen(builder: Builder, value: TensorValue, mask: TensorValue) -> TensorValue:
+def chosen(builder: KernelBuilder, value: TensorValue, mask: TensorValue) -> TensorValue:
     """`value[mask]` of one dimension: the elements where the mask is true, in order."""
     if value.rank != 1 or mask.rank != 1 or mask.dtype is not BOOL:
         raise NotNative("a mask of several dimensions")
@@ -168,13 +168,13 @@ def chosen(builder: Builder, value: TensorValue, mask: TensorValue) -> TensorVal
             source = TensorValue(value.dtype, (), (), _at(builder, value.place, index))
             builder.copy(source, Place(made.buffer, at, (), ()))
             builder.write(Set(count, builder.index("add", at, 1)))
-        builder.write(If(condition, takes, ()))
+        builder.write(Branch(condition, takes, ()))
         level = builder.level
-    builder.write(Loop(index, value.sizes[0], None, body, level, polls=False))
+    builder.write(Repeat(index, value.sizes[0], None, body, level, polls=False))
     size = builder.get(count)
     return TensorValue(value.dtype, (size,), (0,), Place(made.buffer, 0, (size,), (1,)))
 
 
-def _at(builder: Builder, place: Place, index: Scalar) -> Place:
+def _at(builder: KernelBuilder, place: Place, index: Scalar) -> Place:
     offset = builder.index("add", place.offset, builder.index("mul", index, place.strides[0]))
     return Place(place.buffer, offset, (), ())

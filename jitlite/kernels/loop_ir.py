@@ -89,7 +89,7 @@ Operand = Scalar | int | float | bool
 
 
 @dataclass(frozen=True, eq=False)
-class Variable:
+class LoopVariable:
     """A scalar that is set again and again, by `Set`, and read by `Get`."""
 
     name: str
@@ -177,14 +177,14 @@ class Position(Lane):
 
 
 @dataclass(frozen=True, eq=False)
-class Cast(Lane):
+class LaneCast(Lane):
     """A value converted as `Tensor.to(dtype)` does."""
 
     operand: Lane
 
 
 @dataclass(frozen=True, eq=False)
-class Apply(Lane):
+class LaneOperator(Lane):
     """An elementwise operator (see `lanes.LANES` for those there are) on lanes."""
 
     op: str
@@ -212,7 +212,7 @@ class Statement:
 
 
 @dataclass(frozen=True, eq=False)
-class Operation(Statement):
+class NodeOperation(Statement):
     """An operator of the graph on scalars, by its node: what `native/` has rules for."""
 
     node: Node
@@ -221,7 +221,7 @@ class Operation(Statement):
 
 
 @dataclass(frozen=True, eq=False)
-class Index(Statement):
+class SizeArithmetic(Statement):
     """Arithmetic on sizes, positions and conditions, in 64 bits without a look at overflow.
 
     Attributes:
@@ -253,12 +253,12 @@ class Check(Statement):
 @dataclass(frozen=True, eq=False)
 class Get(Statement):
     result: Scalar
-    variable: Variable
+    variable: LoopVariable
 
 
 @dataclass(frozen=True, eq=False)
 class Set(Statement):
-    variable: Variable
+    variable: LoopVariable
     value: Operand
 
 
@@ -374,14 +374,14 @@ class Product(Statement):
 
 
 @dataclass(frozen=True, eq=False)
-class If(Statement):
+class Branch(Statement):
     condition: Operand
     then: Sequence[Statement]
     otherwise: Sequence[Statement]
 
 
 @dataclass(frozen=True, eq=False)
-class Loop(Statement):
+class Repeat(Statement):
     """A loop of the program: runs while the variable is true and the index below the count.
 
     Attributes:
@@ -392,7 +392,7 @@ class Loop(Statement):
 
     index: Scalar
     count: Operand
-    goes_on: Variable | None
+    goes_on: LoopVariable | None
     body: Sequence[Statement]
     level: int
     polls: bool = True
@@ -403,7 +403,7 @@ class Loop(Statement):
 
 
 @dataclass(frozen=True, eq=False)
-class TensorArgument:
+class TensorInput:
     """A tensor that the kernel is given.
 
     Attributes:
@@ -425,7 +425,7 @@ class TensorArgument:
 
 
 @dataclass(frozen=True, eq=False)
-class ScalarArgument:
+class ScalarInput:
     """A number that the kernel is given, or a list of numbers that is only read."""
 
     position: int
@@ -434,13 +434,13 @@ class ScalarArgument:
 
 
 @dataclass(frozen=True, eq=False)
-class NoneArgument:
+class NoneInput:
     """An argument that has to be None."""
 
     position: int
 
 
-Argument = TensorArgument | ScalarArgument | NoneArgument
+Argument = TensorInput | ScalarInput | NoneInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -490,8 +490,8 @@ def all_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
     """The statements and those within them."""
     for statement in statements:
         yield statement
-        if isinstance(statement, If):
+        if isinstance(statement, Branch):
             yield from all_statements(statement.then)
             yield from all_statements(statement.otherwise)
-        elif isinstance(statement, Loop):
+        elif isinstance(statement, Repeat):
             yield from all_statements(statement.body)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jitlite.kernels.activations import Lanes, distance
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
-from jitlite.kernels.loop_ir import BOOL, I64, Apply, Fill, Lane
+from jitlite.kernels.loop_ir import BOOL, I64, Fill, Lane, LaneOperator
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, log_softmaxed, reduced
 from jitlite.kernels.values import TensorValue, Value, identity
@@ -88,13 +88,13 @@ def _of_classes(call: Call, value: TensorValue) -> TensorValue:
     lowering.force(target)
 
     def counts(nest: NestBuilder) -> Lane:
-        return Apply(BOOL, "ne", (nest.lane(target), Fill(I64, ignored)))
+        return LaneOperator(BOOL, "ne", (nest.lane(target), Fill(I64, ignored)))
 
     def build(nest: NestBuilder) -> Lane:
         is_counted = counts(nest)
-        index = Apply(I64, "where", (is_counted, nest.lane(target), Fill(I64, 0)))
+        index = LaneOperator(I64, "where", (is_counted, nest.lane(target), Fill(I64, 0)))
         found = nest.gather(place, [*range(target.rank), index], wraps=False)
-        return Apply(dtype, "where", (is_counted, Apply(dtype, "neg", (found,)), Fill(dtype, 0.0)))
+        return LaneOperator(dtype, "where", (is_counted, LaneOperator(dtype, "neg", (found,)), Fill(dtype, 0.0)))
 
     sizes, how = target.sizes, _reduction(call)
     losses = lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build, parts=(value, target)))

@@ -21,35 +21,35 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.carried import Carried, CarriedScalar, CarriedTensor
 from jitlite.kernels.factories import coded_dtype
-from jitlite.kernels.facts import Fact, NoneFact, TensorFact, fact_of
+from jitlite.kernels.facts import ArgumentFact, Fact, NoneFact, fact_of
 from jitlite.kernels.lists import new_list
 from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Boxed,
+    Branch,
     Buffer,
     Get,
     Given,
-    If,
     Kernel,
-    Loop,
     NewTensor,
-    NoneArgument,
+    NodeOperation,
+    NoneInput,
     Operand,
-    Operation,
     Output,
     Owner,
     Place,
+    Repeat,
     Scalar,
-    ScalarArgument,
+    ScalarInput,
     Set,
-    TensorArgument,
+    TensorInput,
 )
 from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
-from jitlite.kernels.values import Source, TensorList, TensorValue, Value, identity
+from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 from jitlite.native.emit import frees
 from jitlite.native.layout import storage
@@ -75,7 +75,7 @@ Varying = tuple[Node, int, int]
 """A loop, a carried value of it, and a dimension of that: its size is not the same in all iterations."""
 
 
-class Lowering(Builder):
+class Lowering(KernelBuilder):
     """Writes the kernel of one region.
 
     Attributes:
@@ -109,17 +109,17 @@ class Lowering(Builder):
     # -- what comes in
     def _argument(self, position: int, value: GraphValue, fact: Fact) -> Value:
         if isinstance(fact, NoneFact):
-            self.kernel.arguments.append(NoneArgument(position))
+            self.kernel.arguments.append(NoneInput(position))
             return None
-        if isinstance(fact, TensorFact):
+        if isinstance(fact, ArgumentFact):
             return self._tensor(position, _base_name(value), fact)
         if storage(_inner(value.type)) is None:
             raise NotNative(f"%{value.name} : {value.type} comes from outside")
         made = Scalar(self.fresh_name(_base_name(value)), _inner(value.type))
-        self.kernel.arguments.append(ScalarArgument(position, made, is_outside(value)))
+        self.kernel.arguments.append(ScalarInput(position, made, is_outside(value)))
         return made
 
-    def _tensor(self, position: int, base: str, fact: TensorFact, held: torch.Tensor | None = None) -> TensorValue:
+    def _tensor(self, position: int, base: str, fact: ArgumentFact, held: torch.Tensor | None = None) -> TensorValue:
         name = self.fresh_name(base)
         sizes: list[Operand] = [1 if one else Scalar(f"{name}_size{d}", T.INT) for d, one in enumerate(fact.ones)]
         strides: list[Operand] = [
@@ -129,10 +129,10 @@ class Lowering(Builder):
             self._relate(sizes, strides, fact.order)
         buffer = Buffer(name, fact.dtype, Owner.ARGUMENT)
         place = Place(buffer, 0, tuple(sizes), tuple(strides))
-        argument = TensorArgument(position, buffer, tuple(sizes), tuple(strides), fact.order, fact.is_dense, held)
+        argument = TensorInput(position, buffer, tuple(sizes), tuple(strides), fact.order, fact.is_dense, held)
         self.kernel.arguments.append(argument)
         own = None if held is not None else position
-        return TensorValue(fact.dtype, place.sizes, fact.order, place, source=Source.GIVEN, position=own)
+        return TensorValue(fact.dtype, place.sizes, fact.order, place, source=MemorySource.GIVEN, position=own)
 
     def _relate(self, sizes: Sequence[Operand], strides: list[Operand], order: Sequence[int]) -> None:
         """The stride of a dimension of memory without gaps is the product of the sizes within."""
@@ -147,7 +147,7 @@ class Lowering(Builder):
         found = self._constants.get(id(tensor))
         if found is None:
             fact: Fact = fact_of(tensor)
-            assert isinstance(fact, TensorFact)
+            assert isinstance(fact, ArgumentFact)
             found = self._constants[id(tensor)] = self._tensor(-1, "constant", fact, tensor)
         return found
 
@@ -223,7 +223,7 @@ class Lowering(Builder):
         results = tuple(Scalar(self.fresh_name(_base_name(v)), v.type) for v in node.outputs)
         for value, result in zip(node.outputs, results, strict=True):
             self.values[value] = result
-        self.write(Operation(node, operands, results))
+        self.write(NodeOperation(node, operands, results))
 
     # -- branches
     def if_(self, node: Node) -> None:
@@ -244,7 +244,7 @@ class Lowering(Builder):
                 found.append([self._in_memory(v) for v in block.outputs])
             blocks.append(statements)
         joined = [self._join(a, b, blocks) for a, b in zip(*found, strict=True)]
-        self.write(If(condition, *blocks))
+        self.write(Branch(condition, *blocks))
         for output, (value, after) in zip(node.outputs, joined, strict=True):
             self.values[output] = value
             for statement in after:
@@ -304,7 +304,7 @@ class Lowering(Builder):
         after = _Later(self, reads)
         strides = after.strides_of(sizes)
         place = Place(buffer, 0, tuple(sizes), strides)
-        return TensorValue(a.dtype, tuple(sizes), identity(sizes), place, source=Source.MIXED), after.written
+        return TensorValue(a.dtype, tuple(sizes), identity(sizes), place, source=MemorySource.MIXED), after.written
 
     def _force_read_in(self, node: Node) -> None:
         """Have in memory what the blocks of a node read, or what they may write while it is an expression."""
@@ -340,7 +340,7 @@ class Lowering(Builder):
             level = self.level
         self._check_written(carried)
         self.written |= written
-        self.write(Loop(index, count, goes_on, body, level, frees=frees(loop.body)))
+        self.write(Repeat(index, count, goes_on, body, level, frees=frees(loop.body)))
         for result, each in zip(loop.results, carried, strict=True):
             self.values[result] = each.leave(self)
 
@@ -382,7 +382,7 @@ class Lowering(Builder):
             slot.take(self, tensor)
         buffers = [tensor.place.buffer for _, tensor in pairs if tensor.place is not None]
         for slot, tensor in pairs:
-            slot.is_own = tensor.source is Source.OWN and len(buffers) == len(set(buffers))
+            slot.is_own = tensor.source is MemorySource.OWN and len(buffers) == len(set(buffers))
         for each, value in zip(carried, found, strict=True):
             each.follow(self, value)
 
@@ -405,7 +405,7 @@ class Lowering(Builder):
         raise NotNative(f"%{out.name} : {out.type} leaves the kernel")
 
     def _new_tensor(self, value: TensorValue) -> NewTensor:
-        if value.source is not Source.OWN:
+        if value.source is not MemorySource.OWN:
             raise NotNative("a result shares memory with an argument, or may")
         place = value.place
         assert place is not None
@@ -428,7 +428,7 @@ class Lowering(Builder):
 class _Later:
     """Arithmetic on sizes that is written behind a branch."""
 
-    def __init__(self, builder: Builder, reads: Sequence[Get]) -> None:
+    def __init__(self, builder: KernelBuilder, reads: Sequence[Get]) -> None:
         self.written: list[Any] = list(reads)
         self._builder = builder
 

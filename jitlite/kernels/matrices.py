@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.ir import types as T
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import floating
-from jitlite.kernels.loop_ir import Loop, Operand, Place, Product
+from jitlite.kernels.loop_ir import Operand, Place, Product, Repeat
 from jitlite.kernels.rules import Call, rule
-from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one
+from jitlite.kernels.values import MemorySource, TensorValue, Value, identity, is_one
 from jitlite.kernels.views import expanded, permuted, view
 from jitlite.native.code import NotNative
 
 
-def product(builder: Builder, a: TensorValue, b: TensorValue, bias: TensorValue | None = None) -> TensorValue:
+def product(builder: KernelBuilder, a: TensorValue, b: TensorValue, bias: TensorValue | None = None) -> TensorValue:
     """`a @ b` of two matrices, plus a bias that broadcasts."""
     if a.dtype is not b.dtype or (bias is not None and bias.dtype is not a.dtype):
         raise NotNative("a product of several dtypes")
@@ -38,7 +38,7 @@ def _rows(place: Place) -> Place:
     return Place(place.buffer, place.offset, place.sizes, (place.strides[0], 1))
 
 
-def packed(builder: Builder, b: TensorValue) -> Place:
+def packed(builder: KernelBuilder, b: TensorValue) -> Place:
     """The second matrix, as the kernel of products is to read it."""
     return _place(b)
 
@@ -76,7 +76,7 @@ def linear(call: Call) -> Value:
     return unrolled(lowering, found, [*value.sizes[:-1], weight.sizes[0]])
 
 
-def _as_rows(builder: Builder, value: TensorValue) -> TensorValue:
+def _as_rows(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     """The same as a matrix of its last dimension; a copy where it has to be."""
     if value.rank == 2:
         return value
@@ -91,11 +91,11 @@ def _as_rows(builder: Builder, value: TensorValue) -> TensorValue:
     return TensorValue(value.dtype, tuple(sizes), identity(sizes), found)
 
 
-def unrolled(builder: Builder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
+def unrolled(builder: KernelBuilder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
     """Contiguous memory in another shape with as many elements, which nobody needs to check."""
     place = builder.force(value)
     found = Place(place.buffer, place.offset, tuple(sizes), builder.strides_of(sizes))
-    return TensorValue(value.dtype, tuple(sizes), identity(sizes), found, source=Source.OWN)
+    return TensorValue(value.dtype, tuple(sizes), identity(sizes), found, source=MemorySource.OWN)
 
 
 @rule("aten::bmm")
@@ -140,19 +140,19 @@ def vectors(call: Call) -> Value:
     return unrolled(lowering, found, [a.sizes[0]] if call.name == "mv" else [])
 
 
-def _with_row(builder: Builder, value: TensorValue) -> TensorValue:
+def _with_row(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     place = builder.force(value)
     made = Place(place.buffer, place.offset, (1, *place.sizes), (0, *place.strides))
     return view(value, made, [None, 0])
 
 
-def _with_column(builder: Builder, value: TensorValue) -> TensorValue:
+def _with_column(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     place = builder.force(value)
     made = Place(place.buffer, place.offset, (*place.sizes, 1), (*place.strides, 0))
     return view(value, made, [0, None])
 
 
-def _batched(builder: Builder, a: TensorValue, b: TensorValue) -> TensorValue:
+def _batched(builder: KernelBuilder, a: TensorValue, b: TensorValue) -> TensorValue:
     """The products of matrices in batches that broadcast."""
     if a.dtype is not b.dtype:
         raise NotNative("a product of several dtypes")
@@ -166,7 +166,7 @@ def _batched(builder: Builder, a: TensorValue, b: TensorValue) -> TensorValue:
     return made
 
 
-def _each(builder: Builder, batch: Sequence[Operand], places: Sequence[Place]) -> None:
+def _each(builder: KernelBuilder, batch: Sequence[Operand], places: Sequence[Place]) -> None:
     """The product of each element of the batch, in loops around it."""
     if not batch:
         out, a, b = places
@@ -181,7 +181,7 @@ def _each(builder: Builder, batch: Sequence[Operand], places: Sequence[Place]) -
         offsets = [builder.index("add", p.offset, builder.index("mul", index, p.strides[0])) for p in places]
         _each(builder, batch[1:], [_inner(p, o) for p, o in zip(places, offsets, strict=True)])
         level = builder.level
-    builder.write(Loop(index, batch[0], None, body, level, polls=False))
+    builder.write(Repeat(index, batch[0], None, body, level, polls=False))
 
 
 def _inner(place: Place, offset: Operand) -> Place:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from jitlite.kernels.loop_ir import Apply, Fill, Reduce
+from jitlite.kernels.loop_ir import Fill, LaneOperator, Reduce
 
 
 class GivesUp(Exception):
     """The kernel gives up."""
 
 
-def apply(lane: Apply, operands: Sequence[Tensor]) -> Tensor:
+def apply(lane: LaneOperator, operands: Sequence[Tensor]) -> Tensor:
     """An elementwise operator on the values of its operands.
 
     Raises:
@@ -36,7 +36,7 @@ def _look_for_overflow(a: Tensor, b: Tensor) -> None:
         raise GivesUp
 
 
-def _with_numbers(lane: Apply, operands: Sequence[Tensor]) -> Tensor | None:
+def _with_numbers(lane: LaneOperator, operands: Sequence[Tensor]) -> Tensor | None:
     """The operators that torch rounds in another way where their last operand is a number."""
     last = lane.operands[-1]
     if not isinstance(last, Fill) or lane.op not in _WITH_NUMBER or not operands[-1].numel():

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import torch
 
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import cast, elementwise, floating
 from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.loop_ir import DType, Operand, Place
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, count_of, dims_of, last_dims, norm_parameter, reduced, spread, varied
-from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one
+from jitlite.kernels.values import MemorySource, TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
 
 
-def _along(builder: Builder, value: TensorValue, dim: int, rank: int) -> TensorValue:
+def _along(builder: KernelBuilder, value: TensorValue, dim: int, rank: int) -> TensorValue:
     """A tensor of one dimension as one of more, whose sizes are 1 but for one."""
     place = builder.force(value)
     sizes, strides = [1 if d != dim else place.sizes[0] for d in range(rank)], [0] * rank
@@ -58,7 +58,7 @@ def batch_norm(call: Call) -> Value:
     return _scaled(lowering, value, *(_along(lowering, v, 1, value.rank) for v in (scale, shift)))
 
 
-def _scaled(builder: Builder, value: TensorValue, scale: TensorValue, shift: TensorValue) -> TensorValue:
+def _scaled(builder: KernelBuilder, value: TensorValue, scale: TensorValue, shift: TensorValue) -> TensorValue:
     return elementwise(builder, "add", [elementwise(builder, "mul", [value, scale], value.dtype), shift], value.dtype)
 
 
@@ -77,7 +77,7 @@ def group_norm(call: Call) -> Value:
     for size in sizes:
         lowering.check(lowering.index("lt", 0, size), "group_norm of no elements")
     view = Place(place.buffer, place.offset, sizes, lowering.strides_of(sizes))
-    parts = TensorValue(dtype, sizes, identity(sizes), view, source=Source.MIXED)
+    parts = TensorValue(dtype, sizes, identity(sizes), view, source=MemorySource.MIXED)
     mean = averaged(lowering, parts, [2, 3], True)
     var = spread(lowering, parts, [2, 3], True, count_of(lowering, parts, [2, 3]), mean)
     scale = elementwise(lowering, "rsqrt", [elementwise(lowering, "add", [var, eps], dtype)], dtype)
@@ -92,7 +92,7 @@ def group_norm(call: Call) -> Value:
     return made
 
 
-def _grouped(builder: Builder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
+def _grouped(builder: KernelBuilder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:
     place = builder.force(value)
     _, groups, each, _ = sizes
     stride = place.strides[0]

@@ -6,10 +6,10 @@ from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import Element, custom, elementwise, floating, promoted, sample_of
 from jitlite.kernels.loop_ir import (
     BOOL,
-    Apply,
     DType,
     Fill,
     Lane,
+    LaneOperator,
     Scalar,
 )
 from jitlite.kernels.rules import Call, aten, rule
@@ -231,7 +231,7 @@ def where(call: Call) -> Value:
     parts = [condition, *(e for e in (a, b) if isinstance(e, TensorValue))]
 
     def build(nest: NestBuilder) -> Lane:
-        return Apply(dtype, "where", (nest.lane(condition), nest.operand(a, dtype), nest.operand(b, dtype)))
+        return LaneOperator(dtype, "where", (nest.lane(condition), nest.operand(a, dtype), nest.operand(b, dtype)))
 
     return custom(call.lowering, dtype, parts, build)
 
@@ -246,7 +246,7 @@ def masked_fill(call: Call) -> Value:
 
     def build(nest: NestBuilder) -> Lane:
         kept = nest.lane(value)
-        return Apply(value.dtype, "where", (nest.lane(mask), Fill(value.dtype, fill), kept))
+        return LaneOperator(value.dtype, "where", (nest.lane(mask), Fill(value.dtype, fill), kept))
 
     sizes = call.lowering.broadcast(value.sizes, mask.sizes)
     made = TensorValue(value.dtype, sizes, identity(sizes), build=build, parts=(value, mask))

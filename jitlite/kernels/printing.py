@@ -59,9 +59,9 @@ def _tuple(parts: Sequence[str]) -> str:
 
 def _argument(argument: L.Argument) -> str:
     where = "held:" if argument.position < 0 else f"argument {argument.position}:"
-    if isinstance(argument, L.NoneArgument):
+    if isinstance(argument, L.NoneInput):
         return f"{where} none"
-    if isinstance(argument, L.ScalarArgument):
+    if isinstance(argument, L.ScalarInput):
         return f"{where} {argument.scalar} : {argument.scalar.type}" + (" outside" if argument.is_outside else "")
     text = f"{where} {argument.buffer} : {argument.buffer.dtype}{_list(argument.sizes)}"
     if not argument.is_dense:
@@ -106,16 +106,16 @@ def _space(sizes: Sequence[Operand], names: Sequence[str]) -> str:
 
 def operands_of(lane: Lane) -> tuple[Lane, ...]:
     """The lanes that a lane is computed from."""
-    if isinstance(lane, L.Cast):
+    if isinstance(lane, L.LaneCast):
         return (lane.operand,)
-    if isinstance(lane, L.Apply):
+    if isinstance(lane, L.LaneOperator):
         return lane.operands
     if isinstance(lane, L.Gather):
         return tuple(index for index in lane.indices if isinstance(index, Lane))
     return ()
 
 
-class _Lanes:
+class _LaneTexts:
     """The lanes of one nest.
 
     Attributes:
@@ -156,7 +156,7 @@ class _Lanes:
         if isinstance(lane, L.Gather):
             return self._gather(lane)
         operands = ", ".join(map(self.text, operands_of(lane)))
-        return f"{lane.op if isinstance(lane, L.Apply) else lane.dtype}({operands})"
+        return f"{lane.op if isinstance(lane, L.LaneOperator) else lane.dtype}({operands})"
 
     def _gather(self, lane: L.Gather) -> str:
         place, parts = lane.place, []
@@ -186,14 +186,14 @@ def _lines(statement: Statement) -> Iterator[str]:
 
 
 @_lines.register
-def _operation(statement: L.Operation) -> Iterator[str]:
+def _operation(statement: L.NodeOperation) -> Iterator[str]:
     results = ", ".join(map(repr, statement.results))
     call = f"{statement.node.kind}({', '.join(map(repr, statement.operands))})"
     yield f"{results} = {call}" if results else call
 
 
 @_lines.register
-def _index(statement: L.Index) -> Iterator[str]:
+def _index(statement: L.SizeArithmetic) -> Iterator[str]:
     yield f"{statement.result} = {statement.op} {', '.join(map(repr, statement.operands))}"
 
 
@@ -247,7 +247,7 @@ def _swap(statement: L.Swap) -> Iterator[str]:
 def _nest(statement: L.Nest) -> Iterator[str]:
     indices = _points(len(statement.sizes))
     yield f"nest {_space(statement.sizes, indices)}:" if indices else "nest:"
-    lanes = _Lanes(len(indices), [store.lane for store in statement.stores])
+    lanes = _LaneTexts(len(indices), [store.lane for store in statement.stores])
     for store in statement.stores:
         text = lanes.text(store.lane)
         lanes.lines.append(f"{_element(store.place, indices)} = {text}")
@@ -258,7 +258,7 @@ def _nest(statement: L.Nest) -> Iterator[str]:
 def _reduce(statement: L.Reduce) -> Iterator[str]:
     indices = _points(len(statement.sizes))
     yield f"reduce {_space(statement.sizes, indices)}:"
-    lanes = _Lanes(len(indices), [statement.lane])
+    lanes = _LaneTexts(len(indices), [statement.lane])
     text = lanes.text(statement.lane)
     places = [statement.place] if statement.positions is None else [statement.place, statement.positions]
     results = ", ".join(_element(place, indices) for place in places)
@@ -283,7 +283,7 @@ def _product(statement: L.Product) -> Iterator[str]:
 
 
 @_lines.register
-def _if(statement: L.If) -> Iterator[str]:
+def _if(statement: L.Branch) -> Iterator[str]:
     yield f"if {statement.condition!r}:"
     yield from _indented(lines_of(statement.then) or ["pass"])
     if statement.otherwise:
@@ -292,7 +292,7 @@ def _if(statement: L.If) -> Iterator[str]:
 
 
 @_lines.register
-def _loop(statement: L.Loop) -> Iterator[str]:
+def _loop(statement: L.Repeat) -> Iterator[str]:
     goes_on = "" if statement.goes_on is None else f" while {statement.goes_on}"
     notes = [f"loop {statement.level}"]
     notes += [] if statement.polls else ["never looks at signals"]

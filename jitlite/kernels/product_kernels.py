@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 
-from jitlite.kernels.functions import Function, FunctionBuilder, Vectors
+from jitlite.kernels.functions import FunctionBuilder, ProductVectors, SharedFunction
 
 ROWS = 4
 """Rows of a block: each vector of b that is loaded is used for so many."""
@@ -23,7 +23,7 @@ ROWS = 4
 
 
 @functools.cache
-def rows(vectors: Vectors) -> Function:
+def rows(vectors: ProductVectors) -> SharedFunction:
     """Blocks of rows and vectors of columns, panel by panel.
 
     The columns of a panel are `b.k` apart along k, and panels are `b.panel` apart. `start` may be null.
@@ -96,7 +96,7 @@ def _store(code: FunctionBuilder, sums: list[str], rows: list[str], n: str, acro
 
 
 @functools.cache
-def dots(vectors: Vectors) -> Function:
+def dots(vectors: ProductVectors) -> SharedFunction:
     """As many products of rows at a time as a vector has lanes; their sums end in one vector. `start` may be null."""
     code, lanes = FunctionBuilder(vectors), vectors.lanes
     last = code.add("%N", -1)
@@ -134,7 +134,7 @@ def _sums_of_lanes(code: FunctionBuilder, held: list[str]) -> str:
 
 
 @functools.cache
-def fill(vectors: Vectors) -> Function:
+def fill(vectors: ProductVectors) -> SharedFunction:
     """Copies a matrix with any strides to one whose columns lie side by side."""
     code = FunctionBuilder(vectors)
     element = vectors.dtype.lane
@@ -160,7 +160,7 @@ def fill(vectors: Vectors) -> Function:
 
 
 @functools.cache
-def pack(vectors: Vectors) -> Function:
+def pack(vectors: ProductVectors) -> SharedFunction:
     """Writes b[k, n], whatever its strides, in panels, of which the last one has room for all its columns, too."""
     code = FunctionBuilder(vectors)
     ways = [code.fresh("dense"), code.fresh("strided")]

@@ -20,7 +20,7 @@ from typing import Protocol
 import torch
 
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.functions import Function, FunctionBuilder, Vectors
+from jitlite.kernels.functions import FunctionBuilder, ProductVectors, SharedFunction
 from jitlite.kernels.loop_ir import F32, F64, DType, Place, Product
 from jitlite.kernels.product_kernels import dots, fill, pack, rows
 from jitlite.native.capi import pointer
@@ -54,7 +54,7 @@ Symbol = Callable[[str], int | None]
 
 
 @dataclass(frozen=True)
-class Target:
+class ProductTarget:
     """What products are written for.
 
     Attributes:
@@ -109,7 +109,7 @@ class Order(Enum):
     """`emit_pack` has written it before."""
 
 
-def emit_product(kc: KernelCode, product: Product, target: Target, packed: Packed | None = None) -> None:
+def emit_product(kc: KernelCode, product: Product, target: ProductTarget, packed: Packed | None = None) -> None:
     """Write the machine code of a product.
 
     Args:
@@ -137,7 +137,7 @@ def emit_product(kc: KernelCode, product: Product, target: Target, packed: Packe
         kc.code.bail_out_if(failed)
 
 
-def emit_pack(kc: KernelCode, b: Place, target: Target) -> Packed:
+def emit_pack(kc: KernelCode, b: Place, target: ProductTarget) -> Packed:
     """Write machine code that packs a matrix b, for any number of products.
 
     Raises:
@@ -151,10 +151,10 @@ def emit_pack(kc: KernelCode, b: Place, target: Target) -> Packed:
     return Packed(memory)
 
 
-def _vectors(dtype: DType, target: Target) -> Vectors:
+def _vectors(dtype: DType, target: ProductTarget) -> ProductVectors:
     if dtype not in LIBRARY:
         raise NotNative(f"a product of matrices of {dtype}")
-    return Vectors(dtype, target.bytes)
+    return ProductVectors(dtype, target.bytes)
 
 
 def _order(kc: KernelCode, product: Product) -> Order:
@@ -226,7 +226,7 @@ class _Chooser(FunctionBuilder):
 
 
 @functools.cache
-def temporary(vectors: Vectors, order: Order, library: Library | None) -> Function:
+def temporary(vectors: ProductVectors, order: Order, library: Library | None) -> SharedFunction:
     """The bytes of memory that a product needs: for a vector that is made dense, or for panels."""
     code = _Chooser(vectors)
     if library is not None:
@@ -239,7 +239,7 @@ def temporary(vectors: Vectors, order: Order, library: Library | None) -> Functi
 
 
 @functools.cache
-def chooser(vectors: Vectors, order: Order, library: Library | None) -> Function:
+def chooser(vectors: ProductVectors, order: Order, library: Library | None) -> SharedFunction:
     """Does a product in one way or another; gives true where it is left to others. `memory` has b if it is packed."""
     code = _Chooser(vectors)
     nothing = code.any_of(code.is_("%M", "sle", 0), code.is_("%N", "sle", 0))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from jitlite.ir import types as T
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import BOOL, DType, Operand, Place, Read, Scalar
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorValue, Value, is_one
 from jitlite.native.code import NotNative
 
 
-def read(builder: Builder, value: TensorValue) -> Operand:
+def read(builder: KernelBuilder, value: TensorValue) -> Operand:
     """`value.item()`, of the type that its dtype says."""
     for size in value.sizes:
         if not is_one(size):
@@ -26,7 +26,7 @@ def number_type(dtype: DType) -> T.Type:
     return T.BOOL if dtype is BOOL else T.FLOAT if dtype.is_float else T.INT
 
 
-def converted(builder: Builder, value: Operand, wanted: T.Type) -> Operand:
+def converted(builder: KernelBuilder, value: Operand, wanted: T.Type) -> Operand:
     """A number as an int, a float or a bool; left to Python where Python would raise or do more."""
     have = value.type if isinstance(value, Scalar) else {bool: T.BOOL, int: T.INT, float: T.FLOAT}[type(value)]
     if have is wanted:

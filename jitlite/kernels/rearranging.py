@@ -7,7 +7,21 @@ from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast
 from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.indexing import joined
-from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, Apply, Cast, Fill, Lane, Loop, Nest, Operand, Place, Store
+from jitlite.kernels.loop_ir import (
+    BOOL,
+    F32,
+    F64,
+    I64,
+    Fill,
+    Lane,
+    LaneCast,
+    LaneOperator,
+    Nest,
+    Operand,
+    Place,
+    Repeat,
+    Store,
+)
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.kernels.views import piece
@@ -30,8 +44,8 @@ def triangle(call: Call) -> Value:
 
     def build(nest: NestBuilder) -> Lane:
         row, column = (nest.position(value.rank - d) or Fill(I64, 0) for d in (2, 1))
-        is_kept = Apply(BOOL, op, (Apply(I64, "sub", (column, row)), Fill(I64, diagonal)))
-        return Apply(value.dtype, "where", (is_kept, nest.lane(value), Fill(value.dtype, 0)))
+        is_kept = LaneOperator(BOOL, op, (LaneOperator(I64, "sub", (column, row)), Fill(I64, diagonal)))
+        return LaneOperator(value.dtype, "where", (is_kept, nest.lane(value), Fill(value.dtype, 0)))
 
     made = TensorValue(value.dtype, value.sizes, identity(value.sizes), build=build, parts=(value,))
     return call.lowering.lazy(made)
@@ -50,7 +64,7 @@ def flip(call: Call) -> Value:
         for d in dims:
             position = nest.position(d)
             if position is not None:
-                at[d] = Apply(I64, "sub", (Fill(I64, lowering.index("sub", value.sizes[d], 1)), position))
+                at[d] = LaneOperator(I64, "sub", (Fill(I64, lowering.index("sub", value.sizes[d], 1)), position))
         return nest.gather(place, at, wraps=False)
 
     return lowering.lazy(TensorValue(value.dtype, value.sizes, identity(value.sizes), build=build, parts=(value,)))
@@ -121,13 +135,13 @@ def cumsum(call: Call) -> Value:
         nest = NestBuilder(lowering, others, identity(others))
         element: Lane = nest.load(_step(call, place, dim, index))
         if element.dtype is not total.dtype:
-            element = Cast(total.dtype, element)
-        new: Lane = Apply(total.dtype, "add", (nest.load(total), element))
-        given = new if total.dtype is dtype else Cast(dtype, new)
+            element = LaneCast(total.dtype, element)
+        new: Lane = LaneOperator(total.dtype, "add", (nest.load(total), element))
+        given = new if total.dtype is dtype else LaneCast(dtype, new)
         stores = [Store(nest.strides(total), new), Store(nest.strides(_step(call, made.place, dim, index)), given)]
         lowering.write(Nest(stores[0].place.sizes, tuple(stores)))
         level = lowering.level
-    lowering.write(Loop(index, value.sizes[dim], None, body, level, polls=False))
+    lowering.write(Repeat(index, value.sizes[dim], None, body, level, polls=False))
     return made
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import Operand, Scalar
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.native.code import NotNative
@@ -72,7 +72,7 @@ class Call:
         node: the operator.
     """
 
-    def __init__(self, lowering: Builder, node: Node) -> None:
+    def __init__(self, lowering: KernelBuilder, node: Node) -> None:
         self.lowering = lowering
         self.node = node
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Target:
+class VectorTarget:
     """A machine.
 
     Attributes:
@@ -25,12 +25,12 @@ class Target:
 
 
 @functools.cache
-def host() -> Target:
+def host() -> VectorTarget:
     """This machine, as LLVM sees it."""
     features = importlib.import_module("llvmlite.binding").get_host_cpu_features()
     if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
-        return Target(64)
-    return Target(32 if features.get("avx2") and features.get("fma") else 16)
+        return VectorTarget(64)
+    return VectorTarget(32 if features.get("avx2") and features.get("fma") else 16)
 
 
 def attributes() -> str:
@@ -38,6 +38,6 @@ def attributes() -> str:
     return host().attributes
 
 
-def function_lanes(target: Target, bytes_of_element: int) -> int:
+def function_lanes(target: VectorTarget, bytes_of_element: int) -> int:
     """How many lanes SLEEF's functions take; 0 where libtorch has none."""
     return target.bytes // bytes_of_element if target.bytes >= 32 else 0

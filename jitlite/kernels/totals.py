@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
 from jitlite.kernels.factories import dtype_argument
-from jitlite.kernels.loop_ir import BOOL, I64, Apply, DType, Fill, Lane, Operand, Place, Reduce
+from jitlite.kernels.loop_ir import BOOL, I64, DType, Fill, Lane, LaneOperator, Operand, Place, Reduce
 from jitlite.kernels.pointwise import larger_or_smaller
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
@@ -15,14 +15,14 @@ from jitlite.native.code import NotNative
 
 
 def reduced(
-    builder: Builder, op: str, value: TensorValue, dims: Sequence[int], keep: bool, dtype: DType | None = None
+    builder: KernelBuilder, op: str, value: TensorValue, dims: Sequence[int], keep: bool, dtype: DType | None = None
 ) -> TensorValue:
     """A tensor reduced over some dimensions."""
     return _reduced(builder, op, value, dims, keep, dtype, None)[0]
 
 
 def _reduced(
-    builder: Builder,
+    builder: KernelBuilder,
     op: str,
     value: TensorValue,
     dims: Sequence[int],
@@ -97,12 +97,12 @@ def mean(call: Call) -> Value:
     return averaged(call.lowering, cast(call.lowering, value, dtype), dims_of(call, value), _keeps(call))
 
 
-def count_of(builder: Builder, value: TensorValue, dims: Sequence[int]) -> Operand:
+def count_of(builder: KernelBuilder, value: TensorValue, dims: Sequence[int]) -> Operand:
     """How many elements are reduced to one."""
     return builder.numel([value.sizes[d] for d in dims])
 
 
-def averaged(builder: Builder, value: TensorValue, dims: Sequence[int], keep: bool) -> TensorValue:
+def averaged(builder: KernelBuilder, value: TensorValue, dims: Sequence[int], keep: bool) -> TensorValue:
     """The mean over some dimensions."""
     found = reduced(builder, "sum", value, dims, keep)
     return elementwise(builder, "div", [found, count_of(builder, value, dims)], value.dtype)
@@ -133,7 +133,7 @@ def varied(call: Call, value: TensorValue, *, is_root: bool) -> TensorValue:
 
 
 def spread(
-    builder: Builder,
+    builder: KernelBuilder,
     value: TensorValue,
     dims: Sequence[int],
     keep: bool,
@@ -186,7 +186,7 @@ def argument(call: Call) -> Value:
     return reduced(lowering, call.name, value, dims, _keeps(call), I64)
 
 
-def _flat(builder: Builder, value: TensorValue) -> TensorValue:
+def _flat(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     place = builder.force(value)
     if not builder.is_contiguous(place):
         copy = builder.memory(value.dtype, value.sizes)
@@ -227,7 +227,7 @@ def softmax(call: Call) -> Value:
     return elementwise(lowering, "div", [raised, total], dtype)
 
 
-def _below_most(builder: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+def _below_most(builder: KernelBuilder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
     """How far the elements are from the largest one."""
     for d in dims:
         if not is_one(value.sizes[d]):
@@ -237,7 +237,7 @@ def _below_most(builder: Builder, value: TensorValue, dims: Sequence[int]) -> Te
     return elementwise(builder, "sub", [value, most], value.dtype)
 
 
-def log_softmaxed(builder: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+def log_softmaxed(builder: KernelBuilder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
     """The logarithm of softmax, over at most one dimension."""
     away, dtype = _below_most(builder, value, dims), value.dtype
     total = reduced(builder, "sum", elementwise(builder, "exp", [away], dtype), dims, True)
@@ -257,7 +257,9 @@ def logsumexp(call: Call) -> Value:
 
     def finite(nest: NestBuilder) -> Lane:
         lane = nest.lane(most)
-        return Apply(value.dtype, "where", (Apply(BOOL, "isfinite", (lane,)), lane, Fill(value.dtype, 0.0)))
+        return LaneOperator(
+            value.dtype, "where", (LaneOperator(BOOL, "isfinite", (lane,)), lane, Fill(value.dtype, 0.0))
+        )
 
     held = custom(lowering, value.dtype, [most], finite)
     lowering.force(held)

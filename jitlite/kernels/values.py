@@ -8,10 +8,10 @@ from enum import Enum
 from typing import Any
 
 from jitlite.ir.graph import Node
-from jitlite.kernels.loop_ir import Buffer, DType, Lane, Operand, Place, Scalar, Variable
+from jitlite.kernels.loop_ir import Buffer, DType, Lane, LoopVariable, Operand, Place, Scalar
 
 
-class Source(Enum):
+class MemorySource(Enum):
     """Where the memory of a tensor comes from, which says who else may see it."""
 
     OWN = "own"
@@ -48,7 +48,7 @@ class TensorValue:
     place: Place | None = None
     build: BuildLane | None = None
     parts: tuple[TensorValue, ...] = ()
-    source: Source = Source.OWN
+    source: MemorySource = MemorySource.OWN
     position: int | None = None
     node: Node | None = None
 
@@ -79,12 +79,12 @@ class TensorList:
         capacity: for how many elements there is memory.
     """
 
-    count: Variable
+    count: LoopVariable
     level: int
     start: list[Any]
     storage: Buffer | None = None
-    sizes: tuple[Variable, ...] = ()
-    capacity: Variable | None = None
+    sizes: tuple[LoopVariable, ...] = ()
+    capacity: LoopVariable | None = None
 
 
 Value = Operand | TensorValue | TensorList | str | None | list["Value"]

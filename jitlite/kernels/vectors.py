@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 from jitlite.kernels.loop_ir import BOOL, DType
-from jitlite.kernels.target import Target, host
+from jitlite.kernels.target import VectorTarget, host
 from jitlite.native.code import LLVMBuilder, NotNative
 
 _INTEGERS = {4: "i32", 8: "i64"}
@@ -21,7 +21,7 @@ class Vectors:
         target: the machine.
     """
 
-    def __init__(self, code: LLVMBuilder, count: int, target: Target | None = None) -> None:
+    def __init__(self, code: LLVMBuilder, count: int, target: VectorTarget | None = None) -> None:
         self.code = code
         self.count = count
         self.mask: str | None = None
@@ -163,7 +163,7 @@ def number_text(dtype: DType, number: float) -> str:
     return str(whole)
 
 
-def lanes_for(dtypes: set[DType], target: Target) -> int:
+def lanes_for(dtypes: set[DType], target: VectorTarget) -> int:
     """How many lanes vectors have: as many of the narrowest type as fill a register, and of the widest fill two.
 
     Bools follow the others: they are bits of a mask, and bytes only in memory.

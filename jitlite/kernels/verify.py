@@ -12,7 +12,7 @@ from functools import singledispatchmethod
 
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
-from jitlite.kernels.loop_ir import Buffer, DType, Kernel, Operand, Owner, Place, Scalar, Statement, Variable
+from jitlite.kernels.loop_ir import Buffer, DType, Kernel, LoopVariable, Operand, Owner, Place, Scalar, Statement
 from jitlite.kernels.printing import lines_of
 from jitlite.kernels.verify_lanes import Fault, check_lane, check_operand, check_place, require, type_of
 
@@ -27,7 +27,7 @@ def verify(kernel: Kernel) -> None:
     Raises:
         KernelError: it is not.
     """
-    checker = _Checker(kernel)
+    checker = _KernelChecker(kernel)
     try:
         checker.arguments()
         checker.block(kernel.body)
@@ -55,18 +55,18 @@ class _Memory:
 
 
 @dataclass
-class _State:
+class _Defined:
     """What there is at a point of the kernel, however control has come there."""
 
     scalars: set[Scalar] = field(default_factory=set)
-    variables: set[Variable] = field(default_factory=set)
+    variables: set[LoopVariable] = field(default_factory=set)
     memory: dict[Buffer, _Memory] = field(default_factory=dict)
 
-    def copy(self) -> _State:
-        return _State(set(self.scalars), set(self.variables), dict(self.memory))
+    def copy(self) -> _Defined:
+        return _Defined(set(self.scalars), set(self.variables), dict(self.memory))
 
 
-class _Checker:
+class _KernelChecker:
     """Goes through a kernel.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Checker:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.at: Statement | None = None
-        self._state = _State()
+        self._state = _Defined()
         self._level = 0
         self._made: set[Scalar] = set()
         self._results: set[Buffer] = set()
@@ -125,12 +125,12 @@ class _Checker:
         positions = [a.position for a in self.kernel.arguments if a.position >= 0]
         require(len(set(positions)) == len(positions), "two arguments are at one position")
         for argument in self.kernel.arguments:
-            if isinstance(argument, L.ScalarArgument):
+            if isinstance(argument, L.ScalarInput):
                 self.define(argument.scalar)
-            elif isinstance(argument, L.TensorArgument):
+            elif isinstance(argument, L.TensorInput):
                 self._tensor(argument)
 
-    def _tensor(self, argument: L.TensorArgument) -> None:
+    def _tensor(self, argument: L.TensorInput) -> None:
         buffer, rank = argument.buffer, len(argument.sizes)
         require(buffer.owner is Owner.ARGUMENT, f"{buffer} is an argument but has {buffer.owner.value} memory")
         require(len(argument.strides) == rank, f"{buffer} has {rank} sizes and {len(argument.strides)} strides")
@@ -173,7 +173,7 @@ class _Checker:
         raise Fault(f"{type(statement).__name__} is no statement")
 
     @_check.register
-    def _operation(self, statement: L.Operation) -> None:
+    def _operation(self, statement: L.NodeOperation) -> None:
         node = statement.node
         self.use(*statement.operands)
         require(len(node.inputs) == len(statement.operands), f"{node.kind} has {len(node.inputs)} inputs")
@@ -182,7 +182,7 @@ class _Checker:
             self.define(result, output.type)
 
     @_check.register
-    def _index(self, statement: L.Index) -> None:
+    def _index(self, statement: L.SizeArithmetic) -> None:
         types = [type_of(operand) for operand in statement.operands]
         self.use(*statement.operands)
         wanted = "three" if statement.op == "select" else "one" if statement.op == "not" else "two"
@@ -216,7 +216,7 @@ class _Checker:
         self._is_set(statement.variable)
         self.define(statement.result, statement.variable.type)
 
-    def _is_set(self, variable: Variable) -> None:
+    def _is_set(self, variable: LoopVariable) -> None:
         require(variable in self._state.variables, f"{variable} is not set on every path to here")
 
     @_check.register
@@ -320,7 +320,7 @@ class _Checker:
 
     # -- control flow
     @_check.register
-    def _if(self, statement: L.If) -> None:
+    def _if(self, statement: L.Branch) -> None:
         self.use(statement.condition)
         check_operand(statement.condition, T.BOOL)
         before = self._state
@@ -331,14 +331,14 @@ class _Checker:
             ends.append(self._state)
         if isinstance(statement.condition, bool):  # it is known which way is taken
             taken = ends[0 if statement.condition else 1]
-            self._state = _State(before.scalars, taken.variables, taken.memory)
+            self._state = _Defined(before.scalars, taken.variables, taken.memory)
             return
         a, b = ends
         memory = {buffer: a.memory[buffer].or_(b.memory[buffer]) for buffer in a.memory.keys() & b.memory.keys()}
-        self._state = _State(before.scalars, a.variables & b.variables, memory)
+        self._state = _Defined(before.scalars, a.variables & b.variables, memory)
 
     @_check.register
-    def _loop(self, statement: L.Loop) -> None:
+    def _loop(self, statement: L.Repeat) -> None:
         self.use_int(statement.count)
         require(statement.level == self._level + 1, f"this is loop {self._level + 1}, not {statement.level}")
         if statement.goes_on is not None:
@@ -355,7 +355,7 @@ class _Checker:
             memory = {b: head.memory[b].or_(after[b]) for b in head.memory.keys() & after.keys()}
             if memory == head.memory:
                 break
-            head = _State(head.scalars, head.variables, memory)
+            head = _Defined(head.scalars, head.variables, memory)
             self._made = made
         self._state = head
         self._level -= 1

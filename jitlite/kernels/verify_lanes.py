@@ -78,12 +78,12 @@ def _position(lane: L.Position, rank: int) -> None:
 
 
 @_check.register
-def _cast(lane: L.Cast, rank: int) -> None:
+def _cast(lane: L.LaneCast, rank: int) -> None:
     """Any type becomes any other one."""
 
 
 @_check.register
-def _apply(lane: L.Apply, rank: int) -> None:
+def _apply(lane: L.LaneOperator, rank: int) -> None:
     try:
         found = result_of(lane.op, tuple(operand.dtype for operand in lane.operands))
     except NotNative as error:

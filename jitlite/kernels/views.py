@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.kernels.building import Builder
+from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import Operand, Place, Scalar
 from jitlite.kernels.rules import Call, normalized, rule
-from jitlite.kernels.values import Source, TensorValue, Value, identity, is_one
+from jitlite.kernels.values import MemorySource, TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
 
 
@@ -22,7 +22,7 @@ def view(value: TensorValue, place: Place, dims: Sequence[int | None]) -> Tensor
     return TensorValue(value.dtype, place.sizes, order, place, source=value.source)
 
 
-def wrapped(builder: Builder, index: Operand, size: Operand) -> Operand:
+def wrapped(builder: KernelBuilder, index: Operand, size: Operand) -> Operand:
     """An index that may count from the end, as one from the start; outside of the dimension the kernel gives up."""
     negative = builder.index("lt", index, 0)
     found = builder.index("select", negative, builder.index("add", index, size), index)
@@ -31,7 +31,7 @@ def wrapped(builder: Builder, index: Operand, size: Operand) -> Operand:
     return found
 
 
-def moved(builder: Builder, place: Place, dim: int, by: Operand) -> Operand:
+def moved(builder: KernelBuilder, place: Place, dim: int, by: Operand) -> Operand:
     """The offset of a place, so many elements of a dimension further on."""
     return builder.index("add", place.offset, builder.index("mul", by, place.strides[dim]))
 
@@ -43,7 +43,7 @@ def select(call: Call) -> Value:
     return selected(lowering, value, dim, call.number("index"))
 
 
-def selected(lowering: Builder, value: TensorValue, dim: int, index: Operand) -> TensorValue:
+def selected(lowering: KernelBuilder, value: TensorValue, dim: int, index: Operand) -> TensorValue:
     """`value.select(dim, index)`."""
     if value.rank == 0:
         raise NotNative("a tensor without dimensions is indexed")
@@ -68,7 +68,7 @@ def slice_(call: Call) -> Value:
 
 
 def sliced(
-    lowering: Builder, value: TensorValue, dim: int, start: Operand | None, end: Operand | None, step: int = 1
+    lowering: KernelBuilder, value: TensorValue, dim: int, start: Operand | None, end: Operand | None, step: int = 1
 ) -> TensorValue:
     """`value[..., start:end:step, ...]`."""
     if value.rank == 0:
@@ -93,7 +93,7 @@ def _is_end(end: Operand) -> bool:
     return not isinstance(end, Scalar) and end == (1 << 63) - 1
 
 
-def _bound(lowering: Builder, bound: Operand, size: Operand) -> Operand:
+def _bound(lowering: KernelBuilder, bound: Operand, size: Operand) -> Operand:
     """A bound of a slice, counted from the start and within the dimension."""
     if not isinstance(bound, Scalar) and bound >= 0:
         return lowering.index("min", bound, size)
@@ -122,7 +122,7 @@ def narrow(call: Call) -> Value:
     return view(value, made, range(value.rank))
 
 
-def permuted(lowering: Builder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+def permuted(lowering: KernelBuilder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
     """`value.permute(dims)`."""
     if sorted(dims) != list(range(value.rank)):
         raise NotNative("permute to other dimensions than there are")
@@ -162,7 +162,7 @@ def unsqueeze(call: Call) -> Value:
     return unsqueezed(call.lowering, value, normalized(call.constant("dim"), value.rank + 1))
 
 
-def unsqueezed(lowering: Builder, value: TensorValue, dim: int) -> TensorValue:
+def unsqueezed(lowering: KernelBuilder, value: TensorValue, dim: int) -> TensorValue:
     """`value.unsqueeze(dim)`."""
     place = lowering.force(value)
     sizes, strides = list(place.sizes), list(place.strides)
@@ -193,7 +193,7 @@ def expand(call: Call) -> Value:
     return expanded(lowering, value, asked)
 
 
-def expanded(lowering: Builder, value: TensorValue, asked: Sequence[Operand]) -> TensorValue:
+def expanded(lowering: KernelBuilder, value: TensorValue, asked: Sequence[Operand]) -> TensorValue:
     """`value.expand(asked)`."""
     shift = len(asked) - value.rank
     if shift < 0:
@@ -227,7 +227,7 @@ def reshape(call: Call) -> Value:
     return reshaped(call.lowering, value, asked, copies=call.name == "reshape")
 
 
-def reshaped(lowering: Builder, value: TensorValue, asked: Sequence[Operand], *, copies: bool) -> TensorValue:
+def reshaped(lowering: KernelBuilder, value: TensorValue, asked: Sequence[Operand], *, copies: bool) -> TensorValue:
     """`value.view(asked)`, or `reshape` where it may be a copy.
 
     Only of contiguous memory, where the result is a view without question, and of what is none for sure.
@@ -235,7 +235,7 @@ def reshaped(lowering: Builder, value: TensorValue, asked: Sequence[Operand], *,
     sizes = _shape(lowering, value, list(asked))
     place = lowering.force(value)
     if not lowering.is_contiguous(place):
-        if not copies or value.source is not Source.OWN:
+        if not copies or value.source is not MemorySource.OWN:
             raise NotNative("a tensor that is not contiguous gets another shape")
         made = lowering.memory(value.dtype, value.sizes)
         assert made.place is not None
@@ -245,7 +245,7 @@ def reshaped(lowering: Builder, value: TensorValue, asked: Sequence[Operand], *,
     return TensorValue(value.dtype, sizes, identity(sizes), found, source=value.source)
 
 
-def _shape(lowering: Builder, value: TensorValue, asked: list[Operand]) -> tuple[Operand, ...]:
+def _shape(lowering: KernelBuilder, value: TensorValue, asked: list[Operand]) -> tuple[Operand, ...]:
     unknown = [d for d, size in enumerate(asked) if not isinstance(size, Scalar) and size == -1]
     if len(unknown) > 1:
         raise NotNative("two sizes are to be found")
@@ -268,7 +268,7 @@ def _shape(lowering: Builder, value: TensorValue, asked: list[Operand]) -> tuple
 
 
 def _quotient(
-    lowering: Builder, have: Operand, rest: Operand, own: Sequence[Operand], others: Sequence[Operand]
+    lowering: KernelBuilder, have: Operand, rest: Operand, own: Sequence[Operand], others: Sequence[Operand]
 ) -> Operand | None:
     """The size to be found, where the other ones are among those that the tensor has."""
     left = list(own)
@@ -358,7 +358,7 @@ def chunk(call: Call) -> Value:
     return pieces
 
 
-def piece(lowering: Builder, value: TensorValue, dim: int, start: Operand, length: Operand) -> TensorValue:
+def piece(lowering: KernelBuilder, value: TensorValue, dim: int, start: Operand, length: Operand) -> TensorValue:
     """A part of a dimension, which is there."""
     place = lowering.force(value)
     sizes = list(place.sizes)

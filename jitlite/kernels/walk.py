@@ -16,12 +16,12 @@ from jitlite.kernels.lanes import LANES, emit_apply
 from jitlite.kernels.loop_ir import (
     BOOL,
     I64,
-    Apply,
-    Cast,
     DType,
     Fill,
     Gather,
     Lane,
+    LaneCast,
+    LaneOperator,
     Load,
     Operand,
     Place,
@@ -192,7 +192,11 @@ class Walk:
     def copies(self) -> int:
         """How often the body is written in a loop: small ones several times, so that loads of memory overlap."""
         weight = sum(
-            0 if isinstance(lane, (Load, Fill)) else 1 if not isinstance(lane, Apply) or LANES[lane.op].is_exact else 12
+            0
+            if isinstance(lane, (Load, Fill))
+            else 1
+            if not isinstance(lane, LaneOperator) or LANES[lane.op].is_exact
+            else 12
             for lane in self.lanes_at(len(self.order) - 1)
         )
         copies, size = 4 if weight <= 4 else 2 if weight <= 12 else 1, self.sizes[self.order[-1]] if self.order else 1
@@ -246,9 +250,9 @@ class Points:
             return self.v.splat(lane.dtype.lane, fill_text(self.kc, lane.dtype, lane.value))
         if isinstance(lane, Position):
             return self.along(lane.dim)
-        if isinstance(lane, Cast):
+        if isinstance(lane, LaneCast):
             return emit_cast(self.v, lane.operand.dtype, lane.dtype, self.value(lane.operand))
-        if isinstance(lane, Apply):
+        if isinstance(lane, LaneOperator):
             return emit_apply(self.v, lane, [self.value(o) for o in lane.operands])
         if isinstance(lane, Gather):
             return self._gather(lane)
@@ -407,9 +411,9 @@ def is_number(value: Operand, number: int) -> bool:
 
 
 def operands_of(lane: Lane) -> tuple[Lane, ...]:
-    if isinstance(lane, Cast):
+    if isinstance(lane, LaneCast):
         return (lane.operand,)
-    if isinstance(lane, Apply):
+    if isinstance(lane, LaneOperator):
         return lane.operands
     if isinstance(lane, Gather):
         return tuple(i for i in lane.indices if isinstance(i, Lane))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitlite.kernels.building import Builder, NestBuilder
+from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import Element
 from jitlite.kernels.loop_ir import (
     Buffer,
@@ -23,13 +23,13 @@ from jitlite.kernels.pointwise import (
     sums,
 )
 from jitlite.kernels.rules import Call, aten, rule
-from jitlite.kernels.values import Source, TensorValue, Value, is_one
+from jitlite.kernels.values import MemorySource, TensorValue, Value, is_one
 from jitlite.native.code import NotNative
 
 
-def store(lowering: Builder, place_of: TensorValue, value: Element) -> None:
+def store(lowering: KernelBuilder, place_of: TensorValue, value: Element) -> None:
     """Write elements into a tensor that is in memory, broadcast as `copy_` does."""
-    if place_of.source is not Source.OWN:
+    if place_of.source is not MemorySource.OWN:
         raise NotNative("a tensor that comes from outside is written")
     into = lowering.force(place_of)
     if any(
@@ -81,7 +81,7 @@ _IN_PLACE: dict[str, Callable[[Call], Value]] = {
 }  # fmt: skip
 
 
-class _Plain(Call):
+class _WithoutUnderscore(Call):
     """The operator that an in-place one applies."""
 
     @property
@@ -92,9 +92,9 @@ class _Plain(Call):
 @rule(*(f"{kind}_" for kind in aten(list(_IN_PLACE))), writes=True)
 def in_place(call: Call) -> Value:
     into = call.first()
-    if into.source is not Source.OWN:
+    if into.source is not MemorySource.OWN:
         raise NotNative("a tensor that comes from outside is written")
-    plain = _Plain(call.lowering, call.node)
+    plain = _WithoutUnderscore(call.lowering, call.node)
     value = _IN_PLACE[plain.name](plain)
     assert isinstance(value, TensorValue)
     if value.dtype is not into.dtype:

@@ -52,7 +52,7 @@ _KEYWORDS = 0x0002
 
 
 @dataclass(frozen=True)
-class CallTarget:
+class CheckedTarget:
     """Where calls go.
 
     Attributes:
@@ -70,7 +70,7 @@ class CallTarget:
     owner: object = None
 
 
-def checked_call(formals: Sequence[Argument], target: CallTarget) -> Entry | None:
+def checked_call(formals: Sequence[Argument], target: CheckedTarget) -> Entry | None:
     """What takes calls with arguments for these; None where one's type has no test, or nothing is compiled yet."""
     return None if _state.method is None else _bound(_state.method, formals, target)
 
@@ -80,7 +80,7 @@ def has_tests(formals: Sequence[Argument]) -> bool:
     return _Tests().begin(formals, False)
 
 
-def _bound(method: Method, formals: Sequence[Argument], target: CallTarget) -> Any:
+def _bound(method: Method, formals: Sequence[Argument], target: CheckedTarget) -> Any:
     tests = _Tests()
     if not tests.begin(formals, target.owner is not None):
         return None
@@ -152,14 +152,14 @@ class _Tests:
 # -- the function of machine code
 
 
-class _State:
+class _CheckState:
     """What is compiled: the method of all such calls, and its machine code."""
 
     method: Method | None = None
     machine: MachineCode | None = None
 
 
-_state = _State()
+_state = _CheckState()
 
 
 def is_ready() -> bool:
@@ -201,7 +201,7 @@ def _try(method: Method) -> None:
         OSError: they do not come out as they should.
     """
     noted: list[BaseException] = []
-    target = CallTarget([lambda *values: values], lambda *values, **named: (values, named), noted.append, [])
+    target = CheckedTarget([lambda *values: values], lambda *values, **named: (values, named), noted.append, [])
     formals = [Argument("a", T.INT), Argument("b", T.ListType.of(T.STRING))]
     entry = _bound(method, formals, target)
     outcomes = [entry(1, ["x"]), entry(1, b=["y"]), entry(1, ["x", 2]), entry(1), entry(1, c=[])]

@@ -15,7 +15,7 @@ from jitlite.kernels import arena as arenas
 from jitlite.kernels import torch_abi
 from jitlite.kernels.arena import Arena, checked_product
 from jitlite.kernels.border import take_scalar
-from jitlite.kernels.loop_ir import ScalarArgument
+from jitlite.kernels.loop_ir import ScalarInput
 from jitlite.native.capi import pointer
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.
 
 def int_at(kc, i):
     s = scalar(f"a{i}")
-    take_scalar(kc, argument_at(kc, i), ScalarArgument(i, s))
+    take_scalar(kc, argument_at(kc, i), ScalarInput(i, s))
     return kc.operand(s)
 
 
@@ -88,7 +88,7 @@ def test_products_that_do_not_fit():
 
 def taken(kc, i):
     s = scalar(f"a{i}")
-    take_scalar(kc, argument_at(kc, i), ScalarArgument(i, s))
+    take_scalar(kc, argument_at(kc, i), ScalarInput(i, s))
     return s
 
 

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitlite.kernels import torch_abi
 from jitlite.kernels.border import EVERY, Guard, guard_thread, make_result, take_none, take_scalar, take_tensor, wrap
-from jitlite.kernels.loop_ir import DTYPES, F32, Buffer, Owner, ScalarArgument
+from jitlite.kernels.loop_ir import DTYPES, F32, Buffer, Owner, ScalarInput
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
 
@@ -340,8 +340,8 @@ def test_numbers_lists_and_none():
     def write(kc):
         held = [argument_at(kc, i) for i in range(3)]
         n = scalar("n")
-        take_scalar(kc, held[0], ScalarArgument(0, n))
-        take_scalar(kc, held[1], ScalarArgument(1, scalar("list"), is_outside=True))
+        take_scalar(kc, held[0], ScalarInput(0, n))
+        take_scalar(kc, held[1], ScalarInput(1, scalar("list"), is_outside=True))
         take_none(kc, held[2])
         return numbers(kc, [kc.operand(n)])
 
@@ -362,7 +362,7 @@ def maker(rank, dtype=F32, has_strides=False):
     def write(kc):
         scalars = [scalar(f"n{i}") for i in range(rank * (1 + has_strides))]
         for i, s in enumerate(scalars):
-            take_scalar(kc, argument_at(kc, i), ScalarArgument(i, s))
+            take_scalar(kc, argument_at(kc, i), ScalarInput(i, s))
         buffer = Buffer("r", dtype, Owner.RESULT)
         make_result(kc, buffer, scalars[:rank], scalars[rank:] if has_strides else None)
         with kc.code.counting(kc.product(scalars[:rank])) as i:
@@ -413,7 +413,7 @@ def test_results_that_cannot_be(sizes, capfd):
 def test_one_result_twice_and_one_made_anew():
     def write(kc):
         buffer, other = Buffer("r", F32, Owner.RESULT), Buffer("o", F32, Owner.RESULT)
-        take_scalar(kc, argument_at(kc, 0), ScalarArgument(0, n := scalar("n")))
+        take_scalar(kc, argument_at(kc, 0), ScalarInput(0, n := scalar("n")))
         with kc.code.counting(kc.operand(n)):
             make_result(kc, buffer, [n])
         make_result(kc, other, [n])
@@ -431,7 +431,7 @@ def test_a_kernel_that_gives_up_forgets_its_results():
     def write(kc):
         buffer = Buffer("r", F32, Owner.RESULT)
         make_result(kc, buffer, [1 << 20])
-        take_scalar(kc, argument_at(kc, 0), ScalarArgument(0, scalar("n")))
+        take_scalar(kc, argument_at(kc, 0), ScalarInput(0, scalar("n")))
         return wrap(kc, buffer)
 
     entry = entry_of(write)

@@ -17,16 +17,16 @@ from jitlite.kernels.hoist import FEW, hoist_packing
 from jitlite.kernels.loop_ir import (
     F32,
     Alloc,
+    Branch,
     Buffer,
-    If,
     Kernel,
-    Loop,
+    LoopVariable,
     Owner,
     Pack,
     Place,
     Product,
+    Repeat,
     Statement,
-    Variable,
     all_statements,
 )
 from jitlite.kernels.printing import text_of
@@ -114,9 +114,9 @@ def product(b: Place) -> Product:
     return Product(window(a.buffer, n, 8), window(a.buffer, n, 4), b)
 
 
-def hoisted(*body: Statement, count: int | None = None, goes_on: Variable | None = None) -> list[Statement]:
+def hoisted(*body: Statement, count: int | None = None, goes_on: LoopVariable | None = None) -> list[Statement]:
     many = n if count is None else count
-    kernel = Kernel("k", [a, w], body=[Loop(integer("i"), many, goes_on, list(body), 1)])
+    kernel = Kernel("k", [a, w], body=[Repeat(integer("i"), many, goes_on, list(body), 1)])
     hoist_packing(kernel)
     return kernel.body
 
@@ -126,8 +126,8 @@ def kinds(statements: list[Statement]) -> list[str]:
 
 
 def test_one_matrix_is_packed_once_however_deep() -> None:
-    inner = Loop(integer("j"), 2, None, [product(TURNED)], 2)
-    found = hoisted(product(TURNED), If(truth("ok"), [product(TURNED)], [inner]))
+    inner = Repeat(integer("j"), 2, None, [product(TURNED)], 2)
+    found = hoisted(product(TURNED), Branch(truth("ok"), [product(TURNED)], [inner]))
     assert kinds(found) == ["Index", "Pack", "Loop"]
     made = [s.packed for s in all_statements(found) if isinstance(s, Product)]
     assert made == [found[1]] * 3
@@ -155,7 +155,7 @@ def test_what_is_not_packed(b: Place) -> None:
 
 
 def test_loops_that_may_end_at_once_pack_nothing() -> None:
-    assert kinds(hoisted(product(TURNED), goes_on=Variable("go", T.BOOL))) == ["Loop"]
+    assert kinds(hoisted(product(TURNED), goes_on=LoopVariable("go", T.BOOL))) == ["Loop"]
 
 
 # -- the verifier
@@ -170,7 +170,7 @@ def test_packs_are_verified() -> None:
         "b is not packed before": [*_made(pack)],
         "another matrix is packed": [Pack(TURNED, True), pack, *_made(pack, Place(w.buffer, 0, (4, 8), (2, 4)))],
         "own may be written after it is packed": [Alloc(own, (8, 4)), Pack(turned_own, True)],
-        "what an iteration packs is gone at its end": [Loop(integer("i"), 2, None, [pack], 1)],
+        "what an iteration packs is gone at its end": [Repeat(integer("i"), 2, None, [pack], 1)],
     }
     for message, body in wrong.items():
         with pytest.raises(KernelError, match=message):

@@ -27,42 +27,42 @@ from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Boxed,
+    Branch,
     Buffer,
-    Cast,
     Check,
     Convert,
     Fill,
     Gather,
     Get,
     Given,
-    If,
-    Index,
     Kernel,
     Lane,
-    Loop,
+    LaneCast,
+    LoopVariable,
     Nest,
     NewTensor,
-    NoneArgument,
+    NodeOperation,
+    NoneInput,
     Operand,
-    Operation,
     Owner,
     Place,
     Position,
     Product,
     Read,
     Reduce,
+    Repeat,
     Scalar,
-    ScalarArgument,
+    ScalarInput,
     Set,
+    SizeArithmetic,
     Statement,
     Store,
     Swap,
-    Variable,
 )
 from jitlite.kernels.verify import verify
 
 i, n, s = integer("i"), integer("n"), integer("s")
-go, total = Variable("go", T.BOOL), Variable("total", T.INT)
+go, total = LoopVariable("go", T.BOOL), LoopVariable("total", T.INT)
 
 
 def run(*statements: Statement, **tensors: Tensor) -> dict[str, Any] | None:
@@ -115,7 +115,7 @@ def test_casts_are_those_of_torch() -> None:
     a = arena("a")
     values = torch.tensor([-1.7, 0.0, 2.5])
     for dtype in (F64, I64, I32, BOOL):
-        assert lane_of(Cast(dtype, load(a, 3)), a=values).equal(values.to(dtype.torch))
+        assert lane_of(LaneCast(dtype, load(a, 3)), a=values).equal(values.to(dtype.torch))
 
 
 def test_fills_give_up_where_a_number_does_not_fit() -> None:
@@ -233,17 +233,17 @@ def evaluated(scalar: Scalar, *statements: Statement) -> Any:
     ],
 )  # fmt: skip
 def test_arithmetic_on_sizes(op: str, operands: tuple[Operand, ...], wanted: object) -> None:
-    found = evaluated(n, Index(n, op, operands))
+    found = evaluated(n, SizeArithmetic(n, op, operands))
     assert found == wanted and type(found) is type(wanted)
 
 
 def test_operators_mean_what_they_mean_in_graphs() -> None:
     graph = parse("graph(%x : int, %y : int):\n  %z : int = aten::floordiv(%x, %y)\n  return (%z)\n")
     node = next(iter(graph.nodes))
-    assert evaluated(n, Operation(node, (-7, 2), (n,))) == -4
-    assert evaluated(n, Operation(node, (-7, 0), (n,))) is None
+    assert evaluated(n, NodeOperation(node, (-7, 2), (n,))) == -4
+    assert evaluated(n, NodeOperation(node, (-7, 0), (n,))) is None
     huge = parse("graph(%x : int, %y : int):\n  %z : int = aten::mul(%x, %y)\n  return (%z)\n")
-    assert evaluated(n, Operation(next(iter(huge.nodes)), (2**62, 2), (n,))) is None
+    assert evaluated(n, NodeOperation(next(iter(huge.nodes)), (2**62, 2), (n,))) is None
 
 
 def test_conversions() -> None:
@@ -270,18 +270,19 @@ def test_memory_can_be_bound_and_exchanged() -> None:
 
 def test_loops_end_at_the_count_or_before() -> None:
     body: list[Statement] = [
-        Get(n, total), Index(s, "add", (n, i)), Set(total, s), Index(is_small := truth("c"), "lt", (s, 5)),
-        If(is_small, [], [Set(go, False)]),
+        Get(n, total), SizeArithmetic(s, "add", (n, i)), Set(total, s),
+        SizeArithmetic(is_small := truth("c"), "lt", (s, 5)),
+        Branch(is_small, [], [Set(go, False)]),
     ]  # fmt: skip
     for count, wanted in ((3, 3), (10, 6), (0, 0), (-1, 0)):
-        loop = Loop(i, count, go, body, 1)
+        loop = Repeat(i, count, go, body, 1)
         last = integer("last")
         assert evaluated(last, Set(total, 0), Set(go, True), loop, Get(last, total)) == wanted
 
 
 def test_checks_give_up() -> None:
-    assert evaluated(n, Index(n, "add", (1, 1)), Check(True, "")) == 2
-    assert evaluated(n, Index(n, "add", (1, 1)), Check(False, "")) is None
+    assert evaluated(n, SizeArithmetic(n, "add", (1, 1)), Check(True, "")) == 2
+    assert evaluated(n, SizeArithmetic(n, "add", (1, 1)), Check(False, "")) is None
 
 
 # -- arguments and results
@@ -304,7 +305,7 @@ def test_results_are_new_tensors_and_arguments_themselves() -> None:
 
 def test_arguments_have_to_be_what_the_kernel_is_for() -> None:
     x, y = tensor(0, "x", n, 2), tensor(1, "y", 2, n, strides=(s, 1))
-    kernel = giving([Boxed(n, T.INT)], arguments=[x, y, NoneArgument(2), ScalarArgument(3, number("by"))])
+    kernel = giving([Boxed(n, T.INT)], arguments=[x, y, NoneInput(2), ScalarInput(3, number("by"))])
     good, other = torch.zeros(3, 2), torch.zeros(2, 3)
     assert interpret(kernel, [good, other, None, 1.0]) == 3
     wide = torch.zeros(2, 5)[:, :3]

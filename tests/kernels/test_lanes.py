@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from kernel_harness import Compiled, place_of
 
 from jitlite.kernels.lanes import LANES
-from jitlite.kernels.loop_ir import DTYPES, F32, F64, I32, I64, Apply, Cast, DType, Fill, Load, Nest, Store
+from jitlite.kernels.loop_ir import DTYPES, F32, F64, I32, I64, DType, Fill, LaneCast, LaneOperator, Load, Nest, Store
 from jitlite.native.code import NotNative
 
 FLOATS = [
@@ -81,7 +81,7 @@ def run(op: str, tensors: list[torch.Tensor], result: torch.dtype) -> torch.Tens
     places = [place_of(t) for t in tensors]
     loads = tuple(Load(p.dtype, p) for p in places)
     target = place_of(out)
-    lane = Apply(target.dtype, op, loads)
+    lane = LaneOperator(target.dtype, op, loads)
     nest = Nest(target.sizes, (Store(target, lane),))
     buffers = [(p.buffer, t) for p, t in zip([*places, target], [*tensors, out])]
     return out if Compiled([nest], buffers).run() else None
@@ -171,7 +171,7 @@ def test_conversions(source: DType, target: DType):
     values = samples(source).repeat(3)
     out = torch.empty(values.shape, dtype=target.torch)
     a, b = place_of(values), place_of(out)
-    nest = Nest(b.sizes, (Store(b, Cast(target, Load(source, a))),))
+    nest = Nest(b.sizes, (Store(b, LaneCast(target, Load(source, a))),))
     assert Compiled([nest], [(a.buffer, values), (b.buffer, out)]).run()
     want = values.to(target.torch)
     good = same(out, want)
@@ -188,7 +188,7 @@ def test_powers(exponent: float, dtype: DType):
     values = padded(samples(dtype))
     out = torch.empty_like(values)
     a, b = place_of(values), place_of(out)
-    lane = Apply(dtype, "pow", (Load(dtype, a), Fill(dtype, exponent)))
+    lane = LaneOperator(dtype, "pow", (Load(dtype, a), Fill(dtype, exponent)))
     assert Compiled([Nest(b.sizes, (Store(b, lane),))], [(a.buffer, values), (b.buffer, out)]).run()
     want = values**exponent
     good = ulps(out, want) <= 2 if exponent in (1.7, -3) else same(out, want)

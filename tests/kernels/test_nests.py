@@ -16,13 +16,13 @@ from jitlite.kernels.loop_ir import (
     F64,
     I32,
     I64,
-    Apply,
     Buffer,
-    Cast,
     DType,
     Fill,
     Gather,
     Lane,
+    LaneCast,
+    LaneOperator,
     Load,
     Nest,
     Owner,
@@ -128,7 +128,7 @@ class Programs:
         kind = draw(st.integers(0, 3))
         if kind == 0:
             dtype = draw(st.sampled_from(KINDS))
-            return Cast(dtype, lane), value.to(dtype.torch)
+            return LaneCast(dtype, lane), value.to(dtype.torch)
         from jitlite.kernels.lanes import LANES
 
         count = 1 if kind == 1 else 2
@@ -138,7 +138,7 @@ class Programs:
         operands = [(lane, value), *(draw(st.sampled_from(others)) for _ in range(count - 1))]
         function = REFERENCE.get(name) or getattr(torch, name)
         wanted = function(*(v for _, v in operands))
-        return Apply(LANES[name].gives or lane.dtype, name, tuple(l for l, _ in operands)), wanted
+        return LaneOperator(LANES[name].gives or lane.dtype, name, tuple(l for l, _ in operands)), wanted
 
     def lanes(self) -> list[tuple[Lane, torch.Tensor]]:
         self.known = [self.leaf() for _ in range(self.draw(st.integers(1, 4)))]
@@ -231,7 +231,7 @@ def test_in_place():
     memory, a = Memory(), torch.randn(1003)
     want = a * 2 + 1
     load = memory.load(a)
-    lane = Apply(F32, "add", (Apply(F32, "mul", (load, Fill(F32, 2))), Fill(F32, 1)))
+    lane = LaneOperator(F32, "add", (LaneOperator(F32, "mul", (load, Fill(F32, 2))), Fill(F32, 1)))
     assert memory.run(Nest((1003,), (Store(load.place, lane),)))
     assert a.equal(want)
 
@@ -240,6 +240,6 @@ def test_a_long_chain_is_no_recursion():
     memory, a, out = Memory(), torch.zeros(5), torch.zeros(5)
     lane: Lane = memory.load(a)
     for _ in range(2000):
-        lane = Apply(F32, "add", (lane, Fill(F32, 1)))
+        lane = LaneOperator(F32, "add", (lane, Fill(F32, 1)))
     assert memory.run(Nest((5,), (Store(memory.place(out), lane),)))
     assert out.eq(2000).all()

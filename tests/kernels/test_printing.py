@@ -18,22 +18,21 @@ from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Boxed,
+    Branch,
     Buffer,
-    Cast,
     Check,
     Convert,
     Fill,
     Gather,
     Get,
     Given,
-    If,
-    Index,
     Kernel,
-    Loop,
+    LaneCast,
+    LoopVariable,
     Nest,
     NewTensor,
-    NoneArgument,
-    Operation,
+    NodeOperation,
+    NoneInput,
     Output,
     Owner,
     Place,
@@ -41,12 +40,13 @@ from jitlite.kernels.loop_ir import (
     Product,
     Read,
     Reduce,
-    ScalarArgument,
+    Repeat,
+    ScalarInput,
     Set,
+    SizeArithmetic,
     Statement,
     Store,
     Swap,
-    Variable,
 )
 from jitlite.kernels.printing import lines_of, text_of
 
@@ -66,7 +66,7 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
     outputs: list[Output] = [NewTensor(out), Given(0), (Boxed(3, T.INT), Boxed(None, T.NONE))]
     kernel = Kernel(
         "scale",
-        [weight, x, y, ScalarArgument(2, by), ScalarArgument(3, number("xs"), is_outside=True), NoneArgument(4)],
+        [weight, x, y, ScalarInput(2, by), ScalarInput(3, number("xs"), is_outside=True), NoneInput(4)],
         torch.float64,
         [Alloc(out, (n, 4)), Nest((n, 4), (Store(window(out, n, 4), scaled),))],
         outputs,
@@ -133,7 +133,7 @@ def test_what_is_used_twice_has_a_name() -> None:
 
 
 def test_types_are_shown_where_they_change() -> None:
-    found = apply("where", Cast(BOOL, load(a, n)), Fill(F32, 2), Cast(F32, Position(I64, 0)))
+    found = apply("where", LaneCast(BOOL, load(a, n)), Fill(F32, 2), LaneCast(F32, Position(I64, 0)))
     shows(
         """
         nest i0 < %n:
@@ -236,17 +236,17 @@ def test_scalars() -> None:
         %x = $v
         $v = 1.5
         """,
-        Operation(next(iter(graph.nodes)), (number("x"), 2.0), (number("z"),)),
-        Index(n, "mul", (m, 4)),
+        NodeOperation(next(iter(graph.nodes)), (number("x"), 2.0), (number("z"),)),
+        SizeArithmetic(n, "mul", (m, 4)),
         Convert(number("y"), n),
         Check(truth("ok"), "sizes differ"),
-        Get(number("x"), Variable("v", T.FLOAT)),
-        Set(Variable("v", T.FLOAT), 1.5),
+        Get(number("x"), LoopVariable("v", T.FLOAT)),
+        Set(LoopVariable("v", T.FLOAT), 1.5),
     )
 
 
 def test_control_flow() -> None:
-    go, count = Variable("go", T.BOOL), Variable("count", T.INT)
+    go, count = LoopVariable("go", T.BOOL), LoopVariable("count", T.INT)
     shows(
         """
         loop %i < %n while $go:  # loop 1
@@ -258,8 +258,8 @@ def test_control_flow() -> None:
           if %ok:
             pass
         """,
-        Loop(i, n, go, [If(truth("ok"), [Set(go, False)], [Set(count, i)])], 1),
-        Loop(i, 3, None, [If(truth("ok"), [], [])], 1, polls=False, frees=True),
+        Repeat(i, n, go, [Branch(truth("ok"), [Set(go, False)], [Set(count, i)])], 1),
+        Repeat(i, 3, None, [Branch(truth("ok"), [], [])], 1, polls=False, frees=True),
     )
 
 

@@ -13,9 +13,9 @@ from product_harness import Heap, Operands, compiled, symbol
 
 from jitlite.kernels import products
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.functions import FunctionBuilder, Vectors
+from jitlite.kernels.functions import FunctionBuilder, ProductVectors
 from jitlite.kernels.loop_ir import F32, F64, I64, DType, Product
-from jitlite.kernels.products import Symbol, Target, emit_pack, emit_product
+from jitlite.kernels.products import ProductTarget, Symbol, emit_pack, emit_product
 from jitlite.native import entry
 from jitlite.native.code import NotNative
 
@@ -44,7 +44,7 @@ class Products:
     ) -> None:
         kc = KernelCode()
         heap = Heap(kc)
-        target = Target(heap, symbol, bytes)
+        target = ProductTarget(heap, symbol, bytes)
         self.out = Operands(kc, dtype, (None, columns), (None, 1))
         self.a, self.b = Operands(kc, dtype, (None, None), a), Operands(kc, dtype, (None, columns), b)
         self.bias = Operands(kc, dtype, (None, columns), (None, None)) if bias else None
@@ -246,7 +246,7 @@ def test_functions_are_compiled_once() -> None:
     def make() -> KernelCode:
         kc = KernelCode()
         out, a, b = (Operands(kc, F32, (None, None), (None, 1)).place for _ in range(3))
-        emit_product(kc, Product(out, a, b), Target(Heap(kc), symbol))
+        emit_product(kc, Product(out, a, b), ProductTarget(Heap(kc), symbol))
         return kc
 
     make()
@@ -258,7 +258,7 @@ def test_functions_are_compiled_once() -> None:
 
 
 def test_functions_that_llvm_refuses_are_no_products() -> None:
-    function = FunctionBuilder(Vectors(F32)).finished("endless", "i64 %n")
+    function = FunctionBuilder(ProductVectors(F32)).finished("endless", "i64 %n")
     with pytest.raises(NotNative, match="no machine code for endless"):
         function.call(KernelCode().code, "0")
 
@@ -267,4 +267,4 @@ def test_other_elements_are_refused() -> None:
     kc = KernelCode()
     out, a, b = (Operands(kc, I64, (None, None), (None, 1)).place for _ in range(3))
     with pytest.raises(NotNative, match="matrices of i64"):
-        emit_product(kc, Product(out, a, b), Target(Heap(kc), symbol))
+        emit_product(kc, Product(out, a, b), ProductTarget(Heap(kc), symbol))

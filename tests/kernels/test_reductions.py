@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from test_nests import SHAPES, Memory, layouts, random_tensor
 
-from jitlite.kernels.loop_ir import BOOL, DTYPES, F32, F64, I32, I64, Apply, DType, Fill, Place, Reduce
+from jitlite.kernels.loop_ir import BOOL, DTYPES, F32, F64, I32, I64, DType, Fill, LaneOperator, Place, Reduce
 
 OPS = {
     "sum": [F32, F64, I64],
@@ -144,7 +144,7 @@ def test_long_sums_are_as_exact_as_torchs(dims: set[int]):
 def test_of_an_expression():
     x, y = torch.randn(9, 130), torch.randn(9, 1)
     memory, out = Memory(), torch.zeros(9, 1)
-    lane = Apply(F32, "exp", (Apply(F32, "sub", (memory.load(x), memory.load(y.expand(9, 130)))),))
+    lane = LaneOperator(F32, "exp", (LaneOperator(F32, "sub", (memory.load(x), memory.load(y.expand(9, 130)))),))
     place = reduced_place(memory, out, frozenset({1}))
-    assert memory.run(Reduce((9, 130), frozenset({1}), "sum", Apply(F32, "mul", (lane, Fill(F32, 2))), place))
+    assert memory.run(Reduce((9, 130), frozenset({1}), "sum", LaneOperator(F32, "mul", (lane, Fill(F32, 2))), place))
     torch.testing.assert_close(out, ((x - y).exp() * 2).sum(1, keepdim=True))

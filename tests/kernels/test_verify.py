@@ -19,28 +19,27 @@ from jitlite.kernels.loop_ir import (
     F64,
     I64,
     Alloc,
-    Apply,
     Argument,
     Bind,
     Boxed,
+    Branch,
     Buffer,
-    Cast,
     Check,
     Convert,
     Fill,
     Gather,
     Get,
     Given,
-    If,
-    Index,
     Kernel,
     Lane,
+    LaneCast,
+    LaneOperator,
     Load,
-    Loop,
+    LoopVariable,
     Nest,
     NewTensor,
-    NoneArgument,
-    Operation,
+    NodeOperation,
+    NoneInput,
     Output,
     Owner,
     Place,
@@ -48,22 +47,23 @@ from jitlite.kernels.loop_ir import (
     Product,
     Read,
     Reduce,
-    ScalarArgument,
+    Repeat,
+    ScalarInput,
     Set,
+    SizeArithmetic,
     Statement,
     Store,
     Swap,
-    Variable,
 )
 from jitlite.kernels.verify import KernelError, verify
 
 n, m, i, x, ok = integer("n"), integer("m"), integer("i"), number("x"), truth("ok")
-go, count = Variable("go", T.BOOL), Variable("count", T.INT)
+go, count = LoopVariable("go", T.BOOL), LoopVariable("count", T.INT)
 a, b, c = arena("a"), arena("b"), arena("c")
 given = tensor(0, "given", n, 4)
 ids = tensor(1, "ids", n, dtype=I64)
 view = Buffer("view", F32, Owner.ALIAS)
-ARGUMENTS: list[Argument] = [given, ids, ScalarArgument(2, x), ScalarArgument(3, ok), NoneArgument(4)]
+ARGUMENTS: list[Argument] = [given, ids, ScalarInput(2, x), ScalarInput(3, ok), NoneInput(4)]
 A, B = Alloc(a, (n, 4)), Alloc(b, (n, 4))
 MULTIPLY = next(iter(parse("graph(%x : int, %y : int):\n  %z : int = aten::mul(%x, %y)\n  return (%z)\n").nodes))
 
@@ -94,7 +94,7 @@ def test_a_right_kernel_is_right() -> None:
             stored(Gather(F32, window(given.buffer, n, 4), (index, 1))),
             Set(go, True),
             Set(count, 0),
-            Loop(
+            Repeat(
                 i,
                 10,
                 go,
@@ -104,7 +104,7 @@ def test_a_right_kernel_is_right() -> None:
                     stored(apply("sub", load(a, n, 4), load(inner, n, 4, strides=(1, 0))), b),
                     Swap(a, b),
                     Read(number("first"), Place(a, i, (), ())),
-                    If(ok, [Set(go, False)], [Bind(view, a, 1)]),
+                    Branch(ok, [Set(go, False)], [Bind(view, a, 1)]),
                 ],
                 1,
             ),
@@ -118,7 +118,7 @@ def test_a_right_kernel_is_right() -> None:
 
 def test_the_message_shows_the_statement() -> None:
     with pytest.raises(KernelError) as error:
-        verify(kernel(Index(m, "add", (i, 1))))
+        verify(kernel(SizeArithmetic(m, "add", (i, 1))))
     assert str(error.value) == "k: %i is not computed on every path to here\n  %m = add %i, 1"
 
 
@@ -132,47 +132,47 @@ def test_scalars_are_computed_before() -> None:
     wrong(missing, A, Read(number("y"), Place(a, i, (), ())))
     wrong(missing, A, stored(load(a, n, 4, strides=(i, 1))))
     wrong(missing, Set(count, i))
-    wrong(missing, Operation(MULTIPLY, (i, 2), (m,)))
-    wrong(missing, Loop(integer("j"), i, None, [], 1))
+    wrong(missing, NodeOperation(MULTIPLY, (i, 2), (m,)))
+    wrong(missing, Repeat(integer("j"), i, None, [], 1))
     wrong(missing, outputs=[Boxed(i, T.INT)])
-    wrong(missing, If(ok, [Index(i, "add", (n, 1))], []), Index(m, "add", (i, 1)))
-    wrong(missing, Loop(i, 2, None, [], 1), Index(m, "add", (i, 1)))
+    wrong(missing, Branch(ok, [SizeArithmetic(i, "add", (n, 1))], []), SizeArithmetic(m, "add", (i, 1)))
+    wrong(missing, Repeat(i, 2, None, [], 1), SizeArithmetic(m, "add", (i, 1)))
 
 
 def test_scalars_are_computed_once() -> None:
-    wrong("%m is computed a second time", Index(m, "add", (n, 1)), Convert(m, 1.0))
-    wrong("%n is computed a second time", Index(n, "add", (1, 1)))
+    wrong("%m is computed a second time", SizeArithmetic(m, "add", (n, 1)), Convert(m, 1.0))
+    wrong("%n is computed a second time", SizeArithmetic(n, "add", (1, 1)))
 
 
 def test_variables_are_set_before() -> None:
     missing = "$count is not set on every path to here"
     wrong(missing, Get(m, count))
-    wrong(missing, If(ok, [Set(count, 1)], []), Get(m, count))
-    wrong(missing, Loop(i, 2, None, [Set(count, i)], 1), Get(m, count))
-    wrong("$go is not set on every path to here", Loop(i, 2, go, [Set(go, True)], 1))
-    verify(kernel(If(ok, [Set(count, 1)], [Set(count, 2)]), Get(m, count)))
+    wrong(missing, Branch(ok, [Set(count, 1)], []), Get(m, count))
+    wrong(missing, Repeat(i, 2, None, [Set(count, i)], 1), Get(m, count))
+    wrong("$go is not set on every path to here", Repeat(i, 2, go, [Set(go, True)], 1))
+    verify(kernel(Branch(ok, [Set(count, 1)], [Set(count, 2)]), Get(m, count)))
 
 
 def test_memory_is_there_before() -> None:
     missing = "a has no memory on every path to here"
     wrong(missing, stored(SOURCE))
     wrong(missing, B, stored(load(a, n, 4), b))
-    wrong(missing, If(ok, [A], []), stored(SOURCE))
-    wrong(missing, Loop(i, 2, None, [A], 1), stored(SOURCE))
+    wrong(missing, Branch(ok, [A], []), stored(SOURCE))
+    wrong(missing, Repeat(i, 2, None, [A], 1), stored(SOURCE))
     wrong(missing, Bind(view, a))
     wrong(missing, B, Swap(a, b))
     wrong("out has no memory on every path to here", outputs=[NewTensor(result("out"))])
-    verify(kernel(If(ok, [A], [A]), stored(SOURCE)))
+    verify(kernel(Branch(ok, [A], [A]), stored(SOURCE)))
 
 
 def test_memory_of_an_iteration_is_not_used_behind_it() -> None:
     inner = Alloc(b, (n, 4), level=1)
     gone = "a has no memory on every path to here"
-    wrong(gone, A, Loop(i, 2, None, [inner, Swap(a, b)], 1), stored(SOURCE))
-    wrong(gone, A, Loop(i, 2, None, [stored(SOURCE), inner, Swap(a, b)], 1))
+    wrong(gone, A, Repeat(i, 2, None, [inner, Swap(a, b)], 1), stored(SOURCE))
+    wrong(gone, A, Repeat(i, 2, None, [stored(SOURCE), inner, Swap(a, b)], 1))
     wrong("view has no memory on every path to here", A, Bind(view, a),
-          Loop(i, 2, None, [inner, Bind(view, b)], 1), stored(load(view, n, 4)))  # fmt: skip
-    verify(kernel(A, Loop(i, 2, None, [inner, stored(SOURCE, b), Swap(a, b), Swap(a, b)], 1), stored(SOURCE)))
+          Repeat(i, 2, None, [inner, Bind(view, b)], 1), stored(load(view, n, 4)))  # fmt: skip
+    verify(kernel(A, Repeat(i, 2, None, [inner, stored(SOURCE, b), Swap(a, b), Swap(a, b)], 1), stored(SOURCE)))
     wrong("there is no loop 1 here", inner)
 
 
@@ -182,7 +182,7 @@ def test_memory_of_an_iteration_is_not_used_behind_it() -> None:
 def test_only_own_memory_is_written() -> None:
     wrong("given may be memory of an argument, and is written", stored(Fill(F32, 1.0), given.buffer))
     wrong("view may be memory of an argument", Bind(view, given.buffer), stored(Fill(F32, 1.0), view))
-    either = If(ok, [A, Bind(view, a)], [Bind(view, given.buffer)])
+    either = Branch(ok, [A, Bind(view, a)], [Bind(view, given.buffer)])
     wrong("view may be memory of an argument", either, stored(Fill(F32, 1.0), view))
     verify(kernel(either, A, stored(load(view, n, 4))))
     verify(kernel(A, Bind(view, a), stored(Fill(F32, 1.0), view)))
@@ -194,7 +194,7 @@ def test_buffers_get_memory_as_their_owner_says() -> None:
     wrong("given has argument memory", A, Swap(a, given.buffer))
     wrong("a and d have different types", A, Alloc(d := arena("d", F64), (n,)), Swap(a, d))
     wrong("view and d have different types", Alloc(d, (n,)), Bind(view, d))
-    wrong("out is a result, and does not end", Loop(i, 2, None, [Alloc(result("out"), (n,), level=1)], 1))
+    wrong("out is a result, and does not end", Repeat(i, 2, None, [Alloc(result("out"), (n,), level=1)], 1))
 
 
 # -- shapes and types
@@ -205,18 +205,18 @@ def test_places_have_the_rank_of_their_nest() -> None:
     wrong("given has 2 dimensions here and not 1", A, stored(SOURCE, sizes=(n,)))
     wrong("a has 1 dimensions here and not 0", A, Read(number("y"), window(a, n)))
     wrong("a place in a has 2 sizes and 1 strides", A, stored(load(a, n, 4, strides=(1,))))
-    wrong("there is no i2 here", A, stored(Cast(F32, Position(I64, 2))))
+    wrong("there is no i2 here", A, stored(LaneCast(F32, Position(I64, 2))))
 
 
 def test_lanes_have_types_that_fit() -> None:
     wrong("given has elements of f32, not f64", A, stored(Load(F64, window(given.buffer, n, 4))))
     wrong("values of i64 are stored in a, which is of f32", A, stored(Position(I64, 0)))
-    wrong("there is no add of f32, i64", A, stored(Apply(F32, "add", (SOURCE, Position(I64, 0)))))
-    wrong("there is no operator juggle of 1 operands", A, stored(Apply(F32, "juggle", (SOURCE,))))
-    wrong("lt gives bool, not f32", A, stored(Apply(F32, "lt", (SOURCE, SOURCE))))
+    wrong("there is no add of f32, i64", A, stored(LaneOperator(F32, "add", (SOURCE, Position(I64, 0)))))
+    wrong("there is no operator juggle of 1 operands", A, stored(LaneOperator(F32, "juggle", (SOURCE,))))
+    wrong("lt gives bool, not f32", A, stored(LaneOperator(F32, "lt", (SOURCE, SOURCE))))
     wrong("i0 is no f32", A, stored(Position(F32, 0)))
     numbers = replace(n, name="l", type=T.ListType.of(T.INT))
-    arguments = [*ARGUMENTS, ScalarArgument(5, numbers)]
+    arguments = [*ARGUMENTS, ScalarInput(5, numbers)]
     wrong("%l is int[], and no number", A, stored(Fill(F32, numbers)), arguments=arguments)
 
 
@@ -225,7 +225,7 @@ def test_gathers_have_an_index_for_each_dimension() -> None:
     wrong("given has 2 dimensions and 1 indices", A, stored(Gather(F32, place, (index,))))
     wrong("there is no i7 here", A, stored(Gather(F32, place, (index, 7))))
     wrong("an index is f32, not i64", A, stored(Gather(F32, place, (SOURCE, 1))))
-    wrong("given has elements of f32, not i64", A, stored(Cast(F32, Gather(I64, place, (index, 1)))))
+    wrong("given has elements of f32, not i64", A, stored(LaneCast(F32, Gather(I64, place, (index, 1)))))
 
 
 def test_reductions_fit() -> None:
@@ -254,27 +254,27 @@ def test_products_fit() -> None:
 
 
 def test_scalars_have_types_that_fit() -> None:
-    wrong("%m is bool, not int", Index(truth("m"), "add", (n, 1)))
-    wrong("add takes ints", Index(m, "add", (n, 1.5)))
-    wrong("and takes bools", Index(ok, "and", (n, True)))
-    wrong("not has one operands", Index(ok, "not", (True, True)))
-    wrong("juggle is no arithmetic", Index(m, "juggle", (n, 1)))
-    wrong("eq takes two values of one type", Index(truth("q"), "eq", (n, True)))
+    wrong("%m is bool, not int", SizeArithmetic(truth("m"), "add", (n, 1)))
+    wrong("add takes ints", SizeArithmetic(m, "add", (n, 1.5)))
+    wrong("and takes bools", SizeArithmetic(ok, "and", (n, True)))
+    wrong("not has one operands", SizeArithmetic(ok, "not", (True, True)))
+    wrong("juggle is no arithmetic", SizeArithmetic(m, "juggle", (n, 1)))
+    wrong("eq takes two values of one type", SizeArithmetic(truth("q"), "eq", (n, True)))
     wrong("%n is int, not bool", Check(n, ""))
-    wrong("%n is int, not bool", If(n, [], []))
+    wrong("%n is int, not bool", Branch(n, [], []))
     wrong("1.5 is float, not int", Set(count, 1.5))
     wrong("%x is float, not int", Alloc(a, (x,)))
-    wrong("aten::mul has 2 inputs", Operation(MULTIPLY, (n,), (m,)))
-    wrong("aten::mul has 1 outputs", Operation(MULTIPLY, (n, n), ()))
-    wrong("%m is float, not int", Operation(MULTIPLY, (n, n), (number("m"),)))
+    wrong("aten::mul has 2 inputs", NodeOperation(MULTIPLY, (n,), (m,)))
+    wrong("aten::mul has 1 outputs", NodeOperation(MULTIPLY, (n, n), ()))
+    wrong("%m is float, not int", NodeOperation(MULTIPLY, (n, n), (number("m"),)))
     wrong("%y is int, not float", A, Read(integer("y"), Place(a, 0, (), ())))
-    wrong("%q is int, not float", Set(v := Variable("v", T.FLOAT), 1.0), Get(integer("q"), v))
+    wrong("%q is int, not float", Set(v := LoopVariable("v", T.FLOAT), 1.0), Get(integer("q"), v))
 
 
 def test_loops_know_how_deep_they_are() -> None:
-    wrong("this is loop 1, not 2", Loop(i, 2, None, [], 2))
-    wrong("this is loop 2, not 1", Loop(i, 2, None, [Loop(integer("j"), 2, None, [], 1)], 1))
-    wrong("$count is no bool", Set(count, 1), Loop(i, 2, count, [], 1))
+    wrong("this is loop 1, not 2", Repeat(i, 2, None, [], 2))
+    wrong("this is loop 2, not 1", Repeat(i, 2, None, [Repeat(integer("j"), 2, None, [], 1)], 1))
+    wrong("$count is no bool", Set(count, 1), Repeat(i, 2, count, [], 1))
 
 
 # -- the border
@@ -286,7 +286,7 @@ def test_arguments_and_results() -> None:
     wrong("a is given but is no result", A, outputs=[NewTensor(a)])
     wrong("out is given twice", Alloc(out, (n,)), outputs=[NewTensor(out), (NewTensor(out),)])
     wrong("%n is int, not bool", outputs=[Boxed(n, T.BOOL)])
-    wrong("two arguments are at one position", arguments=[given, NoneArgument(0)])
+    wrong("two arguments are at one position", arguments=[given, NoneInput(0)])
     wrong("a is an argument but has arena memory", arguments=[replace(given, buffer=a)])
     wrong("given has 2 sizes and 1 strides", arguments=[replace(given, strides=(1,))])
     wrong("the order of given has a dimension twice", arguments=[replace(given, order=(0, 0))])

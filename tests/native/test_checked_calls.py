@@ -29,7 +29,7 @@ from jitlite.executor import entries
 from jitlite.ir import types as T
 from jitlite.ir.schema import Argument
 from jitlite.native import checked_calls, emit_checks, entry
-from jitlite.native.checked_calls import CallTarget, checked_call, prepare
+from jitlite.native.checked_calls import CheckedTarget, checked_call, prepare
 
 
 class MyInt(int):
@@ -261,7 +261,7 @@ def test_exceptions_of_all_kinds_pass_and_nothing_is_lost() -> None:
         def run(n: int, error: BaseException = raised) -> None:
             raise error
 
-        call = checked_call(ONE_INT, CallTarget([run], len, noted.append, []))
+        call = checked_call(ONE_INT, CheckedTarget([run], len, noted.append, []))
         assert call is not None
         for _ in range(3):
             with pytest.raises(type(raised)) as caught:
@@ -285,7 +285,7 @@ def test_what_note_raises_takes_the_place_of_the_exception() -> None:
         raise LookupError("noted") from error
 
     assert prepare()
-    call = checked_call(ONE_INT, CallTarget([lambda n: 1 // n], len, note, []))
+    call = checked_call(ONE_INT, CheckedTarget([lambda n: 1 // n], len, note, []))
     assert call is not None
     with pytest.raises(LookupError, match="noted") as caught:
         call(0)
@@ -387,7 +387,7 @@ def test_switches_that_change_are_followed() -> None:
 def test_threads_may_exchange_what_is_called() -> None:
     assert prepare()
     way: list[Callable[..., Any]] = [lambda n: n + 1]
-    call = checked_call(ONE_INT, CallTarget(way, len, lambda error: None, []))
+    call = checked_call(ONE_INT, CheckedTarget(way, len, lambda error: None, []))
     assert call is not None
     is_over = threading.Event()
 
@@ -417,7 +417,7 @@ def test_what_is_called_may_replace_itself() -> None:
 
     way.append(functools.partial(replace))
     running = weakref.ref(way[0])
-    call = checked_call(ONE_INT, CallTarget(way, len, lambda error: None, []))
+    call = checked_call(ONE_INT, CheckedTarget(way, len, lambda error: None, []))
     assert call is not None and (call(3), call(3)) == (3, -3)
     assert running() is None
 

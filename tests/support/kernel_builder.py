@@ -5,16 +5,16 @@ from __future__ import annotations
 from jitlite.ir import types as T
 from jitlite.kernels.loop_ir import (
     F32,
-    Apply,
     Buffer,
     DType,
     Lane,
+    LaneOperator,
     Load,
     Operand,
     Owner,
     Place,
     Scalar,
-    TensorArgument,
+    TensorInput,
 )
 
 
@@ -40,13 +40,13 @@ def result(name: str, dtype: DType = F32) -> Buffer:
 
 def tensor(
     position: int, name: str, *sizes: Operand, strides: tuple[Operand, ...] | None = None, dtype: DType = F32
-) -> TensorArgument:
+) -> TensorInput:
     """An argument of the kernel; without strides it is contiguous, and only one of its sizes may be a scalar then, the
     first one."""
     found = contiguous(*sizes) if strides is None else strides
     buffer = Buffer(name, dtype, Owner.ARGUMENT)
     order = tuple(d for d, size in enumerate(sizes) if size != 1)
-    return TensorArgument(position, buffer, sizes, found, order, strides is None)
+    return TensorInput(position, buffer, sizes, found, order, strides is None)
 
 
 def contiguous(*sizes: Operand) -> tuple[Operand, ...]:
@@ -67,5 +67,5 @@ def load(buffer: Buffer, *sizes: Operand, strides: tuple[Operand, ...] | None = 
     return Load(buffer.dtype, window(buffer, *sizes, strides=strides, offset=offset))
 
 
-def apply(op: str, *operands: Lane, dtype: DType | None = None) -> Apply:
-    return Apply(dtype or operands[0].dtype, op, operands)
+def apply(op: str, *operands: Lane, dtype: DType | None = None) -> LaneOperator:
+    return LaneOperator(dtype or operands[0].dtype, op, operands)

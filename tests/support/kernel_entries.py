@@ -9,7 +9,7 @@ from jitlite.ir import types as T
 from jitlite.kernels.arena import Arena
 from jitlite.kernels.border import MISS, release_results
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.loop_ir import DTYPES, Buffer, Operand, Owner, Scalar, TensorArgument
+from jitlite.kernels.loop_ir import DTYPES, Buffer, Operand, Owner, Scalar, TensorInput
 from jitlite.native.boxing import boxed_tuple
 from jitlite.native.capi import pointer
 from jitlite.native.code import BAIL_OUT, RAISED
@@ -72,11 +72,11 @@ def argument(
     is_dense: bool = True,
     strides: Sequence[Operand | None] | None = None,
     position: int = 0,
-) -> TensorArgument:
+) -> TensorInput:
     """A tensor; None stands for a size or stride that is not known."""
     rank = len(sizes)
     buffer = Buffer(f"b{position}", DTYPES[dtype], Owner.ARGUMENT)
     filled = [scalar(f"n{position}_{i}") if s is None else s for i, s in enumerate(sizes)]
     steps = [scalar(f"s{position}_{i}") if s is None else s for i, s in enumerate(strides or [None] * rank)]
     found = order if order is not None else [i for i in range(rank) if sizes[i] is None or sizes[i] != 1]
-    return TensorArgument(position, buffer, tuple(filled), tuple(steps), tuple(found), is_dense)
+    return TensorInput(position, buffer, tuple(filled), tuple(steps), tuple(found), is_dense)
