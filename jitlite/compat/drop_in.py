@@ -231,16 +231,16 @@ class drop_in:
             raise TypeError("drop_in cannot decorate an async generator; use it as a context manager inside")
 
         @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
+        def inside(*args: object, **kwargs: object) -> Any:
             with self:
                 return function(*args, **kwargs)
 
         @functools.wraps(function)
-        def generator(*args: Any, **kwargs: Any) -> Any:
+        def generator(*args: object, **kwargs: object) -> Any:
             return (yield from _Steps(function(*args, **kwargs)))
 
         @functools.wraps(function)
-        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        async def coroutine(*args: object, **kwargs: object) -> Any:
             return await _steps_of(function(*args, **kwargs))
 
         is_coroutine, is_generator = inspect.iscoroutinefunction(function), inspect.isgeneratorfunction(function)

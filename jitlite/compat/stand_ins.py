@@ -160,7 +160,7 @@ def by_any_argument(ours: Callable[..., Any], theirs: Any, their_classes: tuple[
     """`ours` for what jitlite has made, `theirs` for what torch has made; where neither is given, the caller counts."""
 
     @functools.wraps(ours)
-    def chosen(*args: Any, **kwargs: Any) -> Any:
+    def chosen(*args: object, **kwargs: object) -> Any:
         if not _has_ours(args, kwargs):
             given = (*args, *kwargs.values())
             if _called_by_torch() or any(isinstance(a, their_classes) for a in given):

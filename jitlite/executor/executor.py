@@ -161,7 +161,7 @@ class Executor(Exchanged):
         """Have the next call look at the switches, and choose its plan anew."""
         self.entry = self._start
 
-    def _start(self, *arguments: Any) -> Any:
+    def _start(self, *arguments: object) -> Any:
         mode = options.current().executor
         last_run.note(self, mode)
         way = self._way(mode)

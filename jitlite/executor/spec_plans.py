@@ -40,7 +40,7 @@ class SpecPlans:
     def _types(self) -> list[Type]:
         return [v.type for v in self.graph.inputs]
 
-    def call(self, *arguments: Any) -> Any:
+    def call(self, *arguments: object) -> Any:
         """Run the plan for these arguments."""
         key = self._read(*arguments)
         plan = self._plans.get(key)

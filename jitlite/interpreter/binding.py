@@ -101,7 +101,7 @@ def with_checked_result(function: Callable[..., object], t: Type) -> Callable[..
     convert = converter(t)
 
     @functools.wraps(function)
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         result = function(*args)
         try:
             return convert(result)

@@ -298,7 +298,7 @@ def _positional(overload: Any, schema: Schema) -> Callable[..., Any]:
         as_it_is: Callable[..., Any] = overload
         return as_it_is
 
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> Any:
         if coded:
             listed = list(args)
             for i, declared_type in coded:

@@ -11,7 +11,6 @@ import statistics
 import threading
 import time
 from functools import partial
-from typing import Any
 
 import torch
 
@@ -62,7 +61,7 @@ class Race:
         self._native: list[float] = []
         self._turns = 0
 
-    def turn(self, *arguments: object) -> Any:
+    def turn(self, *arguments: object) -> object:
         """What the kernel gives; None where it is Python's turn, or the kernel cannot do it."""
         self._turns += 1
         if self._turns % 2 == 0:
@@ -153,7 +152,7 @@ class KernelState(Implementation):
             self.publish(self._make_and_run)
 
     # -- how
-    def _make_and_run(self, *arguments: object) -> Any:
+    def _make_and_run(self, *arguments: object) -> object:
         """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
         if self.kernels:
             found = self._entry(*arguments)
@@ -241,7 +240,7 @@ class KernelState(Implementation):
         self.publish(self._compete)
         return self._entry
 
-    def _compete(self, *arguments: object) -> Any:
+    def _compete(self, *arguments: object) -> object:
         """Run by turns as machine code and in Python, until it is known which one is faster."""
         race = self._race
         if race is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -73,7 +72,7 @@ def text_of_facts(facts: Sequence[Fact], values: Sequence[Value]) -> str:
     return f"({', '.join(str(v.type if f is None else f) for f, v in zip(facts, values, strict=True))})"
 
 
-def fact_of(value: Any) -> Fact:
+def fact_of(value: object) -> Fact:
     """What is known of an argument.
 
     Raises:

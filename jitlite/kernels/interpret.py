@@ -21,8 +21,11 @@ from jitlite.kernels import loop_ir as L
 from jitlite.kernels.loop_ir import Buffer, Kernel, Lane, LoopVariable, Operand, Place, Scalar, Statement
 from jitlite.kernels.meanings import GivesUp, apply, index_of, reduced
 
+Held = Any
+"""A value of the program while it runs: a number, a list or dict of them, or a tensor."""
 
-def interpret(kernel: Kernel, arguments: Sequence[object]) -> Any:
+
+def interpret(kernel: Kernel, arguments: Sequence[object]) -> Held:
     """What a kernel gives for arguments; None where it gives up, or is not made for them."""
     run = _Run()
     try:
@@ -37,7 +40,7 @@ def interpret(kernel: Kernel, arguments: Sequence[object]) -> Any:
 
 
 def interpret_statements(
-    statements: Sequence[Statement], memory: dict[Buffer, Tensor], scalars: dict[Scalar, Any]
+    statements: Sequence[Statement], memory: dict[Buffer, Tensor], scalars: dict[Scalar, Held]
 ) -> bool:
     """Run statements on memory, which are flat tensors, and with scalars; false where they give up."""
     run = _Run(memory, dict(scalars))
@@ -50,7 +53,7 @@ def interpret_statements(
     return True
 
 
-def _or_give_up(function: Callable[..., Any], *operands: Any) -> Any:
+def _or_give_up(function: Callable[..., Held], *operands: Held) -> Held:
     """What a function gives; the kernel gives up where it raises, for it is Python that raises exceptions."""
     try:
         return function(*operands)
@@ -70,18 +73,18 @@ class _Run:
     """
 
     memory: dict[Buffer, Tensor] = field(default_factory=dict)
-    scalars: dict[Scalar, Any] = field(default_factory=dict)
-    variables: dict[LoopVariable, Any] = field(default_factory=dict)
+    scalars: dict[Scalar, Held] = field(default_factory=dict)
+    variables: dict[LoopVariable, Held] = field(default_factory=dict)
     tensors: dict[Buffer, Tensor] = field(default_factory=dict)
 
     # -- values
-    def value(self, operand: Operand) -> Any:
+    def value(self, operand: Operand) -> Held:
         return self.scalars[operand] if isinstance(operand, Scalar) else operand
 
-    def values(self, operands: Sequence[Operand]) -> tuple[Any, ...]:
+    def values(self, operands: Sequence[Operand]) -> tuple[Held, ...]:
         return tuple(map(self.value, operands))
 
-    def set(self, scalar: Scalar, value: Any) -> None:
+    def set(self, scalar: Scalar, value: Held) -> None:
         if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
             raise GivesUp
         self.scalars[scalar] = value
@@ -202,7 +205,7 @@ class _Run:
             self.do_all(statement.body)
 
 
-_INDEX: dict[str, Callable[..., Any]] = {
+_INDEX: dict[str, Callable[..., Held]] = {
     "min": min,
     "max": max,
     "not": operator.not_,
@@ -222,7 +225,7 @@ def _flat(tensor: Tensor) -> Tensor:
 # -- operators on scalars
 
 
-def _meaning(node: Node) -> Callable[..., Any]:
+def _meaning(node: Node) -> Callable[..., Held]:
     """What an operator of a graph does."""
     op = node.op
     fn = _MADE.get(node.kind) if op is None or op.fn is None else op.fn
@@ -231,7 +234,7 @@ def _meaning(node: Node) -> Callable[..., Any]:
     return lambda *operands: fn(*operands, **named)
 
 
-_MADE: dict[str, Callable[..., Any]] = {
+_MADE: dict[str, Callable[..., Held]] = {
     "prim::ListConstruct": lambda *elements: list(elements),
     "prim::TupleConstruct": lambda *elements: elements,
     "prim::DictConstruct": lambda *parts: dict(zip(parts[::2], parts[1::2], strict=True)),

@@ -13,7 +13,6 @@ run or a carried tensor is part of another one, the kernel gives up or is not ma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
@@ -46,6 +45,7 @@ from jitlite.kernels.loop_ir import (
     Scalar,
     ScalarInput,
     Set,
+    Statement,
     TensorInput,
 )
 from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
@@ -261,7 +261,7 @@ class Lowering(KernelBuilder):
             self.force(found)
         return found
 
-    def _join(self, a: Value, b: Value, blocks: Sequence[list[Any]]) -> tuple[Value, list[Get]]:
+    def _join(self, a: Value, b: Value, blocks: Sequence[list[Statement]]) -> tuple[Value, Sequence[Statement]]:
         """The value that is one or the other after a branch, and what reads it."""
         if a is b:
             return a, []
@@ -272,7 +272,7 @@ class Lowering(KernelBuilder):
             raise NotNative("a branch gives a value that is held in another way")
         return self._join_scalars(a, b, blocks)
 
-    def _join_scalars(self, a: Operand, b: Operand, blocks: Sequence[list[Any]]) -> tuple[Operand, list[Get]]:
+    def _join_scalars(self, a: Operand, b: Operand, blocks: Sequence[list[Statement]]) -> tuple[Operand, list[Get]]:
         if not isinstance(a, Scalar) and type(a) is type(b) and a == b:
             return a, []
         t = _type_of(a)
@@ -285,8 +285,8 @@ class Lowering(KernelBuilder):
         return result, [Get(result, variable)]
 
     def _join_tensors(
-        self, a: TensorValue, b: TensorValue, blocks: Sequence[list[Any]]
-    ) -> tuple[TensorValue, list[Get]]:
+        self, a: TensorValue, b: TensorValue, blocks: Sequence[list[Statement]]
+    ) -> tuple[TensorValue, list[Statement]]:
         if a.dtype is not b.dtype or a.rank != b.rank:
             raise NotNative("branches give tensors of different dtypes or ranks")
         assert a.place is not None and b.place is not None
@@ -429,7 +429,7 @@ class _Later:
     """Arithmetic on sizes that is written behind a branch."""
 
     def __init__(self, builder: KernelBuilder, reads: Sequence[Get]) -> None:
-        self.written: list[Any] = list(reads)
+        self.written: list[Statement] = list(reads)
         self._builder = builder
 
     def strides_of(self, sizes: Sequence[Operand]) -> tuple[Operand, ...]:
@@ -440,7 +440,7 @@ class _Later:
             self._builder.statements = before
 
 
-def _constant(held: Any) -> Value:
+def _constant(held: object) -> Value:
     if isinstance(held, torch.dtype):
         return coded_dtype(held).code
     if held is None or isinstance(held, bool | int | float | str):

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from jitlite.ir.graph import Node
-from jitlite.kernels.loop_ir import Buffer, DType, Lane, LoopVariable, Operand, Place, Scalar
+from jitlite.kernels.loop_ir import Buffer, DType, Lane, LoopVariable, Operand, Place, Scalar, Statement
 
 
 class MemorySource(Enum):
@@ -81,7 +81,7 @@ class TensorList:
 
     count: LoopVariable
     level: int
-    start: list[Any]
+    start: list[Statement]
     storage: Buffer | None = None
     sizes: tuple[LoopVariable, ...] = ()
     capacity: LoopVariable | None = None

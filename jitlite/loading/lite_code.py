@@ -298,7 +298,7 @@ _RAISE_MESSAGE = Operator("prim::RaiseException", "", _raise, 1, 0, False)
 
 
 def _given_code(fn: Any) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: object) -> Any:
         result = fn(*arguments)
         return INT_CODES.get(result, result)
 

@@ -200,7 +200,7 @@ def set_slot(index: int) -> Callable[[Any, Any], None]:
 def call_method(name: str, runs: Callable[[Code, Sequence[Any]], Any] = run) -> Callable[..., Any]:
     """INTERFACE_CALL: of a module, or of an object of a class that a library defines in C++. `runs` runs its code."""
 
-    def call(owner: Any, *arguments: Any) -> Any:
+    def call(owner: Any, *arguments: object) -> Any:
         if isinstance(owner, torch.ScriptObject):
             return _custom_method(owner, name)(*arguments)
         found = _module(owner)._lite_class.methods.get(name)

@@ -174,7 +174,7 @@ class Setter:
         if check is None and (name not in listed | CHEAP or (op is not None and not _is_meant(op.schema))):
             return replace(operator, fn=self._refuse(name))
 
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: object) -> Any:
             if check is not None:
                 return self._pack(operator, check, arguments)
             if op is not None and on_tensors:
@@ -188,7 +188,7 @@ class Setter:
     def _method(self, name: str) -> Callable[..., Any]:
         run = call_method(name, self._run)
 
-        def call(owner: Any, *arguments: Any) -> Any:
+        def call(owner: Any, *arguments: object) -> Any:
             if isinstance(owner, torch.ScriptObject):
                 raise _Refused(f"it calls the method '{name}' of an object in C++")
             return run(owner, *arguments)
@@ -196,7 +196,7 @@ class Setter:
         return call
 
     def _refuse(self, name: str) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
+        def call(*arguments: object) -> Any:
             raise self._refusal(name, "which is none of those that may run while an archive is loaded")
 
         return call

@@ -362,13 +362,13 @@ def new_object(name: str) -> Any:
     return cls.__new__(cls)
 
 
-def make(name: str, *args: Any) -> Any:
+def make(name: str, *args: object) -> Any:
     """An instance of the class of this name, `module:Class`."""
     _refuse_tracing("an object")
     return _class(name)(*args)
 
 
-def call_value(function: Any, *args: Any) -> Any:
+def call_value(function: Any, *args: object) -> Any:
     """`function(*args)`, for a function or class that has no name to be found by."""
     return function(*args)
 

@@ -48,7 +48,7 @@ def is_open(value: object) -> bool:
     return isinstance(value, (torch.Tensor, *_SYMBOLS)) and is_exporting()
 
 
-def call(module: _Module, *arguments: Any) -> Any:
+def call(module: _Module, *arguments: object) -> Any:
     """Call a branch or body; while a program is recorded, so that errors know the node they come from."""
     if isinstance(module, GraphModule) and is_exporting():
         return LocatedInterpreter(module).run(*arguments)

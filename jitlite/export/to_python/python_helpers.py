@@ -88,7 +88,7 @@ def new_object(cls: Any, **attributes: object) -> Any:
     return made
 
 
-def fork(function: Callable[..., Any], *arguments: Any) -> Any:
+def fork(function: Callable[..., Any], *arguments: object) -> Any:
     """A call whose result is waited for later; it is done at once."""
     future: Any = torch.futures.Future()
     try:

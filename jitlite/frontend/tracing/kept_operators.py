@@ -110,7 +110,7 @@ def _register(ops: Sequence[Any]) -> None:
             _registered.add(op.name())
 
 
-def _kernel(op: Any, *args: Any, **kwargs: Any) -> Any:
+def _kernel(op: Any, *args: object, **kwargs: object) -> Any:
     key_set = torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY))
     with torch_internals.exclude_key(key_set):
         listener = _current.listener

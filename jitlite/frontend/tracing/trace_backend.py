@@ -143,7 +143,7 @@ class Signature:
         self._result = structure, [_A_TENSOR if isinstance(v, torch.Tensor) else v for v in leaves]
         return [v for v in leaves if isinstance(v, torch.Tensor)]
 
-    def flatten(self, *args: Any, **kwargs: Any) -> list[torch.Tensor]:
+    def flatten(self, *args: object, **kwargs: object) -> list[torch.Tensor]:
         """The tensors in the arguments of a call, in the order of `add_input`.
 
         Raises:
