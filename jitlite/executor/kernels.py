@@ -10,7 +10,7 @@ print(kernels[0].asm)  # and in the processor's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, overload
+from typing import overload
 
 import torch
 
@@ -19,14 +19,14 @@ from jitlite.executor.executor import Executor
 from jitlite.executor.implementations import with_regions
 from jitlite.executor.plans import RegionPlan
 from jitlite.ir.graph import Graph, Node
-from jitlite.ir.regions import PlanContext
+from jitlite.ir.regions import PlanContext, Runner
 from jitlite.kernels.backend import KIND, KernelState, form_tensor_regions
 from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import text_of_facts
 from jitlite.kernels.printing import text_of
 from jitlite.kernels.table import VIEWS, is_tensor_node
 
-Binder = Callable[[Sequence[object], dict[str, Any]], Sequence[object]]
+Binder = Callable[[Sequence[object], dict[str, object]], Sequence[object]]
 """Gives an argument for each input of a graph."""
 
 
@@ -134,7 +134,7 @@ class Kernels(Sequence[KernelView]):
     __repr__ = __str__
 
 
-def _no_runner(*arguments: object) -> Any:
+def _no_runner(*arguments: object) -> Runner:
     raise AssertionError("the graph is only looked at")
 
 

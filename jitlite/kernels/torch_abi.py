@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -269,13 +270,13 @@ def handle_of(tensor: torch.Tensor) -> ctypes.c_uint64:
     return ctypes.c_uint64(tensor._cdata)
 
 
-def _getter(name: str, kind: Any) -> Callable[[torch.Tensor], Any]:
+def _getter(name: str, kind: Callable[[], Any]) -> Callable[[torch.Tensor], int]:
     get = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(function(name))
 
-    def ask(tensor: torch.Tensor) -> Any:
+    def ask(tensor: torch.Tensor) -> int:
         found = kind()
         _expect(get(ctypes.addressof(handle_of(tensor)), ctypes.addressof(found)), 0, name)
-        return found.value
+        return int(found.value or 0)
 
     return ask
 
@@ -373,7 +374,7 @@ def _thread_words() -> tuple[int, tuple[tuple[int, int], ...]]:
     return index, (plain, found[1])
 
 
-def _changes() -> Iterator[Any]:
+def _changes() -> Iterator[AbstractContextManager[object]]:
     """Contexts that change the dispatch keys of a thread; the first is inference mode."""
     yield torch.inference_mode()
     yield torch.autocast("cpu", dtype=torch.bfloat16)

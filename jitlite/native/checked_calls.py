@@ -90,7 +90,7 @@ def _bound(method: Method, formals: Sequence[Argument], target: CheckedTarget) -
 
 # -- what is asked
 
-_WITHOUT_PARTS: tuple[Any, ...] = tuple(sorted(PLAIN, key=str))
+_WITHOUT_PARTS: tuple[object, ...] = tuple(sorted(PLAIN, key=str))
 """Classes of values in which nothing can be that anybody has to know of."""
 
 
