@@ -6,8 +6,9 @@ from jitlite.ir import types as T
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.lanes import truth
 from jitlite.kernels.loop_ir import BOOL, DType, Operand, Scalar
-from jitlite.kernels.vectors import Vectors, number_text
+from jitlite.kernels.vectors import LARGEST_F32, Vectors, number_text
 from jitlite.native.code import LLVMBuilder, NotNative
+from jitlite.native.layout import literal
 
 
 def emit_cast(v: Vectors, source: DType, target: DType, value: str) -> str:
@@ -90,10 +91,8 @@ def _of_float(code: LLVMBuilder, dtype: DType, value: str) -> str:
         return code.value(f"fptosi double {value} to {dtype.lane}")
     if dtype.bytes == 8:
         return value
-    short = code.value(f"fptrunc double {value} to {dtype.lane}")
     size = code.intrinsic("double @llvm.fabs.f64(double)", value)
-    back = code.intrinsic("double @llvm.fabs.f64(double)", code.value(f"fpext {dtype.lane} {short} to double"))
-    overflows = code.value(f"fcmp one double {size}, {back}")
-    is_infinite = code.value(f"fcmp oeq double {back}, 0x7FF0000000000000")
-    code.bail_out_if(code.value(f"and i1 {overflows}, {is_infinite}"))
-    return short
+    is_large = code.value(f"fcmp ogt double {size}, {literal(LARGEST_F32, T.FLOAT)}")
+    is_finite = code.value(f"fcmp one double {size}, 0x7FF0000000000000")
+    code.bail_out_if(code.value(f"and i1 {is_large}, {is_finite}"))
+    return code.value(f"fptrunc double {value} to {dtype.lane}")

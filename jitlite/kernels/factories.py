@@ -42,7 +42,7 @@ def coded_dtype(code: object) -> DType:
     raise NotNative(f"kernels do not compute with dtype {code!r}")
 
 
-@rule("aten::to", view=True)
+@rule("aten::to", view=True, may_copy=True)
 def to(call: Call) -> Value:
     value = call.first()
     for name in ("device", "layout", "pin_memory"):
@@ -58,12 +58,12 @@ def to(call: Call) -> Value:
     return value if dtype is None else cast(call.lowering, value, dtype)
 
 
-@rule("aten::type_as", view=True)
+@rule("aten::type_as", view=True, may_copy=True)
 def type_as(call: Call) -> Value:
     return cast(call.lowering, call.first(), call.tensor("other").dtype)
 
 
-@rule(*aten(["float", "double", "long", "int", "bool"]), view=True)
+@rule(*aten(["float", "double", "long", "int", "bool"]), view=True, may_copy=True)
 def named_cast(call: Call) -> Value:
     names = {"float": F32, "double": F64, "long": I64, "int": I32, "bool": BOOL}
     return cast(call.lowering, call.first(), names[call.name])

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
-from jitlite.ir.graph import Block, Graph, Node, Use, Value, is_constant
+from jitlite.ir.graph import Block, Graph, Node, Use, Value, constant_of, is_constant
+from jitlite.ir.ops import Effect
 from jitlite.ir.regions import Region
-from jitlite.kernels.table import RULES, VIEWS, WRITES, holds_tensors, is_tensor_node
+from jitlite.kernels.table import MAY_COPY, RULES, VIEWS, WRITES, holds_tensors, is_tensor_node
 from jitlite.native.code import NotNative
 from jitlite.native.layout import SCALARS
 from jitlite.native.regions import NativeRun, all_nodes, raises
@@ -27,20 +28,6 @@ LARGEST = 400
 
 LEAST = 2
 """Operators on tensors, views left out, that a region without a loop has to have."""
-
-_MAY_COPY = frozenset(
-    {
-        "aten::to", "aten::type_as", "aten::float", "aten::double", "aten::long", "aten::int", "aten::bool",
-        "aten::reshape", "aten::contiguous", "aten::flatten",
-    }
-)  # fmt: skip
-"""Views that may be copies: they cannot be made later than a write to what they are made of."""
-
-_TAKE_DTYPES = frozenset(
-    {"aten::to", "aten::zeros", "aten::ones", "aten::full", "aten::zeros_like", "aten::ones_like", "aten::full_like",
-     "aten::arange", "aten::sum", "aten::mean", "aten::softmax", "aten::log_softmax"}
-)  # fmt: skip
-"""Operators that take a dtype, which is a number in graphs and an object in Python."""
 
 _KNOWN_LISTS = frozenset({"prim::ListConstruct"})
 
@@ -143,7 +130,7 @@ class TensorRun(NativeRun):
         assert block is not None
         kept = list(nodes)
         for node in reversed(nodes):
-            if node.kind not in VIEWS or (writes and node.kind in _MAY_COPY):
+            if node.kind not in VIEWS or (writes and node.kind in MAY_COPY):
                 continue
             outside = _uses_outside(node, block, set(kept))
             if outside and node is kept[-1] and len(outside) == sum(v.use_count for v in node.outputs):
@@ -165,11 +152,28 @@ def _operator_fault(node: Node) -> str | None:
     """Why an operator on tensors does not qualify, whatever its operands are."""
     if node.kind not in RULES:
         return f"there is no kernel for {node.kind}"
-    if node.kind == "prim::dtype" and not all(use.user.kind in _TAKE_DTYPES for use in node.output.uses):
+    if draws_numbers(node):
+        return f"{node.kind} draws random numbers"
+    if node.kind == "prim::dtype" and not all(map(_is_dtype_argument, node.output.uses)):
         return "a dtype, which is an object in Python, is more than an argument"
     sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
     read = all(_reads_sizes(use.user) for v in sizes for use in v.uses)
     return None if read else "a list of sizes is more than given to operators"
+
+
+def draws_numbers(node: Node) -> bool:
+    """May an operator draw random numbers? Dropout that does not train does not."""
+    op = node.op
+    if op is None or op.effect is not Effect.RANDOM:
+        return False
+    index = op.schema.argument_index("train")
+    return index is None or constant_of(node.inputs[index], True) is not False
+
+
+def _is_dtype_argument(use: Use) -> bool:
+    """Is it the dtype that an operator takes? It is a number in graphs, and an object in Python."""
+    op = use.user.op
+    return op is not None and use.user.kind in RULES and op.schema.arguments[use.offset].name == "dtype"
 
 
 def _too_little(nodes: list[Node]) -> str | None:

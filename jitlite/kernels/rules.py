@@ -29,14 +29,27 @@ WRITES: set[str] = set()
 """The kinds of nodes that write their first input."""
 
 
-def rule(*kinds: str, view: bool = False, writes: bool = False) -> Callable[[Rule], Rule]:
-    """Say how operators are lowered."""
+MAY_COPY: set[str] = set()
+"""Those views whose results may be copies: they cannot be made later than a write to what they are made of."""
+
+
+def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False) -> Callable[[Rule], Rule]:
+    """Say how operators are lowered.
+
+    Args:
+        kinds: of the nodes.
+        view: may the result share memory with the first input, and is nothing else done?
+        may_copy: may it be a copy?
+        writes: is the first input written?
+    """
 
     def put(made: Rule) -> Rule:
         for kind in kinds:
             RULES[kind] = made
         if view:
             VIEWS.update(kinds)
+        if may_copy:
+            MAY_COPY.update(kinds)
         if writes:
             WRITES.update(kinds)
         return made

@@ -15,9 +15,9 @@ from jitlite.kernels import (
     views,
     writing,
 )
-from jitlite.kernels.rules import RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
+from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
 
-__all__ = ["RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
+__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
 
 HOLDERS = (
     activations, factories, indexing, lists, losses, matrices, norms, pointwise, reading, rearranging, totals, views,

@@ -274,8 +274,8 @@ def _getter(name: str, kind: Callable[[], Any]) -> Callable[[torch.Tensor], int]
     get = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(function(name))
 
     def ask(tensor: torch.Tensor) -> int:
-        found = kind()
-        _expect(get(ctypes.addressof(handle_of(tensor)), ctypes.addressof(found)), 0, name)
+        handle, found = handle_of(tensor), kind()  # both live until the call is over
+        _expect(get(ctypes.addressof(handle), ctypes.addressof(found)), 0, name)
         return int(found.value or 0)
 
     return ask
@@ -332,7 +332,8 @@ def _try_gradients() -> int:
         _expect(is_on(), False, GRAD_MODE)
     answers = [requires_grad(t._cdata) for t in (plain, leaf, derived, torch.nn.Parameter(_cpu(2), False))]
     _expect(answers, [False, True, True, False], REQUIRES_GRAD)
-    tangents = {_word(tangent(t._cdata, 0, ctypes.addressof(handle_of(t)))) for t in (plain, leaf, derived)}
+    handles = [(t, handle_of(t)) for t in (plain, leaf, derived)]
+    tangents = {_word(tangent(t._cdata, 0, ctypes.addressof(handle))) for t, handle in handles}
     if len(tangents) != 1 or tangents & {t._cdata for t in (plain, leaf, derived)}:
         raise NotHere(f"{TANGENT} gives tangents where there are none")
     return tangents.pop()

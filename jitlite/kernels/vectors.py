@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from jitlite.kernels.loop_ir import BOOL, DType
@@ -140,6 +141,9 @@ class Vectors:
         return parts[0]
 
 
+LARGEST_F32 = float.fromhex("0x1.fffffep+127")
+
+
 def number_text(dtype: DType, number: float) -> str:
     """A number as LLVM writes it.
 
@@ -149,10 +153,9 @@ def number_text(dtype: DType, number: float) -> str:
     if dtype.lane == "i1":
         return "true" if number else "false"
     if dtype.is_float:
-        try:
-            rounded = struct.unpack("f", struct.pack("f", number))[0] if dtype.bytes == 4 else float(number)
-        except OverflowError:
-            raise NotNative(f"{number} does not fit in {dtype}") from None
+        if dtype.bytes == 4 and LARGEST_F32 < abs(number) < math.inf:
+            raise NotNative(f"{number} does not fit in {dtype}")
+        rounded = struct.unpack("f", struct.pack("f", number))[0] if dtype.bytes == 4 else float(number)
         return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
     try:
         whole = int(number)

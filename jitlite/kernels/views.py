@@ -218,7 +218,7 @@ def expanded(lowering: KernelBuilder, value: TensorValue, asked: Sequence[Operan
     return view(value, Place(place.buffer, place.offset, tuple(sizes), tuple(strides)), dims)
 
 
-@rule("aten::view", "aten::reshape", "aten::_unsafe_view", view=True)
+@rule("aten::view", "aten::reshape", "aten::_unsafe_view", view=True, may_copy=True)
 def reshape(call: Call) -> Value:
     value = call.first()
     if call.has("dtype"):
@@ -282,7 +282,7 @@ def _quotient(
     return lowering.numel(left)
 
 
-@rule("aten::flatten", view=True)
+@rule("aten::flatten", view=True, may_copy=True)
 def flatten(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     first, last = call.dim("start_dim", value.rank), call.dim("end_dim", value.rank)
@@ -296,7 +296,7 @@ def flatten(call: Call) -> Value:
     return reshaped(lowering, value, [*value.sizes[:first], middle, *value.sizes[last + 1 :]], copies=True)
 
 
-@rule("aten::contiguous", view=True)
+@rule("aten::contiguous", view=True, may_copy=True)
 def contiguous(call: Call) -> Value:
     call.default("memory_format", 0)
     value, lowering = call.first(), call.lowering

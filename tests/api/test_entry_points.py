@@ -11,6 +11,7 @@ from torch import Tensor, nn
 import jitlite
 from jitlite import cli
 from jitlite.api.torch_compile import backend
+from jitlite.base import options
 from jitlite.cli.commands import COMMANDS
 
 
@@ -320,6 +321,7 @@ WORDS = {
     "opt": ["model.py:scaled", "-p", "inline,cse,dce"],
     "explain": ["model.py:scaled", "ones(2)", "3"],
     "bisect": ["model.py:scaled", "--input", "ones(2)", "3"],
+    "cache": ["show"],
     "dis": ["model.py:scaled"],
     "convert": ["model.pt", "--to", "python", "-o", "made.py"],
     "migrate": ["old.py", "--diff"],
@@ -338,7 +340,8 @@ def test_command(command, tmp_path, monkeypatch, capsys):
     (tmp_path / "model.py").write_text(MODEL)
     (tmp_path / "old.py").write_text("import torch\n\n\n@torch.jit.script\ndef f(x):\n    return x\n")
     jitlite.save(jitlite.script(Layer()), tmp_path / "model.pt")
-    status = cli.main([command, *WORDS[command]])
+    with options.override(cache_dir=str(tmp_path / "cache")):
+        status = cli.main([command, *WORDS[command]])
     out = capsys.readouterr()
     assert status == 0, out.err
     assert out.out
