@@ -32,7 +32,6 @@ class CompiledKernel:
         self._machine = MachineCode(kernel.name, is_plain=True)
         self._may_be_unset = may_be_unset
         self._kept: list[object] = [kernel]
-        self._following: CompiledKernel | None = None
         self.entry: Entry | None = None
 
     def compile(self) -> bool:
@@ -47,12 +46,13 @@ class CompiledKernel:
         self._kept += kept
         self.entry = compile_text(self._machine, self.text)
         if self.entry is not None:
-            self._machine.kept = self  # the entry keeps the machine code alive, and that all it knows by address
+            # the entry keeps the machine code alive, and that what it knows by address; nothing of that knows the entry
+            self._machine.kept = (self._cells, self._kept)
         return self.entry is not None
 
     def ask_next(self, other: CompiledKernel) -> None:
         """Have another kernel asked where the facts of this one do not hold."""
-        self._following = other
+        self._kept.append(other._machine)
         self._cells[NEXT] = other._machine.address
 
     @property

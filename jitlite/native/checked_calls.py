@@ -72,7 +72,9 @@ class CheckedTarget:
 
 def checked_call(formals: Sequence[Argument], target: CheckedTarget) -> Entry | None:
     """What takes calls with arguments for these; None where one's type has no test, or nothing is compiled yet."""
-    return None if _state.method is None else _bound(_state.method, formals, target)
+    if _state.machine is None or _state.method is None:
+        return None
+    return _bound(_state.machine, _state.method, formals, target)
 
 
 def has_tests(formals: Sequence[Argument]) -> bool:
@@ -80,12 +82,12 @@ def has_tests(formals: Sequence[Argument]) -> bool:
     return _Tests().begin(formals, False)
 
 
-def _bound(method: Method, formals: Sequence[Argument], target: CheckedTarget) -> Any:
+def _bound(machine: MachineCode, method: Method, formals: Sequence[Argument], target: CheckedTarget) -> Entry | None:
     tests = _Tests()
     if not tests.begin(formals, target.owner is not None):
         return None
     parts = (tests.packed(), target.way, target.otherwise, target.note, target.recorders, target.owner)
-    return builtin(method, (*parts, *tests.addressed))
+    return builtin(method, (*parts, *tests.addressed, machine))
 
 
 # -- what is asked
@@ -190,11 +192,11 @@ def _compiled_and_tried() -> tuple[MachineCode, Method]:
     check_layout()
     machine = MachineCode("checked calls")
     method = Method(b"enter", machine.compile(module_text(question)), FASTCALL | _KEYWORDS, None)
-    _try(method)
+    _try(machine, method)
     return machine, method
 
 
-def _try(method: Method) -> None:
+def _try(machine: MachineCode, method: Method) -> None:
     """Make a few calls.
 
     Raises:
@@ -203,7 +205,8 @@ def _try(method: Method) -> None:
     noted: list[BaseException] = []
     target = CheckedTarget([lambda *values: values], lambda *values, **named: (values, named), noted.append, [])
     formals = [Argument("a", T.INT), Argument("b", T.ListType.of(T.STRING))]
-    entry = _bound(method, formals, target)
+    entry = _bound(machine, method, formals, target)
+    assert entry is not None, "there are tests for ints and for lists"
     outcomes = [entry(1, ["x"]), entry(1, b=["y"]), entry(1, ["x", 2]), entry(1), entry(1, c=[])]
     if outcomes != [(1, ["x"]), (1, ["y"]), ((1, ["x", 2]), {}), ((1,), {}), ((1,), {"c": []})]:
         raise OSError("calls with checked arguments come out otherwise")

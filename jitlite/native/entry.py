@@ -51,7 +51,7 @@ class MachineCode:
         counters: how often it was done, and how often it bailed out.
         address: where the entry is, once there is one.
         is_plain: is the text as good as it gets, but for slots that are to become registers?
-        kept: what the code knows by address.
+        kept: what the code knows by address. It must not know the entry: the two would be freed in any order.
     """
 
     def __init__(self, name: str, region: NativeRegion | None = None, *, is_plain: bool = False) -> None:
@@ -84,8 +84,14 @@ class MachineCode:
         return self.address
 
 
+_METHODS: dict[int, Method] = {}
+"""All that were ever used, some hundred bytes each: Python reads one while it frees the object of it, whatever else has
+been freed with it before."""
+
+
 def builtin(method: Method, bound: object) -> Entry:
     """The object that Python calls; the function is handed `bound`, which lives as long."""
+    _METHODS[id(method)] = method
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype, make.argtypes = ctypes.py_object, (ctypes.POINTER(Method), ctypes.py_object, ctypes.c_void_p)
     made: Entry = make(ctypes.byref(method), bound, None)

@@ -440,8 +440,8 @@ def test_arguments_are_neither_kept_nor_lost() -> None:
 @pytest.fixture
 def not_compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a process that has just begun."""
-    monkeypatch.setattr(checked_calls, "_state", checked_calls._State())
-    monkeypatch.setattr(entries, "_state", entries._State())
+    monkeypatch.setattr(checked_calls, "_state", checked_calls._CheckState())
+    monkeypatch.setattr(entries, "_state", entries._EntryState())
     yield
 
 
