@@ -128,13 +128,13 @@ def kinds(statements: list[Statement]) -> list[str]:
 def test_one_matrix_is_packed_once_however_deep() -> None:
     inner = Repeat(integer("j"), 2, None, [product(TURNED)], 2)
     found = hoisted(product(TURNED), Branch(truth("ok"), [product(TURNED)], [inner]))
-    assert kinds(found) == ["Index", "Pack", "Loop"]
+    assert kinds(found) == ["SizeArithmetic", "Pack", "Repeat"]
     made = [s.packed for s in all_statements(found) if isinstance(s, Product)]
     assert made == [found[1]] * 3
 
 
 def test_numbers_of_iterations_that_are_known() -> None:
-    assert kinds(hoisted(product(TURNED), count=FEW)) == ["Loop"]
+    assert kinds(hoisted(product(TURNED), count=FEW)) == ["Repeat"]
     pack, _ = hoisted(product(TURNED), count=FEW + 1)
     assert isinstance(pack, Pack)
     assert pack.condition is True
@@ -151,11 +151,11 @@ def test_numbers_of_iterations_that_are_known() -> None:
     ],
 )
 def test_what_is_not_packed(b: Place) -> None:
-    assert kinds(hoisted(product(b))) == ["Loop"]
+    assert kinds(hoisted(product(b))) == ["Repeat"]
 
 
 def test_loops_that_may_end_at_once_pack_nothing() -> None:
-    assert kinds(hoisted(product(TURNED), goes_on=LoopVariable("go", T.BOOL))) == ["Loop"]
+    assert kinds(hoisted(product(TURNED), goes_on=LoopVariable("go", T.BOOL))) == ["Repeat"]
 
 
 # -- the verifier
