@@ -27,7 +27,7 @@ LIMIT = 256 * 1024 * 1024
 
 _SUFFIX = ".jitlite-o"
 _LIMIT_FILE = "limit"
-_HEAD = b"jitlite 1\n"
+_HEAD = b"jitlite 2\n"
 _OFTEN = 32
 """Files that are written from one look at the sizes of all to the next."""
 
@@ -62,6 +62,11 @@ def key_of(*parts: str) -> str:
         encoded = part.encode()
         digest.update(b"%d " % len(encoded) + encoded)
     return digest.hexdigest()
+
+
+def _head_of(key: str, code: bytes) -> bytes:
+    """What a file begins with. It says what the file is for, too: another one of ours may have been copied over it."""
+    return _HEAD + hashlib.sha256(key.encode() + b"\n" + code).digest()
 
 
 def folder() -> Path | None:
@@ -108,7 +113,7 @@ class Disk:
         except OSError:
             return None
         size = len(_HEAD) + hashlib.sha256().digest_size
-        if found[:size] != _HEAD + hashlib.sha256(found[size:]).digest():
+        if found[:size] != _head_of(key, found[size:]):
             return None
         with suppress(OSError):
             os.utime(path)
@@ -123,7 +128,7 @@ class Disk:
             if self._written % _OFTEN == 0:
                 self.shrink(self.limit())
             self._written += 1
-            self._replace(self._path(key), _HEAD + hashlib.sha256(code).digest() + code)
+            self._replace(self._path(key), _head_of(key, code) + code)
 
     def _replace(self, path: Path, contents: bytes) -> None:
         handle, name = tempfile.mkstemp(dir=self.folder, prefix="new-", suffix=_SUFFIX)

@@ -80,12 +80,17 @@ def _autocast_state() -> list[tuple[bool, torch.dtype]]:
     return [(torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in _AUTOCAST_DEVICES]
 
 
-def is_watched() -> bool:
-    """Is something active in this thread that would not see, or not survive, what another thread does?"""
+def is_intercepted() -> bool:
+    """Does something in this thread handle operators in another way, or see what is asked of tensors?"""
     return bool(
         torch._C._len_torch_function_stack()
         or torch._C._len_torch_dispatch_stack()
         or torch_internals.functorch_level() is not None
-        or torch_internals.saved_tensor_hooks(False) is not None
-        or torch_internals.is_profiler_on()
+    )
+
+
+def is_watched() -> bool:
+    """Is something active in this thread that would not see, or not survive, what another thread does?"""
+    return bool(
+        is_intercepted() or torch_internals.saved_tensor_hooks(False) is not None or torch_internals.is_profiler_on()
     )

@@ -15,6 +15,8 @@ from functools import partial
 import torch
 
 from jitlite.base import background, options
+from jitlite.interpreter.guards import PLAIN
+from jitlite.interpreter.modes import is_intercepted
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
 from jitlite.kernels.compiled import CompiledKernel
@@ -42,6 +44,11 @@ TURNS = 5
 COMPILE_SECONDS = 0.03
 NODE_SECONDS = 0.002
 """What compiling any kernel takes, and each node of it."""
+
+
+def _requires_grad(value: object) -> bool:
+    """A tensor of another class is not asked; there is no kernel for it."""
+    return isinstance(value, torch.Tensor) and type(value) in PLAIN and value.requires_grad
 
 
 def _give_up(*arguments: object) -> None:
@@ -175,8 +182,8 @@ class KernelState(Implementation):
 
     def _facts(self, arguments: tuple[object, ...]) -> tuple[Fact, ...] | None:
         """What a kernel is to be made for; None where none is to be made."""
-        if torch.is_grad_enabled() and any(isinstance(a, torch.Tensor) and a.requires_grad for a in arguments):
-            self._go_on()
+        if is_intercepted() or (torch.is_grad_enabled() and any(map(_requires_grad, arguments))):
+            self._go_on()  # no kernel would run here, and a mode would see what is asked to make one
             return None
         try:
             facts = tuple(map(fact_of, arguments))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitlite.ir.graph import Value
-from jitlite.kernels.arena import Arena
+from jitlite.kernels.arena import Arena, checked_product
 from jitlite.kernels.border import (
     EVERY,
     MISS,
@@ -80,6 +80,12 @@ from jitlite.native.rules import to_float, to_int, widened
 MANY = 1 << 16
 """Points of a nest from which on the interpreter's lock is given up: some ten microseconds, or more."""
 
+TOO_MANY = 1 << 48
+"""Points that no nest goes over: Python says that there is no memory for the tensor, which the nest does not make."""
+
+POINTS_BITS = 4
+"""To the power of two, the points of a nest that count as one trip of the loop around it (`poll_signals`)."""
+
 DONE, GAVE_UP, MISSED, NEXT = range(4)
 """The cells of a kernel, 64 bits each: how often it was done, gave up and missed, and the entry of the next kernel."""
 
@@ -105,6 +111,8 @@ class KernelEmitter(KernelCode):
         self._slots: dict[LoopVariable, str] = {}
         self._packs: dict[Pack, str] = {}
         self._level = 0
+        self._loops = 0
+        """How many loops are around what is written."""
         self._outside = {a.scalar for a in kernel.arguments if isinstance(a, ScalarInput) and a.is_outside}
         self._frame = self.code.slot("{ ptr, i64 }")
         self._fuel = self.code.slot("i64")
@@ -267,7 +275,12 @@ class KernelEmitter(KernelCode):
             yield
             return
         let_go, onward = code.fresh("let_go"), code.fresh("on")
-        code.branch(code.value(f"icmp sgt i64 {self.product(sizes)}, {MANY}"), let_go, onward)
+        points = checked_product(self, sizes)
+        code.bail_out_if(code.value(f"icmp ugt i64 {points}, {TOO_MANY}"))
+        if self._loops:  # they look up the sooner
+            trips = code.value(f"lshr i64 {points}, {POINTS_BITS}")
+            code.store("i64", code.value(f"sub i64 {code.load('i64', self._fuel)}, {trips}"), self._fuel)
+        code.branch(code.value(f"icmp sgt i64 {points}, {MANY}"), let_go, onward)
         code.label(let_go)
         code.store("ptr", code.call("ptr", "PyEval_SaveThread"), self._thread)
         code.go(onward)
@@ -349,7 +362,9 @@ class KernelEmitter(KernelCode):
         before = code.load("ptr", self._frame) if statement.frees else None
         outer, self._level = self._level, statement.level
         mark = self._arenas[statement.level].mark()
+        self._loops += 1
         self.statements(statement.body)
+        self._loops -= 1
         self._arenas[statement.level].rewind(mark)
         self._level = outer
         if before is not None:

@@ -82,8 +82,10 @@ def fact_of(value: object) -> Fact:
         return NoneFact()
     if not isinstance(value, torch.Tensor):
         return None
-    if type(value) not in PLAIN or value.layout is not torch.strided or value.device.type != "cpu":
-        raise NotNative(f"a tensor of {type(value).__name__}, {value.layout}, {value.device} is no plain one")
+    if type(value) not in PLAIN:  # nothing is asked of it: its class would see that
+        raise NotNative(f"a tensor of {type(value).__name__} is no plain one")
+    if value.layout is not torch.strided or value.device.type != "cpu":
+        raise NotNative(f"a tensor of {value.layout}, {value.device} is no plain one")
     return tensor_fact(value)
 
 

@@ -110,6 +110,8 @@ def sums(call: Call) -> Value:
     if isinstance(alpha, Scalar) or alpha != 1 or isinstance(alpha, bool):
         raise NotNative(f"{call.node.kind} with an alpha that is not 1")
     dtype = _not_bools(call, promoted([a, b]))
+    if call.name != "add" and any(isinstance(v, TensorValue) and v.dtype is BOOL for v in (a, b)):
+        raise NotNative(f"{call.node.kind} of bools")
     if call.name == "rsub":
         a, b = b, a
     return elementwise(call.lowering, "add" if call.name == "add" else "sub", [a, b], dtype)

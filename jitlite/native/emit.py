@@ -249,7 +249,7 @@ def poll_signals(code: LLVMBuilder, fuel: str) -> None:
     left = code.value(f"sub i64 {code.load('i64', fuel)}, 1")
     code.store("i64", left, fuel)
     look, onward = code.fresh("look"), code.fresh("on")
-    code.branch(code.value(f"icmp eq i64 {left}, 0"), look, onward)
+    code.branch(code.value(f"icmp sle i64 {left}, 0"), look, onward)
     code.label(look)
     code.store("i64", str(TRIPS), fuel)
     given = code.call("ptr", "PyObject_CallNoArgs", "ptr", pointer(id(between_trips)))

@@ -119,6 +119,17 @@ def test_code_is_kept(folder: Path, compiled: Callable[[], int]) -> None:
         assert path.read_bytes() == good, "and is replaced"
 
 
+def test_a_file_is_for_its_own_code_alone(folder: Path) -> None:
+    """Where the file of other code lies in its place, which is as good a file of ours, this is not run."""
+    kept, other = Disk(folder), key_of("another text")
+    kept.write(KEY, b"code")
+    kept.write(other, b"other code")
+    paths = {path.name.split(".")[0]: path for path in folder.iterdir()}
+    paths[KEY].write_bytes(paths[other].read_bytes())
+    assert kept.read(other) == b"other code"
+    assert kept.read(KEY) is None
+
+
 def test_it_may_be_nowhere(tmp_path: Path, compiled: Callable[[], int]) -> None:
     file = tmp_path / "file"
     file.write_text("")
