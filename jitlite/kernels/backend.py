@@ -41,8 +41,8 @@ MOST = 4
 TURNS = 5
 """Runs of a new kernel, and as many of Python, that are compared."""
 
-COMPILE_SECONDS = 0.03
-NODE_SECONDS = 0.002
+COMPILE_SECONDS = 0.02
+NODE_SECONDS = 0.001
 """What compiling any kernel takes, and each node of it."""
 
 
