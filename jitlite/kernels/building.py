@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
@@ -39,7 +38,7 @@ from jitlite.kernels.loop_ir import (
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
 
-_FOLD: dict[str, Callable[..., Any]] = {
+_FOLD: dict[str, Callable[..., Operand]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
     "min": min, "max": max, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
     "le": lambda a, b: a <= b, "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": lambda a: not a,

@@ -20,7 +20,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -270,7 +269,9 @@ def handle_of(tensor: torch.Tensor) -> ctypes.c_uint64:
     return ctypes.c_uint64(tensor._cdata)
 
 
-def _getter(name: str, kind: Callable[[], Any]) -> Callable[[torch.Tensor], int]:
+def _getter(
+    name: str, kind: type[ctypes.c_void_p] | type[ctypes.c_int64] | type[ctypes.c_int32]
+) -> Callable[[torch.Tensor], int]:
     get = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(function(name))
 
     def ask(tensor: torch.Tensor) -> int:
@@ -384,7 +385,7 @@ def _changes() -> Iterator[AbstractContextManager[object]]:
 # -- functions that are not needed by all kernels
 
 
-def _try_product(kind: Any) -> Callable[[int], None]:
+def _try_product(kind: type[ctypes.c_float] | type[ctypes.c_double]) -> Callable[[int], None]:
     """A trial of BLAS: a product of small matrices, column by column."""
 
     def trial(address: int) -> None:
@@ -427,7 +428,10 @@ def _needs(*capabilities: str) -> Callable[[int], None]:
     return trial
 
 
-_PRODUCTS = {SINGLE_PRODUCT: ctypes.c_float, DOUBLE_PRODUCT: ctypes.c_double}
+_PRODUCTS: dict[str, type[ctypes.c_float] | type[ctypes.c_double]] = {
+    SINGLE_PRODUCT: ctypes.c_float,
+    DOUBLE_PRODUCT: ctypes.c_double,
+}
 _ELEMENTS = {"f": "f32", "d": "f64"}
 _VECTORS = {"f16": ("AVX512",), "d8": ("AVX512",), "f8": ("AVX512", "AVX2"), "d4": ("AVX512", "AVX2")}
 """Widths of SLEEF's functions, and the capabilities that each needs: one of these."""
