@@ -361,7 +361,6 @@ class Product(Statement):
 
     Attributes:
         out: of two dimensions, and apart from the operands. Its rows have a unit stride.
-        is_constant: does `b` stay the same for as long as the program runs?
         packed: what has made `b` ready.
     """
 
@@ -369,7 +368,6 @@ class Product(Statement):
     a: Place
     b: Place
     bias: Place | None = None
-    is_constant: bool = False
     packed: Pack | None = None
 
 

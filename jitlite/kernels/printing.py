@@ -274,9 +274,8 @@ def _pack(statement: L.Pack) -> Iterator[str]:
 @_lines.register
 def _product(statement: L.Product) -> Iterator[str]:
     sizes = (*statement.out.sizes, *statement.a.sizes[1:])
-    notes = ["b is constant"] if statement.is_constant else []
-    notes += ["b is packed"] if statement.packed is not None else []
-    yield f"product {_space(sizes, 'mnk')}:" + (f"  # {', '.join(notes)}" if notes else "")
+    note = "" if statement.packed is None else "  # b is packed"
+    yield f"product {_space(sizes, 'mnk')}:{note}"
     factors = f"{_element(statement.a, 'mk')} * {_element(statement.b, 'kn')}"
     bias = "" if statement.bias is None else f" + {_element(statement.bias, 'mn')}"
     yield f"{_INDENT}{_element(statement.out, 'mn')} = sum over k of {factors}{bias}"
