@@ -190,8 +190,11 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
     real = gradient.f_real_outputs
     backward, places = passes.backward, passes.places
 
+    grads = len(gradient.df_input_vjps)
+
     def run_backward(*inputs: Any) -> Any:
-        found = backward.attempt(*inputs)
+        given = [x if x is None or x.is_contiguous() else x.contiguous() for x in inputs[:grads]]  # as in the trial
+        found = backward.attempt(*given, *inputs[grads:])
         if found is not None:
             return [found[i] for i in places]
         since = time.perf_counter()
