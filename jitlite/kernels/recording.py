@@ -40,7 +40,7 @@ _TRIAL_SECONDS = 0.5
 """A trial is over after so many turns, or so long if there have been two."""
 
 _TIDY = ("peephole", "cse", "dce")
-_TIDY_BACKWARD = (*_TIDY, "turn_products", "dce")
+_TIDY_BACKWARD = (*_TIDY, "turn_products", "sum_products_once", "dce")
 """Passes over graphs of gradients."""
 
 
