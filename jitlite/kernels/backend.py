@@ -16,7 +16,6 @@ from functools import partial
 import torch
 
 from jitlite.base import background, options
-from jitlite.interpreter.guards import PLAIN
 from jitlite.interpreter.modes import is_intercepted
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
@@ -24,14 +23,13 @@ from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
-from jitlite.kernels.recording import MOST as MOST_RECORDINGS
-from jitlite.kernels.recording import Part, Recorder, needs_of
+from jitlite.kernels.recording import Key, Part, Recorder, Recordings, needs_of
 from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.kernels.verify import verify
 from jitlite.native.code import NotNative
 from jitlite.native.emit import unset_boxes
-from jitlite.native.entry import is_loaded, is_ready
+from jitlite.native.entry import is_loaded
 from jitlite.native.policy import BAILOUTS, IMPORT_SECONDS
 from jitlite.native.regions import NativeRegion
 from jitlite.passes.form_regions import form_regions
@@ -51,11 +49,7 @@ NODE_SECONDS = 0.001
 
 def _records(arguments: Sequence[object]) -> bool:
     """Is a gradient recorded? A tensor of another class is not asked; there is no kernel for it."""
-    return torch.is_grad_enabled() and any(type(x) in PLAIN and x.requires_grad for x in arguments)  # type: ignore[attr-defined]
-
-
-def _may_record(value: object) -> bool:
-    return not isinstance(value, torch.Tensor) or type(value) in PLAIN
+    return torch.is_grad_enabled() and not is_intercepted() and any(needs_of(arguments))
 
 
 def _give_up(*arguments: object) -> None:
@@ -105,20 +99,16 @@ class KernelState(Implementation):
         region: what may become machine code.
         kernels: those there are, the latest one first.
         refused: why there is no kernel for some facts.
-        recorder: makes what runs the region where it records a gradient; None where that is left to Python.
-        recordings: what it has made, by which arguments require a gradient; None where there is none for these.
-        unrecorded: why there is none.
+        recordings: what runs the region where it records a gradient; None where that is left to Python.
     """
 
     is_adaptive = True
 
     def __init__(
-        self, region: NativeRegion, name: str, gives_tuple: bool, mode: str, recorder: Recorder | None = None
+        self, region: NativeRegion, name: str, gives_tuple: bool, mode: str, recordings: Recordings | None = None
     ) -> None:
         super().__init__(self._make_and_run if mode == "now" else None, "not hot yet")
-        self.recorder = recorder
-        self.recordings: dict[tuple[bool, ...], Runner | None] = {}
-        self.unrecorded: dict[tuple[bool, ...], str] = {}
+        self.recordings = recordings
         self.fact_of: Callable[[object], Fact] = fact_of
         self.is_raced = mode != "now"
         self.is_uniform = False
@@ -132,6 +122,7 @@ class KernelState(Implementation):
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
         self._compiling = threading.Lock()
         self._is_given_up = False
+        self._is_full = False
         self._race: Race | None = None
         self._may_be_unset = frozenset(unset_boxes(region))
 
@@ -153,13 +144,13 @@ class KernelState(Implementation):
     # -- when
     def record_run(self, since: float) -> None:
         """Python has run the region, from `since` on."""
-        if self._is_given_up or self._is_now:
+        if self._is_now or (self._has_all and self.recordings is None):
             return
         spent = time.perf_counter() - since
         self.seconds += spent
         if self._race is not None:
             self._race.python.append(spent)
-        elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
+        elif not self._is_given_up and self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._abandon(f"given up, for it could not be done {self.bailouts} times of {self.bailouts + self.runs}")
         elif self.seconds > self._least and self.seconds > self._least + (0.0 if is_loaded() else IMPORT_SECONDS):
             self.seconds = 0.0
@@ -169,11 +160,16 @@ class KernelState(Implementation):
     def _abandon(self, why: str) -> None:
         self._is_given_up = True
         self.status = why
-        self.publish(_give_up)  # not None: generated code of another thread may be about to call what it has seen
+        self.publish(self._entry)  # not None: generated code of another thread may be about to call what it has seen
+
+    @property
+    def _has_all(self) -> bool:
+        """Is no kernel to be made any more?"""
+        return self._is_given_up or self._is_full
 
     def compile_next(self) -> None:
         """Have the next run make a kernel for its arguments, hot or not."""
-        if not self._is_given_up:
+        if not self._has_all:
             self.publish(self._make_and_run)
 
     def prepare(self, arguments: Sequence[object]) -> None:
@@ -192,10 +188,13 @@ class KernelState(Implementation):
         """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
         if _records(arguments):
             return self._record_and_run(arguments)
-        if self.kernels:
-            found = self._entry(*arguments)
+        if self.kernels and not self._is_given_up:
+            found = self._plain_entry(*arguments)
             if found is not None:
                 return found
+        if self._has_all:
+            self._go_on()
+            return None
         if not self._compiling.acquire(blocking=False):
             return None
         try:
@@ -213,49 +212,28 @@ class KernelState(Implementation):
 
     def _record_and_run(self, arguments: tuple[object, ...]) -> object:
         """The same where a gradient is recorded."""
-        needs = needs_of(arguments)
-        known = needs in self.recordings or len(self.recordings) >= MOST_RECORDINGS
-        if self.recorder is None or known or is_intercepted() or not all(map(_may_record, arguments)):
+        recordings = self.recordings
+        key = None if recordings is None else recordings.key_of(arguments)
+        if recordings is None or key is None or torch_abi() is None:
             self._go_on()
-            return self._run_recorded(arguments) if known else None
+            return None if recordings is None else recordings.run(arguments)
         if not self._compiling.acquire(blocking=False):
             return None
         try:
-            self.recordings[needs] = None
-            make = partial(self._record_later, arguments)
             if options.current().background and not self._is_now:
                 self._go_on()
-                background.submit(make)
+                background.submit(partial(self._record_later, recordings, key, arguments))
                 return None
-            self._record(arguments)
+            recordings.make(key, arguments, trial=not self._is_now)
         finally:
             self._compiling.release()
-        return self._run_recorded(arguments)
-
-    def _record_later(self, arguments: tuple[object, ...]) -> None:
-        with self._compiling:
-            self._record(arguments)
-
-    def _record(self, arguments: tuple[object, ...]) -> None:
-        """Make what runs the region for such arguments, and records a gradient."""
-        assert self.recorder is not None
-        needs = needs_of(arguments)
-        try:
-            if torch_abi() is None or not is_ready():
-                raise NotNative("there is no machine code here")
-            self.recordings[needs] = self.recorder.record(arguments, trial=not self._is_now)
-            self.status = f"machine code, {sum(map(bool, self.recordings.values()))} times with a gradient"
-        except NotNative as reason:
-            self.unrecorded[needs] = str(reason)
-        except Exception as error:  # a fault of ours is no reason for the program to stop
-            if self._is_now:
-                raise
-            self.unrecorded[needs] = f"making it failed with {type(error).__name__}"
         self._go_on()
+        return recordings.run(arguments)
 
-    def _run_recorded(self, arguments: tuple[object, ...]) -> object:
-        recording = self.recordings.get(needs_of(arguments))
-        return None if recording is None else recording(*arguments)
+    def _record_later(self, recordings: Recordings, key: Key, arguments: tuple[object, ...]) -> None:
+        with self._compiling:
+            recordings.make(key, arguments, trial=True)
+        self._go_on()
 
     def _facts(self, arguments: tuple[object, ...]) -> tuple[Fact, ...] | None:
         """What a kernel is to be made for; None where none is to be made."""
@@ -275,9 +253,8 @@ class KernelState(Implementation):
 
     def _go_on(self) -> None:
         """Have calls find the kernels there are, or Python."""
-        if self._is_now:
-            return
-        self.publish(self._entry if self.kernels or any(self.recordings.values()) else _give_up)
+        if not self._is_now:
+            self.publish(self._entry if self._race is None else self._compete)
 
     def _make_later(self, facts: tuple[Fact, ...]) -> None:
         with self._compiling:
@@ -326,32 +303,29 @@ class KernelState(Implementation):
     def _compete(self, *arguments: object) -> object:
         """Run by turns as machine code and in Python, until it is known which one is faster."""
         race = self._race
-        if race is None:
-            return None if self._is_given_up else self._entry(*arguments)
+        if race is None or _records(arguments):
+            return self._entry(*arguments)
         found = race.turn(*arguments)
         if race.is_over:
             self._race = None
             if race.is_lost:
                 self._abandon("given up, for Python runs it faster")
             else:
-                self._is_given_up = len(self.kernels) >= MOST  # no more of them
+                self._is_full = len(self.kernels) >= MOST
                 self.publish(self._entry)
         return found
 
     @property
     def _entry(self) -> Runner:
         """What asks the kernels there are."""
-        plain = self._plain_entry if self.kernels else _give_up
+        plain = self._plain_entry if self.kernels and not self._is_given_up else _give_up
         recordings = self.recordings
-        if not any(recordings.values()):
+        if not recordings:
             return plain
 
         def ask(*arguments: object) -> object:
-            if torch.is_grad_enabled():
-                recording = recordings.get(tuple([type(x) in PLAIN and x.requires_grad for x in arguments]))
-                if recording is not None:
-                    return recording(*arguments)
-            return plain(*arguments)
+            found = plain(*arguments)
+            return recordings.run(arguments) if found is None and not is_intercepted() else found
 
         return ask
 
@@ -399,8 +373,8 @@ def _implement(region: Region, context: PlanContext) -> KernelState | str:
     fault = fault_of(region)  # texts have regions that nobody has asked about
     if fault is not None:
         return fault
-    recorder = Recorder(region.graph(), KernelPart, context.run_graph)
-    return KernelState(NativeRegion.of(region), KIND, region.gives_tuple, options.current().native, recorder)
+    recordings = Recordings(Recorder(region.graph(), KernelPart, context.run_graph))
+    return KernelState(NativeRegion.of(region), KIND, region.gives_tuple, options.current().native, recordings)
 
 
 TENSORS = Backend(_implement, lambda graph, context: form_tensor_regions(graph), _may_form)

@@ -341,7 +341,7 @@ class KernelBuilder:
 
     def _store(self, group: Sequence[TensorValue], places: dict[TensorValue, Place | None]) -> None:
         builder = NestBuilder(self, group[0].sizes, group[0].order)
-        roots = {value: builder.lane(value) for value in group}
+        roots = {value: builder.root(value) if value.is_lazy else builder.lane(value) for value in group}
         if any(not v.is_lazy for v in group):  # one was stored on the way to another
             return
         for value in list(builder.lanes):
@@ -456,12 +456,19 @@ class NestBuilder:
         return found
 
     def _lane(self, value: TensorValue) -> Lane:
-        if value.is_lazy and not self.builder.same_sizes(value.sizes, self.sizes):
+        if value.is_lazy and (value.is_costly_again or not self.builder.same_sizes(value.sizes, self.sizes)):
             self.builder.force(value)
-        if value.place is not None:
-            return self.load(value.place)
+        return self.load(value.place) if value.place is not None else self._computed(value)
+
+    def _computed(self, value: TensorValue) -> Lane:
         assert value.build is not None
+        value.evaluations += 1
         return value.build(self)
+
+    def root(self, value: TensorValue) -> Lane:
+        """The element of an expression that is to be stored."""
+        found = self.lanes[value] = self._computed(value)
+        return found
 
     def load(self, place: Place) -> Load:
         """The element of a place, broadcast to the space."""

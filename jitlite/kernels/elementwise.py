@@ -24,6 +24,12 @@ from jitlite.native.code import NotNative
 
 Element = TensorValue | Operand
 
+FUNCTIONS = frozenset({
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "erfc",
+    "asin", "acos", "atan", "sinh", "cosh", "atanh", "pow", "silu", "gelu", "gelu_tanh",
+})  # fmt: skip
+"""The operators of lanes that take many instructions."""
+
 
 # -- types
 
@@ -114,7 +120,8 @@ def elementwise(
         return LaneOperator(dtype, op, tuple(nest.operand(e, compute) for e in kept))
 
     order = result_order(builder, sizes, parts)
-    return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=parts))
+    functions = (op in FUNCTIONS) + functions_of(parts)
+    return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=parts, functions=functions))
 
 
 def custom(
@@ -123,7 +130,13 @@ def custom(
     """The tensor of an expression of several lanes."""
     sizes = builder.broadcast(*[p.sizes for p in parts])
     order = result_order(builder, sizes, parts)
-    return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=tuple(parts)))
+    functions = functions_of(parts)
+    return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=tuple(parts), functions=functions))
+
+
+def functions_of(parts: Sequence[TensorValue]) -> int:
+    """How many functions are called to compute expressions."""
+    return sum(part.functions for part in parts if part.is_lazy)
 
 
 def cast(builder: KernelBuilder, value: TensorValue, dtype: DType) -> TensorValue:

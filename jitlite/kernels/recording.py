@@ -19,21 +19,24 @@ from typing import Any
 
 import torch
 
+from jitlite.base import torch_internals
 from jitlite.interpreter.autograd import Layout, node_of
+from jitlite.interpreter.guards import PLAIN
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.int_codes import INT_CODES
 from jitlite.ir.regions import Runner
 from jitlite.kernels.facts import Fact, fact_of
 from jitlite.kernels.lowered_types import annotate
 from jitlite.native.code import NotNative
+from jitlite.native.entry import is_ready
 from jitlite.native.regions import NativeRegion
 from jitlite.operators.gradient import Gradient
 from jitlite.passes.autodiff import differentiate, requiring
 from jitlite.passes.registry import run
 from jitlite.passes.specialize_autogradzero import usual_gradients
 
-MOST = 4
-"""Combinations of inputs that require a gradient, for which a region is recorded by kernels."""
+MOST = 8
+"""Recordings of one region: for combinations of arguments that require a gradient, and facts of all arguments."""
 
 _TURNS = 5
 _TRIAL_SECONDS = 0.5
@@ -65,6 +68,8 @@ class Part:
 
 
 MakePart = Callable[[NativeRegion, str], Part]
+Key = tuple[tuple[bool, ...], tuple[Fact, ...]]
+"""Which arguments require a gradient, and the facts of all."""
 
 
 @dataclass
@@ -124,7 +129,7 @@ class Recorder:
         graph = requiring(self._body, needs)
         annotate(graph, facts)
         try:
-            gradient = differentiate(graph)
+            gradient = differentiate(graph, computes_again=True)
         except ValueError as error:
             raise NotNative(str(error)) from None
         if not gradient.df_output_vjps:
@@ -143,9 +148,65 @@ class Recorder:
         return _Passes(forward, self._make_part(NativeRegion.of_block(flat.block), "backward"), places)
 
 
+class Recordings:
+    """What runs a region where it records a gradient.
+
+    Where hooks see each tensor that is saved, as those of checkpoints, Python runs it: what is saved must not depend on
+    what has become hot in between.
+
+    Attributes:
+        refused: why nothing does, for some arguments.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._made: dict[tuple[bool, ...], list[Runner]] = {}
+        self._known: set[Key] = set()
+        self.refused: dict[Key, str] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._made.values()))
+
+    def run(self, arguments: tuple[object, ...]) -> object:
+        """What the region gives, recorded; None where nothing can do it. No mode may be active that sees this."""
+        if not torch.is_grad_enabled() or torch_internals.saved_tensor_hooks(False) is not None:
+            return None
+        for runner in self._made.get(needs_of(arguments), ()):
+            found = runner(*arguments)
+            if found is not None:
+                return found
+        return None
+
+    def key_of(self, arguments: Sequence[object]) -> Key | None:
+        """What a recording for these arguments would be for; None where there is to be none, or there is one."""
+        if len(self._known) >= MOST or any(isinstance(x, torch.Tensor) and type(x) not in PLAIN for x in arguments):
+            return None
+        try:
+            key = needs_of(arguments), tuple(map(fact_of, arguments))
+        except NotNative:
+            return None
+        return None if key in self._known else key
+
+    def make(self, key: Key, arguments: Sequence[object], *, trial: bool) -> None:
+        """Make a recording; where that cannot be, `refused` says why."""
+        self._known.add(key)
+        try:
+            if not is_ready():
+                raise NotNative("there is no machine code here")
+            made = self._recorder.record(arguments, trial=trial)
+        except NotNative as reason:
+            self.refused[key] = str(reason)
+        except Exception as error:  # a fault of ours is no reason for the program to stop
+            if not trial:
+                raise
+            self.refused[key] = f"making it failed with {type(error).__name__}"
+        else:
+            self._made.setdefault(key[0], []).append(made)
+
+
 def needs_of(arguments: Sequence[object]) -> tuple[bool, ...]:
-    """Which arguments require a gradient."""
-    return tuple([isinstance(x, torch.Tensor) and x.requires_grad for x in arguments])
+    """Which arguments require a gradient. A tensor of another class is not asked."""
+    return tuple([type(x) in PLAIN and x.requires_grad for x in arguments])  # type: ignore[attr-defined]
 
 
 def _flattened(graph: Graph) -> tuple[Graph, list[int]]:

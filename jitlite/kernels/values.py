@@ -40,6 +40,8 @@ class TensorValue:
         source: whose memory it is.
         position: the argument that it is, if it is one as a whole.
         node: what computes it.
+        functions: how many functions such as `exp` the expression calls.
+        evaluations: in how many nests it is computed so far.
     """
 
     dtype: DType
@@ -51,6 +53,13 @@ class TensorValue:
     source: MemorySource = MemorySource.OWN
     position: int | None = None
     node: Node | None = None
+    functions: int = 0
+    evaluations: int = 0
+
+    @property
+    def is_costly_again(self) -> bool:
+        """Has an expression been computed in another nest, and is to do so again dearer than to read it?"""
+        return self.evaluations > 0 and self.functions > 0
 
     @property
     def rank(self) -> int:

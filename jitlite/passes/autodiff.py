@@ -27,6 +27,7 @@ from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.operators.gradient import Gradient
 from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_of, takes_part
+from jitlite.passes.autodiff_recompute import compute_again
 from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
 from jitlite.passes.rules import gradients
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
@@ -79,15 +80,19 @@ def requiring(graph: Graph, needs: Sequence[bool]) -> Graph:
     return copy
 
 
-def differentiate(graph: Graph) -> Gradient:
+def differentiate(graph: Graph, *, computes_again: bool = False) -> Gradient:
     """The gradient of a graph, which is not changed, for the inputs whose types do not say `requires_grad=0`.
+
+    Args:
+        graph: is not changed.
+        computes_again: have the backward pass compute what is cheap, instead of keeping it?
 
     Raises:
         ValueError: a gradient would pass a node that is not differentiated, or the graph writes a tensor.
     """
     f = graph.copy()
     _lower(f)
-    return Differentiation(f).run()
+    return Differentiation(f).run(computes_again)
 
 
 def _lower(f: Graph) -> None:
@@ -123,7 +128,7 @@ class Differentiation:
         self.sources = _Sources(f).found
         self.grown: dict[Value, tuple[Node, Value]] = {}
 
-    def run(self) -> Gradient:
+    def run(self, computes_again: bool) -> Gradient:
         f = self.f
         found = Gradient(f, self.df, len(f.outputs))
         found.is_total = any(node.kind == "prim::Loop" for node in f.all_nodes())
@@ -143,6 +148,8 @@ class Differentiation:
                 found.df_output_vjps.append(index)
         made = T.TupleType.of([v.type for v in results])
         self.df.add_output(self.df.insert("prim::TupleConstruct", results, (made,)).output)
+        if computes_again:
+            compute_again(self.backward, list(_values(f)))
         self.recompute_sizes()
         self.keep(found)
         kept = f.outputs[len(found.f_output_sources) :]

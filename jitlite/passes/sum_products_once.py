@@ -70,7 +70,7 @@ class _Sum:
         made, node = total.node, self.loop.node
         if made.kind != "aten::new_zeros" or made.block is not node.block or self.add.output.has_uses:
             return False
-        return all(use.user is self.add or use.user.is_after(node) and not use.user.is_inside(self.loop.body)
+        return all(use.user is self.add or (use.user.is_after(node) and not use.user.is_inside(self.loop.body))
                    for use in total.uses)  # fmt: skip
 
     def _is_product(self, node: Node) -> bool:

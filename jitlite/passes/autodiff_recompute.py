@@ -1,0 +1,88 @@
+"""Compute again in the backward pass what is cheap, instead of keeping it.
+
+    f:  %d = x - mean          kept           df:  takes %d
+        %s = %d * %d           kept      =>        %s = %d * %d
+        %r = rsqrt(%s + eps)   kept                %r = rsqrt(%s + eps)
+
+That pays where both passes are kernels: an elementwise operator that is fused with others costs next to nothing there,
+and a value that is kept costs a tensor, or memory to be written and read.
+
+Only from what is kept anyhow may something be computed again. An argument that no formula uses is not kept for this:
+to write it before the backward pass is no error.
+"""
+
+from __future__ import annotations
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Node, Value, is_constant
+from jitlite.passes.autodiff_scopes import Backward
+
+_CHEAP = frozenset({
+    "aten::size", "aten::_size_if_not_equal", "aten::t", "aten::transpose", "aten::permute", "aten::unsqueeze",
+    "aten::squeeze", "aten::expand", "aten::select", "aten::slice", "aten::narrow", "prim::ListConstruct",
+})  # fmt: skip
+"""What is as cheap as an elementwise operator."""
+
+
+def compute_again(backward: Backward, f_values: list[Value]) -> None:
+    """Have `df` compute what it captures at the top, where that is cheap.
+
+    Args:
+        backward: a graph of gradients, complete but for the order of its inputs.
+        f_values: the values of the graph under differentiation, in order.
+    """
+    work = _Again(backward)
+    for value in f_values:
+        if value in backward.top.captured and not work.is_argument(value) and work.may_compute(value):
+            work.compute_instead(value)
+
+
+class _Again:
+    def __init__(self, backward: Backward) -> None:
+        self.backward = backward
+        self.f, self.df, self.captured = backward.top.block, backward.graph, backward.top.captured
+        self.made: dict[Value, Value] = {}
+        """What is computed again, in `df`."""
+        self.first = next(self.df.block.computations, self.df.block.return_node)
+
+    def is_argument(self, value: Value) -> bool:
+        return value.node is self.f.param_node
+
+    def is_there(self, value: Value) -> bool:
+        """Is a value known in `df`, or can it be?"""
+        if is_constant(value) or value in self.captured or value in self.made:
+            return True
+        if self.is_argument(value):
+            return not _holds_tensors(value.type)
+        return self.may_compute(value)
+
+    def may_compute(self, value: Value) -> bool:
+        return _is_cheap(value.node) and all(map(self.is_there, value.node.inputs))
+
+    def compute_instead(self, value: Value) -> None:
+        """Compute what has been captured."""
+        local = self.captured.pop(value)
+        local.replace_all_uses_with(self.computed(value))
+        self.df.block.erase_input(local.offset)
+
+    def computed(self, value: Value) -> Value:
+        if value not in self.made:
+            values = {v: self.local(v) for v in value.node.inputs}
+            clone = self.df.clone_node(value.node, values).insert_before(self.first)
+            self.made.update(zip(value.node.outputs, clone.outputs, strict=True))
+        return self.made[value]
+
+    def local(self, value: Value) -> Value:
+        if is_constant(value) or value in self.captured or self.is_argument(value):
+            return self.backward.local(value)
+        return self.computed(value)
+
+
+def _is_cheap(node: Node) -> bool:
+    op = node.op
+    return not node.blocks and op is not None and (op.is_pointwise or node.kind in _CHEAP)
+
+
+def _holds_tensors(t: T.Type) -> bool:
+    t = T.without_none(t)
+    return isinstance(t, T.TensorType) or (isinstance(t, T.ListType) and _holds_tensors(t.element))
