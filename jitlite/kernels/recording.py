@@ -22,7 +22,7 @@ import torch
 from jitlite.base import torch_internals
 from jitlite.interpreter.autograd import Layout, node_of
 from jitlite.interpreter.guards import PLAIN
-from jitlite.ir.graph import Graph, Value
+from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.int_codes import INT_CODES
 from jitlite.ir.regions import Runner
 from jitlite.kernels.facts import Fact, fact_of
@@ -132,6 +132,8 @@ class Recorder:
             gradient = differentiate(graph, computes_again=True)
         except ValueError as error:
             raise NotNative(str(error)) from None
+        if any(need and i not in gradient.f_differentiated_inputs for i, need in enumerate(needs)):
+            raise NotNative("an argument requires a gradient that may be None, or is no tensor by its type")
         if not gradient.df_output_vjps:
             raise NotNative("nothing that it gives has a gradient")
         gradient.is_total = True
@@ -263,11 +265,14 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
         backward.record_run(since)
         return found
 
+    held = [c for c in map(_constant_tensor, gradient.f.all_nodes()) if c is not None]
     apply = node_of(Layout(gradient), general, run_backward)
     attempt = passes.forward.attempt
     set_enabled = torch._C._set_grad_enabled
 
     def call(*inputs: Any) -> Any:
+        if held and any(constant.requires_grad for constant in held):
+            return None  # they have no place among the inputs of the node
         set_enabled(False)
         try:
             outputs = attempt(*inputs)
@@ -279,6 +284,11 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
         return returned[0] if real == 1 else returned[:real]
 
     return call
+
+
+def _constant_tensor(node: Node) -> torch.Tensor | None:
+    found = node.attributes.get("value") if node.kind == "prim::Constant" else None
+    return found if isinstance(found, torch.Tensor) else None
 
 
 def _is_faster(recorded: Runner, python: Runner, arguments: Sequence[object], needs: Sequence[bool]) -> bool:

@@ -371,6 +371,9 @@ def _values(f: Graph) -> Iterator[Value]:
         yield from node.outputs
 
 
+_REFUSAL = "differentiation of {} is not supported, or the types of its inputs are unknown"
+
+
 class _Sources:
     """For each value, the inputs whose gradients depend on its gradient.
 
@@ -380,6 +383,9 @@ class _Sources:
 
     def __init__(self, f: Graph) -> None:
         self.found: dict[Value, set[int]] = {v: {i} for i, v in enumerate(f.inputs) if wants_gradient(v.type)}
+        for value in f.inputs:
+            if isinstance(value.type, T.ListType) and may_have_gradient(value.type) and value.has_uses:
+                raise ValueError(_REFUSAL.format(value.uses[0].user.kind))
         self.block(f.block)
 
     def block(self, block: Block) -> None:
@@ -413,7 +419,7 @@ class _Sources:
         gives = node.kind != "prim::Constant" and any(may_have_gradient(o.type) for o in node.outputs)
         writes = node.op is not None and any(a.is_write for a in node.op.schema.arguments)
         if writes or (gives and self.of(node.inputs)):
-            raise ValueError(f"differentiation of {node.kind} is not supported, or the types of its inputs are unknown")
+            raise ValueError(_REFUSAL.format(node.kind))
 
     def loop(self, loop: Loop) -> None:
         before = -1

@@ -264,7 +264,7 @@ class Formula:
             return grad
         size: object
         if given is not None and not any(isinstance(d, str) for d in given):
-            size = list(given)
+            size = Sym(grad.place, grad.place.graph.insert_constant(list(given), T.ListType.of(T.INT)))
         else:
             size = call(self.before, "aten::_size_if_not_equal", self.size(of), self.size(result or self.result))
         return call(grad.place, "aten::_grad_sum_to_size", grad, size)
