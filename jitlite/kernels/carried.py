@@ -129,13 +129,13 @@ class CarriedTensor:
 
 
 class CarriedSizes:
-    """Sizes that each iteration finds to be the same, None at first. Iterations do not read them."""
+    """Sizes that each iteration finds to be the same, None or an empty list at first. Iterations do not read them."""
 
-    def __init__(self) -> None:
-        self._found: Value = None
+    def __init__(self, start: Value) -> None:
+        self._start = self._found = start
 
     def enter(self, builder: KernelBuilder) -> Value:
-        return None
+        return self._start
 
     def follow(self, builder: KernelBuilder, value: Value) -> None:
         if value is not None and not isinstance(value, list):

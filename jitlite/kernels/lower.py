@@ -399,8 +399,8 @@ class Lowering(KernelBuilder):
             return CarriedTensor(self, found, varying, lambda d: known.add((node, position, d)))
         if isinstance(found, bool | int | float | Scalar):
             return CarriedScalar(self, found, value.type)
-        if found is None:
-            return CarriedSizes()
+        if found is None or found == []:
+            return CarriedSizes(found)
         raise NotNative(f"%{value.name} : {value.type} is carried around a loop")
 
     def _carry_on(self, loop: GraphLoop, carried: Sequence[Carried]) -> None:

@@ -228,7 +228,7 @@ class Differentiation:
         found = self.grown.get(node.inputs[0])
         value = node.inputs[1]
         if found is not None and self.sources.get(value):
-            self.add(value, part_of(self, *found, value))
+            self.add(value, part_of(self, *found))
 
     def tensor_grad(self, value: Value) -> Value | None:
         """The gradient of a tensor. Who uses it may find one more contribution in it, see `LoopScope.slots`."""
@@ -422,13 +422,21 @@ class _Sources:
             raise ValueError(_REFUSAL.format(node.kind))
 
     def loop(self, loop: Loop) -> None:
-        before = -1
-        while before != (before := sum(len(self.of((c.parameter,))) for c in loop.carried)):
-            for each in loop.carried:
-                self.note((each.parameter,), self.of((each.start,)))
-            self.block(loop.body)
-            for each in loop.carried:
-                self.note((each.parameter, each.result), self.of((each.start, each.following)))
+        """What a loop that runs gives depends on the same inputs, however often it runs: else it cannot be said which
+        gradients are zero everywhere."""
+        for each in loop.carried:
+            self.note((each.parameter,), self.of((each.start,)))
+        self.block(loop.body)
+        once = [self.of((each.following,)) for each in loop.carried]
+        for each, sources in zip(loop.carried, once, strict=True):
+            self.note((each.parameter,), sources)
+        self.block(loop.body)
+        if once != [self.of((each.following,)) for each in loop.carried]:
+            raise ValueError(
+                "what a loop carries depends on other inputs in its second iteration than in the first one"
+            )
+        for each, sources in zip(loop.carried, once, strict=True):
+            self.note((each.result,), sources)
 
     def of(self, values: Iterable[Value]) -> set[int]:
         return set().union(*(self.found.get(v, ()) for v in values))

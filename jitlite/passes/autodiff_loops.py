@@ -77,14 +77,13 @@ def joined_list(node: Node) -> Value | None:
     return node.inputs[0]
 
 
-def part_of(work: Differentiation, node: Node, whole: Value, value: Value) -> Value:
+def part_of(work: Differentiation, node: Node, whole: Value) -> Value:
     """What an iteration gets of the gradient of a list that has been put together.
 
     Args:
         work: at the body of the loop.
         node: what has put the list together.
-        whole: the gradient of that.
-        value: the element that the iteration has appended.
+        whole: the gradient of that. All elements have the same share in it.
     """
     scope, place = work.backward.scope, work.backward
     assert isinstance(scope, LoopScope)
@@ -93,7 +92,8 @@ def part_of(work: Differentiation, node: Node, whole: Value, value: Value) -> Va
         raise ValueError("the dimension along which a list is put together is not known")
     if node.kind == "aten::stack":
         return call(place, "aten::select", of, dim, index).value
-    length = call(work.alongside, "aten::size", Sym(place, value), dim)
+    total, count = call(place, "aten::size", of, dim), Sym(place, work.backward.local(scope.count))
+    length = call(place, "aten::floordiv", total, count)
     first = call(place, "aten::mul", index, length)
     return call(place, "aten::narrow", of, dim, first, length).value
 
@@ -113,13 +113,20 @@ def differentiate_loop(work: Differentiation, loop: Loop) -> None:
     _count_iterations(loop)
     like = given[0]
     pairs = zip(carried, known, strict=True)
-    starts = [g if g is not None else zeros(work.backward, work.alongside, c.result, like) for c, g in pairs]
+    starts = [
+        _contiguous(work, g) if g is not None else zeros(work.backward, work.alongside, c.start, like) for c, g in pairs
+    ]
     _Backwards(work, loop, carried, starts, like).run()
 
 
 def _is_appended_in(value: Value, loop: Loop) -> bool:
     append = append_to(value)
     return append is not None and append.block is loop.body
+
+
+def _contiguous(work: Differentiation, grad: Value) -> Value:
+    """A gradient in memory of its own, as those that the loop carries later are."""
+    return call(work.backward, "aten::contiguous", Sym(work.backward, grad)).value
 
 
 def _count_iterations(loop: Loop) -> None:
@@ -154,7 +161,7 @@ class _Backwards:
         with df.inserting_at_end(self.body):
             last = df.insert("aten::sub", (inputs[0], work.backward.constant(1)), (T.INT,)).output
             index = df.insert("aten::sub", (last, number), (T.INT,)).output
-        self.scope = LoopScope(loop, self.outer, work.backward, work.alongside, index, like)
+        self.scope = LoopScope(loop, self.outer, work.backward, work.alongside, index, count, like)
 
     def run(self) -> None:
         work, scope, df = self.work, self.scope, self.work.df
@@ -164,7 +171,7 @@ class _Backwards:
                 work.add(each.following, grad)
             for node in reversed(list(self.loop.body.nodes)):
                 work.visit(node)
-            following = [self._grad_of(each.parameter) for each in self.carried]
+            following = [self._grad_of(c.parameter, grad) for c, grad in zip(self.carried, self.given, strict=True)]
             scope.add_late()
         for value, whole in scope.kept.items():
             work.sources[whole] = work.sources.get(value, set())
@@ -178,11 +185,13 @@ class _Backwards:
         for value, total in self.scope.totals.items():
             work.add(value, total)
 
-    def _grad_of(self, parameter: Value) -> Value:
+    def _grad_of(self, parameter: Value, given: Value) -> Value:
+        """The gradient of what an iteration starts with, given that of what the next one starts with."""
         found = self.scope.tensor_grad(parameter)
-        if found is None:
-            return zeros(self.work.backward, self.work.alongside, parameter, self.given[0])
-        return self.work.with_slot(parameter, found)
+        if found is not None:
+            return self.work.with_slot(parameter, found)
+        place = self.work.backward
+        return call(place, "aten::zeros_like", Sym(place, given)).value
 
 
 def takes_part(scope: LoopScope, node: Node) -> bool:

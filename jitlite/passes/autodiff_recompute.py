@@ -17,10 +17,12 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, is_constant
 from jitlite.passes.autodiff_scopes import Backward
 
-_CHEAP = frozenset({
-    "aten::size", "aten::_size_if_not_equal", "aten::t", "aten::transpose", "aten::permute", "aten::unsqueeze",
-    "aten::squeeze", "aten::expand", "aten::select", "aten::slice", "aten::narrow", "prim::ListConstruct",
+_VIEWS = frozenset({
+    "aten::t", "aten::transpose", "aten::permute", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::select",
+    "aten::slice", "aten::narrow",
 })  # fmt: skip
+"""Views: to keep one is to keep what it is a view of, and a write to the one is a write to the other."""
+_CHEAP = _VIEWS | {"aten::size", "aten::_size_if_not_equal", "prim::ListConstruct"}
 """What is as cheap as an elementwise operator."""
 
 
@@ -57,7 +59,10 @@ class _Again:
         return self.may_compute(value)
 
     def may_compute(self, value: Value) -> bool:
-        return _is_cheap(value.node) and all(map(self.is_there, value.node.inputs))
+        node = value.node
+        if node.kind in _VIEWS and value in self.captured and self.is_argument(node.inputs[0]):
+            return all(map(self.is_there, node.inputs[1:]))
+        return _is_cheap(node) and all(map(self.is_there, node.inputs))
 
     def compute_instead(self, value: Value) -> None:
         """Compute what has been captured."""

@@ -124,15 +124,23 @@ class LoopScope(Scope):
     Attributes:
         loop: of f.
         index: the number of the iteration, in `df`.
+        count: how many there are, in `f`.
         totals: the gradients of values from outside: what iterations contribute is summed up in them, around the loop.
     """
 
     def __init__(
-        self, loop: Loop, outer: Scope, backward: Backward, alongside: Alongside, index: Value, like: Value
+        self,
+        loop: Loop,
+        outer: Scope,
+        backward: Backward,
+        alongside: Alongside,
+        index: Value,
+        count: Value,
+        like: Value,
     ) -> None:
         super().__init__(loop.body, outer)
         self.loop = loop
-        self.index = index
+        self.index, self.count = index, count
         self.f, self.backward, self.alongside = loop.node.graph, backward, alongside
         self.totals: dict[Value, Value] = {}
         self._like = like
@@ -228,18 +236,16 @@ class LoopScope(Scope):
     def _last(self, value: Value) -> Value:
         """A value that is taken to be the same in all iterations: what it was in the last one."""
         t = T.without_none(value.type)
-        if t not in _NUMBERS and not (isinstance(t, T.ListType) and t.element in _NUMBERS):
-            raise ValueError(f"a gradient in a loop needs %{value.name} : {value.type}")
-        if t in _NUMBERS:
-            raise ValueError(f"a gradient in a loop needs %{value.name}, a number that each iteration computes")
+        if not isinstance(t, T.ListType) or t.element is not T.INT:
+            raise ValueError(f"a gradient in a loop needs %{value.name} : {value.type}, which each iteration computes")
         assert self.outer is not None
         f, node = self.f, self.loop.node
         with f.inserting_before(node):
-            start = f.insert_constant(None, T.NONE)
+            start = f.insert_constant(None, T.NONE) if T.may_be_none(value.type) else f.insert_constant([], t)
         node.add_input(start)
-        self.block.add_input(T.OptionalType.of(t))
+        self.block.add_input(value.type)
         self.block.add_output(value)
-        return self.outer.local(node.add_output(T.OptionalType.of(t) if T.may_be_none(value.type) else t))
+        return self.outer.local(node.add_output(value.type))
 
     # -- gradients of what is kept
     def late(self, value: Value) -> Value:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.operators.gradient import Gradient
 from jitlite.passes.dce import eliminate_dead_code
@@ -91,10 +92,29 @@ class _Specialization:
             return self.add(node)
         if node.kind in _QUESTIONS:
             return self.question(node)
+        carries = node.kind == "prim::Loop" and self.carries_tensors(Loop(node))
         changed = sum(self.block(inner) for inner in node.blocks) > 0
-        if _gives_tensors(node):
+        if carries or _gives_tensors(node):
             self.known.update(dict.fromkeys(node.outputs, True))
         return changed
+
+    def carries_tensors(self, loop: Loop) -> bool:
+        """Is what a loop carries certainly never None? Its parameters are known to be tensors then."""
+        pairs = [c for c in loop.carried if isinstance(c.parameter.type, T.TensorType)]
+        parameters = {c.parameter for c in pairs}
+        if not all(self.known.get(c.start) and self.is_certain(c.following, parameters) for c in pairs):
+            return False
+        self.known.update(dict.fromkeys(parameters, True))
+        return True
+
+    def is_certain(self, value: Value, parameters: set[Value]) -> bool:
+        """Is a value a tensor, if the parameters of the loop around it are?"""
+        if value in parameters or self.known.get(value):
+            return True
+        node = value.node
+        if node.kind == "prim::AutogradAdd":
+            return any(self.is_certain(v, parameters) for v in node.inputs)
+        return node.kind.startswith("aten::") and _gives_tensors(node)
 
     def grad_of(self, node: Node) -> bool:
         states = [self.known.get(v) for v in node.inputs]
