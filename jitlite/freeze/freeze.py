@@ -39,7 +39,6 @@ from jitlite.ir.types import ClassType, InterfaceType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.objects.module import ScriptModule
-from jitlite.passes.convert_to_mkldnn import convert_where_faster
 from jitlite.passes.pipelines import FREEZE, FROZEN, FROZEN_NUMERICS, INFERENCE
 from jitlite.passes.transpose_linear import transpose_where_faster
 
@@ -114,20 +113,31 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
             raise RuntimeError(f"the frozen module has no method '{name}' to optimize; it has {', '.join(known)}")
     with compiler.compiling():
         for graph in _graphs(mod, other_methods):
-            convert_where_faster(graph)
             transpose_where_faster(graph)
             INFERENCE(graph)
+        for method in _methods(mod, other_methods):
+            method.alternatives, method.compiled = ALTERNATIVES, None
     return mod
 
 
-def _graphs(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Graph]:
-    """The graphs of `forward` and of the other methods, and those that they fork."""
+ALTERNATIVES = ("convert_to_channels_last", "convert_to_mkldnn")
+"""Passes that make a graph faster or slower: trials tell, for the sizes of the arguments."""
+
+
+def _methods(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Function]:
+    """`forward` and the other methods."""
     type = _class_of(mod)
     for name in dict.fromkeys(["forward", *(others or ())]):
         for single in type.definition.overloads.get(name, [name]):
             method = type.methods.get(single)
             if isinstance(method, Function):
-                yield from all_graphs(method.graph)
+                yield method
+
+
+def _graphs(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Graph]:
+    """The graphs of `forward` and of the other methods, and those that they fork."""
+    for method in _methods(mod, others):
+        yield from all_graphs(method.graph)
 
 
 def freeze_module(
