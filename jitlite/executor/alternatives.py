@@ -36,6 +36,9 @@ from jitlite.ir.types import Type
 from jitlite.passes.convert_to_channels_last import lies_in_order
 from jitlite.passes.registry import run as run_passes
 
+LAYOUT_PASSES = ("convert_to_channels_last", "convert_to_mkldnn")
+"""Passes that make a graph faster or slower, as the sizes of tensors and the machine will have it."""
+
 MOST_CHOICES = 4
 """Trials of a function, each for other arguments. For more kinds of arguments it runs as it is."""
 
@@ -113,13 +116,13 @@ class Alternatives(Generic[Made]):
 
     def run(self, *arguments: object) -> Any:
         """The result of a call."""
-        if self.why_not is not None:
+        if self.why_not is not None or _is_watched():
             return self._usual(*arguments)
         kind = self._kind_of(arguments)
         choice = self._known.get(kind) if kind is not None else None
         if choice is not None and choice.is_settled and choice.winner is None:
             return self._usual(*arguments)
-        if kind is None or not self._may_differ(arguments):
+        if kind is None or self._records_gradient(arguments):
             return self._usual(*arguments)
         if choice is not None and choice.is_settled:
             return self._run_winner(choice, arguments)
@@ -138,13 +141,9 @@ class Alternatives(Generic[Made]):
                 found.append((value.shape, value.stride(), value.dtype, value.is_neg()))
         return tuple(found)
 
-    def _may_differ(self, arguments: Sequence[Any]) -> bool:
-        """May another graph run: does nobody look at operators, and is no gradient recorded?"""
-        if torch.is_grad_enabled():
-            given = [arguments[position] for position in self._tensors]
-            if any(value is not None and value.requires_grad for value in given):
-                return False
-        return not (is_intercepted() or is_transformed() or torch.are_deterministic_algorithms_enabled())
+    def _records_gradient(self, arguments: Sequence[Any]) -> bool:
+        given = [arguments[position] for position in self._tensors] if torch.is_grad_enabled() else []
+        return any(value is not None and value.requires_grad for value in given)
 
     def _run_winner(self, choice: _Choice[Made], arguments: Sequence[object]) -> Any:
         winner = choice.winner
@@ -171,14 +170,16 @@ class Alternatives(Generic[Made]):
             return self._usual(*arguments)
         try:
             choice = self._choice_for(kind, arguments)
-            if choice is None or choice.is_settled or not self._is_ready(choice):
-                return self._usual(*arguments)
-            return self._compare(choice, arguments)
+            if not choice.is_settled and self._is_ready(choice):
+                return self._compare(choice, arguments)
         finally:
             self._turn.release()
+        if choice.is_settled and choice.winner is not None:
+            return self._run_winner(choice, arguments)
+        return self._usual(*arguments)
 
-    def _choice_for(self, kind: Kind, arguments: Sequence[object]) -> _Choice[Made] | None:
-        """What is known for such arguments, or will be; None where nothing is to be found out."""
+    def _choice_for(self, kind: Kind, arguments: Sequence[object]) -> _Choice[Made]:
+        """What is known for such arguments, or will be."""
         choice = self._known.get(kind)
         if choice is None:
             given = [arguments[position] for position in self._tensors]
@@ -290,6 +291,11 @@ class Alternatives(Generic[Made]):
 
 _SETTLED: _Choice[Any] = _Choice(())
 _SETTLED.is_settled = True
+
+
+def _is_watched() -> bool:
+    """Is there a mode in which somebody might see which operators run?"""
+    return is_intercepted() or is_transformed() or torch.are_deterministic_algorithms_enabled()
 
 
 def _about(tensor: torch.Tensor) -> Kind:

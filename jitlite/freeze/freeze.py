@@ -15,6 +15,7 @@ import torch
 
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler import program as compiler
+from jitlite.executor.alternatives import LAYOUT_PASSES
 from jitlite.freeze.attribute_folding import (
     Folding,
     ReachableObjects,
@@ -92,7 +93,10 @@ def run_frozen_optimizations(
 
 
 def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | None = None) -> ScriptModule:
-    """Freeze a module, unless it is frozen, and apply what makes it faster on this machine.
+    """Freeze a module, unless it is frozen, and have it run in the way that is fastest on this machine.
+
+    That is found out while it is called: for arguments of new sizes, a few calls run what may be faster beside the
+    method as it is. `mod.forward.explain(*args)` tells what was found.
 
     Args:
         other_methods: methods to keep and optimize beside `forward`.
@@ -116,12 +120,8 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
             transpose_where_faster(graph)
             INFERENCE(graph)
         for method in _methods(mod, other_methods):
-            method.alternatives, method.compiled = ALTERNATIVES, None
+            method.alternatives, method.compiled = LAYOUT_PASSES, None
     return mod
-
-
-ALTERNATIVES = ("convert_to_channels_last", "convert_to_mkldnn")
-"""Passes that make a graph faster or slower: trials tell, for the sizes of the arguments."""
 
 
 def _methods(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Function]:
