@@ -149,19 +149,27 @@ def is_transformed() -> bool:
     )
 
 
-class _Layout:
+class Layout:
     """Where things are: computed once for a gradient."""
 
     def __init__(self, gradient: Gradient) -> None:
         real = gradient.f_real_outputs
+        self.inputs, self.targets, self.is_total = len(gradient.f.inputs), gradient.df_output_vjps, gradient.is_total
+        self.usually = [index < real for index in gradient.df_input_vjps]
         kept = [i for i in gradient.df_input_vjps if i >= real]
         self.returned = [*range(real), *kept]
         """Outputs of f that are outputs of the node."""
         self.vjps = [self.returned.index(i) for i in gradient.df_input_vjps]
         self.sources = [frozenset(gradient.f_output_sources[i]) for i in self.returned]
         self.has_gradient = [i in set(gradient.df_input_vjps) for i in self.returned]
+        self.own = [v for v in self.vjps if v < real]
+        """The positions among what is returned of the graph's own outputs that have gradients."""
         self._constant: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self._place_captured(gradient)
+
+    def reached(self, grads: Sequence[object]) -> frozenset[int]:
+        """The inputs whose gradients are not zero everywhere, by which results have one."""
+        return frozenset().union(*(sources for sources, g in zip(self.sources, grads, strict=True) if g is not None))
 
     def _place_captured(self, gradient: Gradient) -> None:
         f = gradient.f
@@ -193,49 +201,80 @@ def _node(
     forward: Callable[..., Any], backward: Callable[..., Any], usual: Callable[..., Any], gradient: Gradient
 ) -> Callable[..., Any]:
     """The `apply` of a function class for autograd, whose forward gives a tuple."""
-    usually = [index < gradient.f_real_outputs for index in gradient.df_input_vjps]
-    layout = _Layout(gradient)
+    apply = node_of(Layout(gradient), backward, usual)
     single = len(gradient.f.outputs) == 1
-    count, targets = len(gradient.f.inputs), gradient.df_output_vjps
+
+    def run_and_record(*inputs: Any) -> Any:
+        with torch.no_grad():
+            outputs = forward(*inputs)
+        return apply((outputs,) if single else outputs, *inputs)
+
+    return run_and_record
+
+
+def node_of(layout: Layout, backward: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that records a node for autograd: takes what `f` has given, as a tuple, and what it was given.
+
+    It gives the outputs of the graph itself, and those that are kept and have gradients.
+
+    Args:
+        layout: of the gradient.
+        backward: runs `df`.
+        usual: runs it where all results have a gradient and nothing that is kept has one.
+    """
+    count, targets, is_total = layout.inputs, layout.targets, layout.is_total
 
     class DifferentiableGraph(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> Any:
-            others = [_kept(inputs[i]) if place == 0 else None for place, i in layout.others]
-            outputs = forward(*inputs)
-            if single:
-                outputs = (outputs,)
+        def forward(ctx: Any, outputs: Sequence[Any], *inputs: Any) -> Any:
             where = (inputs, outputs)
             ctx.set_materialize_grads(False)
             ctx.save_for_backward(*[where[place][i] for place, i in layout.saved])
-            ctx.others = [
-                kept if place == 0 else _kept(outputs[i])
-                for kept, (place, i) in zip(others, layout.others, strict=True)
-            ]
+            ctx.others = [_kept(where[place][i]) for place, i in layout.others]
             returned = tuple([outputs[i] for i in layout.returned])
-            constant = layout.constant(ctx.needs_input_grad)
+            if is_total:
+                ctx.shapes = [(x.shape, x.dtype, x.device) for x in map(returned.__getitem__, layout.own)]
+            constant = layout.constant(ctx.needs_input_grad[1:])
             if constant:
                 ctx.mark_non_differentiable(*[x for x in map(returned.__getitem__, constant) if torch.is_tensor(x)])
             return returned
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
+            found = [None] * (count + 1)
+            reached = None
+            if is_total:
+                reached = layout.reached(grads)
+                grads = _filled(grads, layout.own, ctx.shapes)
             vjps = [grads[i] for i in layout.vjps]
-            found = [None] * count
             saved = _saved(ctx, layout, vjps)
             given = [v is not None for v in vjps]
             if True in given:
                 kept = [*saved, *ctx.others]
-                run = usual if given == usually else backward
+                run = usual if given == layout.usually else backward
                 results = run(*vjps, *[kept[i] for i in layout.order])
                 for i, result in zip(targets, results, strict=True):
-                    found[i] = result
+                    if reached is None or i in reached:
+                        found[i + 1] = result
             return tuple(found)
 
     return DifferentiableGraph.apply
 
 
-def _saved(ctx: Any, layout: _Layout, vjps: Sequence[object]) -> Sequence[Any]:
+def _filled(
+    grads: Sequence[torch.Tensor | None], own: Sequence[int], shapes: Sequence[tuple[Any, torch.dtype, torch.device]]
+) -> Sequence[torch.Tensor | None]:
+    """The gradients of results, with zeros for those that are missing, unless all are."""
+    if all(g is None for g in grads):
+        return grads
+    filled = list(grads)
+    for i, (shape, dtype, device) in zip(own, shapes, strict=True):
+        if filled[i] is None:
+            filled[i] = torch.zeros(shape, dtype=dtype, device=device)
+    return filled
+
+
+def _saved(ctx: Any, layout: Layout, vjps: Sequence[object]) -> Sequence[Any]:
     """The saved tensors. What is only used with gradients that are zero may have been written by now."""
     try:
         saved: Sequence[Any] = ctx.saved_tensors

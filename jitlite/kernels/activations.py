@@ -26,8 +26,19 @@ class Lanes:
 
     def where(self, op: str, a: Lane | Operand, b: Lane | Operand, then: Lane | Operand, other: Lane | Operand) -> Lane:
         """One of two values, by a comparison of others."""
-        condition = LaneOperator(BOOL, op, (self._lane(a), self._lane(b)))
+        return self.choose(self.test(op, a, b), then, other)
+
+    def test(self, op: str, a: Lane | Operand, b: Lane | Operand) -> Lane:
+        """A comparison."""
+        return LaneOperator(BOOL, op, (self._lane(a), self._lane(b)))
+
+    def choose(self, condition: Lane, then: Lane | Operand, other: Lane | Operand) -> Lane:
+        """One of two values, by a condition."""
         return LaneOperator(self.dtype, "where", (condition, self._lane(then), self._lane(other)))
+
+    def number(self, value: Operand) -> Lane:
+        """The same number everywhere."""
+        return Fill(self.dtype, value)
 
     def _lane(self, operand: Lane | Operand) -> Lane:
         return operand if isinstance(operand, Lane) else Fill(self.dtype, operand)

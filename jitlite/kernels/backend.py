@@ -10,6 +10,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import torch
@@ -20,15 +21,17 @@ from jitlite.interpreter.modes import is_intercepted
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
 from jitlite.kernels.compiled import CompiledKernel
-from jitlite.kernels.facts import Fact, fact_of, text_of_facts
+from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
+from jitlite.kernels.recording import MOST as MOST_RECORDINGS
+from jitlite.kernels.recording import Part, Recorder, needs_of
 from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.kernels.verify import verify
 from jitlite.native.code import NotNative
 from jitlite.native.emit import unset_boxes
-from jitlite.native.entry import is_loaded
+from jitlite.native.entry import is_loaded, is_ready
 from jitlite.native.policy import BAILOUTS, IMPORT_SECONDS
 from jitlite.native.regions import NativeRegion
 from jitlite.passes.form_regions import form_regions
@@ -46,9 +49,13 @@ NODE_SECONDS = 0.001
 """What compiling any kernel takes, and each node of it."""
 
 
-def _requires_grad(value: object) -> bool:
-    """A tensor of another class is not asked; there is no kernel for it."""
-    return isinstance(value, torch.Tensor) and type(value) in PLAIN and value.requires_grad
+def _records(arguments: Sequence[object]) -> bool:
+    """Is a gradient recorded? A tensor of another class is not asked; there is no kernel for it."""
+    return torch.is_grad_enabled() and any(type(x) in PLAIN and x.requires_grad for x in arguments)  # type: ignore[attr-defined]
+
+
+def _may_record(value: object) -> bool:
+    return not isinstance(value, torch.Tensor) or type(value) in PLAIN
 
 
 def _give_up(*arguments: object) -> None:
@@ -98,12 +105,22 @@ class KernelState(Implementation):
         region: what may become machine code.
         kernels: those there are, the latest one first.
         refused: why there is no kernel for some facts.
+        recorder: makes what runs the region where it records a gradient; None where that is left to Python.
+        recordings: what it has made, by which arguments require a gradient; None where there is none for these.
+        unrecorded: why there is none.
     """
 
     is_adaptive = True
 
-    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, mode: str) -> None:
+    def __init__(
+        self, region: NativeRegion, name: str, gives_tuple: bool, mode: str, recorder: Recorder | None = None
+    ) -> None:
         super().__init__(self._make_and_run if mode == "now" else None, "not hot yet")
+        self.recorder = recorder
+        self.recordings: dict[tuple[bool, ...], Runner | None] = {}
+        self.unrecorded: dict[tuple[bool, ...], str] = {}
+        self.fact_of: Callable[[object], Fact] = fact_of
+        self.is_raced = mode != "now"
         self.region = region
         self.name = name
         self.kernels: list[CompiledKernel] = []
@@ -158,9 +175,22 @@ class KernelState(Implementation):
         if not self._is_given_up:
             self.publish(self._make_and_run)
 
+    def prepare(self, arguments: Sequence[object]) -> None:
+        """Have a kernel for these arguments, now and on this thread.
+
+        Raises:
+            NotNative: there is none for them.
+        """
+        with self._compiling:
+            facts = tuple(map(self.fact_of, arguments))
+            if self._make(facts) is None:
+                raise NotNative(self.refused.get(facts, self.status))
+
     # -- how
     def _make_and_run(self, *arguments: object) -> object:
         """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
+        if _records(arguments):
+            return self._record_and_run(arguments)
         if self.kernels:
             found = self._entry(*arguments)
             if found is not None:
@@ -180,13 +210,59 @@ class KernelState(Implementation):
             self._compiling.release()
         return None if entry is None else entry(*arguments)
 
+    def _record_and_run(self, arguments: tuple[object, ...]) -> object:
+        """The same where a gradient is recorded."""
+        needs = needs_of(arguments)
+        known = needs in self.recordings or len(self.recordings) >= MOST_RECORDINGS
+        if self.recorder is None or known or is_intercepted() or not all(map(_may_record, arguments)):
+            self._go_on()
+            return self._run_recorded(arguments) if known else None
+        if not self._compiling.acquire(blocking=False):
+            return None
+        try:
+            self.recordings[needs] = None
+            make = partial(self._record_later, arguments)
+            if options.current().background and not self._is_now:
+                self._go_on()
+                background.submit(make)
+                return None
+            self._record(arguments)
+        finally:
+            self._compiling.release()
+        return self._run_recorded(arguments)
+
+    def _record_later(self, arguments: tuple[object, ...]) -> None:
+        with self._compiling:
+            self._record(arguments)
+
+    def _record(self, arguments: tuple[object, ...]) -> None:
+        """Make what runs the region for such arguments, and records a gradient."""
+        assert self.recorder is not None
+        needs = needs_of(arguments)
+        try:
+            if torch_abi() is None or not is_ready():
+                raise NotNative("there is no machine code here")
+            self.recordings[needs] = self.recorder.record(arguments, trial=not self._is_now)
+            self.status = f"machine code, {sum(map(bool, self.recordings.values()))} times with a gradient"
+        except NotNative as reason:
+            self.unrecorded[needs] = str(reason)
+        except Exception as error:  # a fault of ours is no reason for the program to stop
+            if self._is_now:
+                raise
+            self.unrecorded[needs] = f"making it failed with {type(error).__name__}"
+        self._go_on()
+
+    def _run_recorded(self, arguments: tuple[object, ...]) -> object:
+        recording = self.recordings.get(needs_of(arguments))
+        return None if recording is None else recording(*arguments)
+
     def _facts(self, arguments: tuple[object, ...]) -> tuple[Fact, ...] | None:
         """What a kernel is to be made for; None where none is to be made."""
-        if is_intercepted() or (torch.is_grad_enabled() and any(map(_requires_grad, arguments))):
+        if is_intercepted():
             self._go_on()  # no kernel would run here, and a mode would see what is asked to make one
             return None
         try:
-            facts = tuple(map(fact_of, arguments))
+            facts = tuple(map(self.fact_of, arguments))
         except NotNative as reason:
             self.status = str(reason)
             self._go_on()
@@ -200,10 +276,7 @@ class KernelState(Implementation):
         """Have calls find the kernels there are, or Python."""
         if self._is_now:
             return
-        if self.kernels:
-            self.publish(self._entry)
-        else:
-            self.publish(_give_up)
+        self.publish(self._entry if self.kernels or any(self.recordings.values()) else _give_up)
 
     def _make_later(self, facts: tuple[Fact, ...]) -> None:
         with self._compiling:
@@ -241,7 +314,9 @@ class KernelState(Implementation):
             made.ask_next(self.kernels[0])
         self.kernels.insert(0, made)
         self.status = f"machine code for {len(self.kernels)} kinds of arguments"
-        if self._is_now:
+        if not self.is_raced:
+            if not self._is_now:
+                self.publish(self._entry)
             return self._entry
         self._race = Race(self._entry)
         self.publish(self._compete)
@@ -265,6 +340,22 @@ class KernelState(Implementation):
     @property
     def _entry(self) -> Runner:
         """What asks the kernels there are."""
+        plain = self._plain_entry if self.kernels else _give_up
+        recordings = self.recordings
+        if not any(recordings.values()):
+            return plain
+
+        def ask(*arguments: object) -> object:
+            if torch.is_grad_enabled():
+                recording = recordings.get(tuple([type(x) in PLAIN and x.requires_grad for x in arguments]))
+                if recording is not None:
+                    return recording(*arguments)
+            return plain(*arguments)
+
+        return ask
+
+    @property
+    def _plain_entry(self) -> Runner:
         entry = self.kernels[0].entry
         assert entry is not None, "it has been compiled"
         dtypes = {kernel.default_dtype for kernel in self.kernels} - {None}
@@ -275,6 +366,20 @@ class KernelState(Implementation):
         (wanted,) = dtypes
         asked = entry
         return lambda *arguments: asked(*arguments) if torch.get_default_dtype() is wanted else None
+
+
+class KernelPart(Part):
+    """A forward or backward pass, and its kernels."""
+
+    def __init__(self, region: NativeRegion, name: str) -> None:
+        self.state = KernelState(region, name, gives_tuple=True, mode=options.current().native)
+        self.state.is_raced = False
+        self.state.fact_of = recorded_fact_of
+        self.attempt = self.state.attempt  # type: ignore[method-assign]
+        self.record_run = self.state.record_run  # type: ignore[method-assign]
+
+    def prepare(self, arguments: Sequence[object]) -> None:
+        self.state.prepare(arguments)
 
 
 def _may_form(graph: Graph, context: PlanContext) -> bool:
@@ -290,7 +395,10 @@ def form_tensor_regions(graph: Graph) -> FormedRegions:
 
 def _implement(region: Region, context: PlanContext) -> KernelState | str:
     fault = fault_of(region)  # texts have regions that nobody has asked about
-    return fault or KernelState(NativeRegion.of(region), KIND, region.gives_tuple, options.current().native)
+    if fault is not None:
+        return fault
+    recorder = Recorder(region.graph(), KernelPart, context.run_graph)
+    return KernelState(NativeRegion.of(region), KIND, region.gives_tuple, options.current().native, recorder)
 
 
 TENSORS = Backend(_implement, lambda graph, context: form_tensor_regions(graph), _may_form)

@@ -11,12 +11,13 @@ from enum import Enum
 
 import torch
 
+from jitlite.ir import types as T
 from jitlite.kernels import torch_abi as abi
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarInput, TensorInput
+from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarInput, SizesInput, TensorInput
 from jitlite.kernels.thread_locals import thread_local
 from jitlite.kernels.values import is_one
-from jitlite.native.boxing import CLASS_OFFSET, check_list, unboxed
+from jitlite.native.boxing import CLASS_OFFSET, boxed, check_list, unboxed
 from jitlite.native.capi import pointer
 from jitlite.native.code import RAISED, LLVMBuilder
 
@@ -239,6 +240,34 @@ def take_scalar(kc: KernelCode, held: str, argument: ScalarInput) -> None:
         kc.registers[argument.scalar] = held
     else:
         kc.registers[argument.scalar] = unboxed(kc.code, held, argument.scalar.type)
+
+
+def take_sizes(kc: KernelCode, held: str, argument: SizesInput, guards: frozenset[Guard] = EVERY) -> None:
+    """Guard a list of ints, and take what they are. A list of another length, or other sizes that are 1, miss."""
+    code, wrong = kc.code, []
+    check_list(code, held)
+    count = code.call("i64", "PyList_Size", "ptr", held)
+    if Guard.RANK in guards:
+        code.leave_if(code.value(f"icmp ne i64 {count}, {len(argument.sizes)}"), MISS)
+    for i, operand in enumerate(argument.sizes):
+        size = unboxed(code, code.call("ptr", "PyList_GetItem", "ptr, i64", held, str(i)), T.INT)
+        if isinstance(operand, Scalar):
+            kc.registers[operand] = size
+        if Guard.ONES in guards:
+            wrong.append(code.value(f"icmp {'eq' if isinstance(operand, Scalar) else 'ne'} i64 {size}, 1"))
+    if wrong:
+        code.leave_if(_any(code, wrong), MISS)
+
+
+def boxed_sizes(kc: KernelCode, sizes: Sequence[Operand]) -> str:
+    """A new list of Python's ints. Where there is no memory for it, the exception leaves the function."""
+    code = kc.code
+    made = code.call("ptr", "PyList_New", "i64", str(len(sizes)))
+    code.leave_if(code.value(f"icmp eq ptr {made}, null"), RAISED)
+    for i, size in enumerate(sizes):
+        held = boxed(code, kc.operand(size), T.INT)
+        code.call("i32", "PyList_SetItem", "ptr, i64, ptr", made, str(i), held)  # it takes the reference
+    return made
 
 
 def take_none(kc: KernelCode, held: str, guards: frozenset[Guard] = EVERY) -> None:

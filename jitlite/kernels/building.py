@@ -262,6 +262,10 @@ class KernelBuilder:
         self._lazy[value] = None
         return value
 
+    def forget_lazy(self, value: TensorValue) -> None:
+        """Know no more of an expression, which nobody else reads."""
+        self._lazy.pop(value, None)
+
     def force(self, value: TensorValue) -> Place:
         """Have a tensor in memory."""
         self.force_all([value])
@@ -307,7 +311,7 @@ class KernelBuilder:
     def before_write(self, buffer: Buffer) -> None:
         """Have in memory what is an expression over a buffer that is about to be written."""
         self.written.add(buffer)
-        self.force_all([v for v in list(self._lazy) if _reads(v, buffer)])
+        self.force_all([v for v in list(self._lazy) if reads(v, buffer)])
 
     def copy(self, value: TensorValue, into: Place) -> None:
         """Store the elements of a tensor in a place of the same shape."""
@@ -330,10 +334,11 @@ def _is_read_later(node: Node, done: set[Node], pending: set[Node], known: dict[
     return found
 
 
-def _reads(value: TensorValue, buffer: Buffer) -> bool:
+def reads(value: TensorValue, buffer: Buffer) -> bool:
+    """Does a tensor read the memory of a buffer, or may it?"""
     if value.place is not None:
         return value.place.buffer is buffer or value.place.buffer.owner is Owner.ALIAS
-    return any(_reads(part, buffer) for part in value.parts)
+    return any(reads(part, buffer) for part in value.parts)
 
 
 def _simplified(op: str, given: Sequence[Operand]) -> Operand | None:

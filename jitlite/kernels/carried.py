@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.loop_ir import Bind, Branch, Get, Operand, Place, Scalar, Set, Swap
+from jitlite.kernels.loop_ir import Bind, Branch, Get, Operand, Place, Scalar, Set, Swap, all_statements, defined_by
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 
@@ -125,4 +125,25 @@ class CarriedTensor:
         return self._value(builder, MemorySource.OWN if self.is_own else MemorySource.MIXED)
 
 
-Carried = CarriedScalar | CarriedTensor
+class CarriedSizes:
+    """Sizes that each iteration finds to be the same, None at first. Iterations do not read them."""
+
+    def __init__(self) -> None:
+        self._found: Value = None
+
+    def enter(self, builder: KernelBuilder) -> Value:
+        return None
+
+    def follow(self, builder: KernelBuilder, value: Value) -> None:
+        if value is not None and not isinstance(value, list):
+            raise NotNative("a loop carries None, and something else than sizes follows")
+        inner = {r for s in all_statements(builder.statements) for r in defined_by(s)}
+        if isinstance(value, list) and any(v in inner for v in value if isinstance(v, Scalar)):
+            raise NotNative("sizes that each iteration computes leave a loop")
+        self._found = value
+
+    def leave(self, builder: KernelBuilder) -> Value:
+        return self._found
+
+
+Carried = CarriedScalar | CarriedTensor | CarriedSizes

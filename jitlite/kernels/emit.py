@@ -22,11 +22,13 @@ from jitlite.kernels.border import (
     EVERY,
     MISS,
     Guard,
+    boxed_sizes,
     guard_thread,
     make_result,
     release_results,
     take_none,
     take_scalar,
+    take_sizes,
     take_tensor,
     wrap,
 )
@@ -36,6 +38,7 @@ from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Boxed,
+    BoxedSizes,
     Branch,
     Check,
     Convert,
@@ -59,6 +62,7 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizeArithmetic,
+    SizesInput,
     Statement,
     Swap,
     TensorInput,
@@ -158,6 +162,8 @@ class KernelEmitter(KernelCode):
                 take_none(self, held[argument.position], self._guards)
             elif isinstance(argument, ScalarInput):
                 take_scalar(self, held[argument.position], argument)
+            elif isinstance(argument, SizesInput):
+                take_sizes(self, held[argument.position], argument, self._guards)
         return held
 
     # -- statements
@@ -410,6 +416,8 @@ class KernelEmitter(KernelCode):
         if isinstance(output, Given):
             self.code.call("void", "Py_IncRef", "ptr", held[output.position])
             return held[output.position]
+        if isinstance(output, BoxedSizes):
+            return boxed_sizes(self, output.sizes)
         if isinstance(output, Boxed) and output.value is not None:
             return boxed(self.code, self.operand(output.value), output.type)
         assert isinstance(output, Boxed)

@@ -59,7 +59,21 @@ class NoneFact:
         return "None"
 
 
-Fact = ArgumentFact | NoneFact | None
+@dataclass(frozen=True)
+class SizesFact:
+    """The argument is a list of sizes.
+
+    Attributes:
+        ones: for each size, is it 1?
+    """
+
+    ones: tuple[bool, ...]
+
+    def __str__(self) -> str:
+        return f"sizes[{', '.join('1' if one else '*' for one in self.ones)}]"
+
+
+Fact = ArgumentFact | NoneFact | SizesFact | None
 """None for what is no tensor: its type says all."""
 
 
@@ -87,6 +101,13 @@ def fact_of(value: object) -> Fact:
     if value.layout is not torch.strided or value.device.type != "cpu":
         raise NotNative(f"a tensor of {value.layout}, {value.device} is no plain one")
     return tensor_fact(value)
+
+
+def recorded_fact_of(value: object) -> Fact:
+    """The same of what a forward pass has kept for the backward pass: lists of ints are sizes there."""
+    if isinstance(value, list) and all(type(size) is int for size in value):
+        return SizesFact(tuple(size == 1 for size in value))
+    return fact_of(value)
 
 
 def tensor_fact(value: torch.Tensor) -> ArgumentFact:

@@ -102,6 +102,8 @@ class _Run:
             return arguments[output.position]
         if isinstance(output, L.NewTensor):
             return self.tensors[output.buffer]
+        if isinstance(output, L.BoxedSizes):
+            return [self.value(size) for size in output.sizes]
         return None if output.value is None else self.value(output.value)
 
     # -- statements
@@ -262,8 +264,18 @@ class _Arguments:
                 self._tensor(argument, arguments[argument.position] if argument.held is None else argument.held)
             elif isinstance(argument, L.NoneInput):
                 _require(arguments[argument.position] is None)
+            elif isinstance(argument, L.SizesInput):
+                self._sizes(argument, arguments[argument.position])
             else:
                 self._run.set(argument.scalar, arguments[argument.position])
+
+    def _sizes(self, argument: L.SizesInput, given: object) -> None:
+        _require(isinstance(given, list))
+        assert isinstance(given, list)
+        _require(len(given) == len(argument.sizes))
+        for size, wanted in zip(given, argument.sizes, strict=True):
+            self._number(size, wanted)
+            _require(not isinstance(wanted, Scalar) or size != 1)
 
     def _tensor(self, argument: L.TensorInput, given: object) -> None:
         _require(isinstance(given, Tensor))

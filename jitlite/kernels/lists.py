@@ -25,6 +25,9 @@ from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value,
 from jitlite.kernels.views import wrapped
 from jitlite.native.code import NotNative
 
+GROWS = frozenset({"aten::append", "prim::AutogradKeep"})
+"""The kinds of nodes that make a list longer."""
+
 _FIRST = 8
 """For how many elements there is memory at first."""
 
@@ -54,6 +57,38 @@ def append(call: Call) -> Value:
         lowering.copy(value, place)
     lowering.write(Set(found.count, lowering.index("add", count, 1)))
     return found
+
+
+@rule("prim::AutogradKeep")
+def keep(call: Call) -> Value:
+    """Appending, but how the value lies in memory does not matter."""
+    lowering = call.lowering
+    found, value = call.at(0), call.as_tensor(call.at(1))
+    if not isinstance(found, TensorList):
+        raise NotNative("a list that is known grows")
+    if value.is_lazy and not value.in_order:
+        lowering.force(value)
+    count = lowering.get(found.count)
+    _same_shape(lowering, found, value, count)
+    place = _room(lowering, found, value, count)
+    if value.is_lazy:
+        lowering.force_all([value], [place])
+    else:
+        lowering.copy(value, place)
+    lowering.write(Set(found.count, lowering.index("add", count, 1)))
+    return found
+
+
+@rule("prim::AutogradKept")
+def kept(call: Call) -> Value:
+    lowering, found = call.lowering, call.at(0)
+    if not isinstance(found, TensorList):
+        raise NotNative("a list that is known is kept")
+    whole = stacked(lowering, found)
+    made = lowering.memory(whole.dtype, whole.sizes)
+    assert made.place is not None
+    lowering.copy(whole, made.place)
+    return made
 
 
 def _same_shape(builder: KernelBuilder, found: TensorList, value: TensorValue, count: Operand) -> None:

@@ -438,7 +438,19 @@ class NoneInput:
     position: int
 
 
-Argument = TensorInput | ScalarInput | NoneInput
+@dataclass(frozen=True, eq=False)
+class SizesInput:
+    """A list of sizes that the kernel is given.
+
+    Attributes:
+        sizes: a scalar for each one that is not known; 1 where it is known to be 1, as in `TensorInput`.
+    """
+
+    position: int
+    sizes: tuple[Operand, ...]
+
+
+Argument = TensorInput | ScalarInput | NoneInput | SizesInput
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,7 +475,14 @@ class Boxed:
     type: T.Type
 
 
-Output = Given | NewTensor | Boxed | tuple["Output", ...]
+@dataclass(frozen=True, eq=False)
+class BoxedSizes:
+    """An output that is a new list of ints."""
+
+    sizes: tuple[Operand, ...]
+
+
+Output = Given | NewTensor | Boxed | BoxedSizes | tuple["Output", ...]
 """What the kernel gives; tuples are tuples of Python."""
 
 
@@ -493,3 +512,12 @@ def all_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield from all_statements(statement.otherwise)
         elif isinstance(statement, Repeat):
             yield from all_statements(statement.body)
+
+
+def defined_by(statement: Statement) -> Sequence[Scalar]:
+    """The scalars that a statement computes, those of statements within it left out."""
+    if isinstance(statement, NodeOperation):
+        return statement.results
+    if isinstance(statement, SizeArithmetic | Convert | Get | Read):
+        return (statement.result,)
+    return (statement.index,) if isinstance(statement, Repeat) else ()

@@ -21,14 +21,15 @@ from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.carried import Carried, CarriedScalar, CarriedTensor
+from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor
 from jitlite.kernels.factories import coded_dtype
-from jitlite.kernels.facts import ArgumentFact, Fact, NoneFact, fact_of
-from jitlite.kernels.lists import new_list
+from jitlite.kernels.facts import ArgumentFact, Fact, NoneFact, SizesFact, fact_of
+from jitlite.kernels.lists import GROWS, new_list
 from jitlite.kernels.loop_ir import (
     Alloc,
     Bind,
     Boxed,
+    BoxedSizes,
     Branch,
     Buffer,
     Get,
@@ -45,6 +46,7 @@ from jitlite.kernels.loop_ir import (
     Scalar,
     ScalarInput,
     Set,
+    SizesInput,
     Statement,
     TensorInput,
 )
@@ -63,12 +65,22 @@ def lower(region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: b
     Raises:
         NotNative: where there is none.
     """
+    return lowered(region, facts, name, gives_tuple).kernel
+
+
+def lowered(region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: bool) -> Lowering:
+    """The kernel of a region, and what it has of the values of the graph.
+
+    Raises:
+        NotNative: where there is none.
+    """
     varying: set[Varying] = set()
     while True:
         before = len(varying)
-        kernel = Lowering(region, name, gives_tuple, varying).kernel_for(facts)
+        lowering = Lowering(region, name, gives_tuple, varying)
+        lowering.kernel_for(facts)
         if len(varying) == before:
-            return kernel
+            return lowering
 
 
 Varying = tuple[Node, int, int]
@@ -113,11 +125,19 @@ class Lowering(KernelBuilder):
             return None
         if isinstance(fact, ArgumentFact):
             return self._tensor(position, _base_name(value), fact)
+        if isinstance(fact, SizesFact):
+            return self._sizes(position, _base_name(value), fact)
         if storage(_inner(value.type)) is None:
             raise NotNative(f"%{value.name} : {value.type} comes from outside")
         made = Scalar(self.fresh_name(_base_name(value)), _inner(value.type))
         self.kernel.arguments.append(ScalarInput(position, made, is_outside(value)))
         return made
+
+    def _sizes(self, position: int, base: str, fact: SizesFact) -> list[Value]:
+        name = self.fresh_name(base)
+        sizes: list[Operand] = [1 if one else Scalar(f"{name}_size{d}", T.INT) for d, one in enumerate(fact.ones)]
+        self.kernel.arguments.append(SizesInput(position, tuple(sizes)))
+        return list(sizes)
 
     def _tensor(self, position: int, base: str, fact: ArgumentFact, held: torch.Tensor | None = None) -> TensorValue:
         name = self.fresh_name(base)
@@ -181,7 +201,7 @@ class Lowering(KernelBuilder):
         elif node.kind == "prim::Loop":
             self.loop(node)
         elif node.kind == "prim::ListConstruct" and self._is_display(node):
-            grows = any(use.user.kind == "aten::append" for use in node.output.uses)
+            grows = any(use.user.kind in GROWS for use in node.output.uses)
             self.values[node.output] = new_list(self) if grows else [self.value(v) for v in node.inputs]
         elif is_tensor_node(node) or self._reads_known_list(node):
             self._tensor_node(node)
@@ -363,6 +383,8 @@ class Lowering(KernelBuilder):
             return CarriedTensor(self, found, varying, lambda d: self.varying.add((node, position, d)))
         if isinstance(found, bool | int | float | Scalar):
             return CarriedScalar(self, found, value.type)
+        if found is None:
+            return CarriedSizes()
         raise NotNative(f"%{value.name} : {value.type} is carried around a loop")
 
     def _carry_on(self, loop: GraphLoop, carried: Sequence[Carried]) -> None:
@@ -402,6 +424,10 @@ class Lowering(KernelBuilder):
             return Given(value.position) if value.position is not None else self._new_tensor(value)
         if value is None or isinstance(value, bool | int | float | Scalar):
             return Boxed(value, out.type)
+        if isinstance(value, list):
+            sizes = [s for s in value if isinstance(s, int | Scalar)]
+            if len(sizes) == len(value):
+                return BoxedSizes(tuple(sizes))
         raise NotNative(f"%{out.name} : {out.type} leaves the kernel")
 
     def _new_tensor(self, value: TensorValue) -> NewTensor:

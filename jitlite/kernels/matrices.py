@@ -72,11 +72,11 @@ def linear(call: Call) -> Value:
         raise NotNative("linear of such shapes")
     lowering.require_equal(value.sizes[-1], weight.sizes[1], "linear of other sizes than the weight's")
     turned = permuted(lowering, weight, [1, 0])
-    found = product(lowering, _as_rows(lowering, value), turned, bias)
+    found = product(lowering, as_rows(lowering, value), turned, bias)
     return unrolled(lowering, found, [*value.sizes[:-1], weight.sizes[0]])
 
 
-def _as_rows(builder: KernelBuilder, value: TensorValue) -> TensorValue:
+def as_rows(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     """The same as a matrix of its last dimension; a copy where it has to be."""
     if value.rank == 2:
         return value
@@ -104,7 +104,7 @@ def bmm(call: Call) -> Value:
     if a.rank != 3 or b.rank != 3:
         raise NotNative("bmm of such shapes")
     call.lowering.require_equal(a.sizes[0], b.sizes[0], "batches of different sizes")
-    return _batched(call.lowering, a, b)
+    return batched(call.lowering, a, b)
 
 
 @rule("aten::matmul")
@@ -118,10 +118,10 @@ def matmul(call: Call) -> Value:
     b = _with_column(lowering, b) if right else b
     if b.rank == 2:
         lowering.require_equal(a.sizes[-1], b.sizes[0], "matrices do not fit")
-        found = product(lowering, _as_rows(lowering, a), b)
+        found = product(lowering, as_rows(lowering, a), b)
         found = unrolled(lowering, found, [*a.sizes[:-1], b.sizes[1]])
     else:
-        found = _batched(lowering, a, b)
+        found = batched(lowering, a, b)
     sizes = [
         s for d, s in enumerate(found.sizes) if not ((left and d == found.rank - 2) or (right and d == found.rank - 1))
     ]
@@ -152,7 +152,7 @@ def _with_column(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     return view(value, made, [0, None])
 
 
-def _batched(builder: KernelBuilder, a: TensorValue, b: TensorValue) -> TensorValue:
+def batched(builder: KernelBuilder, a: TensorValue, b: TensorValue) -> TensorValue:
     """The products of matrices in batches that broadcast."""
     if a.dtype is not b.dtype:
         raise NotNative("a product of several dtypes")

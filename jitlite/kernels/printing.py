@@ -61,6 +61,8 @@ def _argument(argument: L.Argument) -> str:
     where = "held:" if argument.position < 0 else f"argument {argument.position}:"
     if isinstance(argument, L.NoneInput):
         return f"{where} none"
+    if isinstance(argument, L.SizesInput):
+        return f"{where} sizes {_list(argument.sizes)}"
     if isinstance(argument, L.ScalarInput):
         return f"{where} {argument.scalar} : {argument.scalar.type}" + (" outside" if argument.is_outside else "")
     text = f"{where} {argument.buffer} : {argument.buffer.dtype}{_list(argument.sizes)}"
@@ -78,6 +80,8 @@ def _output(output: L.Output) -> str:
         return f"argument {output.position}"
     if isinstance(output, L.NewTensor):
         return repr(output.buffer)
+    if isinstance(output, L.BoxedSizes):
+        return _list(output.sizes)
     return "none" if output.value is None else repr(output.value)
 
 

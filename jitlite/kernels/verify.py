@@ -129,6 +129,10 @@ class _KernelChecker:
                 self.define(argument.scalar)
             elif isinstance(argument, L.TensorInput):
                 self._tensor(argument)
+            elif isinstance(argument, L.SizesInput):
+                for size in argument.sizes:
+                    if isinstance(size, Scalar):
+                        self.define(size, T.INT)
 
     def _tensor(self, argument: L.TensorInput) -> None:
         buffer, rank = argument.buffer, len(argument.sizes)
@@ -152,6 +156,8 @@ class _KernelChecker:
                 require(output.position in positions, f"there is no argument {output.position} to give back")
             elif isinstance(output, L.NewTensor):
                 self._new_tensor(output.buffer)
+            elif isinstance(output, L.BoxedSizes):
+                self.use_int(*output.sizes)
             elif output.value is not None:
                 self.use(output.value)
                 check_operand(output.value, output.type)

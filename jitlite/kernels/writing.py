@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitlite.kernels.building import KernelBuilder, NestBuilder
+from jitlite.kernels.building import KernelBuilder, NestBuilder, reads
 from jitlite.kernels.elementwise import Element
 from jitlite.kernels.loop_ir import (
     Buffer,
@@ -88,6 +88,15 @@ class _WithoutUnderscore(Call):
     def name(self) -> str:
         return super().name.removesuffix("_")
 
+    def element(self, name: str) -> Element:
+        """What lies in memory in another order than the tensor that is written is copied first: the result does not."""
+        found = super().element(name)
+        if isinstance(found, TensorValue) and not found.in_order and self.first().in_order:
+            copied = self.lowering.memory(found.dtype, found.sizes)
+            self.lowering.copy(found, self.lowering.force(copied))
+            return copied
+        return found
+
 
 @rule(*(f"{kind}_" for kind in aten(list(_IN_PLACE))), writes=True)
 def in_place(call: Call) -> Value:
@@ -101,6 +110,17 @@ def in_place(call: Call) -> Value:
         raise NotNative(f"{call.node.kind} would give another dtype")
     if not call.lowering.same_sizes(value.sizes, into.sizes):
         raise NotNative(f"{call.node.kind} broadcasts the tensor that it writes")
-    call.lowering.force(value)  # all of it before the first element is written
+    if _reads_in_place(value, into):
+        call.lowering.forget_lazy(value)
+    else:
+        call.lowering.force(value)  # all of it before the first element is written
     store(call.lowering, into, value)
     return into
+
+
+def _reads_in_place(value: TensorValue, into: TensorValue) -> bool:
+    """Is each element computed from the one that it replaces, and from other memory?"""
+    if value.place is not None or into.place is None:
+        return False
+    others = [part for part in value.parts if part is not into]
+    return not any(reads(part, into.place.buffer) for part in others)

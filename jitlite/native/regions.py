@@ -49,10 +49,15 @@ class NativeRegion:
     @classmethod
     def of(cls, region: Region) -> NativeRegion:
         """A region of a graph, which may not be changed any more."""
-        nodes = list(region.body.computations)
+        return cls.of_block(region.body)
+
+    @classmethod
+    def of_block(cls, block: Block) -> NativeRegion:
+        """The body of a region, or a whole graph."""
+        nodes = list(block.computations)
         size = sum(1 for _ in all_nodes(nodes))
-        read = frozenset((*_free_values(nodes), *region.results))
-        return cls(nodes, region.parameters, region.results, frozenset(made_in(nodes)), read, size)
+        read = frozenset((*_free_values(nodes), *block.outputs))
+        return cls(nodes, block.inputs, block.outputs, frozenset(made_in(nodes)), read, size)
 
     @property
     def loops(self) -> list[Node]:

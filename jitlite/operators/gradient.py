@@ -31,6 +31,8 @@ class Gradient:
         f_differentiated_inputs: the inputs whose gradients were asked for; `df` gives none for those that the outputs
             do not depend on.
         f_output_sources: for each output of `f`, the inputs whose gradients depend on it.
+        is_total: does `df` take a gradient for each of its own outputs of `f`, zeros where there is none? It says then
+            nothing of which gradients are zero everywhere: `f_output_sources` does.
     """
 
     f: Graph
@@ -43,3 +45,4 @@ class Gradient:
     df_output_vjps: list[int] = field(default_factory=list)
     f_differentiated_inputs: list[int] = field(default_factory=list)
     f_output_sources: list[tuple[int, ...]] = field(default_factory=list)
+    is_total: bool = False

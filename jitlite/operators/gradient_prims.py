@@ -28,6 +28,22 @@ structural(
 )
 
 
+# -- what a loop keeps for its gradient
+
+
+@op("prim::AutogradKeep(Tensor[](a!) kept, Tensor value) -> Tensor[](a!)")
+def autograd_keep(kept: list[_Tensor], value: _Tensor) -> list[_Tensor]:
+    """Keep a value of this iteration."""
+    kept.append(value)
+    return kept
+
+
+@op("prim::AutogradKept(Tensor[] kept) -> Tensor")
+def autograd_kept(kept: list[_Tensor]) -> _Tensor:
+    """The values of all iterations, which are of one size, along a new first dimension."""
+    return torch.stack(kept) if kept else torch.empty(0)
+
+
 # -- shapes and dtypes
 
 

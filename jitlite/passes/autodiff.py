@@ -11,20 +11,23 @@ which need not be run where its gradients are zero; contributions to one value a
 What formulas use of `f` becomes an input of `df` (see `ir/gradient.py`). Where a kept value has a gradient of its own,
 that is an input too: so `df` can be differentiated by autograd, and gives right gradients of gradients.
 
-Only straight code of operators with a rule is differentiated; `create_autodiff.py` finds it. Complex tensors are left
-to autograd: the formulas are those of real numbers, and who runs a gradient must see to it.
+Operators with a rule are differentiated, and loops over them (`autodiff_loops.py`). Operators without a rule may stand
+where no gradient passes. Complex tensors are left to autograd: the formulas are those of real numbers, and who runs a
+gradient must see to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, is_constant
+from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
-from jitlite.ir.value_keys import value_key
 from jitlite.operators.gradient import Gradient
+from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_of, takes_part
+from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
 from jitlite.passes.rules import gradients
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
 from jitlite.passes.rules.formula import (
@@ -35,10 +38,9 @@ from jitlite.passes.rules.formula import (
     Rule,
     Sym,
     arguments_of,
+    call,
     rule_of,
 )
-
-_Gradients = dict[Value, "Value | list[Value | None]"]
 
 
 def is_differentiable(node: Node) -> bool:
@@ -81,19 +83,16 @@ def differentiate(graph: Graph) -> Gradient:
     """The gradient of a graph, which is not changed, for the inputs whose types do not say `requires_grad=0`.
 
     Raises:
-        ValueError: the graph has a node that is not differentiated.
+        ValueError: a gradient would pass a node that is not differentiated, or the graph writes a tensor.
     """
     f = graph.copy()
-    for node in f.nodes:
-        if not is_differentiable(node):
-            raise ValueError(f"differentiation of {node.kind} is not supported, or the types of its inputs are unknown")
     _lower(f)
-    return _Differentiation(f).run()
+    return Differentiation(f).run()
 
 
 def _lower(f: Graph) -> None:
     """Replace nodes whose gradient needs more than they give by ones that give it."""
-    for node in list(f.nodes):
+    for node in list(f.all_nodes()):
         rule = rule_of(node)
         if rule is None or rule.lower is None:
             continue
@@ -106,77 +105,90 @@ def _lower(f: Graph) -> None:
         node.destroy()
 
 
-class _Backward(FormulaPlace):
-    """The graph of gradients: captures what it uses of the graph it is for."""
+class Differentiation:
+    """The work on one graph.
 
-    def __init__(self) -> None:
-        super().__init__(Graph())
-        self.captured: dict[Value, Value] = {}
-        self._constants: dict[object, Value] = {}
-
-    def local(self, value: Value) -> Value:
-        if value.node.graph is self.graph:
-            return value
-        if is_constant(value):
-            return self.constant(value.node.attributes.get("value"), value.type)
-        if value not in self.captured:
-            self.captured[value] = self.graph.add_input().copy_metadata(value)
-        return self.captured[value]
-
-    def constant(self, value: object, type: Type | None = None) -> Value:
-        key = (value_key(value), type)
-        if key not in self._constants:
-            node = self.graph.create_constant(value, type)
-            self._constants[key] = self.graph.block.prepend(node).output
-        return self._constants[key]
-
-
-class _Differentiation:
-    """The work on one graph."""
+    Attributes:
+        f: the graph, with what is kept for later.
+        backward: the graph of gradients, `df`.
+        sources: for each value, the inputs whose gradients depend on its gradient.
+        grown: for each list of tensors that a loop appends to, the gradient of what they are put together to.
+    """
 
     def __init__(self, f: Graph) -> None:
         self.f = f
-        self.backward = _Backward()
+        self.backward = Backward(f)
         self.df = self.backward.graph
         self.alongside = Alongside(f)
-        self.sources = _sources(f)
-        self.grads: _Gradients = {}
+        self.sources = _Sources(f).found
+        self.grown: dict[Value, tuple[Node, Value]] = {}
 
     def run(self) -> Gradient:
         f = self.f
         found = Gradient(f, self.df, len(f.outputs))
+        found.is_total = any(node.kind == "prim::Loop" for node in f.all_nodes())
         found.f_differentiated_inputs = [i for i, v in enumerate(f.inputs) if wants_gradient(v.type)]
         for index, output in enumerate(f.outputs):
             if self.sources.get(output) and wants_gradient(output.type):
                 found.df_input_vjps.append(index)
                 self.add(output, self.df.add_input())
+        found.f_output_sources = [tuple(sorted(self.sources.get(o, ()))) for o in f.outputs]
         for node in reversed(list(f.nodes)):
             self.visit(node)
         results = []
         for index, value in enumerate(f.inputs):
-            grad = self.grads.get(value)
-            if isinstance(grad, Value) and self.sources.get(value):
+            grad = self.tensor_grad(value)
+            if grad is not None and self.sources.get(value):
                 results.append(grad)
                 found.df_output_vjps.append(index)
         made = T.TupleType.of([v.type for v in results])
         self.df.add_output(self.df.insert("prim::TupleConstruct", results, (made,)).output)
         self.recompute_sizes()
         self.keep(found)
-        found.f_output_sources = [tuple(sorted(self.sources.get(o, ()))) for o in f.outputs]
+        kept = f.outputs[len(found.f_output_sources) :]
+        found.f_output_sources += [tuple(sorted(self.sources.get(o, ()))) for o in kept]
         _forget_requires_grad(f)
         return found
 
     def add(self, value: Value, grad: Value) -> None:
-        """One more contribution to the gradient of a value."""
-        known = self.grads.get(value)
+        """One more contribution to the gradient of a value of the block that is being differentiated."""
+        scope = self.backward.scope
+        if not scope.holds(value):
+            assert isinstance(scope, LoopScope)
+            scope.add_outside(value, grad)
+            return
+        known = scope.grads.get(value)
         assert not isinstance(known, list)
         if known is not None:
-            grad = self.df.insert("prim::AutogradAdd", (known, grad), (T.TENSOR,)).output
-        self.grads[value] = grad
+            grad = self.sum(known, grad)
+        scope.grads[value] = grad
+
+    def sum(self, a: Value, b: Value) -> Value:
+        """The sum of two gradients; outside of loops either may be None."""
+        if not self.is_certain:
+            return self.df.insert("prim::AutogradAdd", (a, b), (T.TENSOR,)).output
+        return call(self.backward, "aten::add", Sym(self.backward, a), Sym(self.backward, b)).value
+
+    @property
+    def is_certain(self) -> bool:
+        """Is it known here which gradients are not None? In a loop it is: those that it carries are not."""
+        return self.backward.scope is not self.backward.top
 
     # -- nodes
     def visit(self, node: Node) -> None:
         """Hand the gradients of a node's outputs on to its inputs."""
+        if node.kind == "prim::Loop":
+            differentiate_loop(self, Loop(node))
+            return
+        if node.kind == "aten::append" or joined_list(node) is not None:
+            self.visit_grown(node)
+            return
+        scope = self.backward.scope
+        if isinstance(scope, LoopScope) and takes_part(scope, node):
+            grad = self.tensor_grad(node.output)
+            if grad is not None and self.sources.get(node.inputs[0]):
+                scope.add_part(node, grad)
+            return
         if node.has(Trait.LIST):
             self.visit_list(node)
             return
@@ -191,20 +203,44 @@ class _Differentiation:
         if node.kind == "prim::ListUnpack":
             parts = [self.tensor_grad(o) for o in node.outputs]
             if any(g is not None for g in parts):
-                self.grads[node.input] = parts
+                self.backward.scope.grads[node.input] = parts
             return
-        elements = self.grads.get(node.output)
+        elements = self.backward.scope.grads.get(node.output)
         for value, grad in zip(node.inputs, elements if isinstance(elements, list) else (), strict=False):
             if grad is not None and self.sources.get(value):
                 self.add(value, grad)
 
+    def visit_grown(self, node: Node) -> None:
+        """Hand on the gradient of a list that grows in a loop, and is put together behind it."""
+        grown = joined_list(node)
+        if grown is not None:
+            grad = self.tensor_grad(node.output)
+            if grad is not None:
+                self.grown[grown] = (node, grad)
+            return
+        found = self.grown.get(node.inputs[0])
+        value = node.inputs[1]
+        if found is not None and self.sources.get(value):
+            self.add(value, part_of(self, *found, value))
+
     def tensor_grad(self, value: Value) -> Value | None:
-        found = self.grads.get(value)
-        return found if isinstance(found, Value) else None
+        """The gradient of a tensor. Who uses it may find one more contribution in it, see `LoopScope.slots`."""
+        found = self.backward.scope.tensor_grad(value)
+        return found if found is None else self.with_slot(value, found)
+
+    def with_slot(self, value: Value, grad: Value) -> Value:
+        """The gradient of a value of a loop's body, with a place for one that it may have of its own."""
+        scope = self.backward.scope
+        if not isinstance(scope, LoopScope) or not scope.holds(value):
+            return grad
+        if value not in scope.slots:
+            zero = self.df.insert("prim::AutogradZero", (), (T.TENSOR,)).output
+            scope.slots[value] = self.df.insert("prim::AutogradAdd", (zero, grad), (without_sizes(grad.type),))
+        return scope.slots[value].output
 
     def output_grads(self, node: Node, rule: Rule) -> list[Value | None]:
         if len(node.outputs) == 1 and isinstance(node.output.type, T.ListType):
-            parts = self.grads.get(node.output)
+            parts = self.backward.scope.grads.get(node.output)
             return parts if isinstance(parts, list) else []
         indices = range(len(node.outputs)) if rule.outputs is None else rule.outputs
         return [self.tensor_grad(node.outputs[i]) for i in indices]
@@ -213,19 +249,36 @@ class _Differentiation:
         """Insert the formula of a node, in a block that is run if some gradient is not zero."""
         arguments = dict(arguments_of(node))
         wanted = [name for name in rule.inputs if self.sources.get(arguments[name])]
+        if self.is_certain:
+            for name, result in self.formulas(node, rule, grads, wanted).items():
+                if isinstance(result, list):
+                    self.backward.scope.grads[arguments[name]] = [None if r is None else r.value for r in result]
+                elif result is not None:
+                    self.add(arguments[name], self.backward.local(result.value))
+            return
         given = [g if g is not None else self.df.insert("prim::AutogradZero", (), (T.TENSOR,)).output for g in grads]
         grad_of = self.df.insert("prim::GradOf", given, (), {"name": node.kind}, node.range)
         block = grad_of.add_block()
         with self.df.inserting_at_end(block):
-            syms = [None if g is None else Sym(self.backward, g) for g in grads]
-            formula = Formula(node, self.backward, self.alongside, syms, frozenset(wanted))
-            found = rule.joint(formula) if rule.joint else {n: _formula(rule, n)(formula) for n in wanted}
+            found = self.formulas(node, rule, grads, wanted)
         for name in wanted:
             result = found[name]
             if isinstance(result, list):
-                self.grads[arguments[name]] = [None if r is None else self.give(grad_of, r) for r in result]
+                given = [None if r is None else self.give(grad_of, r) for r in result]
+                self.backward.scope.grads[arguments[name]] = given
             elif result is not None:
                 self.add(arguments[name], self.give(grad_of, result))
+
+    def formulas(
+        self, node: Node, rule: Rule, grads: Sequence[Value | None], wanted: Sequence[str]
+    ) -> dict[str, Sym | list[Sym | None] | None]:
+        """The gradients for the arguments of a node that are asked for."""
+        syms = [None if g is None else Sym(self.backward, g) for g in grads]
+        formula = Formula(node, self.backward, self.alongside, syms, frozenset(wanted), is_certain=self.is_certain)
+        if rule.joint:
+            found = rule.joint(formula)
+            return {name: found[name] for name in wanted}
+        return {name: _formula(rule, name)(formula) for name in wanted}
 
     def give(self, grad_of: Node, result: Sym) -> Value:
         """Let the block return a value, which the node gives."""
@@ -235,7 +288,7 @@ class _Differentiation:
     # -- what df takes
     def recompute_sizes(self) -> None:
         """Where a tensor is kept, its size need not be."""
-        captured = self.backward.captured
+        captured = self.backward.top.captured
         for value, local in list(captured.items()):
             node = value.node
             if node.kind != "aten::size" or len(node.inputs) != 1 or value in self.f.outputs:
@@ -253,7 +306,7 @@ class _Differentiation:
 
     def keep(self, found: Gradient) -> None:
         """Make what is captured outputs of f, and bring the inputs of df into order."""
-        f, captured = self.f, self.backward.captured
+        f, captured = self.f, self.backward.top.captured
         outputs = {value: index for index, value in reversed(list(enumerate(f.outputs)))}
         vjps = self.df.inputs[: len(found.df_input_vjps)]
         kept_inputs, kept_outputs = [], []
@@ -268,7 +321,11 @@ class _Differentiation:
                 found.df_input_captured_outputs.append(f.add_output(value))
                 kept_outputs.append(captured[value])
                 grad = self.tensor_grad(value)
-                if grad is not None and self.sources.get(value):
+                late = self.backward.top.lates.get(value)
+                if late is not None:
+                    vjps.append(late)
+                    found.df_input_vjps.append(len(f.outputs) - 1)
+                elif grad is not None and self.sources.get(value):
                     vjps.append(self.add_late(grad))
                     found.df_input_vjps.append(len(f.outputs) - 1)
         ordered = [*vjps, *kept_inputs, *kept_outputs]
@@ -307,28 +364,71 @@ def _values(f: Graph) -> Iterator[Value]:
         yield from node.outputs
 
 
-def _sources(f: Graph) -> dict[Value, set[int]]:
-    """For each value, the inputs whose gradients depend on its gradient."""
-    found = {v: {i} for i, v in enumerate(f.inputs) if wants_gradient(v.type)}
-    for node in f.nodes:
-        if node.has(Trait.LIST):
-            inputs, outputs = list(node.inputs), list(node.outputs)
+class _Sources:
+    """For each value, the inputs whose gradients depend on its gradient.
+
+    Raises:
+        ValueError: such a gradient would pass a node that is not differentiated.
+    """
+
+    def __init__(self, f: Graph) -> None:
+        self.found: dict[Value, set[int]] = {v: {i} for i, v in enumerate(f.inputs) if wants_gradient(v.type)}
+        self.block(f.block)
+
+    def block(self, block: Block) -> None:
+        for node in block.nodes:
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        if node.kind == "prim::Loop":
+            self.loop(Loop(node))
+        elif node.kind == "aten::append":
+            self.note(node.inputs[:1], self.of(node.inputs[1:]))
+        elif joined_list(node) is not None:
+            self.note(node.outputs, self.of(node.inputs[:1]))
+        elif node.blocks:
+            for block in node.blocks:
+                self.block(block)
+            if any(self.of(block.outputs) for block in node.blocks):
+                raise ValueError("a gradient would pass a branch")
+        elif node.has(Trait.LIST) and is_differentiable(node):
+            self.note(node.outputs, self.of(node.inputs))
         else:
-            rule = rule_of(node)
-            if rule is None:
-                continue
+            self.operator(node)
+
+    def operator(self, node: Node) -> None:
+        rule = None if "Subgraph" in node.attributes else rule_of(node)
+        if rule is not None:
             inputs = [v for name, v in arguments_of(node) if name in rule.inputs]
             outputs = node.outputs if rule.outputs is None else [node.outputs[i] for i in rule.outputs]
-        joined = set().union(*(found.get(v, ()) for v in inputs))
-        for output in outputs:
-            if joined and may_have_gradient(output.type):
-                found[output] = joined
-    return found
+            self.note(outputs, self.of(inputs))
+            return
+        gives = node.kind != "prim::Constant" and any(may_have_gradient(o.type) for o in node.outputs)
+        writes = node.op is not None and any(a.is_write for a in node.op.schema.arguments)
+        if writes or (gives and self.of(node.inputs)):
+            raise ValueError(f"differentiation of {node.kind} is not supported, or the types of its inputs are unknown")
+
+    def loop(self, loop: Loop) -> None:
+        before = -1
+        while before != (before := sum(len(self.of((c.parameter,))) for c in loop.carried)):
+            for each in loop.carried:
+                self.note((each.parameter,), self.of((each.start,)))
+            self.block(loop.body)
+            for each in loop.carried:
+                self.note((each.parameter, each.result), self.of((each.start, each.following)))
+
+    def of(self, values: Iterable[Value]) -> set[int]:
+        return set().union(*(self.found.get(v, ()) for v in values))
+
+    def note(self, values: Iterable[Value], sources: set[int]) -> None:
+        for value in values:
+            if sources and may_have_gradient(value.type):
+                self.found[value] = self.found.get(value, set()) | sources
 
 
 def _forget_requires_grad(f: Graph) -> None:
     """What types say is true of the run that autograd records; f is run without."""
-    for value in _values(f):
+    for value in (*f.inputs, *(v for node in f.all_nodes() for v in node.outputs)):
         t = value.type
         if isinstance(t, T.TensorType) and t.requires_grad is not None:
             value.type = T.TensorType.of(t.dtype, t.sizes, t.strides, t.device)

@@ -430,7 +430,7 @@ FAULTS = {
     "a gradient is not summed to the size of its tensor": (
         formula.Formula, "summed", lambda self, grad, of, result=None: grad),
     "gradients of kept values are dropped": (
-        autodiff._Differentiation, "add_late", lambda self, grad: self.df.add_input()),
+        autodiff.Differentiation, "add_late", lambda self, grad: self.df.add_input()),
     "a formula is wrong": (formula, "_rules", {**formula._rules, "aten::mul.Tensor": formula._rules["aten::maximum"]}),
     "a view leaves its group": (create_autodiff, "_is_new", lambda value: True),
 }  # fmt: skip

@@ -182,10 +182,18 @@ class Formula:
         grads: the gradients of the node's results, None where there is none.
         wanted: names of the arguments whose gradients are asked for.
         before: where values are computed along with the graph itself, to be captured.
+        is_certain: are gradients that are there never None when it runs?
     """
 
     def __init__(
-        self, node: Node, place: FormulaPlace, before: FormulaPlace, grads: Sequence[Sym | None], wanted: frozenset[str]
+        self,
+        node: Node,
+        place: FormulaPlace,
+        before: FormulaPlace,
+        grads: Sequence[Sym | None],
+        wanted: frozenset[str],
+        *,
+        is_certain: bool = False,
     ):
         self.node = node
         self.place = place
@@ -193,6 +201,7 @@ class Formula:
         self.grads = grads
         self.wanted = wanted
         self.before = before
+        self.is_certain = is_certain
 
     def __getattr__(self, name: str) -> Sym:
         try:
@@ -250,12 +259,13 @@ class Formula:
 
     def summed(self, grad: Sym, of: Sym, result: Sym | None = None) -> Sym:
         """The gradient summed over the dimensions along which `of` was broadcast."""
-        given, made = (v.value.type for v in (of, result or self.result))
-        sizes = [_known_sizes(t) for t in (given, made)]
-        if None not in sizes and sizes[0] == sizes[1]:
+        given, made = (_shape_of(v.value.type) for v in (of, result or self.result))
+        if given is not None and given == made:
             return grad
-        size: object = list(sizes[0] or ())
-        if None in sizes:
+        size: object
+        if given is not None and not any(isinstance(d, str) for d in given):
+            size = list(given)
+        else:
             size = call(self.before, "aten::_size_if_not_equal", self.size(of), self.size(result or self.result))
         return call(grad.place, "aten::_grad_sum_to_size", grad, size)
 
@@ -283,9 +293,13 @@ def _of_same_size(value: Value) -> Value:
     return value
 
 
-def _known_sizes(t: Type) -> tuple[int | None, ...] | None:
-    sizes = t.sizes if isinstance(t, T.TensorType) else None
-    return None if sizes is None or None in sizes else sizes
+def _shape_of(t: Type) -> tuple[int | str, ...] | None:
+    """What is known of all sizes: a number, or what a symbol is called; None if nothing is known of one."""
+    if not isinstance(t, T.TensorType) or t.sizes is None:
+        return None
+    symbols = t.symbols or (None,) * len(t.sizes)
+    found = [n if n is not None else f"SS(-{s})" if s else None for n, s in zip(t.sizes, symbols, strict=True)]
+    return None if None in found else tuple(d for d in found if d is not None)
 
 
 def arguments_of(node: Node) -> Iterator[tuple[str, Value]]:

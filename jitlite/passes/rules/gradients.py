@@ -369,6 +369,8 @@ def _grads(f: Formula) -> Sym:
 
 
 def _rejoined(f: Formula, dim: object, parts: Sequence[Value]) -> Sym:
+    if f.is_certain and None not in f.grads:
+        return call(f.place, "aten::cat", _grads(f), dim)
     sizes = _sizes(f, [Sym(f.place, part) for part in parts])
     return call(f.place, "prim::AutogradCat", _grads(f), sizes, dim)
 
@@ -378,6 +380,8 @@ def _joined(f: Formula) -> Sym:
 
 
 def _restacked(f: Formula) -> Sym:
+    if f.is_certain and None not in f.grads:
+        return call(f.place, "aten::stack", _grads(f), f.dim)
     return call(f.place, "prim::AutogradStack", _grads(f), f.size(f.self), f.dim)
 
 
@@ -406,6 +410,6 @@ declare("prim::AutogradAdd", Rule({"a": _same, "b": _same}))
 for _name in (
     *(f"{comparison}.{other}" for comparison in ("eq", "ne", "lt", "le", "gt", "ge") for other in ("Scalar", "Tensor")),
     "logical_not", "logical_and", "logical_or", "logical_xor", "isnan", "isfinite", "isinf", "nonzero", "_dim_arange",
-    "argmax", "argmin", "prim::AutogradZero",
+    "argmax", "argmin", "bernoulli", "bernoulli.p", "prim::AutogradZero",
 ):  # fmt: skip
     declare(_name, Rule({}, outputs=()))

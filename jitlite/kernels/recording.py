@@ -1,0 +1,250 @@
+"""Regions that record a gradient: forward and backward pass are a kernel each, and one node of autograd.
+
+The body of a region is differentiated as a graph (`passes/autodiff.py`), for the inputs that require a gradient and the
+facts of a call. That gives two graphs: `f`, which keeps what is needed later, and `df`, which gives the gradients. Each
+becomes a kernel. The kernel of `f` looks whether its facts hold before autograd hears of anything; where they do not,
+the region runs in Python, operator by operator. Where no kernel fits a backward pass, or where it is recorded itself
+(`create_graph`), `df` runs in Python.
+
+Kernels are worth it where both passes together are faster than autograd's, which a trial finds out.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from jitlite.interpreter.autograd import Layout, node_of
+from jitlite.ir.graph import Graph, Value
+from jitlite.ir.int_codes import INT_CODES
+from jitlite.ir.regions import Runner
+from jitlite.kernels.facts import Fact, fact_of
+from jitlite.kernels.lowered_types import annotate
+from jitlite.native.code import NotNative
+from jitlite.native.regions import NativeRegion
+from jitlite.operators.gradient import Gradient
+from jitlite.passes.autodiff import differentiate, requiring
+from jitlite.passes.registry import run
+from jitlite.passes.specialize_autogradzero import usual_gradients
+
+MOST = 4
+"""Combinations of inputs that require a gradient, for which a region is recorded by kernels."""
+
+_TURNS = 5
+_TRIAL_SECONDS = 0.5
+"""A trial is over after so many turns, or so long if there have been two."""
+
+_TIDY = ("peephole", "cse", "dce")
+_TIDY_BACKWARD = (*_TIDY, "turn_products", "dce")
+"""Passes over graphs of gradients."""
+
+
+class Part:
+    """A graph that kernels run: a forward or a backward pass."""
+
+    def attempt(self, *inputs: object) -> Any:
+        """What it gives, None where no kernel can do it."""
+        raise NotImplementedError
+
+    def prepare(self, arguments: Sequence[object]) -> None:
+        """Have a kernel for these arguments, now and on this thread.
+
+        Raises:
+            NotNative: there is none for them.
+        """
+        raise NotImplementedError
+
+    def record_run(self, since: float) -> None:
+        """Python has run it, from `since` on."""
+        raise NotImplementedError
+
+
+MakePart = Callable[[NativeRegion, str], Part]
+
+
+@dataclass
+class _Passes:
+    """What a region's recording runs.
+
+    Attributes:
+        forward: gives the outputs of `f`, as a tuple.
+        backward: gives each gradient that is different, as a tuple.
+        places: for each gradient that `df` gives, where it is in that tuple.
+    """
+
+    forward: Part
+    backward: Part
+    places: Sequence[int]
+
+
+class Recorder:
+    """Makes the recordings of a region.
+
+    Args:
+        body: the region's body; it is not changed.
+        make_part: what kernels of a graph are made of.
+        run_graph: what runs a graph in Python.
+    """
+
+    def __init__(self, body: Graph, make_part: MakePart, run_graph: Callable[[Graph, str], Runner]) -> None:
+        self._body, self._make_part, self._run_graph = body, make_part, run_graph
+
+    def record(self, arguments: Sequence[object], *, trial: bool) -> Runner:
+        """What runs the region for arguments like these, and records it as one node.
+
+        Args:
+            arguments: of a call that records.
+            trial: find out first whether that is faster than what Python does.
+
+        Raises:
+            NotNative: there is nothing that does, or it is not faster.
+        """
+        needs = needs_of(arguments)
+        gradient, usual = self._differentiated(needs, tuple(map(fact_of, arguments)))
+        passes = self._passes(gradient, usual)
+        python = self._run_graph(gradient.df, "backward"), self._run_graph(usual, "backward")
+        given = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments]
+        with torch.no_grad():
+            passes.forward.prepare(given)
+            outputs = passes.forward.attempt(*given)
+            if outputs is None:
+                raise NotNative("the forward pass gives up")
+            passes.backward.prepare(_backward_inputs(gradient, given, outputs))
+        recorded = _recorded(gradient, passes, *python)
+        if trial and not _is_faster(recorded, self._run_graph(self._body, "region"), arguments, needs):
+            raise NotNative("Python records it faster")
+        return recorded
+
+    def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
+        graph = requiring(self._body, needs)
+        annotate(graph, facts)
+        try:
+            gradient = differentiate(graph)
+        except ValueError as error:
+            raise NotNative(str(error)) from None
+        if not gradient.df_output_vjps:
+            raise NotNative("nothing that it gives has a gradient")
+        gradient.is_total = True
+        if any(output in gradient.f.inputs for output in gradient.f.outputs[: gradient.f_real_outputs]):
+            raise NotNative("it gives an argument back")
+        usual = usual_gradients(gradient)
+        run(gradient.f, _TIDY)
+        run(usual, _TIDY_BACKWARD)
+        return gradient, usual
+
+    def _passes(self, gradient: Gradient, usual: Graph) -> _Passes:
+        flat, places = _flattened(usual)
+        forward = self._make_part(NativeRegion.of_block(gradient.f.block), "forward")
+        return _Passes(forward, self._make_part(NativeRegion.of_block(flat.block), "backward"), places)
+
+
+def needs_of(arguments: Sequence[object]) -> tuple[bool, ...]:
+    """Which arguments require a gradient."""
+    return tuple([isinstance(x, torch.Tensor) and x.requires_grad for x in arguments])
+
+
+def _flattened(graph: Graph) -> tuple[Graph, list[int]]:
+    """A graph that gives each element of the tuple once, and where they are among what it gives."""
+    flat = graph.copy()
+    made = flat.outputs[0].node
+    elements = list(made.inputs) if made.kind == "prim::TupleConstruct" else []
+    if not elements:
+        raise NotNative("the gradients are constants")
+    flat.block.erase_output(0)
+    made.destroy()
+    places: list[int] = []
+    known: dict[Value, int] = {}
+    for value in elements:
+        if value not in known:
+            known[value] = len(known)
+            with flat.inserting_at_end(flat.block):
+                flat.add_output(_contiguous(flat, value))
+        places.append(known[value])
+    return flat, places
+
+
+def _contiguous(graph: Graph, value: Value) -> Value:
+    """The value as a tensor of its own, where it may be a view."""
+    memory_format = graph.insert_constant(INT_CODES[torch.contiguous_format])
+    return graph.insert("aten::contiguous", (value, memory_format), (value.type,)).output
+
+
+def _backward_inputs(gradient: Gradient, inputs: Sequence[object], outputs: Sequence[Any]) -> list[object]:
+    """What `df` is given where all results have a gradient, and nothing that is kept has one."""
+    real = gradient.f_real_outputs
+    grads = [torch.ones_like(outputs[i]) if i < real else None for i in gradient.df_input_vjps]
+    kept = [inputs[i] for i in gradient.df_input_captured_inputs]
+    return [*grads, *kept, *(outputs[i] for i in gradient.df_input_captured_outputs)]
+
+
+# -- calls
+
+
+def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runner) -> Runner:
+    """A function that runs the forward kernel and records one node, or gives None where no kernel can do it."""
+    real = gradient.f_real_outputs
+    backward, places = passes.backward, passes.places
+
+    def run_backward(*inputs: Any) -> Any:
+        found = backward.attempt(*inputs)
+        if found is not None:
+            return [found[i] for i in places]
+        since = time.perf_counter()
+        found = usual(*inputs)
+        backward.record_run(since)
+        return found
+
+    apply = node_of(Layout(gradient), general, run_backward)
+    attempt = passes.forward.attempt
+    set_enabled = torch._C._set_grad_enabled
+
+    def call(*inputs: Any) -> Any:
+        set_enabled(False)
+        try:
+            outputs = attempt(*inputs)
+        finally:
+            set_enabled(True)
+        if outputs is None:
+            return None
+        returned = apply(outputs, *inputs)
+        return returned[0] if real == 1 else returned[:real]
+
+    return call
+
+
+def _is_faster(recorded: Runner, python: Runner, arguments: Sequence[object], needs: Sequence[bool]) -> bool:
+    """Do both passes take less time than those that autograd records of what Python does?"""
+    seconds: tuple[list[float], list[float]] = ([], [])
+    started = time.perf_counter()
+    while len(seconds[0]) < _TURNS:
+        for run_region, spent in zip((recorded, python), seconds, strict=True):
+            given = [_leaf(x, need) for x, need in zip(arguments, needs, strict=True)]
+            since = time.perf_counter()
+            _both_passes(run_region, given)
+            spent.append(time.perf_counter() - since)
+        if len(seconds[0]) >= 2 and time.perf_counter() - started > _TRIAL_SECONDS:
+            break
+    ours, theirs = (statistics.median(spent[1:]) for spent in seconds)
+    return ours < theirs
+
+
+def _leaf(value: object, need: bool) -> object:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().requires_grad_(need)
+
+
+def _both_passes(run_region: Runner, arguments: Sequence[object]) -> None:
+    with torch.enable_grad():
+        found = run_region(*arguments)
+    if found is None:
+        raise NotNative("the kernel of the forward pass gives up")
+    outputs = [x for x in (found if isinstance(found, tuple) else (found,)) if isinstance(x, torch.Tensor)]
+    outputs = [x for x in outputs if x.requires_grad]
+    wanted = [x for x in arguments if isinstance(x, torch.Tensor) and x.requires_grad]
+    torch.autograd.grad(outputs, wanted, [torch.ones_like(x) for x in outputs], allow_unused=True)

@@ -1,0 +1,190 @@
+"""The gradient of a loop is a loop, which runs the iterations backwards.
+
+    f:  %h = loop(n, %h0):                  df:  %dw = zeros like %w
+          %t, %hp ->                              %dh0 = loop(n, %dh):
+          %a = mul(%hp, %w)                         %j, %g ->
+          %hn = tanh(%a)                            %t = n - 1 - %j
+          -> %hn                                    %da = tanh_backward(%g, %hn of iteration %t)
+                                                    %dw += %da * (%hp of iteration %t)
+                                                    -> %da * %w
+
+* What the loop carries has a gradient that the other loop carries. It starts with that of the result, or zeros.
+* What the body reads from outside gets its contributions summed up in a tensor of zeros, in place. Where the body reads
+  a part of it (`xs[t]`), the contribution is added to that part.
+* A list of tensors that each iteration appends one to, and that is put together behind the loop, has the gradient of
+  that: each iteration takes its part.
+
+Gradients within a loop are never None. Dtypes of what has a gradient there must be known.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.structure import Carried, Loop
+from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes, zeros
+from jitlite.passes.rules.formula import Alongside, Sym, call
+
+
+class Differentiation(Protocol):
+    """The work on a graph, as `autodiff.py` has it."""
+
+    backward: Backward
+    alongside: Alongside
+    sources: dict[Value, set[int]]
+    grown: dict[Value, tuple[Node, Value]]
+
+    @property
+    def df(self) -> Graph: ...
+
+    def add(self, value: Value, grad: Value) -> None: ...
+
+    def visit(self, node: Node) -> None: ...
+
+    def with_slot(self, value: Value, grad: Value) -> Value: ...
+
+
+_JOINS = frozenset({"aten::stack", "aten::cat"})
+_PARTS = frozenset({"aten::select", "aten::slice"})
+
+
+# -- lists that grow
+
+
+def append_to(value: Value) -> Node | None:
+    """The only node that appends to an empty list, in a loop that stands beside the list's display and before the node
+    that puts the elements together; None if the list is not of that kind."""
+    made = value.node
+    if made.kind != "prim::ListConstruct" or made.inputs:
+        return None
+    appends = [use.user for use in value.uses if use.user.kind == "aten::append" and use.offset == 0]
+    joins = [use.user for use in value.uses if use.user.kind in _JOINS]
+    if len(appends) != 1 or len(joins) != 1 or value.use_count != 2 or appends[0].output.has_uses:
+        return None
+    block = appends[0].block
+    loop = None if block is None else block.owner
+    if loop is None or loop.kind != "prim::Loop" or loop.block is not made.block or joins[0].block is not made.block:
+        return None
+    return appends[0] if loop.is_before(joins[0]) else None
+
+
+def joined_list(node: Node) -> Value | None:
+    """The list that a node puts together, if it is one that a loop has made grow."""
+    if node.kind not in _JOINS or append_to(node.inputs[0]) is None:
+        return None
+    return node.inputs[0]
+
+
+def part_of(work: Differentiation, node: Node, whole: Value, value: Value) -> Value:
+    """What an iteration gets of the gradient of a list that has been put together.
+
+    Args:
+        work: at the body of the loop.
+        node: what has put the list together.
+        whole: the gradient of that.
+        value: the element that the iteration has appended.
+    """
+    scope, place = work.backward.scope, work.backward
+    assert isinstance(scope, LoopScope)
+    dim, index, of = constant_of(node.inputs[1], None), Sym(place, scope.index), Sym(place, whole)
+    if type(dim) is not int:
+        raise ValueError("the dimension along which a list is put together is not known")
+    if node.kind == "aten::stack":
+        return call(place, "aten::select", of, dim, index).value
+    length = call(work.alongside, "aten::size", Sym(place, value), dim)
+    first = call(place, "aten::mul", index, length)
+    return call(place, "aten::narrow", of, dim, first, length).value
+
+
+# -- loops
+
+
+def differentiate_loop(work: Differentiation, loop: Loop) -> None:
+    """Hand the gradients of what a loop gives on to what it takes."""
+    outer = work.backward.scope
+    carried = [c for c in loop.carried if work.sources.get(c.result)]
+    known = [outer.tensor_grad(c.result) for c in carried]
+    grown = [whole for list_, (_, whole) in work.grown.items() if _is_appended_in(list_, loop)]
+    given = [*(g for g in known if g is not None), *grown]
+    if not given:
+        return
+    _count_iterations(loop)
+    like = given[0]
+    pairs = zip(carried, known, strict=True)
+    starts = [g if g is not None else zeros(work.backward, work.alongside, c.result, like) for c, g in pairs]
+    _Backwards(work, loop, carried, starts, like).run()
+
+
+def _is_appended_in(value: Value, loop: Loop) -> bool:
+    append = append_to(value)
+    return append is not None and append.block is loop.body
+
+
+def _count_iterations(loop: Loop) -> None:
+    """Have a loop that may end before its time say how often it ran: it is the last thing that it gives."""
+    if not loop.has_condition:
+        return
+    node, graph = loop.node, loop.node.graph
+    with graph.inserting_before(node):
+        node.add_input(graph.insert_constant(0))
+    count = loop.body.add_input(T.INT)
+    with graph.inserting_at_end(loop.body):
+        one = graph.insert_constant(1)
+        loop.body.add_output(graph.insert("aten::add", (count, one), (T.INT,)).output)
+    node.add_output(T.INT)
+
+
+class _Backwards:
+    """Writes the loop that runs the iterations backwards."""
+
+    def __init__(
+        self, work: Differentiation, loop: Loop, carried: list[Carried], starts: list[Value], like: Value
+    ) -> None:
+        self.work, self.loop, self.carried = work, loop, carried
+        self.outer = work.backward.scope
+        df = work.df
+        count = loop.results[-1] if loop.has_condition else loop.max_iterations
+        inputs = (work.backward.local(count), work.backward.constant(True), *starts)
+        self.node = df.insert("prim::Loop", inputs, [without_sizes(c.result.type) for c in carried])
+        self.body = self.node.add_block()
+        number = self.body.add_input(T.INT)
+        self.given = [self.body.add_input(without_sizes(c.result.type)) for c in carried]
+        with df.inserting_at_end(self.body):
+            last = df.insert("aten::sub", (inputs[0], work.backward.constant(1)), (T.INT,)).output
+            index = df.insert("aten::sub", (last, number), (T.INT,)).output
+        self.scope = LoopScope(loop, self.outer, work.backward, work.alongside, index, like)
+
+    def run(self) -> None:
+        work, scope, df = self.work, self.scope, self.work.df
+        work.backward.scope = scope
+        with df.inserting_at_end(self.body):
+            for each, grad in zip(self.carried, self.given, strict=True):
+                work.add(each.following, grad)
+            for node in reversed(list(self.loop.body.nodes)):
+                work.visit(node)
+            following = [self._grad_of(each.parameter) for each in self.carried]
+            scope.add_late()
+        for value, whole in scope.kept.items():
+            work.sources[whole] = work.sources.get(value, set())
+        work.backward.scope = self.outer
+        self.body.add_output(work.backward.constant(True))
+        for value in following:
+            self.body.add_output(value)
+        for each, grad in zip(self.carried, self.node.outputs, strict=True):
+            if work.sources.get(each.start):
+                work.add(each.start, grad)
+        for value, total in self.scope.totals.items():
+            work.add(value, total)
+
+    def _grad_of(self, parameter: Value) -> Value:
+        found = self.scope.tensor_grad(parameter)
+        if found is None:
+            return zeros(self.work.backward, self.work.alongside, parameter, self.given[0])
+        return self.work.with_slot(parameter, found)
+
+
+def takes_part(scope: LoopScope, node: Node) -> bool:
+    """Does a node take a part of what comes from outside the loop that it is in?"""
+    return node.kind in _PARTS and not scope.holds(node.inputs[0])
