@@ -59,6 +59,11 @@ def batch(x: Tensor, p: Tensor):
     return F.batch_norm(x, p, p * p, p, -p, False), F.batch_norm(x, p, p * p)
 
 
+def modal(x: Tensor, p: Tensor, training: bool):
+    y = F.batch_norm(x, p, p * p, p, -p, training)
+    return F.relu(y), F.dropout(x, 0.5, training) + 1.0
+
+
 def group(x: Tensor, p: Tensor):
     return torch.group_norm(x, 2, p, p), torch.group_norm(x, 3), torch.group_norm(x, 6, None, p)
 
@@ -100,6 +105,7 @@ CASES: list[tuple[Callable[..., Any], float, list[tuple[Any, ...]]]] = [
     (summed_distances, SUMS, PAIRS),
     (losses, SUMS, [(torch.randn(9, 5), y) for y in CLASSES]),
     (batch, SUMS, [(x, torch.rand(6)) for x in WIDE]),
+    (modal, SUMS, [(x, torch.rand(6), training) for training in (False, True, False) for x in WIDE]),
     (group, SUMS, [(x, torch.randn(6)) for x in WIDE]),
     (root_mean_square, SUMS, [(torch.randn(3, 4, 6), torch.randn(6)), (torch.randn(6) * 1e-4, torch.randn(6))]),
     (spreads, SUMS, [(torch.randn(4, 8),), (torch.randn(30, 7) * 100 + 5,)]),
