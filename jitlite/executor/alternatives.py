@@ -3,8 +3,8 @@
 `optimize_for_inference` names passes that make such graphs: convolutions in another layout, for instance. What is
 faster depends on the machine and on the sizes of tensors. So calls tell: for arguments of a kind that is new, a call
 runs the function as it is, and one of the other graphs beside it, a few times. Then the fastest graph runs, and the
-function as it is where none is faster by more than noise. After some hundred calls the winner has to win once more,
-for by then all that was hot has become machine code.
+function as it is where none is faster by more than noise. After some hundred calls that is done once more, with those
+that were not hopeless: by then all that is hot has become machine code, and the machine may be less busy.
 
 A trial changes nothing. It is made only of functions that can run twice unseen, and its calls give what the function
 as it is gives. A graph that raises, or gives results of other sizes, strides, dtypes or numbers, is out.
@@ -46,7 +46,7 @@ MOST_KINDS = 256
 """Kinds of arguments that are remembered at a time."""
 
 AGAIN = 256
-"""Calls of a chosen graph until it is compared once more."""
+"""Calls from a decision to the second one, which is the last."""
 
 
 class Runs(Protocol):
@@ -119,13 +119,11 @@ class Alternatives(Generic[Made]):
         if self.why_not is not None or _is_watched():
             return self._usual(*arguments)
         kind = self._kind_of(arguments)
-        choice = self._known.get(kind) if kind is not None else None
-        if choice is not None and choice.is_settled and choice.winner is None:
-            return self._usual(*arguments)
         if kind is None or self._records_gradient(arguments):
             return self._usual(*arguments)
+        choice = self._known.get(kind)
         if choice is not None and choice.is_settled:
-            return self._run_winner(choice, arguments)
+            return self._run_chosen(choice, arguments)
         return self._run_undecided(kind, arguments)
 
     def _kind_of(self, arguments: Sequence[object]) -> Kind | None:
@@ -145,22 +143,19 @@ class Alternatives(Generic[Made]):
         given = [arguments[position] for position in self._tensors] if torch.is_grad_enabled() else []
         return any(value is not None and value.requires_grad for value in given)
 
-    def _run_winner(self, choice: _Choice[Made], arguments: Sequence[object]) -> Any:
+    def _run_chosen(self, choice: _Choice[Made], arguments: Sequence[object]) -> Any:
         winner = choice.winner
-        assert winner is not None, "it has been asked"
         choice.calls += 1
-        if choice.calls == AGAIN and not choice.is_repeated:
-            self._begin_again(choice)
+        if choice.calls == AGAIN and choice.trial.left and not choice.is_repeated:
+            choice.is_repeated = True
+            choice.trial = Trial(choice.trial.left)
+            choice.is_settled = False
+        if winner is None:
+            return self._usual(*arguments)
         try:
             return winner.way[0](*arguments)
         except Exception:  # whatever is wrong, the function as it is tells
             return self._usual(*arguments)
-
-    def _begin_again(self, choice: _Choice[Made]) -> None:
-        assert choice.name is not None, "it has won"
-        choice.is_repeated = True
-        choice.trial = Trial([choice.name])
-        choice.is_settled = False
 
     # -- a trial
 
@@ -174,9 +169,7 @@ class Alternatives(Generic[Made]):
                 return self._compare(choice, arguments)
         finally:
             self._turn.release()
-        if choice.is_settled and choice.winner is not None:
-            return self._run_winner(choice, arguments)
-        return self._usual(*arguments)
+        return self._run_chosen(choice, arguments) if choice.is_settled else self._usual(*arguments)
 
     def _choice_for(self, kind: Kind, arguments: Sequence[object]) -> _Choice[Made]:
         """What is known for such arguments, or will be."""

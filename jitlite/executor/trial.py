@@ -29,11 +29,12 @@ class Trial:
     @property
     def next(self) -> str | None:
         """The way that is to run beside the usual one; None where the trial is over."""
-        left = [name for name in self._left if len(self._others[name]) < RUNS]
+        left = [name for name in self.left if len(self._others[name]) < RUNS]
         return min(left, key=lambda name: len(self._others[name]), default=None)
 
     @property
-    def _left(self) -> list[str]:
+    def left(self) -> list[str]:
+        """The other ways that have not been dropped."""
         return [name for name in self._others if name not in self._dropped]
 
     def note_usual(self, seconds: float) -> None:
@@ -63,7 +64,7 @@ class Trial:
     @property
     def winner(self) -> str | None:
         """The fastest way; None where that is the usual one, or no other one is faster for certain."""
-        fastest = min(self._left, key=self.seconds, default=None)
+        fastest = min(self.left, key=self.seconds, default=None)
         if fastest is None or self.seconds(fastest) > ENOUGH * self.usual_seconds:
             return None
         return fastest

@@ -55,9 +55,14 @@ class Runner:
 
 def trials(machine: Machine, monkeypatch, text: str = TEXT) -> Alternatives:
     """Alternatives whose graphs are run by the machine."""
-    names = iter(PASSES * 10)
-    monkeypatch.setattr("jitlite.executor.alternatives.run_passes", lambda graph, name: True)
-    make = lambda graph: Runner(machine.way(next(names)))  # noqa: E731
+    asked: list[str] = []
+
+    def run_passes(graph: object, name: str) -> bool:
+        asked.append(name)
+        return True
+
+    monkeypatch.setattr("jitlite.executor.alternatives.run_passes", run_passes)
+    make = lambda graph: Runner(machine.way(asked[-1]))  # noqa: E731
     return Alternatives(parse(text), PASSES, make, machine.way("usual"), machine.clock)
 
 
@@ -142,16 +147,22 @@ def test_a_graph_that_raises_is_out_and_a_winner_that_raises_leaves_it_to_the_us
         made.run(x)
 
 
-def test_the_winner_has_to_win_again(monkeypatch):
-    machine = Machine(usual=1.0, dce=0.5, cse=0.7)
+@pytest.mark.parametrize(("before", "after"), [("usual", "dce"), ("dce", "usual"), ("dce", "cse"), ("usual", "usual")])
+def test_there_is_a_second_trial_and_no_third(before, after, monkeypatch):
+    machine = Machine(usual=1.0, dce=1.2, cse=1.3)
     made, x = trials(machine, monkeypatch), torch.ones(2)
+    machine.seconds[before] = 0.9
     decide(made, x)
-    machine.seconds["usual"] = 0.1  # what is hot has been compiled
-    for _ in range(AGAIN + RUNS + 1):
+    machine.seconds[after] = 0.1  # what is hot has been compiled
+    for _ in range(AGAIN + 2 * RUNS):
         made.run(x)
-    machine.ran.clear()
-    made.run(x)
-    assert machine.ran == ["usual"] and not made._made
+    for winner in (after, before):
+        machine.ran.clear()
+        made.run(x)
+        assert machine.ran == [after] and set(made._made) == {after} - {"usual"}
+        machine.seconds[winner] = 10.0
+        for _ in range(2 * AGAIN):
+            made.run(x)
 
 
 def test_each_size_has_a_choice_and_there_are_not_many(monkeypatch):
