@@ -49,6 +49,9 @@ AGAIN = 256
 """Calls from a decision to the second one, which is the last."""
 
 
+_len_torch_function_stack = torch._C._len_torch_function_stack
+
+
 class Runs(Protocol):
     """What runs a graph: an executor."""
 
@@ -70,6 +73,11 @@ class _Choice(Generic[Made]):
         self.is_settled = False
         self.is_repeated = False
         self.calls = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Is it certain which graph runs, from now on?"""
+        return self.is_settled and (self.is_repeated or not self.trial.left)
 
     def tells(self) -> str:
         """What was decided, in words."""
@@ -116,12 +124,14 @@ class Alternatives(Generic[Made]):
 
     def run(self, *arguments: object) -> Any:
         """The result of a call."""
-        if self.why_not is not None or _is_watched():
+        if self.why_not is not None or _len_torch_function_stack():  # which would see what is asked of tensors
             return self._usual(*arguments)
         kind = self._kind_of(arguments)
-        if kind is None or self._records_gradient(arguments):
+        choice = self._known.get(kind) if kind is not None else None
+        if choice is not None and choice.is_over and choice.winner is None:
             return self._usual(*arguments)
-        choice = self._known.get(kind)
+        if kind is None or self._records_gradient(arguments) or _is_watched():
+            return self._usual(*arguments)
         if choice is not None and choice.is_settled:
             return self._run_chosen(choice, arguments)
         return self._run_undecided(kind, arguments)
@@ -146,7 +156,7 @@ class Alternatives(Generic[Made]):
     def _run_chosen(self, choice: _Choice[Made], arguments: Sequence[object]) -> Any:
         winner = choice.winner
         choice.calls += 1
-        if choice.calls == AGAIN and choice.trial.left and not choice.is_repeated:
+        if choice.calls == AGAIN and not choice.is_over:
             choice.is_repeated = True
             choice.trial = Trial(choice.trial.left)
             choice.is_settled = False
@@ -206,6 +216,8 @@ class Alternatives(Generic[Made]):
             for name in self.passes:
                 if name not in self._made and name not in self._useless:
                     self._make_one(name)
+            if self._useless.issuperset(self.passes):
+                self.why_not = "there is no other graph"
         finally:
             self._is_making = False
 

@@ -146,7 +146,7 @@ class Executor(Exchanged):
         return way(*arguments)
 
     def _way(self, mode: str) -> Runner:
-        if self.alternatives is not None and mode != "off":
+        if self.alternatives is not None and self.alternatives.why_not is None and mode != "off":
             return self.alternatives.run
         return self._usual_way(mode)
 

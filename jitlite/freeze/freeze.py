@@ -36,6 +36,7 @@ from jitlite.freeze.frozen_module import (
     retyped,
 )
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, InterfaceType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
@@ -120,7 +121,8 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
             transpose_where_faster(graph)
             INFERENCE(graph)
         for method in _methods(mod, other_methods):
-            method.alternatives, method.compiled = LAYOUT_PASSES, None
+            if any(node.has(Trait.CONVOLUTION) for node in method.graph.all_nodes()):
+                method.alternatives, method.compiled = LAYOUT_PASSES, None
     return mod
 
 
