@@ -13,6 +13,7 @@ from typing import List
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 import jitlite
 
@@ -167,6 +168,7 @@ def test_the_wish_for_onednn_is_kept():
 
 _LOCAL = """
 import torch
+from torch import Tensor, nn
 from torch import nn
 
 
