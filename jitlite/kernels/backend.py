@@ -121,6 +121,7 @@ class KernelState(Implementation):
         self.unrecorded: dict[tuple[bool, ...], str] = {}
         self.fact_of: Callable[[object], Fact] = fact_of
         self.is_raced = mode != "now"
+        self.is_uniform = False
         self.region = region
         self.name = name
         self.kernels: list[CompiledKernel] = []
@@ -290,7 +291,7 @@ class KernelState(Implementation):
             if torch_abi() is None:
                 self._abandon("no kernels here: torch is laid out in another way")
                 return None
-            kernel = lower(self.region, facts, self.name, self._gives_tuple)
+            kernel = lower(self.region, facts, self.name, self._gives_tuple, is_uniform=self.is_uniform)
             hoist_packing(kernel)
             if options.current().verify:
                 verify(kernel)
@@ -374,6 +375,7 @@ class KernelPart(Part):
     def __init__(self, region: NativeRegion, name: str) -> None:
         self.state = KernelState(region, name, gives_tuple=True, mode=options.current().native)
         self.state.is_raced = False
+        self.state.is_uniform = True
         self.state.fact_of = recorded_fact_of
         self.attempt = self.state.attempt  # type: ignore[method-assign]
         self.record_run = self.state.record_run  # type: ignore[method-assign]

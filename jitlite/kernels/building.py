@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
@@ -50,6 +51,21 @@ _COMMUTES = frozenset({"add", "mul", "min", "max", "eq", "ne", "and", "or"})
 Key = tuple[object, ...]
 
 
+@dataclass(frozen=True)
+class LoopFrame:
+    """A loop of the program that is being written.
+
+    Attributes:
+        node: in the graph.
+        index: the number of the iteration.
+        count: how often it runs; None if its condition may end it before.
+    """
+
+    node: Node
+    index: Scalar
+    count: Operand | None
+
+
 class KernelBuilder:
     """Writes statements.
 
@@ -72,6 +88,11 @@ class KernelBuilder:
         """Scalars that have been found to be equal to others, by block."""
         self._lazy: dict[TensorValue, None] = {}
         self.allocated: dict[Buffer, Alloc] = {}
+        self.loops: list[LoopFrame] = []
+        """The loops of the program that are being written, from the outermost one inwards."""
+        self._definitions: dict[Scalar, SizeArithmetic] = {}
+        self._births: dict[Scalar, tuple[int, int]] = {}
+        """For each scalar, how many loops are around it, and a number that grows."""
         self.written: set[Buffer] = set()
         """The buffers that operators of the program write."""
 
@@ -88,7 +109,14 @@ class KernelBuilder:
         return f"{base}{self._count}"
 
     def scalar(self, t: T.Type, base: str = "s") -> Scalar:
-        return Scalar(self.fresh_name(base), t)
+        found = Scalar(self.fresh_name(base), t)
+        self._births[found] = (self.level, self._count)
+        return found
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """How many loops are around what is being written, and a number that grows."""
+        return self.level, self._count
 
     def variable(self, t: T.Type) -> LoopVariable:
         return LoopVariable(self.fresh_name("v"), t)
@@ -130,7 +158,8 @@ class KernelBuilder:
         found = self._look_up(key)
         if found is None:
             found = self.scalar(T.BOOL if op in _CONDITIONS else T.INT)
-            self.write(SizeArithmetic(found, op, tuple(given)))
+            written = self._definitions[found] = SizeArithmetic(found, op, tuple(given))
+            self.write(written)
             self._known[-1][key] = found
         return found
 
@@ -140,6 +169,34 @@ class KernelBuilder:
 
     def _look_up(self, key: Key) -> Operand | None:
         return next((known[key] for known in reversed(self._known) if key in known), None)
+
+    @contextmanager
+    def earlier(self, statements: list[Statement], level: int) -> Iterator[None]:
+        """Write to the end of statements that run before, where nothing of what is known here is."""
+        kept = self.statements, self.level, self._known, self._same
+        self.statements, self.level, self._known, self._same = statements, level, [{}], [{}]
+        try:
+            yield
+        finally:
+            self.statements, self.level, self._known, self._same = kept
+
+    def known_at(self, value: Operand, moment: tuple[int, int]) -> Operand | None:
+        """An operand as it can be had at an earlier moment; None if it cannot. Arithmetic is written again, here.
+
+        Args:
+            value: an operand of this moment, in canonical form.
+            moment: what `moment` was then. Statements have to be written to where that was, see `earlier`.
+        """
+        if not isinstance(value, Scalar):
+            return value
+        level, number = self._births.get(value, (0, 0))
+        if level <= moment[0] and number <= moment[1]:
+            return value
+        made = self._definitions.get(value)
+        if made is None:
+            return None
+        operands = [o for o in (self.known_at(o, moment) for o in made.operands) if o is not None]
+        return self.index(made.op, *operands) if len(operands) == len(made.operands) else None
 
     def note(self, op: str, operands: Sequence[Operand], result: Operand) -> None:
         """Take it that arithmetic has been computed, by a guard for instance."""

@@ -38,11 +38,12 @@ class CarriedTensor:
         builder: of the kernel.
         start: what it is before the loop.
         varying: the dimensions whose sizes are not the same in all iterations.
-        vary: called for a dimension that turns out to be such a one; the kernel is written anew then.
+        vary: called for a dimension that turns out to be such a one; the kernel is written anew then. None where the
+            kernel gives up for one.
     """
 
     def __init__(
-        self, builder: KernelBuilder, start: TensorValue, varying: set[int], vary: Callable[[int], None]
+        self, builder: KernelBuilder, start: TensorValue, varying: set[int], vary: Callable[[int], None] | None
     ) -> None:
         place = builder.force(start)
         if not builder.is_contiguous(place):
@@ -83,7 +84,9 @@ class CarriedTensor:
         if not value.in_order or (value.place is not None and not builder.is_contiguous(value.place)):
             raise NotNative("a tensor that a loop carries is laid out in another way")
         for d, (a, b) in enumerate(zip(self._start, value.sizes, strict=True)):
-            if d not in self._varying and not builder.are_equal(a, b):
+            if self._vary is None:
+                builder.require_equal(a, b, "a tensor that a loop carries gets another size")
+            elif d not in self._varying and not builder.are_equal(a, b):
                 self._vary(d)
         return value
 

@@ -38,7 +38,7 @@ def summed_to(builder: KernelBuilder, value: TensorValue, sizes: Sequence[Operan
     more = value.rank - len(sizes)
     if more < 0:
         raise NotNative("a gradient is summed to more dimensions than it has")
-    leading = list(range(more))
+    leading = [d for d in range(more) if not is_one(value.sizes[d])]
     for d, size in enumerate(sizes, more):
         if is_one(size):
             leading += [] if is_one(value.sizes[d]) else [d]

@@ -37,7 +37,7 @@ def new_list(builder: KernelBuilder) -> TensorList:
     count = builder.variable(T.INT)
     start: list[Statement] = [Set(count, 0)]
     builder.write(Branch(True, start, ()))
-    return TensorList(count, builder.level, start)
+    return TensorList(count, builder.level, start, moment=builder.moment)
 
 
 @rule("aten::append")
@@ -68,6 +68,13 @@ def keep(call: Call) -> Value:
         raise NotNative("a list that is known grows")
     if value.is_lazy and not value.in_order:
         lowering.force(value)
+    place = _row_of_whole(call, found, value)
+    if place is not None:
+        if value.is_lazy:
+            lowering.force_all([value], [place])
+        else:
+            lowering.copy(value, place)
+        return found
     count = lowering.get(found.count)
     _same_shape(lowering, found, value, count)
     place = _room(lowering, found, value, count)
@@ -79,11 +86,32 @@ def keep(call: Call) -> Value:
     return found
 
 
+def _row_of_whole(call: Call, found: TensorList, value: TensorValue) -> Place | None:
+    """Where the value of an iteration is kept, where it is known beforehand how many there are, of which size."""
+    lowering = call.lowering
+    if found.storage is not None or found.whole is not None or not lowering.loops:
+        return None
+    frame = lowering.loops[-1]
+    if frame.count is None or frame.node.blocks[0] is not call.node.block or lowering.level != found.level + 1:
+        return None
+    wanted = [lowering.canonical(size) for size in (frame.count, *value.sizes)]
+    with lowering.earlier(found.start, found.level):
+        sizes = [lowering.known_at(size, found.moment) for size in wanted]
+        if any(size is None for size in sizes):
+            return None
+        found.whole = lowering.alloc(value.dtype, [size for size in sizes if size is not None])
+    whole = found.whole
+    offset = lowering.index("mul", frame.index, whole.strides[0])
+    return Place(whole.buffer, offset, value.sizes, whole.strides[1:])
+
+
 @rule("prim::AutogradKept")
 def kept(call: Call) -> Value:
     lowering, found = call.lowering, call.at(0)
     if not isinstance(found, TensorList):
         raise NotNative("a list that is known is kept")
+    if found.whole is not None:
+        return TensorValue(found.whole.dtype, found.whole.sizes, identity(found.whole.sizes), found.whole)
     whole = stacked(lowering, found)
     made = lowering.memory(whole.dtype, whole.sizes)
     assert made.place is not None

@@ -17,7 +17,7 @@ Whatever has to hold for the kernel to go on is a `Check`: where it fails the ke
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 import torch
@@ -512,6 +512,22 @@ def all_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield from all_statements(statement.otherwise)
         elif isinstance(statement, Repeat):
             yield from all_statements(statement.body)
+
+
+def without_certain_branches(statements: Sequence[Statement]) -> list[Statement]:
+    """The statements, with those of branches that are certainly taken in their place."""
+    found: list[Statement] = []
+    for statement in statements:
+        if isinstance(statement, Branch):
+            then = without_certain_branches(statement.then)
+            if statement.condition is True:
+                found += then
+                continue
+            statement = replace(statement, then=then, otherwise=without_certain_branches(statement.otherwise))
+        elif isinstance(statement, Repeat):
+            statement = replace(statement, body=without_certain_branches(statement.body))
+        found.append(statement)
+    return found
 
 
 def defined_by(statement: Statement) -> Sequence[Scalar]:

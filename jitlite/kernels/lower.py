@@ -20,7 +20,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
-from jitlite.kernels.building import KernelBuilder
+from jitlite.kernels.building import KernelBuilder, LoopFrame
 from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor
 from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import ArgumentFact, Fact, NoneFact, SizesFact, fact_of
@@ -49,6 +49,7 @@ from jitlite.kernels.loop_ir import (
     SizesInput,
     Statement,
     TensorInput,
+    without_certain_branches,
 )
 from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
@@ -59,27 +60,36 @@ from jitlite.native.regions import NativeRegion, all_nodes, is_outside, raises
 from jitlite.operators.prims import OVER_RANGE
 
 
-def lower(region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: bool) -> Kernel:
+def lower(
+    region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: bool, *, is_uniform: bool = False
+) -> Kernel:
     """The kernel of a region for arguments of which the facts hold.
 
-    Raises:
-        NotNative: where there is none.
-    """
-    return lowered(region, facts, name, gives_tuple).kernel
-
-
-def lowered(region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: bool) -> Lowering:
-    """The kernel of a region, and what it has of the values of the graph.
+    Args:
+        region: what it computes.
+        facts: of the arguments.
+        name: of the kernel.
+        gives_tuple: does it give a tuple if it has one output only?
+        is_uniform: does it give up where a tensor that a loop carries gets another size?
 
     Raises:
         NotNative: where there is none.
     """
-    varying: set[Varying] = set()
+    return lowered(region, facts, name, gives_tuple, is_uniform=is_uniform).kernel
+
+
+def lowered(
+    region: NativeRegion, facts: Sequence[Fact], name: str, gives_tuple: bool, *, is_uniform: bool = False
+) -> Lowering:
+    """The same, with what it has of the values of the graph."""
+    varying: set[Varying] | None = set()
+    if is_uniform:
+        varying = None
     while True:
-        before = len(varying)
+        before = 0 if varying is None else len(varying)
         lowering = Lowering(region, name, gives_tuple, varying)
         lowering.kernel_for(facts)
-        if len(varying) == before:
+        if varying is None or len(varying) == before:
             return lowering
 
 
@@ -92,10 +102,11 @@ class Lowering(KernelBuilder):
 
     Attributes:
         values: what has been computed, by value of the graph.
-        varying: sizes that are not the same in all iterations; more of them are found while the kernel is written.
+        varying: sizes that are not the same in all iterations; more of them are found while the kernel is written. None
+            where it gives up for them.
     """
 
-    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, varying: set[Varying]) -> None:
+    def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, varying: set[Varying] | None) -> None:
         super().__init__(Kernel(name, gives_tuple=gives_tuple))
         self.region = region
         self.varying = varying
@@ -115,7 +126,7 @@ class Lowering(KernelBuilder):
         for node in self.region.nodes:
             self.node(node)
         self.kernel.outputs = self._outputs([self.value(v) for v in self.region.outputs])
-        self.kernel.body = self.statements
+        self.kernel.body = without_certain_branches(self.statements)
         return self.kernel
 
     # -- what comes in
@@ -240,7 +251,7 @@ class Lowering(KernelBuilder):
 
     def _scalar_node(self, node: Node) -> None:
         operands = tuple(self.operand(v) for v in node.inputs)
-        results = tuple(Scalar(self.fresh_name(_base_name(v)), v.type) for v in node.outputs)
+        results = tuple(self.scalar(v.type, _base_name(v)) for v in node.outputs)
         for value, result in zip(node.outputs, results, strict=True):
             self.values[value] = result
         self.write(NodeOperation(node, operands, results))
@@ -349,6 +360,7 @@ class Lowering(KernelBuilder):
             if isinstance(slot, CarriedTensor):
                 self.swapped.update((slot.now, slot.next))
         index = self.scalar(T.INT, "i")
+        self.loops.append(LoopFrame(node, index, count if goes_on is None else None))
         with self.block(is_loop=True) as body:
             self.values[loop.index] = self._loop_index(node, index)
             for parameter, each in zip(loop.parameters, carried, strict=True):
@@ -358,6 +370,7 @@ class Lowering(KernelBuilder):
             if goes_on is not None:
                 self.write(Set(goes_on, self.operand(loop.condition)))
             level = self.level
+        self.loops.pop()
         self._check_written(carried)
         self.written |= written
         self.write(Repeat(index, count, goes_on, body, level, frees=frees(loop.body)))
@@ -379,8 +392,11 @@ class Lowering(KernelBuilder):
     def _carry(self, node: Node, position: int, value: GraphValue) -> Carried:
         found = self.value(value)
         if isinstance(found, TensorValue):
-            varying = {d for d in range(found.rank) if (node, position, d) in self.varying}
-            return CarriedTensor(self, found, varying, lambda d: self.varying.add((node, position, d)))
+            known = self.varying
+            if known is None:
+                return CarriedTensor(self, found, set(), None)
+            varying = {d for d in range(found.rank) if (node, position, d) in known}
+            return CarriedTensor(self, found, varying, lambda d: known.add((node, position, d)))
         if isinstance(found, bool | int | float | Scalar):
             return CarriedScalar(self, found, value.type)
         if found is None:
@@ -436,7 +452,7 @@ class Lowering(KernelBuilder):
         place = value.place
         assert place is not None
         made = self.allocated.get(place.buffer)
-        is_fixed = made is not None and made in self.statements and place.buffer not in self.swapped
+        is_fixed = made is not None and self._is_at_top(made) and place.buffer not in self.swapped
         if made is not None and is_fixed and self._is_whole(place, made):
             place.buffer.owner = Owner.RESULT
             return NewTensor(place.buffer)
@@ -446,6 +462,11 @@ class Lowering(KernelBuilder):
         self.write(Alloc(buffer, value.sizes, self.strides_of(value.sizes)))
         self.copy(value, Place(buffer, 0, value.sizes, self.strides_of(value.sizes)))
         return NewTensor(buffer)
+
+    def _is_at_top(self, made: Alloc) -> bool:
+        """Is memory made once, whatever happens?"""
+        always = (s.then for s in self.statements if isinstance(s, Branch) and s.condition is True)
+        return made in self.statements or any(made in statements for statements in always)
 
     def _is_whole(self, place: Place, made: Alloc) -> bool:
         return place.offset == 0 and self.same_sizes(place.sizes, made.sizes) and place.strides == made.strides

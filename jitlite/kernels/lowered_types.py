@@ -27,7 +27,7 @@ def annotate(graph: Graph, facts: Sequence[Fact]) -> None:
     Raises:
         NotNative: there is no kernel of the graph for these facts.
     """
-    lowering = lowered(NativeRegion.of_block(graph.block), facts, "", gives_tuple=True)
+    lowering = lowered(NativeRegion.of_block(graph.block), facts, "", gives_tuple=True, is_uniform=True)
     numbers: dict[Operand, int] = {}
     for value, found in lowering.values.items():
         if isinstance(found, TensorValue) and isinstance(value.type, T.TensorType):

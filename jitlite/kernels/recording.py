@@ -40,7 +40,7 @@ _TRIAL_SECONDS = 0.5
 """A trial is over after so many turns, or so long if there have been two."""
 
 _TIDY = ("peephole", "cse", "dce")
-_TIDY_BACKWARD = (*_TIDY, "turn_products", "dce")
+_TIDY_BACKWARD = (*_TIDY, "turn_products", "sum_products_once", "dce")
 """Passes over graphs of gradients."""
 
 
@@ -190,8 +190,11 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
     real = gradient.f_real_outputs
     backward, places = passes.backward, passes.places
 
+    grads = len(gradient.df_input_vjps)
+
     def run_backward(*inputs: Any) -> Any:
-        found = backward.attempt(*inputs)
+        given = [x if x is None or x.is_contiguous() else x.contiguous() for x in inputs[:grads]]  # as in the trial
+        found = backward.attempt(*given, *inputs[grads:])
         if found is not None:
             return [found[i] for i in places]
         since = time.perf_counter()

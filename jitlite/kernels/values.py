@@ -77,6 +77,8 @@ class TensorList:
         storage: the memory of the elements; None until an element is appended.
         sizes: of each element, as the first one has them.
         capacity: for how many elements there is memory.
+        moment: when it was made, see `KernelBuilder.moment`.
+        whole: the memory of all elements, where their number was known before the first one.
     """
 
     count: LoopVariable
@@ -85,6 +87,8 @@ class TensorList:
     storage: Buffer | None = None
     sizes: tuple[LoopVariable, ...] = ()
     capacity: LoopVariable | None = None
+    moment: tuple[int, int] = (0, 0)
+    whole: Place | None = None
 
 
 Value = Operand | TensorValue | TensorList | str | None | list["Value"]

@@ -7,18 +7,19 @@
 
 Transposing is a view, so it costs nothing in front of a product; behind it, it leaves a tensor whose rows are not what
 lies in a row in memory. Gradients of products with transposed weights have this form. A matrix transposed twice is the
-matrix itself, as `t` gives matrices and vectors only. Each element is the sum of the same terms in the same order.
-The result lies in memory in another order than before, so this is for graphs that nobody asks for strides.
+matrix itself, as `t` gives matrices and vectors only. A
+library may add the terms in another order, and the result lies in memory in another order than before, so this is for
+graphs that nobody asks for strides.
 """
 
 from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.passes.registry import graph_pass
+from jitlite.passes.registry import inexact_pass
 
 
-@graph_pass
+@inexact_pass
 def turn_products(graph: Graph) -> bool:
     """Compute products transposed that are only read that way, and drop what is transposed twice."""
     changed = False
