@@ -52,6 +52,11 @@ AGAIN = 256
 _len_torch_function_stack = torch._C._len_torch_function_stack
 
 
+def _seconds() -> float:
+    """The time by which graphs are compared: where no other thread helps, that which this one had a processor for."""
+    return time.thread_time() if torch.get_num_threads() == 1 else time.perf_counter()
+
+
 class Runs(Protocol):
     """What runs a graph: an executor."""
 
@@ -94,7 +99,7 @@ class Alternatives(Generic[Made]):
         passes: names of passes; each makes another graph of it.
         make: makes what runs such a graph.
         usual: runs the function as it is.
-        clock: gives the time in seconds.
+        clock: gives the time in seconds, if not `_seconds` does.
     """
 
     def __init__(
@@ -103,14 +108,14 @@ class Alternatives(Generic[Made]):
         passes: Sequence[str],
         make: Callable[[Graph], Made],
         usual: Runner,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.passes = tuple(passes)
         self.why_not = _why_none(graph)
         self._graph = graph
         self._make = make
         self._usual = usual
-        self._clock = clock
+        self._clock = clock or _seconds
         self._tensors = [i for i, v in enumerate(graph.inputs) if T.without_none(v.type) is T.TENSOR]
         self._made: dict[str, Made] = {}
         self._useless: set[str] = set()
