@@ -124,6 +124,7 @@ class Alternatives(Generic[Made]):
         self._choices: dict[Kind, _Choice[Made]] = {}
         self._known: dict[Kind, _Choice[Made]] = {}
         self._turn = threading.Lock()
+        """Held by the thread that makes a trial. Nobody waits for it."""
 
     # -- a call
 
