@@ -19,7 +19,7 @@ def adaptive_average(call: Call) -> Value:
     if not value.in_order:
         raise NotNative(f"{call.node.kind} of a tensor that lies in another order")
     for size in value.sizes[-pooled - 1 :]:
-        lowering.check(lowering.index("lt", 0, size), "a pool of no elements")
+        lowering.check(lowering.index("lt", 0, size), "what the mean of nothing is, torch says")
     return averaged(lowering, value, list(range(value.rank - pooled, value.rank)), keep=True)
 
 
