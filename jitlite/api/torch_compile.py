@@ -30,7 +30,8 @@ from jitlite.base import options as switches
 from jitlite.base import torch_internals
 from jitlite.base.source import did_you_mean
 from jitlite.codegen.python.python_tier import translate
-from jitlite.executor.executor import executor_of, runner_for
+from jitlite.executor.executor import executor_of
+from jitlite.executor.graph_runners import runner_for
 from jitlite.frontend.from_fx.fx import convert
 from jitlite.frontend.from_fx.fx_converter import ConvertedGraph, Lookup, Lowerings
 from jitlite.frontend.from_fx.fx_values import name_of

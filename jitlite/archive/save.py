@@ -13,6 +13,8 @@ from typing import BinaryIO
 
 import torch
 
+from jitlite.archive.alternatives import MEMBER as ALTERNATIVES
+from jitlite.archive.alternatives import alternatives_text
 from jitlite.archive.pickling import ValuePickler, storage_bytes
 from jitlite.archive.write_ranges import RangeTags, pickled_ranges
 from jitlite.archive.write_zip import ArchiveWriter
@@ -68,6 +70,9 @@ class _Archive:
         self.declare_all(type)  # objects among the constants and inputs
         version = max([OLDEST_VERSION, *(file.version for file in self.files.values())])
         self.writer.write(".data/version" if version >= _HIDDEN_VERSION else "version", f"{version}\n".encode())
+        asked = alternatives_text(type)
+        if asked:
+            self.writer.write(ALTERNATIVES, asked.encode())
         self.writer.write("byteorder", sys.byteorder.encode())
         self.writer.write_serialization_id()
 

@@ -5,11 +5,13 @@ runs from the first call. What happens then depends on the switch `executor`:
 
 - `profiling`: a function that is called often, and asks things that the types of its arguments answer, is profiled for
   a call or two. If a graph for the types that were seen has less to do, it becomes the function's plan, behind a guard;
-  calls that the guard turns away go on as a function of their own, which may be specialized again, a bounded number of
-  times (`set_fusion_strategy`). If nothing is gained, the general plan goes on without any further check.
+  calls that the guard turns away go on as a function of their own, which may be specialized again
+  (`set_fusion_strategy`). If nothing is gained, the general plan goes on without any further check.
 - `legacy`: each kind of arguments (`ArgumentSpec`) has a plan. The latest `cached_plans` are kept.
 - `simple`: the general plan and nothing else.
 - `off`: no passes, the stack machine.
+
+A function may have other graphs, one of which is run where trials show it to be faster: see `alternatives.py`.
 
 `Executor.entry` is the callable for calls, and is exchanged whenever something changes, so that a function whose plan
 is settled runs it at once. Locks are taken only where plans are made; counters that are kept without them are exact
@@ -20,18 +22,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from jitlite.base import background, options
 from jitlite.compiler import program as compiler
 from jitlite.executor import last_run
+from jitlite.executor.alternatives import Alternatives
 from jitlite.executor.argument_types import ArgumentTypes
-from jitlite.executor.autodiff_groups import with_groups
 from jitlite.executor.plans import Counter, Counters, ExecutorState, Plan, RegionPlan, region_states_of, strategy_at
 from jitlite.executor.spec_plans import SpecPlans
 from jitlite.executor.specialize import Specialized, fallback_function, may_gain, specialize
-from jitlite.executor.tiers import Calls, lowered, running, translated
+from jitlite.executor.tiers import Calls, lowered, plan_for
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
@@ -49,36 +51,6 @@ from jitlite.native.policy import RegionState
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
 
-# -- what runs a graph
-
-
-def runner_for(graph: Graph, name: str) -> Runner:
-    """A callable that runs the graph on the tier that the switches ask for: see `running`."""
-    return running(graph, name, True, _calls()).run
-
-
-def generated_code(graph: Graph, name: str) -> str:
-    """The Python function that would run the graph, as text.
-
-    Raises:
-        CannotTranslate: see `translate`.
-    """
-    return translated(graph, name, False, _calls())[0].source
-
-
-def plan_for(graph: Graph, name: str, objects: bool = True) -> Plan:
-    """A plan that runs the optimized graph, in the way that the switches ask for.
-
-    `objects` says whether there may be objects such as dtypes among the arguments that are ints.
-    """
-    least = options.current().symbolic_gradients
-    grouped, ungrouped = (with_groups(graph, least), graph) if least > 0 else (graph, None)
-    found = running(grouped, name, objects, _calls())
-    return Plan(grouped, found.run, ungrouped=ungrouped, regions=found.regions, code=found.code)
-
-
-# -- the executor
-
 _FAILURES = 64
 """After this many guard failures, check whether the specialized plan still pays."""
 
@@ -91,7 +63,7 @@ class Executor(Exchanged):
         name: of the function, for tracebacks.
         level: how often the function was specialized already, for what a guard turns away.
         general: its general plan if it has one.
-        objects: may it be given objects such as dtypes for ints? It is made ready for them when it first is.
+        objects: may it be given objects for ints? It is made ready for them when it first is.
 
     Attributes:
         entry: the callable that runs a call; it takes an argument for each input of the graph. Look it up for each
@@ -123,6 +95,7 @@ class Executor(Exchanged):
         self._committed: Runner | None = None
         self._pending: set[str] = set()
         """The steps that are being taken in the background."""
+        self.alternatives: Alternatives[Executor] | None = None
         self._by_spec = SpecPlans(graph, self._make_spec_plan, self.counters)
         super().__init__(self._start)
         last_run.register(self)
@@ -173,6 +146,12 @@ class Executor(Exchanged):
         return way(*arguments)
 
     def _way(self, mode: str) -> Runner:
+        if self.alternatives is not None and self.alternatives.why_not is None and mode != "off":
+            return self.alternatives.run
+        return self._usual_way(mode)
+
+    def _usual_way(self, mode: str) -> Runner:
+        """The way without alternatives."""
         if mode == "profiling":
             if self._given_up and self._rest is not None:
                 return self._rest._way(mode)
@@ -196,11 +175,24 @@ class Executor(Exchanged):
             before._invalidate_chain()
 
     def _make_plan(self, graph: Graph) -> Plan:
-        return plan_for(graph, self.name, self.objects)
+        return plan_for(graph, self.name, self.objects, tier_calls())
 
     def _make_spec_plan(self, graph: Graph) -> Plan:
         self._decision = "a plan for each kind of arguments"
         return self._make_plan(graph)
+
+    def _run_usual(self, *arguments: object) -> Any:
+        return self._usual_way(options.current().executor)(*arguments)
+
+    def add_alternatives(self, passes: Sequence[str]) -> None:
+        """Have trials decide between the graph as it is and what each of some passes, by name, makes of it."""
+        self.alternatives = Alternatives(self.graph, passes, partial(Executor, name=self.name), self._run_usual)
+        self.invalidate_entry()
+
+    def chosen(self, bound: Sequence[object]) -> Executor:
+        """The executor of the graph that is run for such arguments now."""
+        found = None if self.alternatives is None else self.alternatives.chosen(bound)
+        return self if found is None else found
 
     # -- plans for all arguments
 
@@ -232,7 +224,7 @@ class Executor(Exchanged):
             with compiler.compiling():
                 general = self.general
                 if self._code is None:  # another thread may have been first
-                    self._code = general.code or lowered(general.graph, self.name, self.objects, _calls())[0]
+                    self._code = general.code or lowered(general.graph, self.name, self.objects, tier_calls())[0]
                 return self._code
         return self._code
 
@@ -395,8 +387,11 @@ class Executor(Exchanged):
     def graph_for(self, bound: Sequence[object]) -> Graph:
         """The graph that a call with these arguments runs now."""
         mode = options.current().executor
+        chosen = self.chosen(bound)
         if mode == "off":
             return self.graph
+        if chosen is not self:
+            return chosen.graph_for(bound)
         if mode == "legacy":
             return self._by_spec.graph_for(bound)
         if mode == "profiling" and self._specialized is not None:
@@ -480,13 +475,17 @@ def executor_of(function: Function) -> Executor:
         with compiler.compiling():
             found = function.compiled
             if not isinstance(found, Executor):
-                found = function.compiled = Executor(function.graph, function.name)
+                found = Executor(function.graph, function.name)
+                if function.alternatives:
+                    found.add_alternatives(function.alternatives)
+                function.compiled = found
     if function.is_given_objects and not found.objects:
         found.admit_objects()
     return found
 
 
-def _calls() -> Calls:
+def tier_calls() -> Calls:
+    """How functions that a graph calls are run."""
     return Calls(lambda function: executor_of(function).general.run, code_for)
 
 

@@ -60,12 +60,15 @@ def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
     Args:
         bound: an argument for each input of the function's graph. The function is not called.
     """
+    told = [] if executor.alternatives is None else executor.alternatives.told(bound)
+    executor = executor.chosen(bound)
     graph, hook = executor.graph.copy(), PassHook(count_kinds=True)
     OPTIMIZE(graph, hook)
     others = list(_regions(executor))
     return Explanation(
         executor.name,
         {
+            **({"Which graph runs": told} if told else {}),
             "Done before the first call": [*_inlined(executor.graph), *_done(hook.records)],
             "Left as it is": list(_left(graph)),
             "Specialized": list(_specialized(executor, graph, bound)),

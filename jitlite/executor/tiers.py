@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from jitlite.base import options
 from jitlite.codegen.python.python_tier import translate
+from jitlite.executor.autodiff_groups import with_groups
 from jitlite.executor.implementations import implement, implementations_of, with_regions
-from jitlite.executor.plans import RegionPlan
+from jitlite.executor.plans import Plan, RegionPlan
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import lower
 from jitlite.interpreter.code import Code
@@ -98,3 +99,14 @@ def running(
             pass
     code, regions = lowered(graph, name, objects, calls, wanted, within)
     return Running(lambda *arguments: vm.run(code, arguments, calls.code_of), regions, code)
+
+
+def plan_for(graph: Graph, name: str, objects: bool, calls: Calls) -> Plan:
+    """A plan that runs the optimized graph, in the way that the switches ask for.
+
+    `objects` says whether there may be objects such as dtypes among the arguments that are ints.
+    """
+    least = options.current().symbolic_gradients
+    grouped, ungrouped = (with_groups(graph, least), graph) if least > 0 else (graph, None)
+    found = running(grouped, name, objects, calls)
+    return Plan(grouped, found.run, ungrouped=ungrouped, regions=found.regions, code=found.code)

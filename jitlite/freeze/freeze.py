@@ -15,6 +15,7 @@ import torch
 
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler import program as compiler
+from jitlite.executor.alternatives import LAYOUT_PASSES
 from jitlite.freeze.attribute_folding import (
     Folding,
     ReachableObjects,
@@ -35,11 +36,11 @@ from jitlite.freeze.frozen_module import (
     retyped,
 )
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, InterfaceType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.objects.module import ScriptModule
-from jitlite.passes.convert_to_mkldnn import convert_where_faster
 from jitlite.passes.pipelines import FREEZE, FROZEN, FROZEN_NUMERICS, INFERENCE
 from jitlite.passes.transpose_linear import transpose_where_faster
 
@@ -93,7 +94,10 @@ def run_frozen_optimizations(
 
 
 def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | None = None) -> ScriptModule:
-    """Freeze a module, unless it is frozen, and apply what makes it faster on this machine.
+    """Freeze a module, unless it is frozen, and have it run in the way that is fastest on this machine.
+
+    That is found out while it is called: for arguments of new sizes, a few calls run what may be faster beside the
+    method as it is. `mod.forward.explain(*args)` tells what was found.
 
     Args:
         other_methods: methods to keep and optimize beside `forward`.
@@ -114,20 +118,28 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
             raise RuntimeError(f"the frozen module has no method '{name}' to optimize; it has {', '.join(known)}")
     with compiler.compiling():
         for graph in _graphs(mod, other_methods):
-            convert_where_faster(graph)
             transpose_where_faster(graph)
             INFERENCE(graph)
+        for method in _methods(mod, other_methods):
+            if any(node.has(Trait.CONVOLUTION) for node in method.graph.all_nodes()):
+                method.alternatives, method.compiled = LAYOUT_PASSES, None
     return mod
 
 
-def _graphs(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Graph]:
-    """The graphs of `forward` and of the other methods, and those that they fork."""
+def _methods(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Function]:
+    """`forward` and the other methods."""
     type = _class_of(mod)
     for name in dict.fromkeys(["forward", *(others or ())]):
         for single in type.definition.overloads.get(name, [name]):
             method = type.methods.get(single)
             if isinstance(method, Function):
-                yield from all_graphs(method.graph)
+                yield method
+
+
+def _graphs(mod: ScriptModule, others: Iterable[str] | None) -> Iterator[Graph]:
+    """The graphs of `forward` and of the other methods, and those that they fork."""
+    for method in _methods(mod, others):
+        yield from all_graphs(method.graph)
 
 
 def freeze_module(

@@ -40,6 +40,7 @@ class Function:
         range: the whole definition in the user's source, None where there is no source.
         python_function: the Python function it was made from, None if from text.
         is_given_objects: may a caller give it an object such as a dtype for an int? See `object_flow.py`.
+        alternatives: names of passes that make other graphs of it, one of which may be faster: calls tell.
         compiled: whatever a stage that runs the graph wants to keep with it; forgotten when the graph is replaced.
 
     Args:
@@ -64,6 +65,7 @@ class Function:
         self.range = range
         self.python_function = python_function
         self.compiled: Any = None
+        self.alternatives: tuple[str, ...] = ()
         self.is_given_objects = False
         self._schema = schema
         self._graph = graph

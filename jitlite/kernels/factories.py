@@ -71,8 +71,8 @@ def named_cast(call: Call) -> Value:
 
 @rule("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", view=True)
 def dropout(call: Call) -> Value:
-    if call.constant("train") is not False and call.constant("p") != 0:
-        raise NotNative("dropout draws random numbers")
+    if call.constant("p") != 0:
+        call.require_false("train", "dropout draws random numbers")
     return call.first()
 
 

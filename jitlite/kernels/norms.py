@@ -38,7 +38,7 @@ def _channels(call: Call, value: TensorValue, name: str) -> TensorValue | None:
 @rule("aten::batch_norm")
 def batch_norm(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
-    call.default("training", False)
+    call.require_false("training", "batch_norm with statistics of the batch")
     dtype = floating(value.dtype)
     if value.rank < 2 or not value.in_order:
         raise NotNative("batch_norm of a tensor that lies in another order")

@@ -31,6 +31,9 @@ LEAST = 2
 
 _KNOWN_LISTS = frozenset({"prim::ListConstruct"})
 
+_LISTS_OF_SIZES = frozenset({"aten::list_with_default"})
+"""Operators that give lists of sizes which they take from lists."""
+
 
 class TensorRun(NativeRun):
     """Nodes that qualify, one behind the other."""
@@ -56,7 +59,7 @@ class TensorRun(NativeRun):
             if node.kind in ("prim::TupleUnpack", "prim::Uninitialized") and is_tensor_node(node):
                 raise NotNative(f"there is no kernel for {node.kind} of tensors")
             super()._check(node)
-        elif is_tensor_node(node) or _takes_number(node):
+        elif is_tensor_node(node) or _takes_number(node) or node.kind in _LISTS_OF_SIZES:
             self._check_tensors(node)
             self._known.update(node.outputs)
         else:
@@ -225,7 +228,8 @@ def _is_read_in(node: Node, others: set[Node]) -> bool:
 
 def _reads_sizes(node: Node) -> bool:
     """Does a node with a rule take a list whose elements are known?"""
-    return node.kind in ("aten::len", "aten::__getitem__") or (node.kind in RULES and is_tensor_node(node))
+    known = node.kind in ("aten::len", "aten::__getitem__") or node.kind in _LISTS_OF_SIZES
+    return known or (node.kind in RULES and is_tensor_node(node))
 
 
 def _may_leave(value: Value) -> bool:

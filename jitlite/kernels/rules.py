@@ -154,6 +154,12 @@ class Call:
         if self.has(name) and self.constant(name) != wanted:
             raise NotNative(f"{self.node.kind} with {name} = {self.constant(name)!r}")
 
+    def require_false(self, name: str, reason: str) -> None:
+        """Go on only where a condition, if there is one, is false: while code is written or when it runs."""
+        found = self.number(name) if self.has(name) else False
+        if found is not False:
+            self.lowering.check(self.lowering.index("not", found), reason)
+
     def defaults(self, *names: str) -> None:
         for name in names:
             self.default(name, None)

@@ -11,6 +11,7 @@ from jitlite.kernels import (
     matrices,
     norms,
     pointwise,
+    pooling,
     reading,
     rearranging,
     totals,
@@ -22,7 +23,7 @@ from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_te
 __all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
 
 HOLDERS = (
-    activations, factories, gradients, gradients_reduced, indexing, lists, losses, matrices, norms, pointwise, reading,
-    rearranging, totals, views, writing,
+    activations, factories, gradients, gradients_reduced, indexing, lists, losses, matrices, norms, pointwise, pooling,
+    reading, rearranging, totals, views, writing,
 )  # fmt: skip
 """The modules that hold them."""

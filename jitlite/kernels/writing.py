@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from jitlite.kernels.activations import elu, hard, mish
 from jitlite.kernels.building import KernelBuilder, NestBuilder, reads
 from jitlite.kernels.elementwise import Element
 from jitlite.kernels.loop_ir import (
@@ -15,11 +16,14 @@ from jitlite.kernels.pointwise import (
     ROUNDING,
     clamp,
     keeping,
+    leaky_relu,
     masked_fill,
     of_floats,
     products,
     quotients,
+    relu6,
     rounding,
+    silu,
     sums,
 )
 from jitlite.kernels.rules import Call, aten, rule
@@ -77,6 +81,8 @@ def zero_(call: Call) -> Value:
 _IN_PLACE: dict[str, Callable[[Call], Value]] = {
     "add": sums, "sub": sums, "mul": products, "div": quotients, "clamp": clamp, "clamp_min": clamp, "clamp_max": clamp,
     "relu": keeping, "neg": keeping, "abs": keeping, "masked_fill": masked_fill,
+    "elu": elu, "celu": elu, "selu": elu, "hardsigmoid": hard, "hardswish": hard, "hardtanh": clamp, "mish": mish,
+    "leaky_relu": leaky_relu, "relu6": relu6, "silu": silu,
     **dict.fromkeys(OF_FLOATS, of_floats), **dict.fromkeys(ROUNDING, rounding),
 }  # fmt: skip
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from jitlite.archive.alternatives import MEMBER as ALTERNATIVES
+from jitlite.archive.alternatives import restore_alternatives
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.save import save_to_buffer
@@ -17,6 +19,8 @@ from jitlite.archive.tensor_identity import share_memory, sharing_memory
 from jitlite.archive.tensors import Storages
 from jitlite.base import options
 from jitlite.compiler import program as compiler
+from jitlite.executor.alternatives import LAYOUT_PASSES
+from jitlite.ir.values import class_type_of
 from jitlite.loading.allowance import Allowance
 from jitlite.loading.import_source import Importer
 from jitlite.loading.lite import load_lite
@@ -156,8 +160,15 @@ class _Loading:
         self.constants()  # while the file is open
         if with_inputs and f"{TRACED}.pkl" in self.reader:
             restore_inputs(made, self._unpickled(TRACED))
+        self._restore_alternatives(made)
         del self.reader  # the program keeps this object for its constants, and shall not keep the file
         return made
+
+    def _restore_alternatives(self, made: object) -> None:
+        type = class_type_of(made)
+        if ALTERNATIVES in self.reader and type is not None:
+            text = self.reader.read(ALTERNATIVES).decode("utf-8", "replace")
+            restore_alternatives(text, type, LAYOUT_PASSES)
 
     def _unpickled(self, name: str) -> Any:
         member = f"{name}.pkl"

@@ -22,8 +22,9 @@ from jitlite.codegen.torchscript.source_out import function_source, source_with_
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.entries import install_entry
-from jitlite.executor.executor import Executor, code_for, executor_of, generated_code
+from jitlite.executor.executor import Executor, code_for, executor_of
 from jitlite.executor.explain import Explanation, explain
+from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
 from jitlite.export.to_fx.exported_program import to_exported

@@ -44,6 +44,7 @@ from jitlite.objects.module_attributes import (
     NOTHING,
     ScriptModuleAttributes,
     definition_of,
+    forget_methods,
     shadow_inherited_methods,
     type_of,
 )
@@ -113,7 +114,7 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
         definition = definition_of(self)
         define_methods(definition, src, names)
         vars(self).setdefault(_SOURCES, []).append((src, {}))
-        vars(self).pop(METHODS, None)
+        forget_methods(self)
         shadow_inherited_methods(self, definition.type.methods)
 
     # -- copies
@@ -221,8 +222,9 @@ class _ForwardMethod:
     def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self
-        known = owner.__dict__.get(METHODS)  # asked for at every call of a module
-        found = (known and known.get("forward")) or owner._jitlite_method("forward")
+        found = owner._jitlite_method("forward")
+        if isinstance(found, ScriptMethod):
+            vars(owner)["forward"] = found  # every call of a module asks for it, and finds it there from now on
         if found is None:
             python_class = definition_of(owner).type.python_class
             member = getattr(python_class, "forward", torch.nn.Module.forward)

@@ -226,10 +226,19 @@ def shadow_inherited_methods(module: ScriptModuleAttributes, names: Iterable[str
             vars(module)[name] = module._jitlite_method(name)
 
 
+def forget_methods(module: ScriptModuleAttributes) -> None:
+    """Have an object look for its compiled methods anew."""
+    own = vars(module)
+    own.pop(METHODS, None)
+    if isinstance(own.get("forward"), ScriptMethod):
+        del own["forward"]
+
+
 def _retype(module: ScriptModuleAttributes, wanted: ClassType) -> None:
     """Let a module, compiled by itself, use the methods that were compiled for another one of the same kind."""
     vars(module)[CLASS_TYPE] = wanted
-    vars(module).pop(METHODS, None)
+    forget_methods(module)
+    shadow_inherited_methods(module, wanted.methods)
     for name, submodule in module._modules.items():
         inner = wanted.attributes.get(name)
         if isinstance(submodule, ScriptModuleAttributes) and isinstance(inner, ClassType):

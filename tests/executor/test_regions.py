@@ -16,7 +16,7 @@ from torch import Tensor
 import jitlite
 from jitlite.base import options
 from jitlite.executor import implementations
-from jitlite.executor.executor import runner_for
+from jitlite.executor.graph_runners import runner_for
 from jitlite.ir.graph import Graph, Node, constant_of, is_constant
 from jitlite.ir.parser import parse
 from jitlite.ir.regions import REGION, Backend, Implementation, PlanContext, Region

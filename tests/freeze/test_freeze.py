@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 
 import jitlite
+from jitlite import options
+from jitlite.archive.alternatives import restore_alternatives
 from jitlite.freeze.freeze import freeze_module
 from jitlite.ir.verify import verify
 from jitlite.passes import run
@@ -611,15 +613,67 @@ def test_onednn(shape):
         torch.testing.assert_close(made(x), module(x))
 
 
-@needs_mkldnn
-def test_only_what_is_faster_is_converted():
-    small, large = (jitlite.script(randomized(Residual(width))) for width in (4, 32))
-    assert "mkldnn" not in str(jitlite.optimize_for_inference(small).graph)
+SHAPES = [(2, 4, 6, 6), (1, 4, 1, 1), (4, 6, 6), (0, 4, 6, 6), (1, 4, 3, 1), (2, 4, 1, 5)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_channels_last_gives_strides_as_before(shape):
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Conv2d(4, 6, 3, padding=1)
+            self.b = nn.Conv2d(6, 6, 3, padding=1, groups=6)
+            self.c = nn.Conv2d(6, 6, 1)
+            self.single = nn.Conv2d(6, 1, 1)
+            self.up = nn.ConvTranspose2d(6, 4, 2, stride=2)
+
+        def forward(self, x: Tensor) -> list[Tensor]:
+            y = nn.functional.hardswish(self.a(x * 0.5))
+            z = torch.relu_(self.b(y)) + y
+            pooled = nn.functional.adaptive_avg_pool2d(z, 1)
+            scaled = z * torch.sigmoid(self.c(pooled))
+            return [y, z, pooled.flatten(-3), scaled.view(-1), torch.cat([scaled, z], -3), self.single(z), self.up(z)]
+
+    module, x = Layers().eval(), torch.rand(shape)
+    made = frozen(module)
+    run(made.graph, "convert_to_channels_last")
+    verify(made.graph)
+    assert "aten::clone" in str(made.graph)
+    for found, expected in zip(made(x), module(x), strict=True):
+        torch.testing.assert_close(found, expected, check_stride=True)
+
+
+def test_calls_run_in_the_usual_way_until_another_one_has_won():
+    large = jitlite.script(randomized(Residual(32)))
     made, x = jitlite.optimize_for_inference(large), torch.rand(2, 32, 6, 6)
-    assert str(made.graph).count("prim::mkldnn_convolution") == 2
-    assert "batch_norm" not in str(made.graph)
-    torch.testing.assert_close(made(x), large(x), atol=1e-4, rtol=1e-4)
+    assert "mkldnn" not in str(made.graph) and "batch_norm" not in str(made.graph)
+    told = "Which graph runs"
+    assert made.forward.explain(x).sections[told] == ["such arguments: not decided yet"]
+    with options.override(background=False):
+        for _ in range(20):
+            for found, expected in zip(made(x), large(x), strict=True):
+                torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4, check_stride=True)
+        (said,) = made.forward.explain(x).sections[told]
+    assert "as it is" in said and "convert_to_channels_last" in said
     assert jitlite.optimize_for_inference(made) is made
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda m: pickle.loads(pickle.dumps(m)), "load"])
+def test_copies_are_optimized_for_inference_too(again, tmp_path):
+    made = jitlite.optimize_for_inference(jitlite.script(randomized(Residual(4))))
+    if again == "load":
+        made.save(str(tmp_path / "made.pt"))
+        copied = jitlite.load(str(tmp_path / "made.pt"))
+        assert torch.jit.load(str(tmp_path / "made.pt"))(torch.rand(1, 4, 6, 6))
+    else:
+        copied = again(made)
+    assert copied.forward.executor.alternatives.passes == made.forward.executor.alternatives.passes
+
+
+def test_an_archive_asks_for_what_is_known_only():
+    made = jitlite.optimize_for_inference(jitlite.script(randomized(Residual(4))))
+    restore_alternatives("\n \nforward batch_mm convert_to_mkldnn\nnothing cse\n", type_of(made), ["convert_to_mkldnn"])
+    assert type_of(made).methods["forward"].alternatives == ("convert_to_mkldnn",)
 
 
 # -- models

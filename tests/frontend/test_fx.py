@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from jitlite.compiler.fx_graphs import graph_of_fx
 from jitlite.debug.equality import difference
-from jitlite.executor.executor import runner_for
+from jitlite.executor.graph_runners import runner_for
 from jitlite.frontend.from_fx.fx import convert
 from jitlite.ir.graph import Graph
 from jitlite.ir.verify import verify

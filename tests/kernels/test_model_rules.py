@@ -59,6 +59,22 @@ def batch(x: Tensor, p: Tensor):
     return F.batch_norm(x, p, p * p, p, -p, False), F.batch_norm(x, p, p * p)
 
 
+def modal(x: Tensor, p: Tensor, training: bool):
+    y = F.batch_norm(x, p, p * p, p, -p, training)
+    return F.relu(y), F.dropout(x, 0.5, training) + 1.0
+
+
+def pooled(x: Tensor):
+    one, some = F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x * 2, (1, 1))
+    return one, some.flatten(-3) + 1, F.adaptive_avg_pool1d(x[0], 1)
+
+
+def activated_in_place(x: Tensor):
+    a = F.hardtanh(F.relu6(x + 1.0, True), -0.5, 0.25, True) + F.hardswish(x * 2, True)
+    b = F.leaky_relu(x * 3, 0.1, True) + F.elu(x * 4, 1.5, True) + F.celu(x - 1, 2.0, True) + F.selu(x - 2, True)
+    return a, b + F.silu(x * 0.5, True) + F.hardsigmoid(x * 5, True) + F.mish(x * 6, True)
+
+
 def group(x: Tensor, p: Tensor):
     return torch.group_norm(x, 2, p, p), torch.group_norm(x, 3), torch.group_norm(x, 6, None, p)
 
@@ -100,6 +116,22 @@ CASES: list[tuple[Callable[..., Any], float, list[tuple[Any, ...]]]] = [
     (summed_distances, SUMS, PAIRS),
     (losses, SUMS, [(torch.randn(9, 5), y) for y in CLASSES]),
     (batch, SUMS, [(x, torch.rand(6)) for x in WIDE]),
+    (
+        pooled,
+        SUMS,
+        [
+            (x,)
+            for x in (
+                *WIDE[2:],
+                torch.randn(3, 1, 5, 1),
+                torch.randn(2, 3, 0, 4),
+                torch.randn(0, 3, 2, 2),
+                torch.randn(1, 2, 3, 4).contiguous(memory_format=torch.channels_last),
+            )
+        ],
+    ),
+    (activated_in_place, 4 * FEW, [(x,) for x in (*WIDE, torch.randn(3, 4).t())]),
+    (modal, SUMS, [(x, torch.rand(6), training) for training in (False, True, False) for x in WIDE]),
     (group, SUMS, [(x, torch.randn(6)) for x in WIDE]),
     (root_mean_square, SUMS, [(torch.randn(3, 4, 6), torch.randn(6)), (torch.randn(6) * 1e-4, torch.randn(6))]),
     (spreads, SUMS, [(torch.randn(4, 8),), (torch.randn(30, 7) * 100 + 5,)]),

@@ -236,8 +236,14 @@ UNREACHED = {
 """Kinds that no source text writes, or that graphs of these texts do not keep."""
 
 
-OF_MODELS = {"activations", "losses", "norms", "rearranging"}
+OF_MODELS = {"activations", "losses", "norms", "pooling", "rearranging"}
 """Modules whose rules `test_model_rules.py` asks for."""
+
+ACTIVATED_IN_PLACE = {
+    f"aten::{name}_"
+    for name in ("celu", "elu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "mish", "relu6", "selu", "silu")
+}
+"""So it does for these."""
 
 
 def test_every_rule_is_asked_for() -> None:
@@ -247,5 +253,5 @@ def test_every_rule_is_asked_for() -> None:
         scripted = jitlite.script(function_of(source))
         seen |= {n.kind for state in states(scripted) for n in _nodes(state.region.nodes)}
     elsewhere = {kind for kind, made in RULES.items() if made.__module__.rpartition(".")[2] in OF_MODELS}
-    missing = sorted(set(RULES) - seen - NEVER - UNREACHED - elsewhere)
+    missing = sorted(set(RULES) - seen - NEVER - UNREACHED - ACTIVATED_IN_PLACE - elsewhere)
     assert not missing, missing

@@ -13,6 +13,7 @@ from typing import List
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 import jitlite
 
@@ -167,6 +168,7 @@ def test_the_wish_for_onednn_is_kept():
 
 _LOCAL = """
 import torch
+from torch import Tensor, nn
 from torch import nn
 
 
@@ -224,3 +226,26 @@ def test_what_is_local_to_a_function_carries_its_source(kind, tmp_path, monkeypa
     loaded = pickle.loads(content)
     assert torch.equal(loaded(*arguments), expected)
     assert loaded.code == scripted.code
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale
+
+
+def test_the_forward_that_an_object_has_found_is_its_own():
+    made, x = jitlite.script(Scaled()), torch.ones(1)
+    assert made(x) == 2.0 and vars(made)["forward"] is made.forward
+    for copied in (copy.copy(made), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
+        copied.scale = nn.Parameter(torch.tensor(3.0))
+        assert copied(x) == 3.0 and copied.forward is not made.forward
+    outer = jitlite.script(nn.Sequential(Scaled()))
+    outer[0](x)
+    setattr(outer, "0", made)  # which then runs what the program of `outer` has compiled
+    assert made(x) == 2.0 and outer(x) == 2.0
+    made.define("def forward(self, x: Tensor) -> Tensor:\n    return x - self.scale")
+    assert made(x) == -1.0

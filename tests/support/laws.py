@@ -26,7 +26,8 @@ from jitlite.base.source import CompileError
 from jitlite.compiler import program as compiler
 from jitlite.debug.equality import difference
 from jitlite.debug.outcome import Outcome, observe
-from jitlite.executor.executor import Executor, runner_for
+from jitlite.executor.executor import Executor
+from jitlite.executor.graph_runners import runner_for
 from jitlite.executor.plans import Plan
 from jitlite.executor.specialize import attempt
 from jitlite.interpreter import bytecode, vm
