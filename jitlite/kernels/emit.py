@@ -59,6 +59,7 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizeArithmetic,
+    Sort,
     Statement,
     Swap,
     TensorInput,
@@ -67,6 +68,7 @@ from jitlite.kernels.loop_ir import (
 from jitlite.kernels.nests import emit_nest
 from jitlite.kernels.products import Packed, ProductTarget, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
+from jitlite.kernels.sorting import emit_sort
 from jitlite.kernels.target import attributes, host
 from jitlite.kernels.torch_abi import symbol
 from jitlite.native.boxes import free
@@ -267,6 +269,10 @@ class KernelEmitter(KernelCode):
         with self._without_lock(statement.sizes):
             emit_reduce(self, statement)
 
+    def sort(self, statement: Sort) -> None:
+        with self._without_lock(statement.keys.sizes):
+            emit_sort(self, statement, self._arenas[self._level])
+
     @contextmanager
     def _without_lock(self, sizes: Sequence[Operand]) -> Iterator[None]:
         """Let other threads have the interpreter meanwhile, where there are many points."""
@@ -447,6 +453,7 @@ _WRITERS: dict[type[Statement], Writer] = {
     Check: KernelEmitter.check, Get: KernelEmitter.get, Set: KernelEmitter.set, Read: KernelEmitter.read,
     Alloc: KernelEmitter.alloc, Bind: KernelEmitter.bind, Swap: KernelEmitter.swap, Nest: KernelEmitter.nest,
     Reduce: KernelEmitter.reduce, Product: KernelEmitter.product_of, Pack: KernelEmitter.pack,
+    Sort: KernelEmitter.sort,
     Branch: KernelEmitter.if_, Repeat: KernelEmitter.loop,
 }  # fmt: skip
 

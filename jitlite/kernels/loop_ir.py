@@ -343,6 +343,21 @@ class Reduce(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Sort(Statement):
+    """Where the lowest numbers of each row are, in order.
+
+    Attributes:
+        keys: of i64 and two dimensions. Rows have a unit stride.
+        positions: gets, for as many rows, the index of each in its row (i64): of all, or of as many as there is room.
+        op: "stable" for all, where equal ones stay in order; "topk" and "topk unsorted" for what torch's `topk` gives.
+    """
+
+    keys: Place
+    positions: Place
+    op: str
+
+
+@dataclass(frozen=True, eq=False)
 class Pack(Statement):
     """Have a matrix ready for products that name this statement. It means nothing: they compute the same without it.
 

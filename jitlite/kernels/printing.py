@@ -267,6 +267,14 @@ def _reduce(statement: L.Reduce) -> Iterator[str]:
 
 
 @_lines.register
+def _sort(statement: L.Sort) -> Iterator[str]:
+    length, count = (place.sizes[-1] for place in (statement.keys, statement.positions))
+    yield f"sort {_space(statement.keys.sizes[:-1], ['i0'])}:"
+    keys, positions = (_element(place, ["i0", "..."]) for place in (statement.keys, statement.positions))
+    yield f"{_INDENT}{positions} = {statement.op} {count!r} of {length!r} in {keys}"
+
+
+@_lines.register
 def _pack(statement: L.Pack) -> Iterator[str]:
     yield f"pack {_element(statement.matrix, 'kn')} if {statement.condition!r}"
 

@@ -385,11 +385,19 @@ def newton(x: Tensor):
     return y, count
 
 
+def ordered(x: Tensor, k: int):
+    a, b = (x * 2).topk(k)
+    c, d = x.topk(k, 0, False, False)
+    e, f = x.sort(stable=True, dim=0, descending=True)
+    return a, b, c, d, e, f
+
+
 PROGRAMS: list[tuple[Callable[..., Any], list[tuple[Any, ...]]]] = [
     (chain, [(torch.randn(4, 5), torch.randn(5)), (torch.randn(5, 4).t(), torch.randn(4, 1))]),
     (layer, [(torch.randn(3, 8), torch.randn(6, 8), torch.randn(6))]),
     (steps, [(torch.randn(7, 2, 4), torch.randn(2, 4), torch.randn(4, 4))]),
     (newton, [(torch.rand(10) + 1.0,)]),
+    (ordered, [(torch.randn(4, 5), 3), (torch.tensor([[0.0, -0.0, math.nan], [math.nan, 1.0, 1.0]]), 2)]),
 ]
 
 

@@ -44,6 +44,7 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizeArithmetic,
+    Sort,
     Statement,
     Store,
     Swap,
@@ -200,6 +201,16 @@ def test_products_are_sums_over_k() -> None:
             window(b, m, 8, strides=(0, 1)),
         ),
         Product(window(c, m, 8), window(a, m, 4), window(arena("w"), 4, 8)),
+    )
+
+
+def test_sorts_say_of_how_many_how_many_are_wanted() -> None:
+    shows(
+        """
+        sort i0 < %m:
+          where[i0*3 + ...] = topk 3 of 8 in keys[i0*8 + ...]
+        """,
+        Sort(window(arena("keys", I64), m, 8), window(arena("where", I64), m, 3), "topk"),
     )
 
 
