@@ -114,14 +114,14 @@ def repeat(call: Call) -> Value:
     return made
 
 
-@rule("aten::cumsum")
-def cumsum(call: Call) -> Value:
-    """One step along the dimension after the other; sums of f32 are in f64, as torch's are."""
+@rule("aten::cumsum", "aten::cumprod")
+def running(call: Call) -> Value:
+    """One step along the dimension after the other; those of f32 are in f64, as torch's are."""
     value, lowering = _in_order(call), call.lowering
     dtype = dtype_argument(call) or (value.dtype if value.dtype.is_float else I64)
-    dim = call.dim("dim", value.rank)
+    dim, op = call.dim("dim", value.rank), "add" if call.name == "cumsum" else "mul"
     if value.rank == 0 or not (dtype.is_float or dtype is I64):
-        raise NotNative("cumsum of such a tensor")
+        raise NotNative(f"{call.node.kind} of such a tensor")
     place = lowering.force(cast(lowering, value, dtype))
     made = lowering.memory(dtype, value.sizes)
     others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
@@ -129,14 +129,14 @@ def cumsum(call: Call) -> Value:
     assert made.place is not None and sums.place is not None
     total = sums.place
     start = NestBuilder(lowering, others, identity(others))
-    start.write([(total, Fill(total.dtype, 0))])
+    start.write([(total, Fill(total.dtype, 0 if call.name == "cumsum" else 1))])
     index = lowering.scalar(T.INT, "i")
     with lowering.block(is_loop=True) as body:
         nest = NestBuilder(lowering, others, identity(others))
         element: Lane = nest.load(_step(call, place, dim, index))
         if element.dtype is not total.dtype:
             element = LaneCast(total.dtype, element)
-        new: Lane = LaneOperator(total.dtype, "add", (nest.load(total), element))
+        new: Lane = LaneOperator(total.dtype, op, (nest.load(total), element))
         given = new if total.dtype is dtype else LaneCast(dtype, new)
         stores = [Store(nest.strides(total), new), Store(nest.strides(_step(call, made.place, dim, index)), given)]
         lowering.write(Nest(stores[0].place.sizes, tuple(stores)))

@@ -12,6 +12,7 @@ from jitlite.kernels import (
     pointwise,
     reading,
     rearranging,
+    scattering,
     totals,
     views,
     writing,
@@ -21,7 +22,7 @@ from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_te
 __all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
 
 HOLDERS = (
-    activations, factories, indexing, lists, losses, matrices, norms, ordering, pointwise, reading, rearranging, totals,
-    views, writing,
+    activations, factories, indexing, lists, losses, matrices, norms, ordering, pointwise, reading, rearranging,
+    scattering, totals, views, writing,
 )  # fmt: skip
 """The modules that hold them."""

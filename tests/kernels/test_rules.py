@@ -236,8 +236,8 @@ UNREACHED = {
 """Kinds that no source text writes, or that graphs of these texts do not keep."""
 
 
-OF_MODELS = {"activations", "losses", "norms", "ordering", "rearranging"}
-"""Modules whose rules `test_model_rules.py` and `test_ordering.py` ask for."""
+OF_MODELS = {"activations", "losses", "norms", "ordering", "rearranging", "scattering"}
+"""Modules whose rules `test_model_rules.py` and tests of their names ask for."""
 
 
 def test_every_rule_is_asked_for() -> None:
