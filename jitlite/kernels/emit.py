@@ -26,6 +26,7 @@ from jitlite.kernels.border import (
     make_result,
     release_results,
     take_none,
+    take_object,
     take_scalar,
     take_tensor,
     wrap,
@@ -39,6 +40,7 @@ from jitlite.kernels.loop_ir import (
     Branch,
     Check,
     Convert,
+    DtypeInput,
     Get,
     Given,
     Kernel,
@@ -158,6 +160,8 @@ class KernelEmitter(KernelCode):
         for argument in self.kernel.arguments:
             if isinstance(argument, NoneInput):
                 take_none(self, held[argument.position], self._guards)
+            elif isinstance(argument, DtypeInput):
+                take_object(self, held[argument.position], argument.dtype.torch, self._guards)
             elif isinstance(argument, ScalarInput):
                 take_scalar(self, held[argument.position], argument)
         return held

@@ -267,6 +267,8 @@ class _Arguments:
                 self._tensor(argument, arguments[argument.position] if argument.held is None else argument.held)
             elif isinstance(argument, L.NoneInput):
                 _require(arguments[argument.position] is None)
+            elif isinstance(argument, L.DtypeInput):
+                _require(arguments[argument.position] is argument.dtype.torch)
             else:
                 self._run.set(argument.scalar, arguments[argument.position])
 

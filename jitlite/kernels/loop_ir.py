@@ -453,7 +453,15 @@ class NoneInput:
     position: int
 
 
-Argument = TensorInput | ScalarInput | NoneInput
+@dataclass(frozen=True, eq=False)
+class DtypeInput:
+    """An argument that has to be this dtype."""
+
+    position: int
+    dtype: DType
+
+
+Argument = TensorInput | ScalarInput | NoneInput | DtypeInput
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.carried import Carried, CarriedScalar, CarriedTensor
 from jitlite.kernels.factories import coded_dtype
-from jitlite.kernels.facts import ArgumentFact, Fact, NoneFact, fact_of
+from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, fact_of
 from jitlite.kernels.lists import new_list
 from jitlite.kernels.loop_ir import (
     Alloc,
@@ -31,6 +31,7 @@ from jitlite.kernels.loop_ir import (
     Boxed,
     Branch,
     Buffer,
+    DtypeInput,
     Get,
     Given,
     Kernel,
@@ -48,7 +49,7 @@ from jitlite.kernels.loop_ir import (
     Statement,
     TensorInput,
 )
-from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
+from jitlite.kernels.table import RULES, WRITES, Call, is_dtype_argument, is_tensor_node
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 from jitlite.native.emit import frees
@@ -111,6 +112,11 @@ class Lowering(KernelBuilder):
         if isinstance(fact, NoneFact):
             self.kernel.arguments.append(NoneInput(position))
             return None
+        if isinstance(fact, DtypeFact):
+            if not all(map(is_dtype_argument, value.uses)):
+                raise NotNative("a dtype, which is an object in Python, is more than an argument")
+            self.kernel.arguments.append(DtypeInput(position, fact.dtype))
+            return fact.dtype.code
         if isinstance(fact, ArgumentFact):
             return self._tensor(position, _base_name(value), fact)
         if storage(_inner(value.type)) is None:

@@ -61,6 +61,8 @@ def _argument(argument: L.Argument) -> str:
     where = "held:" if argument.position < 0 else f"argument {argument.position}:"
     if isinstance(argument, L.NoneInput):
         return f"{where} none"
+    if isinstance(argument, L.DtypeInput):
+        return f"{where} dtype {argument.dtype}"
     if isinstance(argument, L.ScalarInput):
         return f"{where} {argument.scalar} : {argument.scalar.type}" + (" outside" if argument.is_outside else "")
     text = f"{where} {argument.buffer} : {argument.buffer.dtype}{_list(argument.sizes)}"

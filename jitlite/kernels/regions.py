@@ -17,7 +17,7 @@ from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Use, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.regions import Region
-from jitlite.kernels.table import MAY_COPY, RULES, VIEWS, WRITES, holds_tensors, is_tensor_node
+from jitlite.kernels.table import MAY_COPY, RULES, VIEWS, WRITES, holds_tensors, is_dtype_argument, is_tensor_node
 from jitlite.native.code import NotNative
 from jitlite.native.layout import SCALARS
 from jitlite.native.regions import NativeRun, all_nodes, raises
@@ -154,7 +154,7 @@ def _operator_fault(node: Node) -> str | None:
         return f"there is no kernel for {node.kind}"
     if draws_numbers(node):
         return f"{node.kind} draws random numbers"
-    if node.kind == "prim::dtype" and not all(map(_is_dtype_argument, node.output.uses)):
+    if node.kind == "prim::dtype" and not all(map(is_dtype_argument, node.output.uses)):
         return "a dtype, which is an object in Python, is more than an argument"
     sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
     read = all(_reads_sizes(use.user) for v in sizes for use in v.uses)
@@ -168,12 +168,6 @@ def draws_numbers(node: Node) -> bool:
         return False
     index = op.schema.argument_index("train")
     return index is None or constant_of(node.inputs[index], True) is not False
-
-
-def _is_dtype_argument(use: Use) -> bool:
-    """Is it the dtype that an operator takes? It is a number in graphs, and an object in Python."""
-    op = use.user.op
-    return op is not None and use.user.kind in RULES and op.schema.arguments[use.offset].name == "dtype"
 
 
 def _too_little(nodes: list[Node]) -> str | None:

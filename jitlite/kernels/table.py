@@ -17,9 +17,9 @@ from jitlite.kernels import (
     views,
     writing,
 )
-from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
+from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_dtype_argument, is_tensor_node
 
-__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
+__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node"]
 
 HOLDERS = (
     activations, factories, indexing, lists, losses, matrices, norms, ordering, pointwise, reading, rearranging,
