@@ -104,6 +104,7 @@ class Lowering(KernelBuilder):
         for node in self.region.nodes:
             self.node(node)
         self.kernel.outputs = self._outputs([self.value(v) for v in self.region.outputs])
+        self.force_unread()
         self.kernel.body = self.statements
         return self.kernel
 
@@ -248,6 +249,7 @@ class Lowering(KernelBuilder):
             with self.block() as statements:
                 self.nodes_of(block)
                 found.append([self._in_memory(v) for v in block.outputs])
+                self.force_unread()
             blocks.append(statements)
         joined = [self._join(a, b, blocks) for a, b in zip(*found, strict=True)]
         self.write(Branch(condition, *blocks))
@@ -386,6 +388,7 @@ class Lowering(KernelBuilder):
         self.force_all(list(lazy), list(lazy.values()))
         for slot, tensor in pairs:
             slot.take(self, tensor)
+        self.force_unread()
         buffers = [tensor.place.buffer for _, tensor in pairs if tensor.place is not None]
         for slot, tensor in pairs:
             slot.is_own = tensor.source is MemorySource.OWN and len(buffers) == len(set(buffers))

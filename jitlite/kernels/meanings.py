@@ -66,7 +66,8 @@ _MEANINGS: dict[str, Callable[..., Tensor]] = {
 """By the name of the operator; others have the names that they have in torch."""
 
 
-def _order_key(a: Tensor) -> Tensor:
+def order_key(a: Tensor) -> Tensor:
+    """Numbers that are in the order of elements: zeros are alike, and NaN comes last."""
     if not a.is_floating_point():
         return a.long()
     whole = torch.int32 if a.dtype is torch.float32 else torch.int64
@@ -74,7 +75,7 @@ def _order_key(a: Tensor) -> Tensor:
     return torch.where(a.isnan(), largest, torch.where(bits < 0, bits ^ largest, bits)).long()
 
 
-_MEANINGS["order_key"] = _order_key
+_MEANINGS["order_key"] = order_key
 
 
 def sorted_positions(op: str, keys: Tensor, count: int) -> Tensor:

@@ -21,6 +21,7 @@ from itertools import zip_longest
 
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
+from jitlite.kernels.lane_trees import operands_of
 from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statement
 
 _INDENT = "  "
@@ -104,17 +105,6 @@ def _space(sizes: Sequence[Operand], names: Sequence[str]) -> str:
 
 
 # -- lanes
-
-
-def operands_of(lane: Lane) -> tuple[Lane, ...]:
-    """The lanes that a lane is computed from."""
-    if isinstance(lane, L.LaneCast):
-        return (lane.operand,)
-    if isinstance(lane, L.LaneOperator):
-        return lane.operands
-    if isinstance(lane, L.Gather):
-        return tuple(index for index in lane.indices if isinstance(index, Lane))
-    return ()
 
 
 class _LaneTexts:

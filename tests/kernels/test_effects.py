@@ -193,6 +193,34 @@ def test_errors_are_pythons():
     agree(divides, torch.tensor([-(2**63), 1]), torch.tensor([3, -1]))
 
 
+def reads_nothing(x, i, n: int):
+    y = x * 2
+    a = y[i]  # noqa: F841
+    for _ in range(n):
+        b = x.index_select(1, i)  # noqa: F841
+        y = y + 1
+        if n > 2:
+            c = (y + 1).gather(0, i[None])  # noqa: F841
+    return y - 1
+
+
+def divides_for_nobody(x, y):
+    z = x + 1
+    a = z // y  # noqa: F841
+    return z * 2
+
+
+def test_what_nobody_reads_is_computed_where_it_may_raise():
+    i = torch.tensor([0, 1, 2, 0])
+    for n in (1, 3):
+        agree(reads_nothing, X, i, n, native=True)
+        agree(reads_nothing, X, i + 1, n)
+    agree(reads_nothing, X[:, :2].contiguous(), i, 1)
+    agree(reads_nothing, X[:2].contiguous(), i - 1, 3)
+    agree(divides_for_nobody, i, i + 1, native=True)
+    agree(divides_for_nobody, i, i)
+
+
 def swaps(x, n: int):
     a, b = x + 1, x * 2
     for _ in range(n):
