@@ -21,7 +21,7 @@ from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.carried import Carried, CarriedScalar, CarriedTensor
+from jitlite.kernels.carried import Carried, CarriedScalar, CarriedTensor, may_be_result
 from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, fact_of
 from jitlite.kernels.lists import new_list
@@ -328,7 +328,7 @@ class Lowering(KernelBuilder):
         if start is not True or constant_of(loop.condition, None) is not True:
             goes_on = self.variable(T.BOOL)
             self.write(Set(goes_on, start))
-        if any(isinstance(v.type, T.TensorType) for v in loop.starts):
+        if not all(may_be_result(node, v, self.value(v)) for v in loop.starts):
             runs = self.index("and", start, self.index("lt", 0, count))
             self.check(runs, "a loop that carries tensors does not run")
         written, self.written = self.written, set()

@@ -129,10 +129,15 @@ class TensorRun(NativeRun):
         block = nodes[0].block
         assert block is not None
         kept = list(nodes)
+        same: set[Value] = set()
+        """What an operator that stays may give, the very object."""
         for node in reversed(nodes):
-            if node.kind not in VIEWS or (writes and node.kind in MAY_COPY):
+            if node.kind not in VIEWS:
                 continue
             outside = _uses_outside(node, block, set(kept))
+            if not same.isdisjoint(node.outputs) or (outside and writes and node.kind in MAY_COPY):
+                same.update(node.inputs)
+                continue
             if outside and node is kept[-1] and len(outside) == sum(v.use_count for v in node.outputs):
                 kept.pop()  # it stands behind the others as it is
             elif outside:
@@ -224,6 +229,26 @@ def _reads_sizes(node: Node) -> bool:
 
 def _may_leave(value: Value) -> bool:
     return isinstance(value.type, T.TensorType) or (not holds_tensors(value.type) and value.type is not T.NUMBER)
+
+
+def give_own_lists(graph: Graph) -> None:
+    """Have each operator read a list of its own where several read one, or where it is made in another block.
+
+    A region knows the elements of a list only if it makes it. Nobody can tell: operators only look at the elements.
+    """
+    for node in [n for n in graph.all_nodes() if n.kind in _KNOWN_LISTS]:
+        uses = node.output.uses
+        is_at_hand = len(uses) == 1 and uses[0].user.block is node.block
+        if is_at_hand or not all(_only_looks(use.user) for use in uses):
+            continue
+        for use in uses:
+            own = graph.clone_node(node, {v: v for v in node.inputs}).insert_before(use.user)
+            use.user.replace_input(use.offset, own.output)
+        node.destroy()
+
+
+def _only_looks(node: Node) -> bool:
+    return node.kind in RULES and is_tensor_node(node) and node.kind != "aten::append"
 
 
 def fault_of(region: Region) -> str | None:

@@ -155,6 +155,50 @@ def test_loops_that_may_not_run(n):
     agree(loops, X, n)
 
 
+def only_for_the_loop(x, n: int):
+    y, z = x * 2, x + 1
+    w = y + z
+    for i in range(n):
+        y = y + w + i
+        z = torch.cat([z, w])
+    y[0] = 7
+    return y, z, w
+
+
+def read_behind_the_loop(x, n: int):
+    y = x * 2
+    z = y
+    for _ in range(n):
+        y = y + 1
+    y[0] = 3
+    return y, z
+
+
+def viewed_before_the_loop(x, n: int):
+    y = x * 2
+    z = y.t()
+    for _ in range(n):
+        y = y + 1
+    y[0] = 3
+    return y + 1, z + 1
+
+
+def carried_twice(x, n: int):
+    y = x * 2
+    z = y
+    for _ in range(n):
+        y, z = y + 1, z - 1
+    y[0] = 3
+    return y, z + 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, -1])
+def test_what_is_carried_first_may_be_the_result(n):
+    agree(only_for_the_loop, X, n, native=True)
+    for fn in (read_behind_the_loop, viewed_before_the_loop, carried_twice):
+        agree(fn, X, n)
+
+
 def carries_argument(x, n: int):
     y = x
     for _ in range(n):
