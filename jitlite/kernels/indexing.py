@@ -167,6 +167,11 @@ def _item(
     return selected(call.lowering, value, _there(value, dim), operand), dim
 
 
+@rule("aten::masked_select")
+def masked_select(call: Call) -> Value:
+    return chosen(call.lowering, call.first(), call.tensor("mask"))
+
+
 # -- put together
 
 

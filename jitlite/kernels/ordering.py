@@ -10,7 +10,7 @@ from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.torch_orders import sort_is_stable, topk_is_known
 from jitlite.kernels.totals import reduced
 from jitlite.kernels.values import BuildLane, TensorValue, Value, identity, is_one
-from jitlite.kernels.views import permuted, piece
+from jitlite.kernels.views import permuted, piece, selected
 from jitlite.native.code import NotNative
 
 
@@ -43,6 +43,38 @@ def sort(call: Call) -> Value:
         return positions
     values = rows.chosen(positions)
     return values if call.name == "msort" else [values, positions]
+
+
+@rule("aten::kthvalue", "aten::median")
+def kth(call: Call) -> Value:
+    """The k-th lowest element. Of equal ones nobody knows which one torch takes."""
+    value, lowering = call.first(), call.lowering
+    if not call.has("dim"):
+        raise NotNative("the median of all elements")
+    dim = _dim(call, value)
+    size = value.sizes[dim]
+    lowering.check(lowering.index("lt", 0, size), "the median of no elements")
+    if call.name == "median":
+        at = lowering.index("floordiv", lowering.index("sub", size, 1), 2)
+    else:
+        at = lowering.index("sub", call.number("k"), 1)
+        is_there = lowering.index("and", lowering.index("le", 0, at), lowering.index("lt", at, size))
+        lowering.check(is_there, "there are not so many elements")
+    rows = _Rows(lowering, value, dim, is_descending=False)
+    positions = rows.sorted("stable", size)
+    if call.name == "median" and value.dtype.is_float:
+        greatest = rows.chosen(piece(lowering, positions, dim, lowering.index("sub", size, 1), 1))
+        is_nan = reduced(
+            lowering, "any", elementwise(lowering, "isnan", [greatest], value.dtype, BOOL), range(value.rank), False
+        )
+        lowering.check(lowering.index("not", read(lowering, is_nan)), "the median of what has NaN in it")
+    rows.check_alone(at)
+    chosen = piece(lowering, positions, dim, at, 1)
+    found = lowering.memory(I64, chosen.sizes)
+    assert found.place is not None
+    lowering.copy(chosen, found.place)
+    results = [rows.chosen(found), found]
+    return [*results] if call.constant("keepdim") else [selected(lowering, v, dim, 0) for v in results]
 
 
 def _dim(call: Call, value: TensorValue) -> int:
@@ -117,10 +149,25 @@ class _Rows:
         if is_one(size):
             return
         length = builder.index("max", 0, builder.index("sub", size, 1))
-        keys = [self._key_at(piece(builder, self._found, last, start, length)) for start in (0, 1)]
+        is_equal = self._has_equal(0, 1, length)
+        builder.check(builder.index("not", is_equal), "equal elements are sorted, in an order that nobody knows")
+
+    def check_alone(self, at: Operand) -> None:
+        """Go on only where the element at a place of the order, which is there, has no equal one beside it."""
+        builder = self._builder
+        before, after = builder.index("sub", at, 1), builder.index("add", at, 1)
+        last = builder.index("sub", self._keys.sizes[-1], 1)
+        for beside in (builder.index("max", before, 0), builder.index("min", after, last)):
+            is_other = builder.index("ne", beside, at)
+            is_equal = builder.index("and", is_other, self._has_equal(at, beside, 1))
+            builder.check(builder.index("not", is_equal), "of equal elements one is asked for, and nobody knows which")
+
+    def _has_equal(self, a: Operand, b: Operand, length: Operand) -> Operand:
+        """Are there equal elements at two places of the order, or so many places behind?"""
+        builder, last = self._builder, self._keys.rank - 1
+        keys = [self._key_at(piece(builder, self._found, last, start, length)) for start in (a, b)]
         is_equal = elementwise(builder, "eq", keys, I64, BOOL)
-        found = read(builder, reduced(builder, "any", is_equal, range(last + 1), False))
-        builder.check(builder.index("not", found), "equal elements are sorted, in an order that nobody knows")
+        return read(builder, reduced(builder, "any", is_equal, range(last + 1), False))
 
     def _key_at(self, positions: TensorValue) -> TensorValue:
         source = self._keys.place

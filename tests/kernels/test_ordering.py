@@ -55,6 +55,14 @@ def plain(x: Tensor):
     return a, b, x.argsort(0, descending=True), torch.msort(x)
 
 
+def chosen(x: Tensor, k: int):
+    a, b = x.kthvalue(k)
+    c, d = torch.kthvalue(x, 1, 0, keepdim=True)
+    e, f = x.median(0)
+    g, h = torch.median(x, -1, True)
+    return a, b, c, d, e, f, g, h
+
+
 def row(rng: random.Random, length: int, kinds: int, dtype: torch.dtype) -> Tensor:
     """Elements of so many kinds, sometimes in order, sometimes with NaN and zeros of both signs."""
     found = torch.tensor([rng.randrange(-kinds, kinds) for _ in range(length)], dtype=torch.int64).to(dtype)
@@ -122,6 +130,24 @@ def test_sorts_that_need_not_be_stable_give_up_where_order_matters(monkeypatch: 
     equal[0][3, 2] = equal[0][3, 4]
     assert run(plain, [(x,) for x in different]) == (len(different), 0)
     assert run(plain, [(x,) for x in equal]) == (0, len(equal))
+
+
+@pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "spread"])
+def test_the_one_of_a_rank(layout: str) -> None:
+    rng, calls = random.Random(4), []
+    for shape in ((3, 4), (5, 9), (2, 2), (20, 2), (6, 1)):
+        numbers = torch.tensor(rng.sample(range(1000), shape[0] * shape[1])).view(shape)
+        calls += [(LAYOUTS[layout](numbers.to(d)), rng.randint(1, shape[1])) for d in (torch.float64, torch.int64)]
+    runs, _ = run(chosen, [*calls, (calls[0][0], 0), (calls[0][0], 100), (torch.zeros(0, 3), 1)])
+    assert runs > len(calls) // 2
+
+
+def test_the_one_of_a_rank_among_equal_ones_and_nan() -> None:
+    equal = torch.tensor([[3.0, 1.0, 1.0, 7.0], [2.0, 4.0, 6.0, 8.0], [0.0, 5.0, 9.0, 9.0]])
+    nan = equal * 2 + torch.arange(12.0).view(3, 4) * 100
+    nan[1, 2] = math.nan
+    run(chosen, [(equal, k) for k in (1, 2, 3, 4)] + [(nan, k) for k in (1, 4)])
+    assert run(largest, [(equal, 2)])[0] == 1
 
 
 def test_an_unknown_order_of_equal_elements_leaves_topk_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
