@@ -49,7 +49,8 @@ from jitlite.kernels.loop_ir import (
     Statement,
     TensorInput,
 )
-from jitlite.kernels.table import RULES, WRITES, Call, is_dtype_argument, is_tensor_node
+from jitlite.kernels.table import RULES, Call, is_dtype_argument, is_tensor_node
+from jitlite.kernels.uses import read_in, writes
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 from jitlite.native.emit import frees
@@ -316,8 +317,8 @@ class Lowering(KernelBuilder):
 
     def _force_read_in(self, node: Node) -> None:
         """Have in memory what the blocks of a node read, or what they may write while it is an expression."""
-        read = [v for v in _read_in(node, self.values) if isinstance(v, TensorValue)]
-        self.force_all([*read, *self._lazy] if _writes(node) else read)
+        read = [v for v in read_in(node, self.values) if isinstance(v, TensorValue)]
+        self.force_all([*read, *self._lazy] if writes(node) else read)
 
     # -- loops
     def loop(self, node: Node) -> None:
@@ -472,33 +473,3 @@ def _type_of(value: Operand) -> T.Type:
 def _base_name(value: GraphValue) -> str:
     name = value.name.partition(".")[0]
     return f"{name}_" if name.isidentifier() else "s"
-
-
-def _writes(node: Node) -> bool:
-    return node.kind in WRITES or any(_writes(inner) for block in node.blocks for inner in block.nodes)
-
-
-def _read_in(node: Node, values: dict[GraphValue, Value]) -> list[Value]:
-    """What the blocks of a node read of what is known, and the node itself."""
-    found: dict[int, Value] = {}
-
-    def note(value: GraphValue) -> None:
-        pending = [values.get(value)]
-        while pending:
-            one = pending.pop()
-            if isinstance(one, list):
-                pending += one
-            elif isinstance(one, TensorValue):
-                found[id(one)] = one
-
-    def walk(inner: Node) -> None:
-        for value in inner.inputs:
-            note(value)
-        for block in inner.blocks:
-            for value in block.outputs:
-                note(value)
-            for each in block.nodes:
-                walk(each)
-
-    walk(node)
-    return list(found.values())
