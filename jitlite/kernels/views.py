@@ -373,9 +373,16 @@ def alias(call: Call) -> Value:
 # -- several views
 
 
+def _divisible(call: Call) -> TensorValue:
+    value = call.first()
+    if value.rank == 0:
+        raise NotNative(f"{call.node.kind} of a tensor without dimensions")
+    return value
+
+
 @rule("aten::unbind", view=True)
 def unbind(call: Call) -> Value:
-    value = call.first()
+    value = _divisible(call)
     dim = call.dim("dim", value.rank)
     count = value.sizes[dim]
     wanted = _unpacked(call)
@@ -393,7 +400,7 @@ def _unpacked(call: Call) -> int:
 
 @rule("aten::chunk", view=True)
 def chunk(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
+    value, lowering = _divisible(call), call.lowering
     count, dim, wanted = call.constant("chunks"), call.dim("dim", value.rank), _unpacked(call)
     size = value.sizes[dim]
     if count != wanted or count < 1:
@@ -423,7 +430,7 @@ def piece(lowering: KernelBuilder, value: TensorValue, dim: int, start: Operand,
 
 @rule("aten::split", "aten::split_with_sizes", view=True)
 def split(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
+    value, lowering = _divisible(call), call.lowering
     dim, wanted = call.dim("dim", value.rank), _unpacked(call)
     name = "split_sizes" if call.has("split_sizes") else "split_size"
     given = call.get(name)

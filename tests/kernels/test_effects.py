@@ -265,6 +265,29 @@ def test_what_nobody_reads_is_computed_where_it_may_raise():
     agree(divides_for_nobody, i, i)
 
 
+def split_of_a_point(x):
+    y = x * 2
+    a, b = y.split([1, 2], -1)
+    return a + 1, b
+
+
+def chunks_of_a_point(x):
+    y = x * 2
+    a, b = y.chunk(2)
+    return a + 1, b
+
+
+def rows_of_a_point(x):
+    y = x * 2
+    a, b = y.unbind(0)
+    return a + 1, b
+
+
+def test_a_tensor_without_dimensions_has_no_pieces():
+    for fn in (split_of_a_point, chunks_of_a_point, rows_of_a_point):
+        agree(fn, torch.tensor(1.0), native=False)
+
+
 def swaps(x, n: int):
     a, b = x + 1, x * 2
     for _ in range(n):
