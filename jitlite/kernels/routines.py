@@ -90,12 +90,22 @@ class Routine:
         pointers: the names of its first parameters.
         numbers: the names of those behind, which are numbers.
         gives: is a number given?
+        is_entry: do others than those of its module call it?
     """
 
-    def __init__(self, name: str, pointers: tuple[str, ...], numbers: tuple[str, ...], *, gives: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        pointers: tuple[str, ...],
+        numbers: tuple[str, ...],
+        *,
+        gives: bool = False,
+        is_entry: bool = False,
+    ) -> None:
         self.code = LLVMBuilder()
         parameters = [*(f"ptr %{p}" for p in pointers), *(f"i64 %{n}" for n in numbers)]
-        self._head = f"define internal {'i64' if gives else 'void'} @{name}({', '.join(parameters)}) {attributes()} {{"
+        linkage, result = "" if is_entry else "internal ", "i64" if gives else "void"
+        self._head = f"define {linkage}{result} @{name}({', '.join(parameters)}) {attributes()} {{"
         self.numbers = [Number(self.code, f"%{n}") for n in numbers]
 
     def text(self) -> str:

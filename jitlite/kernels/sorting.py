@@ -15,7 +15,9 @@ from jitlite.kernels.arena import Arena
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Place, Sort
 from jitlite.kernels.routines import Number, Routine
+from jitlite.native.capi import pointer
 from jitlite.native.code import LLVMBuilder
+from jitlite.native.entry import address_of
 
 RECORD = 16
 """Bytes of a number and its position."""
@@ -41,15 +43,13 @@ def emit_sort(kc: KernelCode, sort: Sort, arena: Arena) -> None:
     rows, length = (kc.operand(size) for size in sort.keys.sizes)
     count = kc.operand(sort.positions.sizes[1])
     records = arena.alloc_elements((sort.keys.sizes[1], 2), RECORD)
-    routine = "sort_row" if sort.op == "stable" else "topk_row"
-    for text in routines():
-        code.helper(text)
-    code.declared.add(f"declare i1 @llvm.vector.reduce.or.v{_AT_ONCE}i1(<{_AT_ONCE} x i1>)")
+    name, text = ("sort_row", sort_module()) if sort.op == "stable" else ("topk_row", topk_module())
+    routine = pointer(address_of(name, text))
     with code.counting(rows) as row:
         keys, into = (_row(kc, place, row) for place in (sort.keys, sort.positions))
         is_sorted = int(sort.op != "topk unsorted")
         operands = f"ptr {keys}, ptr {into}, ptr {records}, i64 {length}, i64 {count}, i64 {is_sorted}"
-        code.emit(f"call void @{routine}({operands})")
+        code.emit(f"call void {routine}({operands})")
 
 
 def _row(kc: KernelCode, place: Place, row: str) -> str:
@@ -58,10 +58,17 @@ def _row(kc: KernelCode, place: Place, row: str) -> str:
 
 
 @cache
-def routines() -> tuple[str, ...]:
-    """The text of all functions."""
-    makers = (_sift, _make, _unmake, _choose, _insert, _partition, _nth, _sort, _topk_heap, _topk, _merge, _stable)
-    return tuple(make() for make in makers)
+def topk_module() -> str:
+    """The text of what finds the first elements of a row."""
+    makers = (_sift, _make, _unmake, _choose, _insert, _partition, _nth, _sort, _topk_heap, _topk)
+    declared = f"declare i1 @llvm.vector.reduce.or.v{_AT_ONCE}i1(<{_AT_ONCE} x i1>)"
+    return "\n".join([declared, *(make() for make in makers)])
+
+
+@cache
+def sort_module() -> str:
+    """The text of what puts a row in order."""
+    return "\n".join(make() for make in (_insert, _merge, _stable))
 
 
 class _Records:
@@ -291,7 +298,7 @@ def _topk_heap() -> str:
 
 
 def _topk() -> str:
-    r = Routine("topk_row", ("keys", "positions", "records"), ("length", "wanted", "sorted"))
+    r = Routine("topk_row", ("keys", "positions", "records"), ("length", "wanted", "sorted"), is_entry=True)
     records = _Records(r, "%records")
     length, wanted, is_sorted = r.numbers
     has_few = wanted * FEW <= length
@@ -364,7 +371,7 @@ def _merge() -> str:
 
 
 def _stable() -> str:
-    r = Routine("sort_row", ("keys", "positions", "records"), ("length", "wanted", "sorted"))
+    r = Routine("sort_row", ("keys", "positions", "records"), ("length", "wanted", "sorted"), is_entry=True)
     length, wanted, _ = r.numbers
     records = _Records(r, "%records")
     i, run, is_moved = r.variable(0), r.variable(_RUN), r.variable(0)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 import jitlite
 from jitlite.base import options
-from jitlite.kernels import ordering, sorting, torch_orders
+from jitlite.kernels import ordering, torch_orders
 from jitlite.kernels.loop_ir import F32
 
 
@@ -162,7 +162,3 @@ def test_whether_sorts_are_stable_is_found_out() -> None:
     x = torch.arange(1000).remainder(3).float()
     if torch_orders.sort_is_stable(F32):
         assert x.sort().indices.equal(x.sort(stable=True).indices)
-
-
-def test_routines_are_written_once() -> None:
-    assert len(set(sorting.routines())) == len(sorting.routines())
