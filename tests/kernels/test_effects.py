@@ -288,6 +288,29 @@ def test_a_tensor_without_dimensions_has_no_pieces():
         agree(fn, torch.tensor(1.0), native=False)
 
 
+def of_a_dtype(x, d: torch.dtype):
+    y = x * 2
+    return y.to(d) + 1, torch.zeros([3], dtype=d) + x[0, 0].to(d), x.sum(0, dtype=d)
+
+
+def hands_on_a_dtype(x, d: torch.dtype):
+    y = (x * 2).to(d)
+    return y + 1, d
+
+
+def test_a_dtype_from_outside_is_a_fact():
+    scripted = jitlite.script(of_a_dtype)
+    with torch.no_grad():
+        for d in (torch.float64, torch.float32, torch.float64, torch.half, torch.float32):
+            assert compared(outcome(of_a_dtype, (X, d)), outcome(scripted, (X, d)), EXACT) is None
+    assert runs(scripted) == 4
+    (state,) = states(scripted)
+    assert {str(kernel.facts[1]) for kernel in state.kernels} == {"dtype f64", "dtype f32"}
+    for d in (torch.float64, torch.int64, torch.bool, torch.complex64):
+        agree(of_a_dtype, X, d)
+        agree(hands_on_a_dtype, X, d)
+
+
 def swaps(x, n: int):
     a, b = x + 1, x * 2
     for _ in range(n):

@@ -31,6 +31,7 @@ from jitlite.kernels.loop_ir import (
     Buffer,
     Check,
     Convert,
+    DtypeInput,
     Fill,
     Gather,
     Get,
@@ -323,6 +324,12 @@ def test_arguments_have_to_be_what_the_kernel_is_for() -> None:
         ["", other, None, 1.0],
     ):
         assert interpret(kernel, arguments) is None
+
+
+def test_a_dtype_has_to_be_the_very_one() -> None:
+    kernel = giving([Boxed(1, T.INT)], arguments=[DtypeInput(0, I64)])
+    assert interpret(kernel, [torch.int64]) == 1
+    assert interpret(kernel, [torch.int32]) is interpret(kernel, [4]) is None
 
 
 def test_the_default_dtype_has_to_be_as_it_was() -> None:

@@ -22,6 +22,7 @@ from jitlite.kernels.loop_ir import (
     Buffer,
     Check,
     Convert,
+    DtypeInput,
     Fill,
     Gather,
     Get,
@@ -67,7 +68,15 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
     outputs: list[Output] = [NewTensor(out), Given(0), (Boxed(3, T.INT), Boxed(None, T.NONE))]
     kernel = Kernel(
         "scale",
-        [weight, x, y, ScalarInput(2, by), ScalarInput(3, number("xs"), is_outside=True), NoneInput(4)],
+        [
+            weight,
+            x,
+            y,
+            ScalarInput(2, by),
+            ScalarInput(3, number("xs"), is_outside=True),
+            NoneInput(4),
+            DtypeInput(5, I64),
+        ],
         torch.float64,
         [Alloc(out, (n, 4)), Nest((n, 4), (Store(window(out, n, 4), scaled),))],
         outputs,
@@ -82,6 +91,7 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
           argument 2: %by : float
           argument 3: %xs : float outside
           argument 4: none
+          argument 5: dtype i64
           default dtype f64
           alloc result out : f32[%n, 4]
           nest i0 < %n, i1 < 4:
