@@ -23,7 +23,7 @@ from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
 from jitlite.kernels.recording import Key, Part, Recorder, Recordings, needs_of
-from jitlite.kernels.regions import TensorRun, fault_of, may_have_regions
+from jitlite.kernels.regions import TensorRun, fault_of, give_own_lists, may_have_regions
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.kernels.verify import verify
 from jitlite.native.code import NotNative
@@ -366,6 +366,7 @@ def _may_form(graph: Graph, context: PlanContext) -> bool:
 
 def form_tensor_regions(graph: Graph) -> FormedRegions:
     """Make regions of what may be kernels."""
+    give_own_lists(graph)
     return form_regions(graph, KIND, TensorRun)
 
 

@@ -39,7 +39,7 @@ class Guard(Enum):
     FUNCTION_MODES = "no torch function mode is active"
     GRADIENTS = "no gradient is recorded"
     TANGENTS = "no tensor has a tangent"
-    NONE = "the argument is None"
+    NONE = "the argument is None, or the very dtype"
 
 
 EVERY = frozenset(Guard)
@@ -272,8 +272,13 @@ def boxed_sizes(kc: KernelCode, sizes: Sequence[Operand]) -> str:
 
 def take_none(kc: KernelCode, held: str, guards: frozenset[Guard] = EVERY) -> None:
     """Guard an argument that has to be None."""
+    take_object(kc, held, None, guards)
+
+
+def take_object(kc: KernelCode, held: str, wanted: object, guards: frozenset[Guard] = EVERY) -> None:
+    """Guard an argument that has to be an object that lasts, such as a dtype."""
     if Guard.NONE in guards:
-        kc.code.leave_if(kc.code.value(f"icmp ne ptr {held}, {pointer(id(None))}"), MISS)
+        kc.code.leave_if(kc.code.value(f"icmp ne ptr {held}, {pointer(id(wanted))}"), MISS)
 
 
 # -- the thread

@@ -10,6 +10,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.coalescing import coalesced
+from jitlite.kernels.lane_trees import may_give_up, operands_first
 from jitlite.kernels.loop_ir import (
     I64,
     Alloc,
@@ -87,6 +88,10 @@ class KernelBuilder:
         self._same: list[dict[Scalar, Operand]] = [{}]
         """Scalars that have been found to be equal to others, by block."""
         self._lazy: dict[TensorValue, None] = {}
+        self._outer: set[TensorValue] = set()
+        """The expressions of the blocks around the one that is being written."""
+        self.evaluated: set[TensorValue] = set()
+        """The tensors that some nest computes."""
         self.allocated: dict[Buffer, Alloc] = {}
         self.loops: list[LoopFrame] = []
         """The loops of the program that are being written, from the outermost one inwards."""
@@ -131,7 +136,7 @@ class KernelBuilder:
     def block(self, *, is_loop: bool = False) -> Iterator[list[Statement]]:
         """Write the statements of a block of its own."""
         outer, self.statements = self.statements, []
-        known = set(self._lazy)
+        around, self._outer = self._outer, set(self._lazy)
         self._known.append({})
         self._same.append({})
         self.level += is_loop
@@ -141,7 +146,8 @@ class KernelBuilder:
             self.level -= is_loop
             self._same.pop()
             self._known.pop()
-            self._lazy = {v: None for v in self._lazy if v in known}  # nobody reads the others any more
+            self._lazy = {v: None for v in self._lazy if v in self._outer}  # nobody reads the others any more
+            self._outer = around
             self.statements = outer
 
     # -- arithmetic
@@ -370,6 +376,14 @@ class KernelBuilder:
         self.written.add(buffer)
         self.force_all([v for v in list(self._lazy) if reads(v, buffer)])
 
+    def force_unread(self) -> None:
+        """Have in memory the expressions of this block that nothing reads, but where eager Python may raise."""
+        for value in [v for v in self._lazy if v not in self._outer]:
+            if value.is_lazy and value not in self.evaluated:
+                lane = NestBuilder(self, value.sizes, value.order).lane(value)
+                if any(map(may_give_up, operands_first([lane]))):
+                    self.force(value)
+
     def copy(self, value: TensorValue, into: Place) -> None:
         """Store the elements of a tensor in a place of the same shape."""
         builder = NestBuilder(self, into.sizes, tuple(range(len(into.sizes))))
@@ -452,6 +466,7 @@ class NestBuilder:
         """The element of a tensor, broadcast to the space, at each point."""
         found = self.lanes.get(value)
         if found is None:
+            self.builder.evaluated.add(value)
             found = self.lanes[value] = self._lane(value)
         return found
 

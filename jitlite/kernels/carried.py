@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitlite.ir import types as T
+from jitlite.ir.analysis import ancestor_in
+from jitlite.ir.graph import Node
+from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import Bind, Branch, Get, Operand, Place, Scalar, Set, Swap, all_statements, defined_by
+from jitlite.kernels.rules import VIEWS, WRITES
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 
@@ -150,3 +154,23 @@ class CarriedSizes:
 
 
 Carried = CarriedScalar | CarriedTensor | CarriedSizes
+
+
+def may_be_result(loop: Node, value: GraphValue, found: Value) -> bool:
+    """May a loop give what it carries first as it gives it later? Where it does not run, its result is the very tensor
+    that it carries first. A new one may stand for that if nobody else reads it, or what shares its memory, any more.
+
+    Args:
+        loop: of the graph.
+        value: what it carries first.
+        found: what that is.
+    """
+    if not isinstance(found, TensorValue):
+        return True
+    maker, block = value.node, loop.block
+    if found.source is not MemorySource.OWN or block is None or maker.block is not block:
+        return False
+    outside = [use.user for use in value.uses if ancestor_in(use.user, block) is not loop]
+    shares = any(node.kind in VIEWS or node.kind in WRITES for node in (maker, *outside))
+    is_last = all(node.block is block and node.is_before(loop) for node in outside)
+    return is_last and not shares and list(loop.inputs).count(value) == 1

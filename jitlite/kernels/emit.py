@@ -27,6 +27,7 @@ from jitlite.kernels.border import (
     make_result,
     release_results,
     take_none,
+    take_object,
     take_scalar,
     take_sizes,
     take_tensor,
@@ -42,6 +43,7 @@ from jitlite.kernels.loop_ir import (
     Branch,
     Check,
     Convert,
+    DtypeInput,
     Get,
     Given,
     Kernel,
@@ -63,6 +65,7 @@ from jitlite.kernels.loop_ir import (
     Set,
     SizeArithmetic,
     SizesInput,
+    Sort,
     Statement,
     Swap,
     TensorInput,
@@ -71,6 +74,7 @@ from jitlite.kernels.loop_ir import (
 from jitlite.kernels.nests import emit_nest
 from jitlite.kernels.products import Packed, ProductTarget, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
+from jitlite.kernels.sorting import emit_sort
 from jitlite.kernels.target import attributes, host
 from jitlite.kernels.torch_abi import symbol
 from jitlite.native.boxes import free
@@ -160,6 +164,8 @@ class KernelEmitter(KernelCode):
         for argument in self.kernel.arguments:
             if isinstance(argument, NoneInput):
                 take_none(self, held[argument.position], self._guards)
+            elif isinstance(argument, DtypeInput):
+                take_object(self, held[argument.position], argument.dtype.torch, self._guards)
             elif isinstance(argument, ScalarInput):
                 take_scalar(self, held[argument.position], argument)
             elif isinstance(argument, SizesInput):
@@ -272,6 +278,10 @@ class KernelEmitter(KernelCode):
     def reduce(self, statement: Reduce) -> None:
         with self._without_lock(statement.sizes):
             emit_reduce(self, statement)
+
+    def sort(self, statement: Sort) -> None:
+        with self._without_lock(statement.keys.sizes):
+            emit_sort(self, statement, self._arenas[self._level])
 
     @contextmanager
     def _without_lock(self, sizes: Sequence[Operand]) -> Iterator[None]:
@@ -455,6 +465,7 @@ _WRITERS: dict[type[Statement], Writer] = {
     Check: KernelEmitter.check, Get: KernelEmitter.get, Set: KernelEmitter.set, Read: KernelEmitter.read,
     Alloc: KernelEmitter.alloc, Bind: KernelEmitter.bind, Swap: KernelEmitter.swap, Nest: KernelEmitter.nest,
     Reduce: KernelEmitter.reduce, Product: KernelEmitter.product_of, Pack: KernelEmitter.pack,
+    Sort: KernelEmitter.sort,
     Branch: KernelEmitter.if_, Repeat: KernelEmitter.loop,
 }  # fmt: skip
 

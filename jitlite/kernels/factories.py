@@ -18,6 +18,8 @@ from jitlite.kernels.loop_ir import (
     LaneCast,
     LaneOperator,
     Operand,
+    Place,
+    Scalar,
 )
 from jitlite.kernels.rules import Call, aten, rule
 from jitlite.kernels.values import TensorValue, Value, identity
@@ -140,6 +142,64 @@ def full(call: Call) -> Value:
 def new_like(call: Call) -> Value:
     value: Operand = call.number("fill_value") if call.name == "new_full" else int(call.name == "new_ones")
     return _factory(call, call.first().dtype, value)
+
+
+@rule("aten::empty", "aten::empty_like", "aten::new_empty")
+def empty(call: Call) -> Value:
+    """What is in new memory is nobody's business; zeros are as good as anything."""
+    if call.name != "empty_like":
+        return _factory(call, default_dtype(call) if call.name == "empty" else call.first().dtype, 0)
+    return _factory(call, call.first().dtype, 0)
+
+
+@rule("aten::eye")
+def eye(call: Call) -> Value:
+    dtype = _plain_dtype(call)
+    sizes = tuple(_size(call, call.number(name)) for name in ("n", "m" if call.has("m") else "n"))
+
+    def build(nest: NestBuilder) -> Lane:
+        row, column = (nest.position(d) or Fill(I64, 0) for d in (0, 1))
+        return LaneCast(dtype, LaneOperator(BOOL, "eq", (row, column)))
+
+    return call.lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build))
+
+
+def _plain_dtype(call: Call) -> DType:
+    for name in ("layout", "device"):
+        call.default(name, None)
+    if call.has("pin_memory") and call.constant("pin_memory"):
+        raise NotNative("pinned memory")
+    return dtype_argument(call) or default_dtype(call)
+
+
+MOST_ELEMENTS = 32
+"""Numbers that are stored one by one."""
+
+
+@rule("aten::tensor")
+def tensor(call: Call) -> Value:
+    call.default("device", None)
+    call.default("requires_grad", False)
+    given = call.at(0)
+    numbers = given if isinstance(given, list) else [given]
+    if not numbers or len(numbers) > MOST_ELEMENTS:
+        raise NotNative("a tensor of so many numbers")
+    found = [v for v in numbers if isinstance(v, Scalar | bool | int | float)]
+    kinds = {type(sample_of(v)) for v in found}
+    if len(found) < len(numbers) or len(kinds) > 1:
+        raise NotNative("a tensor of what are not numbers of one type")
+    [kind] = kinds
+    dtype = dtype_argument(call) or {bool: BOOL, int: I64}.get(kind) or default_dtype(call)
+    if kind is float and not dtype.is_float:
+        raise NotNative("a tensor of ints is made of floats")
+    lowering = call.lowering
+    if not isinstance(given, list):
+        return filled(lowering, dtype, (), found[0])
+    made = lowering.memory(dtype, [len(found)])
+    assert made.place is not None
+    for i, number in enumerate(found):
+        NestBuilder(lowering, (), ()).write([(Place(made.place.buffer, i, (), ()), Fill(dtype, number))])
+    return made
 
 
 @rule("aten::arange")

@@ -73,7 +73,17 @@ class SizesFact:
         return f"sizes[{', '.join('1' if one else '*' for one in self.ones)}]"
 
 
-Fact = ArgumentFact | NoneFact | SizesFact | None
+@dataclass(frozen=True)
+class DtypeFact:
+    """The argument is a dtype."""
+
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"dtype {self.dtype}"
+
+
+Fact = ArgumentFact | NoneFact | DtypeFact | SizesFact | None
 """None for what is no tensor: its type says all."""
 
 
@@ -94,6 +104,8 @@ def fact_of(value: object) -> Fact:
     """
     if value is None:
         return NoneFact()
+    if isinstance(value, torch.dtype):
+        return DtypeFact(_known(value))
     if not isinstance(value, torch.Tensor):
         return None
     if type(value) not in PLAIN:  # nothing is asked of it: its class would see that
@@ -116,9 +128,7 @@ def tensor_fact(value: torch.Tensor) -> ArgumentFact:
     Raises:
         NotNative: if its elements are of no type that kernels compute with, or it has too many dimensions.
     """
-    dtype = DTYPES.get(value.dtype)
-    if dtype is None:
-        raise NotNative(f"kernels do not compute with {value.dtype}")
+    dtype = _known(value.dtype)
     if value.dim() > MOST_DIMENSIONS:
         raise NotNative(f"a tensor has more than {MOST_DIMENSIONS} dimensions")
     sizes, strides, dims = value.shape, value.stride(), range(value.dim())
@@ -131,6 +141,13 @@ def tensor_fact(value: torch.Tensor) -> ArgumentFact:
         return ArgumentFact(dtype, ones, _dense_strides(ones, order), tuple(order), True)
     known = tuple(0 if ones[d] else s if (s := strides[d]) in (0, 1) else None for d in dims)
     return ArgumentFact(dtype, ones, known, tuple(order), False)
+
+
+def _known(dtype: torch.dtype) -> DType:
+    found = DTYPES.get(dtype)
+    if found is None:
+        raise NotNative(f"kernels do not compute with {dtype}")
+    return found
 
 
 def _dense_strides(ones: Sequence[bool], order: Sequence[int]) -> tuple[int | None, ...]:

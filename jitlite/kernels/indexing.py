@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.tensor_items import DOTS, NEW_DIMENSION, parse_index
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.lists import chosen, stacked
@@ -56,7 +57,7 @@ def embedding(call: Call) -> Value:
     weight, index = call.tensor("weight"), _of_indices(call, call.tensor("indices"))
     if weight.rank != 2:
         raise NotNative("embedding in a table that is none")
-    return rows_of(call.lowering, weight, 0, index, wraps=False)
+    return rows_of(call.lowering, weight, 0, [index], wraps=False)
 
 
 @rule("aten::index_select")
@@ -64,23 +65,24 @@ def index_select(call: Call) -> Value:
     value, index = call.first(), _of_indices(call, call.tensor("index"))
     if value.rank == 0 or index.rank != 1:
         raise NotNative("index_select of such shapes")
-    return rows_of(call.lowering, value, call.dim("dim", value.rank), index, wraps=False)
+    return rows_of(call.lowering, value, call.dim("dim", value.rank), [index], wraps=False)
 
 
-def rows_of(builder: KernelBuilder, value: TensorValue, dim: int, index: TensorValue, *, wraps: bool) -> TensorValue:
-    """What an index chooses along a dimension; its dimensions take the place of that one."""
+def rows_of(
+    builder: KernelBuilder, value: TensorValue, dim: int, indices: Sequence[TensorValue], *, wraps: bool
+) -> TensorValue:
+    """What indices choose along neighbouring dimensions; the dimensions of the indices take the place of these."""
     place = builder.force(value)
-    builder.force(index)
-    sizes = (*value.sizes[:dim], *index.sizes, *value.sizes[dim + 1 :])
-    after = dim + index.rank
+    builder.force_all(indices)
+    shape = builder.broadcast(*[index.sizes for index in indices])
+    sizes = (*value.sizes[:dim], *shape, *value.sizes[dim + len(indices) :])
+    after = dim + len(shape)
 
     def build(nest: NestBuilder) -> Lane:
-        at: list[int | Lane] = list(range(dim))
-        at.append(_at(nest, index, after))
-        at += range(after, len(sizes))
+        at: list[int | Lane] = [*range(dim), *(_at(nest, index) for index in indices), *range(after, len(sizes))]
         return nest.gather(place, at, wraps=wraps)
 
-    def _at(nest: NestBuilder, index: TensorValue, after: int) -> Lane:
+    def _at(nest: NestBuilder, index: TensorValue) -> Lane:
         behind = len(sizes) - after
         assert index.place is not None
         own = index.place
@@ -88,15 +90,29 @@ def rows_of(builder: KernelBuilder, value: TensorValue, dim: int, index: TensorV
         lane: Lane = nest.load(moved)
         return lane if lane.dtype is I64 else LaneCast(I64, lane)
 
-    if not value.in_order or not index.in_order:
+    if not value.in_order or not all(index.in_order for index in indices):
         raise NotNative("rows of a tensor that lies in another order")
-    return builder.lazy(TensorValue(value.dtype, sizes, identity(sizes), build=build, parts=(value, index)))
+    return builder.lazy(TensorValue(value.dtype, sizes, identity(sizes), build=build, parts=(value, *indices)))
 
 
 @rule("prim::TensorItem")
 def tensor_item(call: Call) -> Value:
+    value, tensors = indexed(call, call.node.inputs[1:])
+    if not tensors:
+        return value
+    dims, indices = [d for d, _ in tensors], [index for _, index in tensors]
+    if indices[0].dtype is BOOL:
+        return chosen(call.lowering, value, indices[0])
+    return rows_of(call.lowering, value, dims[0], indices, wraps=True)
+
+
+def indexed(call: Call, operands: Sequence[GraphValue]) -> tuple[TensorValue, list[tuple[int, TensorValue]]]:
+    """What an index says, but for the tensors in it: the view of all else, and for each tensor where it stands.
+
+    These are one mask, or whole numbers for neighbouring dimensions.
+    """
     value, lowering = call.first(), call.lowering
-    operands = iter([call.lowering.value(v) for v in call.node.inputs[1:]])
+    left = iter([lowering.value(v) for v in operands])
     entries = parse_index(str(call.node.attributes["index"]))
     dim = 0
     tensors: list[tuple[int, TensorValue]] = []
@@ -108,18 +124,22 @@ def tensor_item(call: Call) -> Value:
             taken = sum(1 for e in entries[entries.index(DOTS) + 1 :] if e not in (NEW_DIMENSION, DOTS))
             dim = value.rank - taken
         elif entry.kind == "slice":
-            start, stop, step = (_bound(next(operands)) if given else None for given in entry.given)
+            start, stop, step = (_bound(next(left)) if given else None for given in entry.given)
             if isinstance(step, Scalar) or (step is not None and step < 1):
                 raise NotNative("a slice with such a step")
             value = sliced(lowering, value, _there(value, dim), start, stop, 1 if step is None else int(step))
             dim += 1
         else:
-            value, dim = _item(call, value, dim, next(operands), tensors)
-    if not tensors:
-        return value
-    if len(tensors) > 1:
-        raise NotNative("an index with several tensors")
-    return rows_of(lowering, value, tensors[0][0], tensors[0][1], wraps=True)
+            value, dim = _item(call, value, dim, next(left), tensors)
+    _check_tensors(tensors, len(entries))
+    return value, tensors
+
+
+def _check_tensors(tensors: Sequence[tuple[int, TensorValue]], entries: int) -> None:
+    if any(index.dtype is BOOL for _, index in tensors) and entries > 1:
+        raise NotNative("a mask beside other indices")
+    if any(d != tensors[0][0] + i for i, (d, _) in enumerate(tensors)):
+        raise NotNative("an index with tensors that do not stand side by side")
 
 
 def _there(value: TensorValue, dim: int) -> int:
@@ -135,20 +155,21 @@ def _bound(value: Value) -> Operand | None:
 
 
 def _item(
-    call: Call, value: TensorValue, dim: int, operand: Value, chosen_so_far: list[tuple[int, TensorValue]]
+    call: Call, value: TensorValue, dim: int, operand: Value, tensors: list[tuple[int, TensorValue]]
 ) -> tuple[TensorValue, int]:
     if isinstance(operand, TensorValue):
-        if operand.dtype is BOOL and operand.rank:
-            if value.rank != 1 or chosen_so_far:
-                raise NotNative("a mask of several dimensions, or beside other indices")
-            return chosen(call.lowering, value, operand), dim + 1
-        if operand.dtype not in (I64, I32) or operand.rank == 0:
+        if operand.dtype not in (I64, I32, BOOL) or operand.rank == 0:
             raise NotNative("an index with a tensor without dimensions")
-        chosen_so_far.append((_there(value, dim), operand))
+        tensors.append((_there(value, dim), operand))
         return value, dim + 1
     if isinstance(operand, bool) or not isinstance(operand, Scalar | int):
         raise NotNative("an index that is no int")
     return selected(call.lowering, value, _there(value, dim), operand), dim
+
+
+@rule("aten::masked_select")
+def masked_select(call: Call) -> Value:
+    return chosen(call.lowering, call.first(), call.tensor("mask"))
 
 
 # -- put together

@@ -19,7 +19,7 @@ from jitlite.ir.constants import INT64_MAX, INT64_MIN
 from jitlite.ir.graph import Node
 from jitlite.kernels import loop_ir as L
 from jitlite.kernels.loop_ir import Buffer, Kernel, Lane, LoopVariable, Operand, Place, Scalar, Statement
-from jitlite.kernels.meanings import GivesUp, apply, index_of, reduced
+from jitlite.kernels.meanings import GivesUp, apply, index_of, reduced, sorted_positions
 
 Held = Any
 """A value of the program while it runs: a number, a list or dict of them, or a tensor."""
@@ -184,6 +184,11 @@ class _Run:
             self.view(statement.positions).copy_(found)
 
     @do.register
+    def _sort(self, statement: L.Sort) -> None:
+        keys, into = self.view(statement.keys), self.view(statement.positions)
+        into.copy_(_or_give_up(sorted_positions, statement.op, keys, into.shape[1]))
+
+    @do.register
     def _pack(self, statement: L.Pack) -> None:
         """Products read the matrix itself."""
 
@@ -266,6 +271,8 @@ class _Arguments:
                 _require(arguments[argument.position] is None)
             elif isinstance(argument, L.SizesInput):
                 self._sizes(argument, arguments[argument.position])
+            elif isinstance(argument, L.DtypeInput):
+                _require(arguments[argument.position] is argument.dtype.torch)
             else:
                 self._run.set(argument.scalar, arguments[argument.position])
 

@@ -309,6 +309,22 @@ def _size_compared(op: str) -> Emit:
     return emit
 
 
+# -- order
+
+
+def _order_key(v: Vectors, d: DType, a: str) -> str:
+    """A number of 64 bits that is lower where the element comes first: zeros are alike, and NaN comes last."""
+    if not d.is_float:
+        return a if d is I64 else v.convert("zext" if d is BOOL else "sext", d.lane, a, "i64")
+    whole = I32 if d.bytes == 4 else I64
+    bits = v.convert("bitcast", d.lane, v.binary("fadd", d, a, v.constant(d, 0)), whole.lane)
+    largest = v.constant(whole, (1 << whole.bytes * 8 - 1) - 1)
+    is_negative = v.compare("slt", whole, bits, v.constant(whole, 0))
+    key = v.select(whole, is_negative, v.binary("xor", whole, bits, largest), bits)
+    key = v.select(whole, v.is_nan(d, a), largest, key)
+    return key if whole is I64 else v.convert("sext", whole.lane, key, "i64")
+
+
 # -- powers
 
 _POWERS: dict[float, Emit] = {2: _square, 3: _cube}
@@ -393,6 +409,7 @@ LANES: dict[str, LaneOp] = {
     "shift_left": LaneOp(INTS, 2, _shift("shl")),
     "shift_right": LaneOp(INTS, 2, _shift("ashr")),
     "where": LaneOp(ALL, 3, _where),
+    "order_key": LaneOp(ALL, 1, _order_key, I64),
     "isnan": LaneOp(FLOATS, 1, _isnan, BOOL),
     "isinf": LaneOp(FLOATS, 1, _size_compared("oeq"), BOOL),
     "isfinite": LaneOp(FLOATS, 1, _size_compared("one"), BOOL),

@@ -24,46 +24,13 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
-
-# -- elements
-
-
-@dataclass(frozen=True)
-class DType:
-    """A type of elements.
-
-    Attributes:
-        name: as it is printed.
-        torch: torch's name.
-        lane: LLVM's type of a value; `stored` of an element in memory (a bool is a byte there).
-        bytes: of an element.
-        code: the number by which torch's C interface knows it.
-    """
-
-    name: str
-    torch: torch.dtype
-    lane: str
-    stored: str
-    bytes: int
-    code: int
-
-    @property
-    def is_float(self) -> bool:
-        return self.torch.is_floating_point
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-F32 = DType("f32", torch.float32, "float", "float", 4, 6)
-F64 = DType("f64", torch.float64, "double", "double", 8, 7)
-I64 = DType("i64", torch.int64, "i64", "i64", 8, 4)
-I32 = DType("i32", torch.int32, "i32", "i32", 4, 3)
-BOOL = DType("bool", torch.bool, "i1", "i8", 1, 11)
-
-DTYPES: dict[torch.dtype, DType] = {d.torch: d for d in (F32, F64, I64, I32, BOOL)}
-"""The types of elements that kernels compute with."""
-
+from jitlite.kernels.dtypes import BOOL as BOOL
+from jitlite.kernels.dtypes import DTYPES as DTYPES
+from jitlite.kernels.dtypes import F32 as F32
+from jitlite.kernels.dtypes import F64 as F64
+from jitlite.kernels.dtypes import I32 as I32
+from jitlite.kernels.dtypes import I64 as I64
+from jitlite.kernels.dtypes import DType as DType
 
 # -- scalars
 
@@ -343,6 +310,21 @@ class Reduce(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class Sort(Statement):
+    """Where the lowest numbers of each row are, in order.
+
+    Attributes:
+        keys: of i64 and two dimensions. Rows have a unit stride.
+        positions: gets, for as many rows, the index of each in its row (i64): of all, or of as many as there is room.
+        op: "stable" for all, where equal ones stay in order; "topk" and "topk unsorted" for what torch's `topk` gives.
+    """
+
+    keys: Place
+    positions: Place
+    op: str
+
+
+@dataclass(frozen=True, eq=False)
 class Pack(Statement):
     """Have a matrix ready for products that name this statement. It means nothing: they compute the same without it.
 
@@ -450,7 +432,15 @@ class SizesInput:
     sizes: tuple[Operand, ...]
 
 
-Argument = TensorInput | ScalarInput | NoneInput | SizesInput
+@dataclass(frozen=True, eq=False)
+class DtypeInput:
+    """An argument that has to be this dtype."""
+
+    position: int
+    dtype: DType
+
+
+Argument = TensorInput | ScalarInput | NoneInput | DtypeInput | SizesInput
 
 
 @dataclass(frozen=True, eq=False)

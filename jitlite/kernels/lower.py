@@ -21,9 +21,9 @@ from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
 from jitlite.kernels.building import KernelBuilder, LoopFrame
-from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor
+from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor, may_be_result
 from jitlite.kernels.factories import coded_dtype
-from jitlite.kernels.facts import ArgumentFact, Fact, NoneFact, SizesFact, fact_of
+from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, SizesFact, fact_of
 from jitlite.kernels.lists import GROWS, new_list
 from jitlite.kernels.loop_ir import (
     Alloc,
@@ -32,6 +32,7 @@ from jitlite.kernels.loop_ir import (
     BoxedSizes,
     Branch,
     Buffer,
+    DtypeInput,
     Get,
     Given,
     Kernel,
@@ -51,7 +52,8 @@ from jitlite.kernels.loop_ir import (
     TensorInput,
     without_certain_branches,
 )
-from jitlite.kernels.table import RULES, WRITES, Call, is_tensor_node
+from jitlite.kernels.table import RULES, Call, is_dtype_argument, is_tensor_node
+from jitlite.kernels.uses import read_in, writes
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 from jitlite.native.emit import frees
@@ -126,6 +128,7 @@ class Lowering(KernelBuilder):
         for node in self.region.nodes:
             self.node(node)
         self.kernel.outputs = self._outputs([self.value(v) for v in self.region.outputs])
+        self.force_unread()
         self.kernel.body = without_certain_branches(self.statements)
         return self.kernel
 
@@ -134,6 +137,11 @@ class Lowering(KernelBuilder):
         if isinstance(fact, NoneFact):
             self.kernel.arguments.append(NoneInput(position))
             return None
+        if isinstance(fact, DtypeFact):
+            if not all(map(is_dtype_argument, value.uses)):
+                raise NotNative("a dtype, which is an object in Python, is more than an argument")
+            self.kernel.arguments.append(DtypeInput(position, fact.dtype))
+            return fact.dtype.code
         if isinstance(fact, ArgumentFact):
             return self._tensor(position, _base_name(value), fact)
         if isinstance(fact, SizesFact):
@@ -273,6 +281,7 @@ class Lowering(KernelBuilder):
             with self.block() as statements:
                 self.nodes_of(block)
                 found.append([self._in_memory(v) for v in block.outputs])
+                self.force_unread()
             blocks.append(statements)
         joined = [self._join(a, b, blocks) for a, b in zip(*found, strict=True)]
         self.write(Branch(condition, *blocks))
@@ -339,8 +348,8 @@ class Lowering(KernelBuilder):
 
     def _force_read_in(self, node: Node) -> None:
         """Have in memory what the blocks of a node read, or what they may write while it is an expression."""
-        read = [v for v in _read_in(node, self.values) if isinstance(v, TensorValue)]
-        self.force_all([*read, *self._lazy] if _writes(node) else read)
+        read = [v for v in read_in(node, self.values) if isinstance(v, TensorValue)]
+        self.force_all([*read, *self._lazy] if writes(node) else read)
 
     # -- loops
     def loop(self, node: Node) -> None:
@@ -351,7 +360,7 @@ class Lowering(KernelBuilder):
         if start is not True or constant_of(loop.condition, None) is not True:
             goes_on = self.variable(T.BOOL)
             self.write(Set(goes_on, start))
-        if any(isinstance(v.type, T.TensorType) for v in loop.starts):
+        if not all(may_be_result(node, v, self.value(v)) for v in loop.starts):
             runs = self.index("and", start, self.index("lt", 0, count))
             self.check(runs, "a loop that carries tensors does not run")
         written, self.written = self.written, set()
@@ -418,6 +427,7 @@ class Lowering(KernelBuilder):
         self.force_all(list(lazy), list(lazy.values()))
         for slot, tensor in pairs:
             slot.take(self, tensor)
+        self.force_unread()
         buffers = [tensor.place.buffer for _, tensor in pairs if tensor.place is not None]
         for slot, tensor in pairs:
             slot.is_own = tensor.source is MemorySource.OWN and len(buffers) == len(set(buffers))
@@ -510,33 +520,3 @@ def _type_of(value: Operand) -> T.Type:
 def _base_name(value: GraphValue) -> str:
     name = value.name.partition(".")[0]
     return f"{name}_" if name.isidentifier() else "s"
-
-
-def _writes(node: Node) -> bool:
-    return node.kind in WRITES or any(_writes(inner) for block in node.blocks for inner in block.nodes)
-
-
-def _read_in(node: Node, values: dict[GraphValue, Value]) -> list[Value]:
-    """What the blocks of a node read of what is known, and the node itself."""
-    found: dict[int, Value] = {}
-
-    def note(value: GraphValue) -> None:
-        pending = [values.get(value)]
-        while pending:
-            one = pending.pop()
-            if isinstance(one, list):
-                pending += one
-            elif isinstance(one, TensorValue):
-                found[id(one)] = one
-
-    def walk(inner: Node) -> None:
-        for value in inner.inputs:
-            note(value)
-        for block in inner.blocks:
-            for value in block.outputs:
-                note(value)
-            for each in block.nodes:
-                walk(each)
-
-    walk(node)
-    return list(found.values())

@@ -66,6 +66,25 @@ _MEANINGS: dict[str, Callable[..., Tensor]] = {
 """By the name of the operator; others have the names that they have in torch."""
 
 
+def order_key(a: Tensor) -> Tensor:
+    """Numbers that are in the order of elements: zeros are alike, and NaN comes last."""
+    if not a.is_floating_point():
+        return a.long()
+    whole = torch.int32 if a.dtype is torch.float32 else torch.int64
+    bits, largest = (a + 0.0).view(whole), torch.iinfo(whole).max
+    return torch.where(a.isnan(), largest, torch.where(bits < 0, bits ^ largest, bits)).long()
+
+
+_MEANINGS["order_key"] = order_key
+
+
+def sorted_positions(op: str, keys: Tensor, count: int) -> Tensor:
+    """Where the lowest numbers of rows are (`loop_ir.Sort`)."""
+    if op == "stable":
+        return keys.sort(dim=-1, stable=True).indices
+    return keys.topk(count, -1, largest=False, sorted=op == "topk").indices
+
+
 # -- reductions
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.kernels.context import KernelCode
+from jitlite.kernels.lane_trees import operands_first
 from jitlite.kernels.loop_ir import Load, Nest, Operand, Place
-from jitlite.kernels.walk import Points, Walk, is_number, operands_first
+from jitlite.kernels.walk import Points, Walk, is_number
 
 
 def emit_nest(kc: KernelCode, nest: Nest) -> None:

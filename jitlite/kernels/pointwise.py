@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import torch
+
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import Element, custom, elementwise, floating, promoted, sample_of
 from jitlite.kernels.loop_ir import (
@@ -14,6 +18,7 @@ from jitlite.kernels.loop_ir import (
 )
 from jitlite.kernels.rules import Call, aten, rule
 from jitlite.kernels.values import TensorValue, Value, identity
+from jitlite.kernels.views import unsqueezed
 from jitlite.native.code import NotNative
 
 # -- one operand
@@ -54,6 +59,36 @@ def square(call: Call) -> Value:
     if value.dtype is BOOL:
         raise NotNative("square of bools")
     return elementwise(call.lowering, "mul", [value, value], value.dtype)
+
+
+@rule("aten::sign", "aten::sgn")
+def sign(call: Call) -> Value:
+    value = call.first()
+    if value.dtype is BOOL:
+        raise NotNative("the sign of bools")
+    return elementwise(call.lowering, "sign", [value], value.dtype)
+
+
+@rule("aten::nan_to_num")
+def nan_to_num(call: Call) -> Value:
+    value = call.first()
+    dtype = floating(value.dtype)
+    largest = torch.finfo(dtype.torch).max
+    found = {name: call.optional_number(name) for name in ("nan", "posinf", "neginf")}
+    nan, high, low = (0.0 if v is None else v for v in found.values())
+    high, low = (largest if found["posinf"] is None else high), (-largest if found["neginf"] is None else low)
+
+    def build(nest: NestBuilder) -> Lane:
+        lane = nest.lane(value)
+        for op, operands, instead in (
+            ("isnan", (lane,), nan),
+            ("eq", (lane, Fill(dtype, math.inf)), high),
+            ("eq", (lane, Fill(dtype, -math.inf)), low),
+        ):
+            lane = LaneOperator(dtype, "where", (LaneOperator(BOOL, op, operands), Fill(dtype, instead), lane))
+        return lane
+
+    return custom(call.lowering, dtype, [value], build)
 
 
 @rule("aten::silu")
@@ -115,6 +150,31 @@ def sums(call: Call) -> Value:
     if call.name == "rsub":
         a, b = b, a
     return elementwise(call.lowering, "add" if call.name == "add" else "sub", [a, b], dtype)
+
+
+@rule("aten::atan2", "aten::hypot")
+def angles(call: Call) -> Value:
+    a, b = call.first(), call.tensor("other")
+    return elementwise(call.lowering, call.name, [a, b], floating(promoted([a, b])))
+
+
+@rule("aten::outer")
+def outer(call: Call) -> Value:
+    a, b, lowering = call.first(), call.tensor("vec2"), call.lowering
+    if a.rank != 1 or b.rank != 1:
+        raise NotNative("outer of what are no vectors")
+    return elementwise(lowering, "mul", [unsqueezed(lowering, a, 1), b], promoted([a, b]))
+
+
+@rule("aten::__lshift__", "aten::__rshift__", "aten::bitwise_left_shift", "aten::bitwise_right_shift")
+def shifts(call: Call) -> Value:
+    elements = [call.element(v) for v in ("self", "other")]
+    dtype = promoted(elements)
+    if dtype is BOOL or dtype.is_float:
+        raise NotNative(f"{call.node.kind} of {dtype}")
+    return elementwise(
+        call.lowering, "shift_left" if "l" in call.name.partition("shift")[0] else "shift_right", elements, dtype
+    )
 
 
 @rule("aten::mul", "aten::multiply")

@@ -21,6 +21,7 @@ from itertools import zip_longest
 
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
+from jitlite.kernels.lane_trees import operands_of
 from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statement
 
 _INDENT = "  "
@@ -63,6 +64,8 @@ def _argument(argument: L.Argument) -> str:
         return f"{where} none"
     if isinstance(argument, L.SizesInput):
         return f"{where} sizes {_list(argument.sizes)}"
+    if isinstance(argument, L.DtypeInput):
+        return f"{where} dtype {argument.dtype}"
     if isinstance(argument, L.ScalarInput):
         return f"{where} {argument.scalar} : {argument.scalar.type}" + (" outside" if argument.is_outside else "")
     text = f"{where} {argument.buffer} : {argument.buffer.dtype}{_list(argument.sizes)}"
@@ -106,17 +109,6 @@ def _space(sizes: Sequence[Operand], names: Sequence[str]) -> str:
 
 
 # -- lanes
-
-
-def operands_of(lane: Lane) -> tuple[Lane, ...]:
-    """The lanes that a lane is computed from."""
-    if isinstance(lane, L.LaneCast):
-        return (lane.operand,)
-    if isinstance(lane, L.LaneOperator):
-        return lane.operands
-    if isinstance(lane, L.Gather):
-        return tuple(index for index in lane.indices if isinstance(index, Lane))
-    return ()
 
 
 class _LaneTexts:
@@ -268,6 +260,14 @@ def _reduce(statement: L.Reduce) -> Iterator[str]:
     results = ", ".join(_element(place, indices) for place in places)
     over = ", ".join(f"i{d}" for d in sorted(statement.dims))
     yield from _indented([*lanes.lines, f"{results} = {statement.op} over {over} of {text}"])
+
+
+@_lines.register
+def _sort(statement: L.Sort) -> Iterator[str]:
+    length, count = (place.sizes[-1] for place in (statement.keys, statement.positions))
+    yield f"sort {_space(statement.keys.sizes[:-1], ['i0'])}:"
+    keys, positions = (_element(place, ["i0", "..."]) for place in (statement.keys, statement.positions))
+    yield f"{_INDENT}{positions} = {statement.op} {count!r} of {length!r} in {keys}"
 
 
 @_lines.register

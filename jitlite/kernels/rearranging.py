@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import NestBuilder
-from jitlite.kernels.elementwise import cast
+from jitlite.kernels.elementwise import cast, filled, sample_of
 from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import (
@@ -87,10 +87,12 @@ def roll(call: Call) -> Value:
     return joined(lowering, [piece(lowering, value, dim, start, rest), piece(lowering, value, dim, 0, start)], dim)
 
 
-@rule("aten::repeat")
+@rule("aten::repeat", "aten::tile")
 def repeat(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
-    times = call.numbers("repeats")
+    times = call.numbers("repeats" if call.has("repeats") else "dims")
+    if call.name == "tile":
+        times = [1] * (value.rank - len(times)) + times
     new = len(times) - value.rank
     if new < 0 or not times:
         raise NotNative("repeat of fewer dimensions")
@@ -114,14 +116,46 @@ def repeat(call: Call) -> Value:
     return made
 
 
-@rule("aten::cumsum")
-def cumsum(call: Call) -> Value:
-    """One step along the dimension after the other; sums of f32 are in f64, as torch's are."""
+@rule("aten::pad", "aten::constant_pad_nd")
+def pad(call: Call) -> Value:
+    """A constant around the elements; the last dimension comes first in the list of widths."""
+    value, lowering = _in_order(call), call.lowering
+    widths = call.numbers("pad")
+    call.default("mode", "constant")
+    given = call.get("value")
+    number = 0 if given is None else call.number("value")
+    if len(widths) % 2 or len(widths) > 2 * value.rank:
+        raise NotNative("pad of such widths")
+    if isinstance(sample_of(number), float) and not value.dtype.is_float:
+        raise NotNative("a float is put around ints")
+    sizes = list(value.sizes)
+    starts: list[Operand] = [0] * value.rank
+    for i in range(len(widths) // 2):
+        dim = value.rank - 1 - i
+        for width in widths[2 * i : 2 * i + 2]:
+            lowering.check(lowering.index("le", 0, width), "pad by a negative width")
+        starts[dim] = widths[2 * i]
+        sizes[dim] = lowering.index("add", lowering.index("add", widths[2 * i], sizes[dim]), widths[2 * i + 1])
+    made = lowering.memory(value.dtype, sizes)
+    assert made.place is not None
+    lowering.copy(filled(lowering, value.dtype, sizes, number), made.place)
+    inside = made.place
+    for dim, (start, size) in enumerate(zip(starts, value.sizes, strict=True)):
+        offset = lowering.index("add", inside.offset, lowering.index("mul", start, inside.strides[dim]))
+        kept = (*inside.sizes[:dim], size, *inside.sizes[dim + 1 :])
+        inside = Place(inside.buffer, offset, kept, inside.strides)
+    lowering.copy(value, inside)
+    return made
+
+
+@rule("aten::cumsum", "aten::cumprod")
+def running(call: Call) -> Value:
+    """One step along the dimension after the other; those of f32 are in f64, as torch's are."""
     value, lowering = _in_order(call), call.lowering
     dtype = dtype_argument(call) or (value.dtype if value.dtype.is_float else I64)
-    dim = call.dim("dim", value.rank)
+    dim, op = call.dim("dim", value.rank), "add" if call.name == "cumsum" else "mul"
     if value.rank == 0 or not (dtype.is_float or dtype is I64):
-        raise NotNative("cumsum of such a tensor")
+        raise NotNative(f"{call.node.kind} of such a tensor")
     place = lowering.force(cast(lowering, value, dtype))
     made = lowering.memory(dtype, value.sizes)
     others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
@@ -129,14 +163,14 @@ def cumsum(call: Call) -> Value:
     assert made.place is not None and sums.place is not None
     total = sums.place
     start = NestBuilder(lowering, others, identity(others))
-    start.write([(total, Fill(total.dtype, 0))])
+    start.write([(total, Fill(total.dtype, 0 if call.name == "cumsum" else 1))])
     index = lowering.scalar(T.INT, "i")
     with lowering.block(is_loop=True) as body:
         nest = NestBuilder(lowering, others, identity(others))
         element: Lane = nest.load(_step(call, place, dim, index))
         if element.dtype is not total.dtype:
             element = LaneCast(total.dtype, element)
-        new: Lane = LaneOperator(total.dtype, "add", (nest.load(total), element))
+        new: Lane = LaneOperator(total.dtype, op, (nest.load(total), element))
         given = new if total.dtype is dtype else LaneCast(dtype, new)
         stores = [Store(nest.strides(total), new), Store(nest.strides(_step(call, made.place, dim, index)), given)]
         lowering.write(Nest(stores[0].place.sizes, tuple(stores)))

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast
+from jitlite.kernels.lane_trees import operands_first
 from jitlite.kernels.lanes import ALL, LANES, NUMBERS
 from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, DType, Fill, Load, Nest, Reduce, Scalar, Store
 from jitlite.kernels.nests import emit_nest, fitness_along
 from jitlite.kernels.vectors import Vectors
-from jitlite.kernels.walk import Points, Walk, counting_by, is_number, operands_first
+from jitlite.kernels.walk import Points, Walk, counting_by, is_number
 from jitlite.native.code import NotNative
 
 State = list[str]

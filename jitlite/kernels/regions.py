@@ -17,7 +17,7 @@ from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Use, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.regions import Region
-from jitlite.kernels.table import MAY_COPY, RULES, VIEWS, WRITES, holds_tensors, is_tensor_node
+from jitlite.kernels.table import MAY_COPY, RULES, VIEWS, WRITES, holds_tensors, is_dtype_argument, is_tensor_node
 from jitlite.native.code import NotNative
 from jitlite.native.layout import SCALARS
 from jitlite.native.regions import NativeRun, all_nodes, raises
@@ -132,10 +132,15 @@ class TensorRun(NativeRun):
         block = nodes[0].block
         assert block is not None
         kept = list(nodes)
+        same: set[Value] = set()
+        """What an operator that stays may give, the very object."""
         for node in reversed(nodes):
-            if node.kind not in VIEWS or (writes and node.kind in MAY_COPY):
+            if node.kind not in VIEWS:
                 continue
             outside = _uses_outside(node, block, set(kept))
+            if not same.isdisjoint(node.outputs) or (outside and writes and node.kind in MAY_COPY):
+                same.update(node.inputs)
+                continue
             if outside and node is kept[-1] and len(outside) == sum(v.use_count for v in node.outputs):
                 kept.pop()  # it stands behind the others as it is
             elif outside:
@@ -157,7 +162,7 @@ def _operator_fault(node: Node) -> str | None:
         return f"there is no kernel for {node.kind}"
     if draws_numbers(node):
         return f"{node.kind} draws random numbers"
-    if node.kind == "prim::dtype" and not all(map(_is_dtype_argument, node.output.uses)):
+    if node.kind == "prim::dtype" and not all(map(is_dtype_argument, node.output.uses)):
         return "a dtype, which is an object in Python, is more than an argument"
     sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
     read = all(_reads_sizes(use.user) for v in sizes for use in v.uses)
@@ -171,12 +176,6 @@ def draws_numbers(node: Node) -> bool:
         return False
     index = op.schema.argument_index("train")
     return index is None or constant_of(node.inputs[index], True) is not False
-
-
-def _is_dtype_argument(use: Use) -> bool:
-    """Is it the dtype that an operator takes? It is a number in graphs, and an object in Python."""
-    op = use.user.op
-    return op is not None and use.user.kind in RULES and op.schema.arguments[use.offset].name == "dtype"
 
 
 def _too_little(nodes: list[Node]) -> str | None:
@@ -234,6 +233,26 @@ def _reads_sizes(node: Node) -> bool:
 
 def _may_leave(value: Value) -> bool:
     return isinstance(value.type, T.TensorType) or (not holds_tensors(value.type) and value.type is not T.NUMBER)
+
+
+def give_own_lists(graph: Graph) -> None:
+    """Have each operator read a list of its own where several read one, or where it is made in another block.
+
+    A region knows the elements of a list only if it makes it. Nobody can tell: operators only look at the elements.
+    """
+    for node in [n for n in graph.all_nodes() if n.kind in _KNOWN_LISTS]:
+        uses = node.output.uses
+        is_at_hand = len(uses) == 1 and uses[0].user.block is node.block
+        if is_at_hand or not all(_only_looks(use.user) for use in uses):
+            continue
+        for use in uses:
+            own = graph.clone_node(node, {v: v for v in node.inputs}).insert_before(use.user)
+            use.user.replace_input(use.offset, own.output)
+        node.destroy()
+
+
+def _only_looks(node: Node) -> bool:
+    return node.kind in RULES and is_tensor_node(node) and node.kind != "aten::append"
 
 
 def fault_of(region: Region) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Node
+from jitlite.ir.graph import Node, Use
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import Operand, Scalar
 from jitlite.kernels.values import TensorValue, Value
@@ -75,6 +75,12 @@ def holds_tensors(t: T.Type) -> bool:
     if isinstance(t, T.TupleType):
         return any(map(holds_tensors, t.elements))
     return isinstance(t, T.TensorType)
+
+
+def is_dtype_argument(use: Use) -> bool:
+    """Is it the dtype that an operator takes? It is a number in graphs, and an object in Python."""
+    op = use.user.op
+    return op is not None and use.user.kind in RULES and op.schema.arguments[use.offset].name == "dtype"
 
 
 class Call:

@@ -10,20 +10,22 @@ from jitlite.kernels import (
     losses,
     matrices,
     norms,
+    ordering,
     pointwise,
     pooling,
     reading,
     rearranging,
+    scattering,
     totals,
     views,
     writing,
 )
-from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_tensor_node
+from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_dtype_argument, is_tensor_node
 
-__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_tensor_node"]
+__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node"]
 
 HOLDERS = (
-    activations, factories, gradients, gradients_reduced, indexing, lists, losses, matrices, norms, pointwise, pooling,
-    reading, rearranging, totals, views, writing,
+    activations, factories, gradients, gradients_reduced, indexing, lists, losses, matrices, norms, ordering, pointwise,
+    pooling, reading, rearranging, scattering, totals, views, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -20,6 +20,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -148,7 +149,7 @@ def _abi() -> tuple[TorchABI | None, str]:
     if why:
         return None, why
     try:
-        return _elsewhere(_try_layout), ""
+        return elsewhere(_try_layout), ""
     except Exception as error:
         return None, _text(error)
 
@@ -163,9 +164,12 @@ def why_not() -> str:
     return _abi()[1]
 
 
-def _elsewhere(call: Callable[[], TorchABI]) -> TorchABI:
-    """Call in a new thread."""
-    done: list[TorchABI] = []
+Found = TypeVar("Found")
+
+
+def elsewhere(call: Callable[[], Found]) -> Found:
+    """Call in a new thread, where no mode is on."""
+    done: list[Found] = []
     failed: list[BaseException] = []
 
     def run() -> None:

@@ -173,6 +173,32 @@ def extremes(call: Call) -> Value:
     return [found, index]
 
 
+@rule("aten::aminmax")
+def both_extremes(call: Call) -> Value:
+    value = call.first()
+    dims = dims_of(call, value)
+    _not_empty(call, value, dims)
+    return [reduced(call.lowering, op, value, dims, _keeps(call)) for op in ("amin", "amax")]
+
+
+@rule("aten::count_nonzero")
+def count_nonzero(call: Call) -> Value:
+    value = cast(call.lowering, cast(call.lowering, call.first(), BOOL), I64)
+    return reduced(call.lowering, "sum", value, dims_of(call, value), False, I64)
+
+
+@rule("aten::trace")
+def trace(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    if value.rank != 2:
+        raise NotNative("the trace of what is no matrix")
+    place = lowering.force(value)
+    length, stride = lowering.index("min", *place.sizes), lowering.index("add", *place.strides)
+    diagonal = TensorValue(value.dtype, (length,), (0,), Place(place.buffer, place.offset, (length,), (stride,)))
+    dtype = value.dtype if value.dtype.is_float else I64
+    return reduced(lowering, "sum", cast(lowering, diagonal, dtype), [0], False, dtype)
+
+
 @rule("aten::argmax", "aten::argmin")
 def argument(call: Call) -> Value:
     value, lowering = call.first(), call.lowering

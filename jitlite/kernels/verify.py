@@ -297,6 +297,21 @@ class _KernelChecker:
                 require((place.sizes[d], place.strides[d]) == (1, 0), f"dimension {d} is reduced, but not of size 1")
 
     @_check.register
+    def _sort(self, statement: L.Sort) -> None:
+        keys, positions, op = statement.keys, statement.positions, statement.op
+        self.read(keys)
+        self.write(positions, (0, 0), L.I64)
+        require(keys.dtype is L.I64, f"keys are {keys.dtype}, not i64")
+        require(op in ("stable", "topk", "topk unsorted"), f"{op} is no way to sort")
+        for place in (keys, positions):
+            require(place.rank == 2, "rows are those of a matrix")
+            require(place.strides[1] == 1, f"the rows of {place.buffer} have gaps")
+        pairs = [(keys.sizes[0], positions.sizes[0])]
+        pairs += [(keys.sizes[1], positions.sizes[1])] if op == "stable" else []
+        for a, b in pairs:
+            require(isinstance(a, Scalar) or isinstance(b, Scalar) or a == b, f"the sizes {a!r} and {b!r} differ")
+
+    @_check.register
     def _pack(self, statement: L.Pack) -> None:
         matrix = statement.matrix
         self.read(matrix)

@@ -7,9 +7,9 @@ from functools import singledispatch
 
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
+from jitlite.kernels.lane_trees import operands_of
 from jitlite.kernels.lanes import result_of
 from jitlite.kernels.loop_ir import Lane, Operand, Place, Scalar
-from jitlite.kernels.printing import operands_of
 from jitlite.native.code import NotNative
 
 

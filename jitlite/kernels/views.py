@@ -156,6 +156,18 @@ def permute(call: Call) -> Value:
     return permuted(call.lowering, value, [normalized(d, value.rank) for d in call.constant("dims")])
 
 
+@rule("aten::movedim", view=True)
+def movedim(call: Call) -> Value:
+    value = call.first()
+    source, target = ([v] if isinstance(v, int) else v for v in (call.constant("source"), call.constant("destination")))
+    source, target = ([normalized(d, value.rank) for d in dims] for dims in (source, target))
+    if len(set(source)) != len(source) or len(set(target)) != len(target) or len(source) != len(target):
+        raise NotNative("movedim of such dimensions")
+    left = iter(d for d in range(value.rank) if d not in source)
+    at = dict(zip(target, source, strict=True))
+    return permuted(call.lowering, value, [at[d] if d in at else next(left) for d in range(value.rank)])
+
+
 @rule("aten::unsqueeze", view=True)
 def unsqueeze(call: Call) -> Value:
     value = call.first()
@@ -282,6 +294,48 @@ def _quotient(
     return lowering.numel(left)
 
 
+@rule("aten::view_as", view=True)
+def view_as(call: Call) -> Value:
+    return reshaped(call.lowering, call.first(), call.tensor("other").sizes, copies=False)
+
+
+@rule("aten::reshape_as", view=True, may_copy=True)
+def reshape_as(call: Call) -> Value:
+    return reshaped(call.lowering, call.first(), call.tensor("other").sizes, copies=True)
+
+
+@rule("aten::unflatten", view=True)
+def unflatten(call: Call) -> Value:
+    value = call.first()
+    dim, sizes = call.dim("dim", value.rank), call.numbers("sizes")
+    if value.rank == 0:
+        raise NotNative("unflatten of a tensor without dimensions")
+    return reshaped(call.lowering, value, [*value.sizes[:dim], *sizes, *value.sizes[dim + 1 :]], copies=False)
+
+
+@rule("aten::diagonal", view=True)
+def diagonal(call: Call) -> Value:
+    value, lowering = call.first(), call.lowering
+    offset, first, second = call.constant("offset"), call.dim("dim1", value.rank), call.dim("dim2", value.rank)
+    if value.rank < 2 or first == second or type(offset) is not int:
+        raise NotNative("such a diagonal")
+    place = lowering.force(value)
+    start = place.offset
+    lengths = [place.sizes[first], place.sizes[second]]
+    moving = first if offset < 0 else second
+    if offset:
+        left = lowering.index("sub", place.sizes[moving], abs(offset))
+        lowering.check(lowering.index("le", 0, left), "a diagonal outside")
+        lengths[moving == second] = left
+        start = moved(lowering, place, moving, abs(offset))
+    length = lowering.index("min", *lengths)
+    stride = lowering.index("add", place.strides[first], place.strides[second])
+    kept = [d for d in range(value.rank) if d not in (first, second)]
+    base = _kept(place, kept, start)
+    made = Place(place.buffer, start, (*base.sizes, length), (*base.strides, stride))
+    return TensorValue(value.dtype, made.sizes, identity(made.sizes), made, source=value.source)
+
+
 @rule("aten::flatten", view=True, may_copy=True)
 def flatten(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
@@ -319,9 +373,16 @@ def alias(call: Call) -> Value:
 # -- several views
 
 
+def _divisible(call: Call) -> TensorValue:
+    value = call.first()
+    if value.rank == 0:
+        raise NotNative(f"{call.node.kind} of a tensor without dimensions")
+    return value
+
+
 @rule("aten::unbind", view=True)
 def unbind(call: Call) -> Value:
-    value = call.first()
+    value = _divisible(call)
     dim = call.dim("dim", value.rank)
     count = value.sizes[dim]
     wanted = _unpacked(call)
@@ -339,7 +400,7 @@ def _unpacked(call: Call) -> int:
 
 @rule("aten::chunk", view=True)
 def chunk(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
+    value, lowering = _divisible(call), call.lowering
     count, dim, wanted = call.constant("chunks"), call.dim("dim", value.rank), _unpacked(call)
     size = value.sizes[dim]
     if count != wanted or count < 1:
@@ -369,7 +430,7 @@ def piece(lowering: KernelBuilder, value: TensorValue, dim: int, start: Operand,
 
 @rule("aten::split", "aten::split_with_sizes", view=True)
 def split(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
+    value, lowering = _divisible(call), call.lowering
     dim, wanted = call.dim("dim", value.rank), _unpacked(call)
     name = "split_sizes" if call.has("split_sizes") else "split_size"
     given = call.get(name)

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast, fill_text
+from jitlite.kernels.lane_trees import operands_first, operands_of
 from jitlite.kernels.lanes import LANES, emit_apply
 from jitlite.kernels.loop_ir import (
     BOOL,
@@ -408,32 +409,6 @@ class Points:
 def is_number(value: Operand, number: int) -> bool:
     """Is it this number, known while code is written?"""
     return not isinstance(value, Scalar) and value == number
-
-
-def operands_of(lane: Lane) -> tuple[Lane, ...]:
-    if isinstance(lane, LaneCast):
-        return (lane.operand,)
-    if isinstance(lane, LaneOperator):
-        return lane.operands
-    if isinstance(lane, Gather):
-        return tuple(i for i in lane.indices if isinstance(i, Lane))
-    return ()
-
-
-def operands_first(roots: Sequence[Lane]) -> list[Lane]:
-    """All lanes that the roots are made of, each once, behind its operands."""
-    found: dict[Lane, None] = {}
-    waiting = [(root, False) for root in reversed(roots)]
-    while waiting:
-        lane, is_ready = waiting.pop()
-        if lane in found:
-            continue
-        if is_ready:
-            found[lane] = None
-        else:
-            waiting.append((lane, True))
-            waiting.extend((o, False) for o in reversed(operands_of(lane)))
-    return list(found)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from jitlite.kernels.building import KernelBuilder, NestBuilder, reads
 from jitlite.kernels.elementwise import Element
 from jitlite.kernels.loop_ir import (
     Buffer,
+    Place,
     Scalar,
 )
 from jitlite.kernels.pointwise import (
@@ -31,8 +32,12 @@ from jitlite.kernels.values import MemorySource, TensorValue, Value, is_one
 from jitlite.native.code import NotNative
 
 
-def store(lowering: KernelBuilder, place_of: TensorValue, value: Element) -> None:
-    """Write elements into a tensor that is in memory, broadcast as `copy_` does."""
+def writable(lowering: KernelBuilder, place_of: TensorValue) -> Place:
+    """The memory of a tensor that is about to be written; what has been read of it is in other memory from here on.
+
+    Raises:
+        NotNative: if somebody else may see it.
+    """
     if place_of.source is not MemorySource.OWN:
         raise NotNative("a tensor that comes from outside is written")
     into = lowering.force(place_of)
@@ -41,6 +46,12 @@ def store(lowering: KernelBuilder, place_of: TensorValue, value: Element) -> Non
     ):
         raise NotNative("an expanded tensor is written")
     lowering.before_write(into.buffer)
+    return into
+
+
+def store(lowering: KernelBuilder, place_of: TensorValue, value: Element) -> None:
+    """Write elements into a tensor that is in memory, broadcast as `copy_` does."""
+    into = writable(lowering, place_of)
     builder = NestBuilder(lowering, into.sizes, tuple(range(into.rank)))
     if isinstance(value, TensorValue):
         if value.rank > into.rank:

@@ -302,7 +302,7 @@ def address_of(name: str, text: str) -> int:
 
     Args:
         name: without "@".
-        text: of a module with this function alone. It calls others by address.
+        text: of a module with this function, and those that only it calls. It calls others by address.
 
     Raises:
         NotNative: where LLVM cannot make it.

@@ -15,7 +15,17 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitlite.kernels import torch_abi
-from jitlite.kernels.border import EVERY, Guard, guard_thread, make_result, take_none, take_scalar, take_tensor, wrap
+from jitlite.kernels.border import (
+    EVERY,
+    Guard,
+    guard_thread,
+    make_result,
+    take_none,
+    take_object,
+    take_scalar,
+    take_tensor,
+    wrap,
+)
 from jitlite.kernels.loop_ir import DTYPES, F32, Buffer, Owner, ScalarInput
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
@@ -343,12 +353,14 @@ def test_numbers_lists_and_none():
         take_scalar(kc, held[0], ScalarInput(0, n))
         take_scalar(kc, held[1], ScalarInput(1, scalar("list"), is_outside=True))
         take_none(kc, held[2])
+        take_object(kc, argument_at(kc, 3), torch.int64)
         return numbers(kc, [kc.operand(n)])
 
     entry = entry_of(write)
-    assert entry(7, [], None) == (7,)
-    assert entry(7, [], 0) == MISSED
-    assert [entry(*v) for v in ((7.0, [], None), (True, [], None), (2**70, [], None), (7, (), None))] == [GAVE_UP] * 4
+    assert entry(7, [], None, torch.int64) == (7,)
+    assert entry(7, [], 0, torch.int64) == entry(7, [], None, torch.int32) == entry(7, [], None, 4) == MISSED
+    wrong = ((7.0, [], None), (True, [], None), (2**70, [], None), (7, (), None))
+    assert [entry(*v, torch.int64) for v in wrong] == [GAVE_UP] * 4
     unguarded = entry_of(lambda kc: take_none(kc, argument_at(kc, 0), EVERY - {Guard.NONE}) or numbers(kc, ["1"]))
     assert unguarded(0) == (1,)
 

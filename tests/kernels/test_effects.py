@@ -155,6 +155,50 @@ def test_loops_that_may_not_run(n):
     agree(loops, X, n)
 
 
+def only_for_the_loop(x, n: int):
+    y, z = x * 2, x + 1
+    w = y + z
+    for i in range(n):
+        y = y + w + i
+        z = torch.cat([z, w])
+    y[0] = 7
+    return y, z, w
+
+
+def read_behind_the_loop(x, n: int):
+    y = x * 2
+    z = y
+    for _ in range(n):
+        y = y + 1
+    y[0] = 3
+    return y, z
+
+
+def viewed_before_the_loop(x, n: int):
+    y = x * 2
+    z = y.t()
+    for _ in range(n):
+        y = y + 1
+    y[0] = 3
+    return y + 1, z + 1
+
+
+def carried_twice(x, n: int):
+    y = x * 2
+    z = y
+    for _ in range(n):
+        y, z = y + 1, z - 1
+    y[0] = 3
+    return y, z + 1
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, -1])
+def test_what_is_carried_first_may_be_the_result(n):
+    agree(only_for_the_loop, X, n, native=True)
+    for fn in (read_behind_the_loop, viewed_before_the_loop, carried_twice):
+        agree(fn, X, n)
+
+
 def carries_argument(x, n: int):
     y = x
     for _ in range(n):
@@ -191,6 +235,80 @@ def test_errors_are_pythons():
     agree(divides, ints, torch.tensor([1, 0, 2, 2]))
     agree(divides, ints, torch.tensor([1, -1, 2, 2]), native=True)
     agree(divides, torch.tensor([-(2**63), 1]), torch.tensor([3, -1]))
+
+
+def reads_nothing(x, i, n: int):
+    y = x * 2
+    a = y[i]  # noqa: F841
+    for _ in range(n):
+        b = x.index_select(1, i)  # noqa: F841
+        y = y + 1
+        if n > 2:
+            c = (y + 1).gather(0, i[None])  # noqa: F841
+    return y - 1
+
+
+def divides_for_nobody(x, y):
+    z = x + 1
+    a = z // y  # noqa: F841
+    return z * 2
+
+
+def test_what_nobody_reads_is_computed_where_it_may_raise():
+    i = torch.tensor([0, 1, 2, 0])
+    for n in (1, 3):
+        agree(reads_nothing, X, i, n, native=True)
+        agree(reads_nothing, X, i + 1, n)
+    agree(reads_nothing, X[:, :2].contiguous(), i, 1)
+    agree(reads_nothing, X[:2].contiguous(), i - 1, 3)
+    agree(divides_for_nobody, i, i + 1, native=True)
+    agree(divides_for_nobody, i, i)
+
+
+def split_of_a_point(x):
+    y = x * 2
+    a, b = y.split([1, 2], -1)
+    return a + 1, b
+
+
+def chunks_of_a_point(x):
+    y = x * 2
+    a, b = y.chunk(2)
+    return a + 1, b
+
+
+def rows_of_a_point(x):
+    y = x * 2
+    a, b = y.unbind(0)
+    return a + 1, b
+
+
+def test_a_tensor_without_dimensions_has_no_pieces():
+    for fn in (split_of_a_point, chunks_of_a_point, rows_of_a_point):
+        agree(fn, torch.tensor(1.0), native=False)
+
+
+def of_a_dtype(x, d: torch.dtype):
+    y = x * 2
+    return y.to(d) + 1, torch.zeros([3], dtype=d) + x[0, 0].to(d), x.sum(0, dtype=d)
+
+
+def hands_on_a_dtype(x, d: torch.dtype):
+    y = (x * 2).to(d)
+    return y + 1, d
+
+
+def test_a_dtype_from_outside_is_a_fact():
+    scripted = jitlite.script(of_a_dtype)
+    with torch.no_grad():
+        for d in (torch.float64, torch.float32, torch.float64, torch.half, torch.float32):
+            assert compared(outcome(of_a_dtype, (X, d)), outcome(scripted, (X, d)), EXACT) is None
+    assert runs(scripted) == 4
+    (state,) = states(scripted)
+    assert {str(kernel.facts[1]) for kernel in state.kernels} == {"dtype f64", "dtype f32"}
+    for d in (torch.float64, torch.int64, torch.bool, torch.complex64):
+        agree(of_a_dtype, X, d)
+        agree(hands_on_a_dtype, X, d)
 
 
 def swaps(x, n: int):

@@ -31,6 +31,7 @@ from jitlite.kernels.loop_ir import (
     Buffer,
     Check,
     Convert,
+    DtypeInput,
     Fill,
     Gather,
     Get,
@@ -325,6 +326,12 @@ def test_arguments_have_to_be_what_the_kernel_is_for() -> None:
         assert interpret(kernel, arguments) is None
 
 
+def test_a_dtype_has_to_be_the_very_one() -> None:
+    kernel = giving([Boxed(1, T.INT)], arguments=[DtypeInput(0, I64)])
+    assert interpret(kernel, [torch.int64]) == 1
+    assert interpret(kernel, [torch.int32]) is interpret(kernel, [4]) is None
+
+
 def test_the_default_dtype_has_to_be_as_it_was() -> None:
     kernel = giving([Boxed(1, T.INT)])
     kernel.default_dtype = torch.float64
@@ -385,11 +392,19 @@ def newton(x: Tensor):
     return y, count
 
 
+def ordered(x: Tensor, k: int):
+    a, b = (x * 2).topk(k)
+    c, d = x.topk(k, 0, False, False)
+    e, f = x.sort(stable=True, dim=0, descending=True)
+    return a, b, c, d, e, f
+
+
 PROGRAMS: list[tuple[Callable[..., Any], list[tuple[Any, ...]]]] = [
     (chain, [(torch.randn(4, 5), torch.randn(5)), (torch.randn(5, 4).t(), torch.randn(4, 1))]),
     (layer, [(torch.randn(3, 8), torch.randn(6, 8), torch.randn(6))]),
     (steps, [(torch.randn(7, 2, 4), torch.randn(2, 4), torch.randn(4, 4))]),
     (newton, [(torch.rand(10) + 1.0,)]),
+    (ordered, [(torch.randn(4, 5), 3), (torch.tensor([[0.0, -0.0, math.nan], [math.nan, 1.0, 1.0]]), 2)]),
 ]
 
 

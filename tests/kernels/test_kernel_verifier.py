@@ -51,6 +51,7 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizeArithmetic,
+    Sort,
     Statement,
     Store,
     Swap,
@@ -251,6 +252,18 @@ def test_products_fit() -> None:
     wrong("a matrix has two dimensions", A, B, Product(out, window(b, n, 4), window(b, 4)))
     wrong("the types of the matrices differ", A, Alloc(d := arena("d", F64), (n, 4)),
           Product(out, window(d, n, 4), window(given.buffer, 4, 4)))  # fmt: skip
+
+
+def test_sorts_fit() -> None:
+    keys, where = Alloc(arena("keys", I64), (n, 4)), Alloc(arena("where", I64), (n, 4))
+    rows, into = window(keys.buffer, n, 4), window(where.buffer, n, 4)
+    wrong("keys are f32, not i64", A, where, Sort(window(a, n, 4), into, "stable"))
+    wrong("of i64 are stored in a, which is of f32", A, keys, Sort(rows, window(a, n, 4), "stable"))
+    wrong("quick is no way to sort", keys, where, Sort(rows, into, "quick"))
+    wrong("the sizes 4 and 3 differ", keys, where, Sort(rows, window(where.buffer, n, 3), "stable"))
+    wrong("the sizes 5 and 4 differ", keys, where, Sort(window(keys.buffer, 5, 4), window(where.buffer, 4, 4), "topk"))
+    wrong("the rows of keys have gaps", keys, where, Sort(window(keys.buffer, n, 4, strides=(1, n)), into, "topk"))
+    wrong("rows are those of a matrix", keys, where, Sort(window(keys.buffer, n), into, "topk"))
 
 
 def test_scalars_have_types_that_fit() -> None:

@@ -12,6 +12,7 @@ from kernel_harness import Compiled, place_of
 
 from jitlite.kernels.lanes import LANES
 from jitlite.kernels.loop_ir import DTYPES, F32, F64, I32, I64, DType, Fill, LaneCast, LaneOperator, Load, Nest, Store
+from jitlite.kernels.meanings import order_key
 from jitlite.native.code import NotNative
 
 FLOATS = [
@@ -40,6 +41,7 @@ EAGER = {
     "silu": F.silu,
     "gelu": F.gelu,
     "gelu_tanh": lambda a: F.gelu(a, approximate="tanh"),
+    "order_key": order_key,
 }
 CONSTANT = {"clamp": 2, "clamp_min": 1, "clamp_max": 1, "leaky_relu": 1, "add_scaled": 1}
 """The last operands of these are numbers in eager."""

@@ -22,6 +22,7 @@ from jitlite.kernels.loop_ir import (
     Buffer,
     Check,
     Convert,
+    DtypeInput,
     Fill,
     Gather,
     Get,
@@ -44,6 +45,7 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizeArithmetic,
+    Sort,
     Statement,
     Store,
     Swap,
@@ -66,7 +68,15 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
     outputs: list[Output] = [NewTensor(out), Given(0), (Boxed(3, T.INT), Boxed(None, T.NONE))]
     kernel = Kernel(
         "scale",
-        [weight, x, y, ScalarInput(2, by), ScalarInput(3, number("xs"), is_outside=True), NoneInput(4)],
+        [
+            weight,
+            x,
+            y,
+            ScalarInput(2, by),
+            ScalarInput(3, number("xs"), is_outside=True),
+            NoneInput(4),
+            DtypeInput(5, I64),
+        ],
         torch.float64,
         [Alloc(out, (n, 4)), Nest((n, 4), (Store(window(out, n, 4), scaled),))],
         outputs,
@@ -81,6 +91,7 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
           argument 2: %by : float
           argument 3: %xs : float outside
           argument 4: none
+          argument 5: dtype i64
           default dtype f64
           alloc result out : f32[%n, 4]
           nest i0 < %n, i1 < 4:
@@ -200,6 +211,16 @@ def test_products_are_sums_over_k() -> None:
             window(b, m, 8, strides=(0, 1)),
         ),
         Product(window(c, m, 8), window(a, m, 4), window(arena("w"), 4, 8)),
+    )
+
+
+def test_sorts_say_of_how_many_how_many_are_wanted() -> None:
+    shows(
+        """
+        sort i0 < %m:
+          where[i0*3 + ...] = topk 3 of 8 in keys[i0*8 + ...]
+        """,
+        Sort(window(arena("keys", I64), m, 8), window(arena("where", I64), m, 3), "topk"),
     )
 
 

@@ -39,6 +39,8 @@ EXACT_FLOATS = """
     x.clone().clamp_min_(0) | x.clone().clamp_max_(0) | x.clone().reciprocal_() | (x + 1).amax(-1)
     (x + 1).amin(0, keepdim=True)
     x.max() | x.min() | x.argmax() | x.argmin(-1) | x.any() | x.all(-1) | x.isnan().any(0)
+    x.sign() | x.sgn() | x.nan_to_num() | x.nan_to_num(1.0, 2.0, -3.0) | torch.outer(v, v) | x.count_nonzero()
+    x.count_nonzero(0)
 """
 
 NAMES = (
@@ -46,7 +48,9 @@ NAMES = (
 ).split()
 
 FUNCTIONS = " | ".join(
-    [f"x.{name}()" for name in NAMES] + [f"(x * 1).{name}_()" for name in NAMES] + ["torch.nn.functional.silu(x)"]
+    [f"x.{name}()" for name in NAMES]
+    + [f"(x * 1).{name}_()" for name in NAMES]
+    + ["torch.nn.functional.silu(x)", "x.atan2(y)", "x.hypot(y)"]
 )
 
 EXACT_INTS = """
@@ -55,7 +59,8 @@ EXACT_INTS = """
     x < 2 | x.clamp(-1, 2) | torch.maximum(x, y) | torch.minimum(x, v) | torch.where(b, x, y) | x.masked_fill(b, 2)
     x.float() | x.double() | x.long() | x.int() | x.bool() | x + 1.5 | x * 0.5 | x.sum() | x.sum(0) | x.prod(-1)
     x.amax(0) | x.max() | x.argmax(-1) | x.argmin() | x.any() | x.all(0) | x.clone().add_(y) | x.clone().mul_(3)
-    x.ne(y) | x.ge(v) | x.logical_xor(y) | x.remainder(3) | x // 5 | x.fmod(4) | x.floor_divide(7)
+    x.sign() | x << 2 | x >> 1 | x.bitwise_left_shift(y) | x.bitwise_right_shift(y) | torch.outer(v, v)
+    x.count_nonzero(1) | x.ne(y) | x.ge(v) | x.logical_xor(y) | x.remainder(3) | x // 5 | x.fmod(4) | x.floor_divide(7)
 """
 
 SUMMED = """
@@ -81,6 +86,12 @@ MOVED = """
     x.new_ones([2]) | x.new_full([2], 1.5) | torch.zeros(3, 4) + x | torch.ones([4]) * x | torch.full([4], 1.5) - x
     torch.arange(4) + x | torch.nn.functional.embedding(i, x) | x.sum().view(1)
     x.to(x.dtype) | x.size(0) + x | x.dim() * x | x.numel() - x | len(x) * x | float(x[0, 1]) + y
+    x.view_as(y) | x.reshape_as(y) | x.unflatten(1, [2, 2]) | x.movedim(0, 1) | x.diagonal() | x.diagonal(1)
+    x.diagonal(-2) | torch.eye(4) + x[1] | torch.eye(3, 4) * x | torch.tensor(1.5) + x | torch.tensor([1, 2, 3, 4]) * x
+    torch.tensor([x.size(0), x.dim()]) | torch.tensor(True) | torch.empty(3, 4).zero_() | torch.empty_like(x).fill_(2)
+    x.new_empty([2, 3]).fill_(1) | torch.nn.functional.pad(x, [1, 2]) | torch.nn.functional.pad(x, [0, 1, 2, 0])
+    torch.constant_pad_nd(x, [1, 0, 0, 0], 2) | x.tile(2, 1) | x.tile(2) | v.masked_select(v > 0) | x.trace()
+    torch.swapdims(x, 0, 1)
     int(x[1, 2]) + y | bool(x[0, 0]) * y | x[0, 0].item() * y | float(x.max()) * y | x.max(0)[0] | x.min(-1)[1]
 """
 
@@ -91,6 +102,8 @@ WHOLE = {
     "split_with_sizes": "a, b = z.split([1, 3], -1)\n    r = a - b",
     "lists": "l: List[torch.Tensor] = []\n"
     "    for k in range(3):\n        l.append(z[k] * 2)\n    r = torch.stack(l) + len(l)",
+    "extremes": "a, b = z.aminmax()\n    c, d = torch.aminmax(z, dim=-1, keepdim=True)\n    r = a + b + c * d",
+    "pad": "r = torch.nn.functional.pad(z, [1, 0, 2, 1], value=1.5)",
     "max": "a, b = z.max(-1)\n    r = a + b",
     "is_floating_point": "r = z + 1 if z.is_floating_point() else z\n    r = r * 2",
     "items": "n = int(z[0, 0])\n    r = (z * n + float(z[1, 1])) * (2 if bool(z[0, 1] > 0) else 1)",
@@ -236,8 +249,11 @@ UNREACHED = {
 """Kinds that no source text writes, or that graphs of these texts do not keep."""
 
 
-OF_MODELS = {"activations", "losses", "norms", "pooling", "rearranging"}
-"""Modules whose rules `test_model_rules.py` asks for."""
+OF_MODELS = {
+    "activations", "gradients", "gradients_reduced", "losses", "norms", "ordering", "pooling", "rearranging",
+    "scattering",
+}  # fmt: skip
+"""Modules whose rules `test_model_rules.py`, `test_recording.py` and tests of their names ask for."""
 
 ACTIVATED_IN_PLACE = {
     f"aten::{name}_"

@@ -140,7 +140,8 @@ class Writer:
                 if earlier and rng.random() < 0.06:
                     value = rng.choice(earlier)
                 elif earlier and rng.random() < 0.06:
-                    value = rng.choice(earlier)[..., :] if rng.choice(earlier).dim() else earlier[0].view_as(earlier[0])
+                    one = rng.choice(earlier)
+                    value = one[..., :] if one.dim() else one.view_as(one)
                 parameters.append(f"p{i}")
             first.append(value)
             self.scope[f"p{i}"] = value
@@ -299,7 +300,8 @@ class Writer:
             f"{x}[..., 0]", f"{x}[..., -2:]", f"{x}[:{self.integer()}]", f"{x}[{self.integer()}:]",
             f"{x}.reshape(2, -1)",
             f"{x}[{x} > 0]", f"{x}.expand_as({self.tensor()})", f"{x}.select(-1, 1)", f"{x}.view({x}.shape)",
-            f"{x}[torch.arange(2)]", f"{x}.index_select(0, torch.arange(2))", f"{x}[:, None]", f"{x}.view(-1, 2)",
+            f"{x}[torch.arange(2)]", f"{x}[torch.arange(2), torch.arange(2)]", f"{x}.flip(0)",
+            f"{x}.argsort(stable=True)", f"{x}.index_select(0, torch.arange(2))", f"{x}[:, None]", f"{x}.view(-1, 2)",
         ])  # fmt: skip
 
     def reduction(self) -> str:
@@ -367,7 +369,11 @@ class Writer:
             f"{name}[{self.integer()}] = {y}", f"{name}[:, 0].add_({y})", f"{name}.t().add_({y})",
             f"{name}[1:] = {name}[:-1]",
             f"{name}.relu_()", f"{name}.sub_({name})", f"{name}[0] += {name}[1]", f"{name}.masked_fill_({name} > 0, 1)",
-            f"{name}[{name} > 1] = 0", f"{name}[::2] = {y}", f"{name}.neg_()", f"{name}.view(-1)[0] = {y}",
+            f"{name}[{name} > 1] = 0", f"{name}[torch.arange(2)] = {y}", f"{name}[torch.arange(2)] += 1",
+            f"{name}.index_add_(0, torch.arange(2), {name}[:2] * 2)", f"{name}[:, torch.arange(3)] = {y}",
+            f"{name}.index_fill_(-1, torch.arange(2), {self.integer()})",
+            f"{name}.scatter_(0, torch.arange(2), {self.integer()})", f"{name}[::2] = {y}", f"{name}.neg_()",
+            f"{name}.view(-1)[0] = {y}",
         ])  # fmt: skip
         self.run(text)
         value = self.scope[name]
@@ -400,7 +406,9 @@ class Writer:
             f"{a}, {b} = {x}.chunk(2, -1)",
             f"{a}, {b} = {x}.unbind(0)", f"{a}, {b} = {x}.split(2)", f"{a}, {b} = {x}.split([1, 2], -1)",
             f"{a}, {b} = {x}.max(-1)",
-            f"{a}, {b} = {x}.split(2, -1)",
+            f"{a}, {b} = {x}.split(2, -1)", f"{a}, {b} = {x}.topk(2)", f"{a}, {b} = {x}.topk(1, 0, False)",
+            f"{a}, {b} = {x}.sort(stable=True)", f"{a}, {b} = {x}.sort(0, descending=True)",
+            f"{a}, {b} = torch.sort({x}, dim=-1, stable=True, descending=True)",
         ])  # fmt: skip
         self.run(text)
         return [Statement(text)]

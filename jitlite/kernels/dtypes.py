@@ -1,0 +1,44 @@
+"""The types of elements that kernels compute with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class DType:
+    """A type of elements.
+
+    Attributes:
+        name: as it is printed.
+        torch: torch's name.
+        lane: LLVM's type of a value; `stored` of an element in memory (a bool is a byte there).
+        bytes: of an element.
+        code: the number by which torch's C interface knows it.
+    """
+
+    name: str
+    torch: torch.dtype
+    lane: str
+    stored: str
+    bytes: int
+    code: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.torch.is_floating_point
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+F32 = DType("f32", torch.float32, "float", "float", 4, 6)
+F64 = DType("f64", torch.float64, "double", "double", 8, 7)
+I64 = DType("i64", torch.int64, "i64", "i64", 8, 4)
+I32 = DType("i32", torch.int32, "i32", "i32", 4, 3)
+BOOL = DType("bool", torch.bool, "i1", "i8", 1, 11)
+
+DTYPES: dict[torch.dtype, DType] = {d.torch: d for d in (F32, F64, I64, I32, BOOL)}
+"""The types of elements that kernels compute with."""
