@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,17 +37,9 @@ from jitlite.kernels.loop_ir import (
     Statement,
     Store,
 )
+from jitlite.kernels.size_folding import COMMUTES, CONDITIONS, FOLD, simplified
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
-
-_FOLD: dict[str, Callable[..., Operand]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
-    "min": min, "max": max, "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b, "and": lambda a, b: a and b, "or": lambda a, b: a or b, "not": lambda a: not a,
-    "select": lambda c, a, b: a if c else b,
-}  # fmt: skip
-_CONDITIONS = frozenset({"eq", "ne", "lt", "le", "and", "or", "not"})
-_COMMUTES = frozenset({"add", "mul", "min", "max", "eq", "ne", "and", "or"})
 
 Key = tuple[object, ...]
 
@@ -155,15 +147,15 @@ class KernelBuilder:
         """The value of a `SizeArithmetic`; numbers are computed, and what has been computed is not computed again."""
         given = [self.canonical(o) for o in operands]
         if not any(isinstance(o, Scalar) for o in given):
-            folded: Operand = _FOLD[op](*given)
+            folded: Operand = FOLD[op](*given)
             return folded
-        short = _simplified(op, given)
+        short = simplified(op, given)
         if short is not None:
             return short
         key = self._key(op, given)
         found = self._look_up(key)
         if found is None:
-            found = self.scalar(T.BOOL if op in _CONDITIONS else T.INT)
+            found = self.scalar(T.BOOL if op in CONDITIONS else T.INT)
             written = self._definitions[found] = SizeArithmetic(found, op, tuple(given))
             self.write(written)
             self._known[-1][key] = found
@@ -171,7 +163,7 @@ class KernelBuilder:
 
     def _key(self, op: str, given: Sequence[Operand]) -> Key:
         names: list[object] = [(type(o), o) for o in given]
-        return (op, *sorted(names, key=repr)) if op in _COMMUTES else (op, *names)
+        return (op, *sorted(names, key=repr)) if op in COMMUTES else (op, *names)
 
     def _look_up(self, key: Key) -> Operand | None:
         return next((known[key] for known in reversed(self._known) if key in known), None)
@@ -207,7 +199,7 @@ class KernelBuilder:
     def note(self, op: str, operands: Sequence[Operand], result: Operand) -> None:
         """Take it that arithmetic has been computed, by a guard for instance."""
         given = [self.canonical(o) for o in operands]
-        if any(isinstance(o, Scalar) for o in given) and _simplified(op, given) is None:
+        if any(isinstance(o, Scalar) for o in given) and simplified(op, given) is None:
             self._known[-1][self._key(op, given)] = result
 
     def known_product(self, a: Operand, b: Operand) -> Operand | None:
@@ -215,7 +207,7 @@ class KernelBuilder:
         given = [self.canonical(a), self.canonical(b)]
         if not any(isinstance(o, Scalar) for o in given):
             return given[0] * given[1]  # type: ignore[operator]
-        short = _simplified("mul", given)
+        short = simplified("mul", given)
         return short if short is not None else self._look_up(self._key("mul", given))
 
     def canonical(self, value: Operand) -> Operand:
@@ -410,39 +402,6 @@ def reads(value: TensorValue, buffer: Buffer) -> bool:
     if value.place is not None:
         return value.place.buffer is buffer or value.place.buffer.owner is Owner.ALIAS
     return any(reads(part, buffer) for part in value.parts)
-
-
-def _simplified(op: str, given: Sequence[Operand]) -> Operand | None:
-    """The value of an operation that one known operand decides, or leaves the other one as it is."""
-    if op == "select":
-        return None if isinstance(given[0], Scalar) else given[1] if given[0] else given[2]
-    if len(given) < 2:
-        return None
-    a, b = given
-    if op in ("eq", "le"):
-        return True if a is b else None
-    if op in ("and", "or"):
-        return _logic(op, a, b)
-    return _arithmetic(op, a, b, *(None if isinstance(o, Scalar) else o for o in given))
-
-
-_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "floordiv": 1}
-
-
-def _arithmetic(op: str, a: Operand, b: Operand, left: float | None, right: float | None) -> Operand | None:
-    neutral = _NEUTRAL.get(op)
-    if op == "mul" and 0 in (left, right):
-        return 0
-    if neutral is not None and right == neutral:
-        return a
-    return b if op in ("add", "mul") and left == neutral else None
-
-
-def _logic(op: str, a: Operand, b: Operand) -> Operand | None:
-    for x, y in ((a, b), (b, a)):
-        if not isinstance(x, Scalar):
-            return (y if x else False) if op == "and" else (True if x else y)
-    return None
 
 
 class NestBuilder:

@@ -9,8 +9,9 @@ from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Node
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.loop_ir import Bind, Branch, Get, Operand, Place, Scalar, Set, Swap, all_statements, defined_by
+from jitlite.kernels.loop_ir import Bind, Branch, Get, Operand, Place, Scalar, Set, Swap
 from jitlite.kernels.rules import VIEWS, WRITES
+from jitlite.kernels.statement_walks import all_statements, defined_by
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 

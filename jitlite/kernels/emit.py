@@ -69,12 +69,12 @@ from jitlite.kernels.loop_ir import (
     Statement,
     Swap,
     TensorInput,
-    all_statements,
 )
 from jitlite.kernels.nests import emit_nest
 from jitlite.kernels.products import Packed, ProductTarget, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
 from jitlite.kernels.sorting import emit_sort
+from jitlite.kernels.statement_walks import all_statements
 from jitlite.kernels.target import attributes, host
 from jitlite.kernels.torch_abi import symbol
 from jitlite.native.boxes import free

@@ -253,15 +253,3 @@ _backward("aten::elu_backward", _elu, kept=5)
 _backward("prim::AutogradSilu", _silu)
 _backward("prim::AutogradMish", _mish)
 _backward("prim::AutogradPow", _power)
-
-
-@rule("aten::sgn", "aten::sign")
-def sign(call: Call) -> Value:
-    value = call.first()
-    lanes = Lanes(floating(value.dtype))
-
-    def build(x: Lane) -> Lane:
-        """A NaN is neither above nor below: it gives 0, as in torch."""
-        return lanes.where("gt", x, 0.0, 1.0, lanes.where("lt", x, 0.0, -1.0, 0.0))
-
-    return custom(call.lowering, value.dtype, [value], lambda nest: build(nest.lane(value)))

@@ -205,7 +205,7 @@ def _rows(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     return unsqueezed(builder, value, 0) if value.rank == 1 else as_rows(builder, value)
 
 
-@rule("aten::ger", "aten::outer")
+@rule("aten::ger")
 def outer(call: Call) -> Value:
     lowering, a, b = call.lowering, call.first(), call.tensor("vec2")
     return _times(lowering, unsqueezed(lowering, a, 1), unsqueezed(lowering, b, 0))

@@ -26,21 +26,15 @@ from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, SizesFact, fact_of
 from jitlite.kernels.lists import GROWS, new_list
 from jitlite.kernels.loop_ir import (
-    Alloc,
     Bind,
-    Boxed,
-    BoxedSizes,
     Branch,
     Buffer,
     DtypeInput,
     Get,
-    Given,
     Kernel,
-    NewTensor,
     NodeOperation,
     NoneInput,
     Operand,
-    Output,
     Owner,
     Place,
     Repeat,
@@ -50,8 +44,9 @@ from jitlite.kernels.loop_ir import (
     SizesInput,
     Statement,
     TensorInput,
-    without_certain_branches,
 )
+from jitlite.kernels.results import ResultBuilder
+from jitlite.kernels.statement_walks import without_certain_branches
 from jitlite.kernels.table import RULES, Call, is_dtype_argument, is_tensor_node
 from jitlite.kernels.uses import read_in, writes
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
@@ -99,7 +94,7 @@ Varying = tuple[Node, int, int]
 """A loop, a carried value of it, and a dimension of that: its size is not the same in all iterations."""
 
 
-class Lowering(KernelBuilder):
+class Lowering(ResultBuilder):
     """Writes the kernel of one region.
 
     Attributes:
@@ -127,7 +122,7 @@ class Lowering(KernelBuilder):
                     self.value(value)  # what its strides are is known everywhere then
         for node in self.region.nodes:
             self.node(node)
-        self.kernel.outputs = self._outputs([self.value(v) for v in self.region.outputs])
+        self.kernel.outputs = self.results([self.value(v) for v in self.region.outputs], self.region.outputs)
         self.force_unread()
         self.kernel.body = without_certain_branches(self.statements)
         return self.kernel
@@ -433,53 +428,6 @@ class Lowering(KernelBuilder):
             slot.is_own = tensor.source is MemorySource.OWN and len(buffers) == len(set(buffers))
         for each, value in zip(carried, found, strict=True):
             each.follow(self, value)
-
-    # -- what goes out
-    def _outputs(self, values: Sequence[Value]) -> list[Output]:
-        tensors = [v for v in values if isinstance(v, TensorValue) and v.position is None]
-        if len(set(tensors)) != len(tensors):
-            raise NotNative("one tensor is given twice")
-        self.force_all(tensors)
-        owners = [v.place.buffer for v in tensors if v.place is not None]
-        if len(set(owners)) != len(owners):
-            raise NotNative("two results share memory")
-        return [self._output(v, out) for v, out in zip(values, self.region.outputs, strict=True)]
-
-    def _output(self, value: Value, out: GraphValue) -> Output:
-        if isinstance(value, TensorValue):
-            return Given(value.position) if value.position is not None else self._new_tensor(value)
-        if value is None or isinstance(value, bool | int | float | Scalar):
-            return Boxed(value, out.type)
-        if isinstance(value, list):
-            sizes = [s for s in value if isinstance(s, int | Scalar)]
-            if len(sizes) == len(value):
-                return BoxedSizes(tuple(sizes))
-        raise NotNative(f"%{out.name} : {out.type} leaves the kernel")
-
-    def _new_tensor(self, value: TensorValue) -> NewTensor:
-        if value.source is not MemorySource.OWN:
-            raise NotNative("a result shares memory with an argument, or may")
-        place = value.place
-        assert place is not None
-        made = self.allocated.get(place.buffer)
-        is_fixed = made is not None and self._is_at_top(made) and place.buffer not in self.swapped
-        if made is not None and is_fixed and self._is_whole(place, made):
-            place.buffer.owner = Owner.RESULT
-            return NewTensor(place.buffer)
-        buffer = Buffer(self.fresh_name("b"), value.dtype, Owner.RESULT)
-        if not self.is_contiguous(place):
-            raise NotNative("a result is a view with gaps")
-        self.write(Alloc(buffer, value.sizes, self.strides_of(value.sizes)))
-        self.copy(value, Place(buffer, 0, value.sizes, self.strides_of(value.sizes)))
-        return NewTensor(buffer)
-
-    def _is_at_top(self, made: Alloc) -> bool:
-        """Is memory made once, whatever happens?"""
-        always = (s.then for s in self.statements if isinstance(s, Branch) and s.condition is True)
-        return made in self.statements or any(made in statements for statements in always)
-
-    def _is_whole(self, place: Place, made: Alloc) -> bool:
-        return place.offset == 0 and self.same_sizes(place.sizes, made.sizes) and place.strides == made.strides
 
 
 class _Later:

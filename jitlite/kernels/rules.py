@@ -45,6 +45,7 @@ def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool =
 
     def put(made: Rule) -> Rule:
         for kind in kinds:
+            assert kind not in RULES, f"{kind} has two rules"
             RULES[kind] = made
         if view:
             VIEWS.update(kinds)

@@ -27,9 +27,9 @@ from jitlite.kernels.loop_ir import (
     Product,
     Repeat,
     Statement,
-    all_statements,
 )
 from jitlite.kernels.printing import text_of
+from jitlite.kernels.statement_walks import all_statements
 from jitlite.kernels.verify import KernelError, verify
 
 
