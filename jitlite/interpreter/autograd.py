@@ -245,7 +245,7 @@ def node_of(layout: Layout, backward: Callable[..., Any], usual: Callable[..., A
             reached = None
             if is_total:
                 reached = layout.reached(grads)
-                grads = _filled(grads, layout.own, ctx.shapes)
+                grads = tuple(_filled(grads, layout.own, ctx.shapes))
             vjps = [grads[i] for i in layout.vjps]
             saved = _saved(ctx, layout, vjps)
             given = [v is not None for v in vjps]

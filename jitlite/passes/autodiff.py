@@ -271,8 +271,8 @@ class Differentiation:
         for name in wanted:
             result = found[name]
             if isinstance(result, list):
-                given = [None if r is None else self.give(grad_of, r) for r in result]
-                self.backward.scope.grads[arguments[name]] = given
+                parts: list[Value | None] = [None if r is None else self.give(grad_of, r) for r in result]
+                self.backward.scope.grads[arguments[name]] = parts
             elif result is not None:
                 self.add(arguments[name], self.give(grad_of, result))
 

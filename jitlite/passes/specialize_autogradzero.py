@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.operators.gradient import Gradient
@@ -96,6 +96,8 @@ class _Specialization:
         changed = sum(self.block(inner) for inner in node.blocks) > 0
         if carries or _gives_tensors(node):
             self.known.update(dict.fromkeys(node.outputs, True))
+        elif (mask := _asked_for(node)) is not None:
+            self.known.update(zip(node.outputs, mask, strict=False))
         return changed
 
     def carries_tensors(self, loop: Loop) -> bool:
@@ -172,6 +174,13 @@ class _Specialization:
             node.output.replace_all_uses_with(self.graph.insert_constant(answer, range=node.range))
         node.destroy()
         return True
+
+
+def _asked_for(node: Node) -> list[bool] | None:
+    """Which results a backward operator is asked for; the others are None."""
+    op = node.op
+    index = None if op is None else op.schema.argument_index("output_mask")
+    return None if index is None else constant_of(node.inputs[index], None)
 
 
 def _gives_tensors(node: Node) -> bool:

@@ -50,7 +50,7 @@ def test_every_operator_made_for_gradients_is_used():
     for name, number in _SAMPLES:
         gradient = differentiate(graph_of(name, CASES[name][number])[0])
         used |= {node.kind for graph in (gradient.f, gradient.df) for node in graph.all_nodes()}
-    assert made - used == set()
+    assert made - used == {"prim::AutogradKeep", "prim::AutogradKept"}, "which loops use: see kernels/test_recording.py"
 
 
 @pytest.mark.parametrize("name, number", _SAMPLES)
