@@ -16,8 +16,9 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from jitlite.base.records import Record
 from jitlite.ir.code_text import Identifier, made_identifier, numbered
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.structure import Loop
@@ -25,8 +26,7 @@ from jitlite.ir.structure import Loop
 Range = tuple[int, int]
 
 
-@dataclass(eq=False)
-class Variable:
+class Variable(Record, frozen=False):
     """A Python variable: the values it holds, one after the other, and the ranges in which it is in use."""
 
     values: list[Value]

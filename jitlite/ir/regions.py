@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.traits import Spelling
@@ -154,8 +155,7 @@ def inline_region(region: Region, constants: Constants | None = None) -> list[No
     return moved
 
 
-@dataclass
-class FormedRegions:
+class FormedRegions(Record, eq=True, frozen=False):
     """What was found in a graph: the regions that were made, and why other nodes are in none."""
 
     regions: list[Region] = field(default_factory=list)
@@ -230,8 +230,7 @@ class PlanContext:
         return replace(self, within=self.within | {kind})
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(Record, eq=True):
     """What runs regions of one kind.
 
     Attributes:

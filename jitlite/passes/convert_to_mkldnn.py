@@ -19,12 +19,13 @@ tensor it reads is written later by somebody outside of the group, or if oneDNN 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
 
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.constant_weight_layers import Layer, constant_tensor, layer_of
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.traits import Link, Trait
@@ -39,8 +40,7 @@ SMALLEST_CHAIN = 2
 """Convolutions in a group that is worth it: one alone, with the way there and back, was 0.8x to 1.4x as fast."""
 
 
-@dataclass
-class _Group:
+class _Group(Record, frozen=False):
     """Nodes that hand tensors in oneDNN's layout to each other."""
 
     nodes: list[Node] = field(default_factory=list)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitlite.base.records import Record
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import PassHook, find, run
 
@@ -12,8 +11,7 @@ _LITTLE = 0.05
 """A large graph that a round has made smaller by less than this part is not worth another one."""
 
 
-@dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Record, eq=True):
     """Passes `once`, then `repeated` until nothing changes (at most `rounds` times), then the pipeline `loops` if the
     graph has a loop, then `last`. Of a large graph, rounds that would change little are left out.
     """

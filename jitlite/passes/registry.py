@@ -16,10 +16,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
 
 from jitlite.base import options
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir.compiling import compiling, depth_of, make_room
 from jitlite.ir.graph import Graph, Node
@@ -87,8 +88,7 @@ def _file_names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules([folder]) if not module.ispkg]
 
 
-@dataclass
-class PassRecord:
+class PassRecord(Record, eq=True, frozen=False):
     """What one run of one pass did."""
 
     name: str
@@ -116,8 +116,7 @@ class PassError(RuntimeError):
         self.range = range
 
 
-@dataclass
-class PassHook:
+class PassHook(Record, eq=True, frozen=False):
     """What happens around every pass.
 
     Attributes:

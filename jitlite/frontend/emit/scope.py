@@ -10,8 +10,9 @@ What a condition says of a variable is stored in the variable. What it says of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.interfaces import bodies_that_fail
@@ -29,8 +30,7 @@ Refinements = dict[Path, Type]
 """Types that variables, and what is reached from them, are known to have."""
 
 
-@dataclass(frozen=True)
-class RefinementSet:
+class RefinementSet(Record, eq=True):
     """What is known about variables and attributes when a condition holds, and when it does not."""
 
     when_true: Refinements = field(default_factory=dict)
@@ -77,8 +77,7 @@ def common_facts(all_facts: list[Refinements]) -> Refinements:
     return result
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Record, eq=True):
     """A bool value, what it says about variables, and its value where that is decided at compile time."""
 
     value: Value

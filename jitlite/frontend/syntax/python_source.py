@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import FunctionType, MethodType
 from weakref import WeakKeyDictionary
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
 from jitlite.frontend.syntax.indented_lines import lines_of_definition
 from jitlite.ir.compiling import make_room
@@ -95,8 +96,7 @@ class TypeComment:
     line: int
 
 
-@dataclass(frozen=True)
-class Parsed:
+class Parsed(Record, eq=True):
     """Python statements, and how to find them in the source."""
 
     body: list[ast.stmt]

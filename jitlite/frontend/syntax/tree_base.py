@@ -19,13 +19,13 @@ builders give only what a tree adds to its subtrees, such as a keyword. Trees co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from inspect import get_annotations
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from typing_extensions import dataclass_transform
 
+from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 
 _T = TypeVar("_T", bound="Tree")
@@ -211,8 +211,7 @@ class Stmt(Tree):
 # Printing. Trees can be thousands deep (a long sum), so nothing here recurses.
 
 
-@dataclass
-class _Node:
+class _Node(Record, frozen=False):
     """A tree as the printer sees it: `flat` is its text on one line, None where that is too long for any place."""
 
     kind: str

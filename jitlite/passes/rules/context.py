@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from jitlite.analysis.alias import AliasDb
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.traits import Trait
@@ -18,8 +19,7 @@ Table = dict[str, tuple[Rule, ...]]
 """Rules by the kind of node."""
 
 
-@dataclass
-class RewriteContext:
+class RewriteContext(Record, eq=True, frozen=False):
     """What rules may ask and make."""
 
     graph: Graph
