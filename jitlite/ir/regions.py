@@ -21,10 +21,10 @@ attribute `Subgraph`. What runs it can always do so; where nothing does, its gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Any
 
-from jitlite.base.records import Record
+from jitlite.base.records import Record, replace
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.traits import Spelling
@@ -201,8 +201,7 @@ class Implementation:
         """The block has run, from `since` on by `time.perf_counter`."""
 
 
-@dataclass(frozen=True)
-class PlanContext:
+class PlanContext(Record, eq=True):
     """The plan that regions are in.
 
     Attributes:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
+from jitlite.base.records import Record, replace
 from jitlite.ir import int_codes, tensor_items
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
@@ -52,8 +52,7 @@ class CannotTranslate(Exception):
     """The graph has something that Python code cannot be made of. The stack machine runs it."""
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Record, eq=True):
     """How to write an operation.
 
     Attributes:

@@ -7,13 +7,13 @@ that inherits them, so that `self` has one type in each.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
 from jitlite.frontend.classes.autograd_functions import AutogradFunctionClass
 from jitlite.frontend.classes.dataclass_methods import dataclass_method
@@ -287,7 +287,7 @@ class ScriptClass(ObjectDefinition):
     def add(self, name: str, definition: Definition, python_function: Callable[..., object] | None = None) -> Function:
         if name == "__exit__":  # what it is told of an exception has no type that an annotation could name
             others: dict[str, Type] = {p.ident.name: T.ANY for p in definition.tree.decl.params[1:]}
-            definition = dataclasses.replace(definition, inferred=others)
+            definition = replace(definition, inferred=others)
         return super().add(name, definition, python_function)
 
     def class_attr(self, b: Builder, range: SourceRange, name: str, value: Value | None = None) -> SugaredValue | None:
@@ -325,7 +325,7 @@ class OnObject(SugaredValue):
             schema = function.schema
             if not schema.arguments:
                 raise CompileError(f"the ignored method '{schema.name}' does not have a self argument")
-            typed = dataclasses.replace(schema.arguments[0], declared_type=type)
+            typed = replace(schema.arguments[0], declared_type=type)
             function.schema = function_schema(
                 schema.name, [typed, *schema.arguments[1:]], [r.type for r in schema.returns]
             )

@@ -12,7 +12,6 @@ import io
 import re
 import tokenize
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from weakref import WeakKeyDictionary
 
@@ -87,8 +86,7 @@ class Positions:
         return self.range(start, start + length)
 
 
-@dataclass(frozen=True)
-class TypeComment:
+class TypeComment(Record, eq=True):
     """`# type: text`, `text` standing at offset `start`; `line` is the line as the parser counts."""
 
     text: str

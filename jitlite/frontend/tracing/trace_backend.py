@@ -33,8 +33,7 @@ class Traced(Record, eq=True):
     example: Any
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Record, eq=True):
     """Where the traced code is at work.
 
     Attributes:
