@@ -9,11 +9,11 @@ import itertools
 import pickle
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import torch
 
-from jitlite.base.records import replace
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import new_program
 from jitlite.freeze.frozen_module import FrozenModule, define, frozen_function, retype_graph, retyped

@@ -1,7 +1,8 @@
 """Small classes of fields, declared as dataclasses are.
 
 `dataclass` writes and compiles methods for each class, which takes most of a module's import where it has dozens of
-them. Records share their constructor and their comparison.
+them. Records share their constructor and their comparison, which take twice as long as generated ones: what every
+statement of a program makes some of stays a dataclass.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import Field, field
 from operator import attrgetter
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from typing_extensions import dataclass_transform
 
@@ -23,51 +24,41 @@ class Record:
     """
 
     field_names: ClassVar[tuple[str, ...]] = ()
-    _all_names: ClassVar[frozenset[str]] = frozenset()
-    _factories: ClassVar[dict[str, Callable[[], object]]] = {}
+    _defaults: ClassVar[dict[str, object]] = {}
+    _factories: ClassVar[dict[str, Any]] = {}
     """What makes the defaults of fields that are not one object for all records."""
     _values: ClassVar[Callable[[object], object]]
     """Gives what is compared."""
 
     def __init_subclass__(cls, *, eq: bool = False, frozen: bool = True) -> None:
-        own = tuple(name for name in cls.__annotations__ if name not in cls.field_names)
-        factories = dict(cls._factories)
-        for name in own:
-            default = vars(cls).get(name)
-            if isinstance(default, Field) and callable(default.default_factory):
-                factories[name] = default.default_factory
-                delattr(cls, name)
-        cls.field_names += own
-        cls._all_names = frozenset(cls.field_names)
-        cls._factories = factories
+        names = [name for name in cls.__annotations__ if name not in cls.field_names]
+        given = {name: vars(cls)[name] for name in names if name in vars(cls)}
+        made = {name: default.default_factory for name, default in given.items() if isinstance(default, Field)}
+        for name in made:
+            delattr(cls, name)
+        cls.field_names += tuple(names)
+        cls._defaults = {**cls._defaults, **{name: given[name] for name in given if name not in made}}
+        cls._factories = {**cls._factories, **made}
         cls._values = attrgetter(*cls.field_names) if cls.field_names else type
         if eq:
             cls.__eq__ = _equals  # type: ignore[method-assign, assignment]
             cls.__hash__ = _hash_of if frozen else None  # type: ignore[method-assign, assignment]
 
     def __init__(self, *given: object, **named: object) -> None:
-        fields = vars(self)
-        fields.update(zip(self.field_names, given, strict=False))
-        if named or len(given) != len(self.field_names):
-            self._complete(len(given), named)
-
-    def _complete(self, given: int, named: dict[str, object]) -> None:
-        """Add the fields that are given by name, and the defaults made for this record.
-
-        Raises:
-            TypeError: where a field without a default is not given, or what is given is no field.
         """
-        fields, cls = vars(self), type(self)
-        fields.update(named)
-        is_once = len(fields) == given + len(named)
-        for name, make in self._factories.items():
-            if name not in fields:
-                fields[name] = make()
-        if is_once and fields.keys() == self._all_names:
-            return
-        others, missing = fields.keys() - self._all_names, self._all_names - fields.keys()
-        if others or not is_once or not all(hasattr(cls, name) for name in missing):
-            raise TypeError(f"{cls.__name__} is made of {', '.join(self.field_names)}")
+        Raises:
+            TypeError: where a field without a default is not given, or something is no field. That one is given twice
+                is left to type checkers.
+        """
+        fields, names = self.__dict__, self.field_names
+        if named or len(given) != len(names):
+            fields.update(self._defaults)
+            if self._factories:
+                fields.update((name, make()) for name, make in self._factories.items() if name not in named)
+            fields.update(named)
+        fields.update(zip(names, given))  # noqa: B905 (to say `strict` takes as long as all else)
+        if len(fields) != len(names) or len(given) > len(names):
+            raise TypeError(f"{type(self).__name__} is made of {', '.join(names)}")
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.field_names)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from jitlite import loading
-from jitlite.base.records import replace
 from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.ir import types as T

@@ -8,16 +8,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
-from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import holds_object
 from jitlite.ir.type_parser import AliasInfo, TypeParser
 from jitlite.ir.types import Type
 
 
-class Argument(Record, eq=True):
+@dataclass(frozen=True)
+class Argument:
     """One parameter or result of a schema.
 
     `declared_type` is the type as written; `type` is what TorchScript sees (ScalarType, Layout, MemoryFormat and SymInt
@@ -90,7 +91,8 @@ def _contained_as_torchscript(t: Type) -> Type:
     return t.with_contained([as_torchscript_type(p) for p in parts]) if parts else t
 
 
-class Schema(Record, eq=True):
+@dataclass(frozen=True)
+class Schema:
     """A signature. `name` is qualified (`aten::add`) for operators, plain for functions."""
 
     name: str

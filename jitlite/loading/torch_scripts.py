@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from jitlite import loading
-from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.executor.engine import new_program
 from jitlite.frontend.tracing.torch_scripts import convert_with, is_torch_script_function

@@ -7,6 +7,7 @@ that inherits them, so that `self` has one type in each.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -325,7 +326,7 @@ class OnObject(SugaredValue):
             schema = function.schema
             if not schema.arguments:
                 raise CompileError(f"the ignored method '{schema.name}' does not have a self argument")
-            typed = replace(schema.arguments[0], declared_type=type)
+            typed = dataclasses.replace(schema.arguments[0], declared_type=type)
             function.schema = function_schema(
                 schema.name, [typed, *schema.arguments[1:]], [r.type for r in schema.returns]
             )

@@ -15,11 +15,11 @@ import sys
 import typing
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
-from jitlite.base.records import Record
 from jitlite.base.source import AnnotationError, CompileError, SourceRange
 from jitlite.frontend.emit.type_names import (
     ARITY,
@@ -64,7 +64,8 @@ _BROADCASTING = re.compile(r"BroadcastingList(\w*)$")
 _SIZE_ALIAS = re.compile(r"_size_([1-9])_t$")
 
 
-class ParameterType(Record, eq=True):
+@dataclass(frozen=True)
+class ParameterType:
     """The type of a parameter; a list with `broadcast` N also takes a single value, which stands for N equal ones."""
 
     type: Type
@@ -152,7 +153,8 @@ def _dotted_name(expr: t.Expr) -> str | None:
     return ".".join([expr.name.name, *reversed(parts)]) if isinstance(expr, t.Var) else None
 
 
-class _Reader(Record, eq=True):
+@dataclass(frozen=True)
+class _Reader:
     """Reads types where names have one meaning."""
 
     resolve: Resolve | None

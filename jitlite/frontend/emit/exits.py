@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 
-from jitlite.base.records import Record
 from jitlite.frontend.emit.loops import move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
@@ -130,7 +130,8 @@ class _Status(enum.Enum):
     """It always raises. Treating it as WONT would be right too, but makes worse graphs."""
 
 
-class _Exit(Record, eq=True):
+@dataclass(frozen=True)
+class _Exit:
     """How a node or block ends.
 
     Attributes:

@@ -10,9 +10,8 @@ What a condition says of a variable is stored in the variable. What it says of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.interfaces import bodies_that_fail
@@ -30,7 +29,8 @@ Refinements = dict[Path, Type]
 """Types that variables, and what is reached from them, are known to have."""
 
 
-class RefinementSet(Record, eq=True):
+@dataclass(frozen=True)
+class RefinementSet:
     """What is known about variables and attributes when a condition holds, and when it does not."""
 
     when_true: Refinements = field(default_factory=dict)
@@ -77,7 +77,8 @@ def common_facts(all_facts: list[Refinements]) -> Refinements:
     return result
 
 
-class Condition(Record, eq=True):
+@dataclass(frozen=True)
+class Condition:
     """A bool value, what it says about variables, and its value where that is decided at compile time."""
 
     value: Value
