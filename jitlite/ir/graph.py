@@ -40,6 +40,10 @@ class Use(NamedTuple):
     offset: int
 
 
+_new: Callable[[type[Use], tuple[Node, int]], Use] = tuple.__new__
+"""Makes uses; their own constructor takes twice as long."""
+
+
 class Value:
     """A value: output `offset` of `node` (block parameters are outputs of the block's param node)."""
 
@@ -147,7 +151,8 @@ class Node:
         self._next: Node | None = None
         self._position = 0
         self._op: ops.Op | None = None
-        self._op_types: tuple[Type, ...] | None = None
+        self._op_types: list[Type] | None = None
+        """The types of the inputs that `_op` was found for; a type is equal to itself only."""
 
     # -- inputs and outputs
     @property
@@ -176,7 +181,7 @@ class Node:
         return self._inputs[position]
 
     def add_input(self, value: Value) -> Value:
-        value._uses[Use(self, len(self._inputs))] = None
+        value._uses[_new(Use, (self, len(self._inputs)))] = None
         self._inputs.append(value)
         return value
 
@@ -189,7 +194,7 @@ class Node:
     def replace_input(self, index: int, value: Value) -> Value:
         """Put `value` in place of input `index`; gives the old one."""
         old = self._inputs[index]
-        use = Use(self, index)
+        use = _new(Use, (self, index))
         del old._uses[use]
         self._inputs[index] = value
         value._uses[use] = None
@@ -212,7 +217,7 @@ class Node:
     def _detach_inputs(self, start: int) -> list[Value]:
         tail = self._inputs[start:]
         for offset, value in enumerate(tail, start):
-            del value._uses[Use(self, offset)]
+            del value._uses[_new(Use, (self, offset))]
         del self._inputs[start:]
         return tail
 
@@ -268,21 +273,16 @@ class Node:
     @property
     def op(self) -> ops.Op | None:
         """The operator, resolved from the kind and the types of the inputs; None if there is none."""
-        known = self._op_types
-        if known is not None and len(known) == len(self._inputs):
-            for value, t in zip(self._inputs, known, strict=True):  # asked for all the time: no tuple is made
-                if value.type is not t:
-                    break
-            else:
-                return self._op
-        self._op = _resolve(self, self._op)
-        self._op_types = tuple(v.type for v in self._inputs)
+        types = [v.type for v in self._inputs]
+        if types != self._op_types:
+            self._op = _resolve(self, self._op)
+            self._op_types = types
         return self._op
 
     def set_op(self, op: ops.Op) -> None:
         """Say which overload the node calls (known where the schema was matched)."""
         self._op = op
-        self._op_types = tuple(v.type for v in self._inputs)
+        self._op_types = [v.type for v in self._inputs]
 
     def change_kind(self, kind: str) -> None:
         """Let the node be of another kind; its operator is looked up anew."""
