@@ -81,7 +81,7 @@ _LOOPS = Pipeline(
     is_follow_up=True,
 )
 
-OPTIMIZE = Pipeline(once=("inline",), repeated=_ROUND, loops=_LOOPS, last=("constant_pooling",))
+OPTIMIZE = Pipeline(once=("inline", "constant_pooling"), repeated=_ROUND, loops=_LOOPS, last=("constant_pooling",))
 """Before a graph is run."""
 
 SPECIALIZE = Pipeline(repeated=("shapes", *_ROUND), last=("constant_pooling",))
