@@ -144,7 +144,7 @@ class Node:
         """Calls that inlining removed around this node, outermost first: (function name, where it was called)."""
         self._inputs: list[Value] = []
         self.outputs: list[Value] = []
-        self.blocks: list[Block] = []
+        self.blocks: tuple[Block, ...] = ()
         self.attributes: dict[str, Any] = {}
         self.block: Block | None = None
         self._prev: Node | None = None
@@ -258,12 +258,12 @@ class Node:
     # -- blocks
     def add_block(self) -> Block:
         block = Block(self.graph, self)
-        self.blocks.append(block)
+        self.blocks += (block,)
         return block
 
     def erase_block(self, index: int) -> None:
         self.blocks[index].destroy()
-        del self.blocks[index]
+        self.blocks = self.blocks[:index] + self.blocks[index + 1 :]
 
     # -- operator
     def has(self, trait: Trait) -> bool:
@@ -383,6 +383,7 @@ class Node:
             value.set_name(None)
         if self.block is not None:
             self._unlink()
+        self.outputs = []  # else each would keep the other, until garbage is collected
 
     def __repr__(self) -> str:
         outputs = ", ".join(map(repr, self.outputs))
@@ -628,11 +629,13 @@ class Graph:
     # -- copies
     def clone_node(self, node: Node, values: dict[Value, Value]) -> Node:
         """An unplaced copy of `node` for this graph; its outputs are added to `values`."""
-        clone = self.create(node.kind, (values.get(v, v) for v in node.inputs), (), None, node.range)
-        clone.range = node.range
+        clone = Node(self, node.kind, node.range)
+        for value in node._inputs:
+            clone.add_input(values.get(value, value))
         clone.scope = node.scope
         clone.call_stack = node.call_stack
-        clone.attributes = {k: a.copy() if isinstance(a, Graph) else a for k, a in node.attributes.items()}
+        if node.attributes:
+            clone.attributes = {k: a.copy() if isinstance(a, Graph) else a for k, a in node.attributes.items()}
         clone._op, clone._op_types = node._op, node._op_types
         for output in node.outputs:
             values[output] = clone.add_output().copy_metadata(output)

@@ -137,6 +137,8 @@ def _sweep(block: Block, live: set[Node]) -> bool:
 
 
 def _drop_unused_outputs(node: Node) -> bool:
+    if not node.blocks:
+        return False
     unused = [position for position, output in enumerate(node.outputs) if not output.has_uses]
     if node.kind in ("prim::If", "prim::Try", REGION):
         for position in reversed(unused):
