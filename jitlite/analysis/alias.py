@@ -362,6 +362,15 @@ class AliasDb(PointsTo):
             self._flow(output, [v for v, _ in self._writes.get(node, ())])
 
 
+def aliases_of(graph: Graph) -> AliasDb:
+    """The analysis of the graph, for a pass that has not changed it: an earlier one, if nothing has changed since."""
+    kept = {} if graph.analyses is None else graph.analyses
+    found = kept.get(AliasDb)
+    if not isinstance(found, AliasDb):
+        found = kept[AliasDb] = AliasDb(graph)
+    return found
+
+
 _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::If": AliasDb._analyze_if,
     "prim::Try": AliasDb._analyze_if,

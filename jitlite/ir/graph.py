@@ -546,10 +546,17 @@ class Graph:
         self.block = Block(self, None)
         self.insert_point: Node = self.block.return_node
         """New nodes are inserted before this one."""
+        self.analyses: dict[object, object] | None = None
+        """What has been found out about the graph as it is; None where nobody forgets it when the graph changes."""
 
     def _next_id(self) -> int:
         self._id += 1
         return self._id - 1
+
+    def forget_analyses(self) -> None:
+        """The graph has changed: what has been found out need not hold any more."""
+        if self.analyses:
+            self.analyses.clear()
 
     @property
     def inputs(self) -> list[Value]:

@@ -27,7 +27,7 @@ eliminated at the end if anything changed.
 
 from __future__ import annotations
 
-from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.alias import AliasDb, aliases_of
 from jitlite.analysis.effects import may_raise
 from jitlite.analysis.folding import fold
 from jitlite.analysis.memory_kinds import reachable_kinds
@@ -63,7 +63,7 @@ class _Propagator:
 
     @property
     def db(self) -> AliasDb:
-        self._db = self._db or AliasDb(self.graph)
+        self._db = self._db or aliases_of(self.graph)
         return self._db
 
     def block(self, block: Block) -> None:

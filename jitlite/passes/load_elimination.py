@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.alias import AliasDb, aliases_of
 from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
@@ -44,7 +44,7 @@ def eliminate_loads(graph: Graph) -> bool:
     containers = {place.container for node in graph.all_nodes() if (place := _read(node)) is not None}
     if not containers:
         return False
-    eliminator = _LoadEliminator(AliasDb(graph), containers)
+    eliminator = _LoadEliminator(aliases_of(graph), containers)
     eliminator.block(graph.block, {})
     return eliminator.changed
 

@@ -54,6 +54,7 @@ def peephole(graph: Graph, *, disable_shape_peepholes: bool = False) -> bool:
     rules = _WITHOUT_SHAPES if disable_shape_peepholes else _ALL
     changed = False
     while _block(graph.block, RewriteContext(graph), rules):
+        graph.forget_analyses()
         changed = True
     if changed:
         eliminate_dead_code(graph)

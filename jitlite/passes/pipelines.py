@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jitlite.base.changed import Changed
 from jitlite.base.records import Record
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import PassHook, find, run
@@ -27,6 +28,10 @@ class Pipeline(Record, eq=True):
     def __call__(self, graph: Graph, hook: PassHook | None = None) -> bool:
         """Run the pipeline; says whether it changed the graph."""
         around = PassHook.from_options() if hook is None else hook
+        with Changed(graph, "analyses", {} if graph.analyses is None else graph.analyses):
+            return self._run(graph, around)
+
+    def _run(self, graph: Graph, around: PassHook) -> bool:
         before = _size(graph) if self.is_follow_up else 0
         changed = run(graph, self.once, around)
         if not self.is_follow_up or (changed and not _is_little(before, _size(graph))):

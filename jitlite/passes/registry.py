@@ -223,6 +223,8 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
     functions = [find(name) for name in listed]
     around = PassHook.from_options() if hook is None else hook
     changed = bool(functions) and count_range_loops(graph)
+    if changed:
+        graph.forget_analyses()
     may_be_deeper = True
     for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
         try:
@@ -231,6 +233,8 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
                     make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
                 may_be_deeper = around.around(name, function, graph)
                 changed = may_be_deeper or changed
+                if may_be_deeper:
+                    graph.forget_analyses()
         except CompileError:
             raise
         except Exception as error:
