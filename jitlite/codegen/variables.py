@@ -16,9 +16,8 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from jitlite.base.records import Record
 from jitlite.ir.code_text import Identifier, made_identifier, numbered
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.structure import Loop
@@ -26,7 +25,8 @@ from jitlite.ir.structure import Loop
 Range = tuple[int, int]
 
 
-class Variable(Record, frozen=False):
+@dataclass(eq=False)
+class Variable:
     """A Python variable: the values it holds, one after the other, and the ranges in which it is in use."""
 
     values: list[Value]

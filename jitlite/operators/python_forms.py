@@ -16,10 +16,10 @@ from __future__ import annotations
 import builtins
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
-from jitlite.base.records import Record, replace
 from jitlite.ir import int_codes, tensor_items
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
@@ -52,7 +52,8 @@ class CannotTranslate(Exception):
     """The graph has something that Python code cannot be made of. The stack machine runs it."""
 
 
-class Form(Record, eq=True):
+@dataclass(frozen=True)
+class Form:
     """How to write an operation.
 
     Attributes:
@@ -130,7 +131,12 @@ def _with_objects(op: Op, node: Node) -> Form:
 
 def call_form(function: object, count: int) -> Form:
     """A call with so many operands."""
-    return Form(code("{{f}}({})", holes(range(count))), function)
+    return Form(_call_of(count), function)
+
+
+@cache
+def _call_of(count: int) -> Text:
+    return code("{{f}}({})", holes(range(count)))
 
 
 # -- kinds that are syntax

@@ -15,9 +15,9 @@ does not write. `cse` does the same for what nobody writes anywhere.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from typing import NamedTuple
 
 from jitlite.analysis.alias import AliasDb, aliases_of
-from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.value_keys import value_key
@@ -27,7 +27,7 @@ _KEYS = frozenset({T.INT, T.STRING, T.BOOL})
 """Types of keys of which two equal ones read the same."""
 
 
-class _ReadPlace(Record, eq=True):
+class _ReadPlace(NamedTuple):
     """What is read: something (an element, the length, an attribute) of a container."""
 
     what: str
