@@ -13,9 +13,44 @@ print(f.graph)
 """
 
 import sys
+from typing import TYPE_CHECKING
 
 from jitlite.base.command_line import asks_for_doctor
 from jitlite.base.garbage import uncollected
+from jitlite.base.on_demand import names_on_demand
+
+if TYPE_CHECKING:
+    from jitlite.api.jit_names import (
+        RecursiveScriptClass,
+        ScriptWarning,
+        _Await,
+        _fork,
+        _get_trace_graph,
+        _hide_source_ranges,
+        _isinstance,
+        _script_if_tracing,
+        _set_fusion_strategy,
+        _wait,
+        fuser,
+        strict_fusion,
+    )
+    from jitlite.api.opnames import export_opnames
+    from jitlite.api.trace import (
+        TopLevelTracedModule,
+        TracedModule,
+        TracerWarning,
+        TracingCheckError,
+        autocast,
+        trace,
+        trace_module,
+    )
+    from jitlite.archive.errors import ArchiveError
+    from jitlite.compat.drop_in import drop_in
+    from jitlite.debug.bisect import bisect
+    from jitlite.export.to_fx.exported_program import to_exported
+    from jitlite.export.to_fx.fx_graph import to_fx
+    from jitlite.export.to_python.python_out import PythonProgram, to_python
+    from jitlite.loading.load import load
 
 __version__ = "0.2.0"
 
@@ -24,21 +59,6 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
         from jitlite import ir, passes
         from jitlite.api import torch_compile as backend
         from jitlite.api.fork import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
-        from jitlite.api.jit_names import (
-            RecursiveScriptClass,
-            ScriptWarning,
-            _Await,
-            _fork,
-            _get_trace_graph,
-            _hide_source_ranges,
-            _isinstance,
-            _script_if_tracing,
-            _set_fusion_strategy,
-            _wait,
-            fuser,
-            strict_fusion,
-        )
-        from jitlite.api.opnames import export_opnames
         from jitlite.api.script import (
             Attribute,
             BroadcastingList1,
@@ -69,34 +89,39 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
             unused,
         )
         from jitlite.api.script import _isinstance as isinstance
-        from jitlite.api.trace import (
-            TopLevelTracedModule,
-            TracedModule,
-            TracerWarning,
-            TracingCheckError,
-            autocast,
-            trace,
-            trace_module,
-        )
-        from jitlite.archive.errors import ArchiveError
         from jitlite.base import options
         from jitlite.base.background import wait_for_compilation
         from jitlite.base.source import CompileError, Error, NotSupportedError
         from jitlite.compat import testing
-        from jitlite.compat.drop_in import drop_in
         from jitlite.compiler import fx_graphs
         from jitlite.debug import equality
-        from jitlite.debug.bisect import bisect
         from jitlite.executor.last_run import last_executed_optimized_graph
         from jitlite.executor.plans import optimized_execution, set_fusion_strategy
-        from jitlite.export.to_fx.exported_program import to_exported
-        from jitlite.export.to_fx.fx_graph import to_fx
-        from jitlite.export.to_python.python_out import PythonProgram, to_python
         from jitlite.freeze.freeze import freeze, optimize_for_inference, run_frozen_optimizations
-        from jitlite.loading.load import load
         from jitlite.objects.containers import ScriptDict, ScriptList
         from jitlite.objects.function import ScriptFunction
         from jitlite.objects.module import RecursiveScriptModule, ScriptModule, script_method
+
+    # What not every program uses: it is imported when it is asked for.
+    __getattr__, __dir__ = names_on_demand(
+        globals(),
+        {
+            "jitlite.api.jit_names":
+                "RecursiveScriptClass ScriptWarning _Await _fork _get_trace_graph _hide_source_ranges "
+                "_isinstance _script_if_tracing _set_fusion_strategy _wait fuser strict_fusion",
+            "jitlite.api.opnames": "export_opnames",
+            "jitlite.api.trace":
+                "TopLevelTracedModule TracedModule TracerWarning TracingCheckError autocast trace "
+                "trace_module",
+            "jitlite.archive.errors": "ArchiveError",
+            "jitlite.compat.drop_in": "drop_in",
+            "jitlite.debug.bisect": "bisect",
+            "jitlite.export.to_fx.exported_program": "to_exported",
+            "jitlite.export.to_fx.fx_graph": "to_fx",
+            "jitlite.export.to_python.python_out": "PythonProgram to_python",
+            "jitlite.loading.load": "load",
+        },
+    )  # fmt: skip
 
     # What users import as modules. The files have their places by what they do.
     _MODULES = {

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 PACKAGE = Path(__file__).parent.parent / "jitlite"
 ROOMS: dict[str, str] = {
@@ -275,3 +280,41 @@ def test_a_hook_is_found():
     assert hooked([Changes("a", below), Changes("m", above)]) == {("m", "a.tell"): 3}
     marked = "from jitlite.a import tell\n@tell\ndef f():\n    pass"
     assert hooked([Changes("a", below), Changes("m", marked)]) == {("m", "a.tell"): 2}
+
+
+def namespaces() -> dict[str, set[tuple[str, str]]]:
+    """For each module that imports on demand, what type checkers are told: names, and where they come from."""
+    found = {}
+    for name, path in MODULES.items():
+        tree = ast.parse(path.read_text())
+        blocks = [n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+        if "_on_demand(" in path.read_text() and blocks:
+            imports = [n for block in blocks for n in block.body if isinstance(n, ast.ImportFrom)]
+            found[name] = {(a.asname or a.name, f"{n.module}.{a.name}") for n in imports for a in n.names}
+    return found
+
+
+def test_what_is_imported_on_demand_is_what_type_checkers_are_told():
+    found = namespaces()
+    assert {"__init__", "archive", "export", "loading", "codegen.torchscript", "compat.testing"} == set(found)
+    for name, told in found.items():
+        module = importlib.import_module("jitlite" if name == "__init__" else f"jitlite.{name}")
+        assert {n for n, _ in told} <= set(module.__all__)
+        for attribute, place in told:
+            home, _, last = place.rpartition(".")
+            value = module.__getattr__(attribute)
+            expected = MODULES.get(place.removeprefix("jitlite."))
+            wanted = importlib.import_module(place) if expected else getattr(importlib.import_module(home), last)
+            assert value is wanted, f"{module.__name__}.{attribute}"
+            assert attribute in dir(module)
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            module.__getattr__("nothing")
+
+
+def test_an_import_leaves_out_what_not_every_program_uses():
+    code = "import sys, jitlite; print(*(name for name in sys.modules if name.startswith('jitlite.')))"
+    names = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    rooms = ("archive.save", "api.trace", "api.dispatch_trace", "compat.torch_names", "debug.bisect", "loading.load")
+    folders = ("export.to_fx", "export.to_python", "codegen.torchscript.", "migrate", "cli")
+    prefixes = tuple(f"jitlite.{name}" for name in (*rooms, *folders))
+    assert [name for name in names if name.startswith(prefixes)] == []

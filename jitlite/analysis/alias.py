@@ -21,6 +21,7 @@ is linear in the size of the graph times the number of locations in machine word
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 
 from jitlite.analysis import effects
 from jitlite.analysis.memory_kinds import contained_kinds, kinds_of, reachable_kinds
@@ -186,6 +187,9 @@ class AliasDb(PointsTo):
 
     def _analyze_block(self, block: Block) -> None:
         for node in block.nodes:
+            if node.kind == "prim::Constant":
+                self._analyze_constant(node)
+                continue
             analyze = _BY_KIND.get(node.kind)
             if analyze is not None:
                 analyze(self, node)
@@ -217,9 +221,9 @@ class AliasDb(PointsTo):
             self._flow(output, (result,))
 
     def _analyze_constant(self, node: Node) -> None:
-        self._make(node.output)
-        if kinds_of(node.output.type):  # a constant may be an object of the surroundings
-            self._from_outside(node.output)
+        if kinds_of(node.output.type):
+            self._make(node.output)
+            self._from_outside(node.output)  # it may be an object of the surroundings
 
     def _analyze_same(self, node: Node) -> None:
         """Each output is made of inputs and is no object of its own."""
@@ -283,11 +287,12 @@ class AliasDb(PointsTo):
             self._escape(block.outputs)
 
     def _analyze_operator(self, node: Node) -> None:
-        if _is_item_read(node):
-            self._analyze_item(node)
-            return
         resolved = node.op
-        if resolved is None or node.blocks or "Subgraph" in node.attributes:
+        if resolved is not None and _is_plain(resolved) and not node.blocks and "Subgraph" not in node.attributes:
+            self._analyze_new(node)
+        elif _is_item_read(node):
+            self._analyze_item(node)
+        elif resolved is None or node.blocks or "Subgraph" in node.attributes:
             self._analyze_unknown(node)
         elif resolved.effect is Effect.SIDE:
             if resolved.fn is None or any(reachable_kinds(v.type) for v in node.inputs):
@@ -300,10 +305,6 @@ class AliasDb(PointsTo):
             self._analyze_schema(node, resolved)
 
     def _analyze_schema(self, node: Node, resolved: Op) -> None:
-        if only_makes(resolved):
-            for output in node.outputs:
-                self._make(output)
-            return
         bound: dict[str, list[Value]] = {}
         for argument, value in zip(resolved.schema.arguments, node.inputs, strict=False):
             for info, deep in ((argument.alias, False), (argument.element_alias, True)):
@@ -361,12 +362,20 @@ class AliasDb(PointsTo):
             self._flow(output, [v for v, _ in self._writes.get(node, ())])
 
 
+def aliases_of(graph: Graph) -> AliasDb:
+    """The analysis of the graph, for a pass that has not changed it: an earlier one, if nothing has changed since."""
+    kept = {} if graph.analyses is None else graph.analyses
+    found = kept.get(AliasDb)
+    if not isinstance(found, AliasDb):
+        found = kept[AliasDb] = AliasDb(graph)
+    return found
+
+
 _BY_KIND: dict[str, Callable[[AliasDb, Node], None]] = {
     "prim::If": AliasDb._analyze_if,
     "prim::Try": AliasDb._analyze_if,
     "prim::Region": AliasDb._analyze_region,
     "prim::Loop": AliasDb._analyze_loop,
-    "prim::Constant": AliasDb._analyze_constant,
     "prim::Uninitialized": AliasDb._analyze_nothing,
     "prim::TupleConstruct": AliasDb._analyze_same,
     "prim::TupleUnpack": AliasDb._analyze_same,
@@ -405,6 +414,12 @@ def keeps_nothing(use: Use) -> bool:
     return not any(contained_kinds(o.type) for o in user.outputs) and (
         not has_variables(resolved) or not any(kinds_of(o.type) for o in user.outputs)
     )
+
+
+@cache
+def _is_plain(op: Op) -> bool:
+    """Is all that the operator does to make new objects? So it is with most operators."""
+    return only_makes(op) and op.effect is not Effect.SIDE and not op.schema.is_varret
 
 
 def _is_item_read(node: Node) -> bool:

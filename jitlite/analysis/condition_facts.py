@@ -14,9 +14,10 @@ stays true; a fact about the length of a list is one about a list that nobody wr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitlite.analysis.alias import AliasDb
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
@@ -24,8 +25,7 @@ from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import fn_with_objects
 
 
-@dataclass(frozen=True)
-class ListLength:
+class ListLength(Record, eq=True):
     """The length of a list, as what a fact is about."""
 
     of: Value
@@ -35,8 +35,7 @@ Facts = dict[Value | ListLength, int | bool]
 """Values, which are these constants."""
 
 
-@dataclass
-class Truth:
+class Truth(Record, eq=True, frozen=False):
     """What follows from a bool."""
 
     if_true: Facts = field(default_factory=dict)

@@ -9,19 +9,18 @@ operation sees it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from jitlite.analysis.alias import AliasDb
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.traits import Trait
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Record, eq=True):
     """A node with constant weight and bias, which gives one result for each output channel.
 
     Attributes:
@@ -206,8 +205,7 @@ def branch_on_rank(graph: Graph, value: Value, rank: int) -> Node:
 # -- batch norm
 
 
-@dataclass(frozen=True)
-class Affine:
+class Affine(Record, eq=True):
     """`x * scale + shift`, for each channel."""
 
     scale: torch.Tensor

@@ -11,11 +11,12 @@ with the contents it would have found, and so does everybody after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cmp_to_key
 from typing import Any
 
 from jitlite.analysis.alias import keeps_nothing
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Graph, Node, Use, Value, constant_of, is_constant
@@ -27,8 +28,7 @@ _KEYS = (str, int, bool)
 """Types of keys that are looked up here. Floats have NaN, which equals nothing."""
 
 
-@dataclass
-class Contents:
+class Contents(Record, eq=True, frozen=False):
     """A container at one point of the program."""
 
     graph: Graph

@@ -24,7 +24,9 @@ def effect_of(node: Node) -> Effect:
 
 def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
     """Does `holds` hold for the node or one nested in it?"""
-    return holds(node) or any(any_inside(inner, holds) for block in node.blocks for inner in block.nodes)
+    if holds(node):
+        return True
+    return bool(node.blocks) and any(any_inside(inner, holds) for block in node.blocks for inner in block.nodes)
 
 
 def changes_modes(node: Node) -> bool:

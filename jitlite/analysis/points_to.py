@@ -161,13 +161,14 @@ class PointsTo:
     def _make(self, value: Value) -> None:
         """The value is a new object (or several, where it is a tuple)."""
         kinds = kinds_of(value.type)
+        if not kinds:
+            return
         own = 0
         for kind in KINDS:
             if kinds & kind:
                 own |= self._new_location(kind)
-        if own:
-            self._own[value] = own
-            self._points[value] = self._points.get(value, 0) | own
+        self._own[value] = own
+        self._points[value] = self._points.get(value, 0) | own
 
     def _from_outside(self, value: Value) -> None:
         kinds = kinds_of(value.type)

@@ -7,12 +7,12 @@ differs between the run there and a real one: the device, and the modes of the t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import torch
 
 from jitlite.analysis.probe_result_types import NOTHING, Result, ranks_are_known, requiring_grad, results_of
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, Op
@@ -25,8 +25,7 @@ from jitlite.operators.tensor_lattice import UNKNOWN, Dim, Fact, Symbols, Tensor
 RULES: dict[str, Rule] = {**shapes.RULES, **shapes_nn.RULES, "prim::data": shapes.like_first}
 
 
-@dataclass(frozen=True)
-class ModeFacts:
+class ModeFacts(Record, eq=True):
     """The modes of a thread that types depend on; None for one that is not known.
 
     Facts that were found under some modes are true of runs that start under the same modes.

@@ -10,13 +10,13 @@ import pickle
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import _jit_internal
 
 from jitlite.base import options
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import new_program
@@ -194,8 +194,7 @@ class CompilationUnit:
         return unit_of_texts, ([(text.lang, text.filename, text.names.get("__name__")) for text in self._texts],)
 
 
-@dataclass(frozen=True)
-class _Text:
+class _Text(Record, eq=True):
     """A text given to a unit, and what names in it mean."""
 
     lang: str

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir.graph import Graph, Node, constant_of
 from jitlite.ir.unit import Function
 from jitlite.passes.registry import run as run_passes
 
 
-@dataclass(frozen=True)
-class TraceFinding:
+class TraceFinding(Record, eq=True):
     """Something that is as the example had it, and is not for other inputs.
 
     Attributes:

@@ -17,10 +17,10 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from jitlite.base import options
+from jitlite.base.records import Record
 
 LIMIT = 256 * 1024 * 1024
 """Bytes that all files may have, unless something else is set."""
@@ -81,8 +81,7 @@ def folder() -> Path | None:
     return None
 
 
-@dataclass(frozen=True)
-class DiskContents:
+class DiskContents(Record, eq=True):
     """What there is on disk.
 
     Attributes:

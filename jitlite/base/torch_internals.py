@@ -24,10 +24,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import SimpleNamespace
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 
 OLDEST = (2, 6)
@@ -36,8 +37,7 @@ TESTED = ((2, 6), (2, 9), (2, 13), (2, 14), (2, 15))
 """The versions of torch that jitlite has been tried with; docs/versions.md says how."""
 
 
-@dataclass(frozen=True)
-class Internal:
+class Internal(Record, eq=True):
     """A part of torch that is not documented.
 
     Attributes:
@@ -57,8 +57,7 @@ class Internal:
     adapt: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class State:
+class State(Record, eq=True):
     """What became of an `Internal` with this torch.
 
     Attributes:
@@ -74,8 +73,7 @@ class State:
     usable: bool
 
 
-@dataclass(frozen=True)
-class KeyQuestion:
+class KeyQuestion(Record, eq=True):
     """A C function that tells whether a dispatch key is included in the calling thread.
 
     Attributes:

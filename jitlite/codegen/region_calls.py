@@ -11,15 +11,15 @@ else:
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 
+from jitlite.base.records import Record
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.regions import REGION, Implementation, Region, inline_region, regions_in
 
 
-@dataclass(eq=False)
-class RegionCall:
+class RegionCall(Record, frozen=False):
     """A region whose nodes stand in its place, and what is called before them.
 
     Attributes:
@@ -37,8 +37,7 @@ class RegionCall:
     gives_tuple: bool
 
 
-@dataclass
-class OpenRegions:
+class OpenRegions(Record, eq=True, frozen=False):
     """A graph in which the nodes of regions stand in their place.
 
     Attributes:

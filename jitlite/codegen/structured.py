@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.last_uses import last_uses
 from jitlite.codegen.leaving import Leaving, last_if, position_in
@@ -61,8 +61,7 @@ from jitlite.operators.prims import OVER_RANGE
 from jitlite.operators.python_forms import CannotTranslate
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Record, eq=True):
     """What the language that is written allows.
 
     Attributes:

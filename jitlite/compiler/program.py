@@ -6,7 +6,6 @@ live in; nothing is shared between programs.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import inspect
 import os
@@ -20,6 +19,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
 from jitlite.compiler.callees import MOST_NESTED, called_functions, compile_callees
 from jitlite.frontend.classes.classes import (
@@ -256,7 +256,7 @@ class Program:
         name = definition.name
         shown = known_types(python_function)
         if shown:
-            definition = dataclasses.replace(definition, inferred={**shown, **definition.inferred})
+            definition = replace(definition, inferred={**shown, **definition.inferred})
         if qualified is None:
             qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
         schema = functions.declared_schema(definition) if definition.has_declared_result else None

@@ -11,9 +11,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.debug.outcome import Outcome, compare, observe
 from jitlite.debug.reduce import Reproducer, reduce
@@ -33,8 +34,7 @@ _MOST_STEPS = 2_000_000
 _MOST_STEPS_REDUCED = 100_000
 
 
-@dataclass(frozen=True)
-class GuiltyPass:
+class GuiltyPass(Record, eq=True):
     """A pass that changes what a call does.
 
     Attributes:
@@ -153,8 +153,7 @@ def _difference(expected: Outcome, graph: Graph, arguments: Any, step_limit: int
     return compare(expected, observe(run, arguments))
 
 
-@dataclass
-class _Tried(PassHook):
+class _Tried(PassHook, frozen=False):
     """A hook that writes down which passes were to run."""
 
     tried: list[str] = field(default_factory=list)

@@ -7,16 +7,15 @@ import copy
 import io
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.debug.equality import difference
 
 
-@dataclass
-class Outcome:
+class Outcome(Record, eq=True, frozen=False):
     """What a call did.
 
     Attributes:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.debug.outcome import copied, observe
 from jitlite.interpreter import vm
@@ -28,8 +28,7 @@ SMALL_ENOUGH = 3
 """Nodes, constants not counted, below which no more steps are tried."""
 
 
-@dataclass(frozen=True)
-class Reproducer:
+class Reproducer(Record, eq=True):
     """A graph and an argument for each of its inputs."""
 
     graph: Graph

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.base import options
+from jitlite.base.records import Record
 from jitlite.executor.autodiff_groups import group_count
 from jitlite.executor.executor import Executor
 from jitlite.executor.kernels import refused_operators, told_of_kernels
@@ -34,8 +34,7 @@ _MOST_LINES = 8
 """Sentences of one kind; of more, the number is told."""
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Record, eq=True):
     """Sentences by subject. Print it, or look at `sections`."""
 
     name: str

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from jitlite.analysis.alias import AliasDb
+from jitlite.base.records import Record
 from jitlite.compiler import program as compiler
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -42,8 +42,7 @@ _SECONDS = 0.25
 """How long to look for a guard that asks less."""
 
 
-@dataclass(frozen=True)
-class Specialized:
+class Specialized(Record, eq=True):
     """A graph for arguments of some types.
 
     Attributes:

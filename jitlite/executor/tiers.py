@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from jitlite.base import options
+from jitlite.base.records import Record
 from jitlite.codegen.python.python_tier import translate
 from jitlite.executor.autodiff_groups import with_groups
 from jitlite.executor.implementations import implement, implementations_of, with_regions
@@ -20,16 +20,14 @@ from jitlite.ir.unit import Function
 from jitlite.operators.python_forms import CannotTranslate
 
 
-@dataclass(frozen=True)
-class Calls:
+class Calls(Record, eq=True):
     """How functions that a graph calls are run: as a callable, and on the stack machine."""
 
     runner_of: Callable[[Function], Runner]
     code_of: Callable[[Function], Code]
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Record, eq=True):
     """What runs a graph, what becomes of the regions in it, and its bytecode if that is what runs."""
 
     run: Runner

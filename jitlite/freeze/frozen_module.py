@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from jitlite import loading
 from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.ir import types as T
@@ -16,7 +17,6 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE
-from jitlite.loading.load import as_archive
 from jitlite.objects.function import ScriptMethod
 from jitlite.objects.module import RecursiveScriptModule, plain_state
 from jitlite.objects.sourceless import GraphIsSource, SourcelessModule
@@ -48,7 +48,7 @@ class FrozenModule(SourcelessModule):
         Raises:
             NotSupportedError: the archive cannot hold an operator or a constant, prepacked weights for instance.
         """
-        return as_archive(self)
+        return loading.load.as_archive(self)
 
 
 def frozen_type(original: ClassType) -> ClassType:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -22,8 +23,7 @@ class Instruction(NamedTuple):
         return f"{self.opcode} {self.x} {self.n}"
 
 
-@dataclass(frozen=True, eq=False)
-class Operator:
+class Operator(Record):
     """An entry of the operator table.
 
     Attributes:
@@ -57,8 +57,7 @@ Linked = tuple[Callable[..., "int | None"], Any, int]
 """An instruction ready to run: the function to call, its resolved X, and N."""
 
 
-@dataclass(eq=False)
-class Code:
+class Code(Record, frozen=False):
     """The bytecode of a function: instructions and the tables they index.
 
     `places` runs parallel to `instructions`. Registers are numbered 1 to `register_size`. `program` is the linked

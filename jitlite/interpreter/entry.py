@@ -25,10 +25,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from jitlite.base.dynamo import is_unseen_by_dynamo, unseen_by_dynamo
+from jitlite.base.records import Record
 from jitlite.interpreter.binding import Mismatch, converter, objects_met
 from jitlite.ir import types as T
 from jitlite.ir.python_classes import classes_as_they_are
@@ -66,8 +66,7 @@ def _left_to_python(entry: Entry) -> Entry:
     return entry
 
 
-@dataclass(frozen=True)
-class CallSite:
+class CallSite(Record, eq=True):
     """What an entry is made for, and what it leads to.
 
     Attributes:

@@ -14,11 +14,11 @@ Only plain tensors are looked at. Of a subclass, a nested tensor and the like no
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
@@ -39,8 +39,7 @@ def tensor_type_of(value: Any, *, sizes: bool) -> T.TensorType:
 # -- the key of a plan
 
 
-@dataclass(frozen=True)
-class ArgumentSpec:
+class ArgumentSpec(Record, eq=True):
     """For what kind of arguments a plan is made.
 
     Attributes:

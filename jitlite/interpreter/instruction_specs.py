@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.interpreter.code import Code, Instruction, Linked
 from jitlite.interpreter.frames import CallFrame
 
@@ -25,8 +25,7 @@ class Operand(enum.Enum):
     JUMP = "jump"
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(Record, eq=True):
     """How many values: a number known from the instruction."""
 
     text: str
@@ -58,8 +57,7 @@ CODE_OUTPUTS = Count("results", lambda code, i: code.outputs)
 Handler = Callable[[CallFrame, Any, int], "int | None"]
 
 
-@dataclass(frozen=True)
-class InstructionSpec:
+class InstructionSpec(Record, eq=True):
     """The declaration of an instruction. `taken` holds pops and pushes on the jump where they differ."""
 
     name: str

@@ -40,6 +40,10 @@ class Use(NamedTuple):
     offset: int
 
 
+_new: Callable[[type[Use], tuple[Node, int]], Use] = tuple.__new__
+"""Makes uses; their own constructor takes twice as long."""
+
+
 class Value:
     """A value: output `offset` of `node` (block parameters are outputs of the block's param node)."""
 
@@ -140,14 +144,15 @@ class Node:
         """Calls that inlining removed around this node, outermost first: (function name, where it was called)."""
         self._inputs: list[Value] = []
         self.outputs: list[Value] = []
-        self.blocks: list[Block] = []
+        self.blocks: tuple[Block, ...] = ()
         self.attributes: dict[str, Any] = {}
         self.block: Block | None = None
         self._prev: Node | None = None
         self._next: Node | None = None
         self._position = 0
         self._op: ops.Op | None = None
-        self._op_types: tuple[Type, ...] | None = None
+        self._op_types: list[Type] | None = None
+        """The types of the inputs that `_op` was found for; a type is equal to itself only."""
 
     # -- inputs and outputs
     @property
@@ -176,7 +181,7 @@ class Node:
         return self._inputs[position]
 
     def add_input(self, value: Value) -> Value:
-        value._uses[Use(self, len(self._inputs))] = None
+        value._uses[_new(Use, (self, len(self._inputs)))] = None
         self._inputs.append(value)
         return value
 
@@ -189,7 +194,7 @@ class Node:
     def replace_input(self, index: int, value: Value) -> Value:
         """Put `value` in place of input `index`; gives the old one."""
         old = self._inputs[index]
-        use = Use(self, index)
+        use = _new(Use, (self, index))
         del old._uses[use]
         self._inputs[index] = value
         value._uses[use] = None
@@ -212,7 +217,7 @@ class Node:
     def _detach_inputs(self, start: int) -> list[Value]:
         tail = self._inputs[start:]
         for offset, value in enumerate(tail, start):
-            del value._uses[Use(self, offset)]
+            del value._uses[_new(Use, (self, offset))]
         del self._inputs[start:]
         return tail
 
@@ -253,12 +258,12 @@ class Node:
     # -- blocks
     def add_block(self) -> Block:
         block = Block(self.graph, self)
-        self.blocks.append(block)
+        self.blocks += (block,)
         return block
 
     def erase_block(self, index: int) -> None:
         self.blocks[index].destroy()
-        del self.blocks[index]
+        self.blocks = self.blocks[:index] + self.blocks[index + 1 :]
 
     # -- operator
     def has(self, trait: Trait) -> bool:
@@ -268,21 +273,16 @@ class Node:
     @property
     def op(self) -> ops.Op | None:
         """The operator, resolved from the kind and the types of the inputs; None if there is none."""
-        known = self._op_types
-        if known is not None and len(known) == len(self._inputs):
-            for value, t in zip(self._inputs, known, strict=True):  # asked for all the time: no tuple is made
-                if value.type is not t:
-                    break
-            else:
-                return self._op
-        self._op = _resolve(self, self._op)
-        self._op_types = tuple(v.type for v in self._inputs)
+        types = [v.type for v in self._inputs]
+        if types != self._op_types:
+            self._op = _resolve(self, self._op)
+            self._op_types = types
         return self._op
 
     def set_op(self, op: ops.Op) -> None:
         """Say which overload the node calls (known where the schema was matched)."""
         self._op = op
-        self._op_types = tuple(v.type for v in self._inputs)
+        self._op_types = [v.type for v in self._inputs]
 
     def change_kind(self, kind: str) -> None:
         """Let the node be of another kind; its operator is looked up anew."""
@@ -383,6 +383,7 @@ class Node:
             value.set_name(None)
         if self.block is not None:
             self._unlink()
+        self.outputs = []  # else each would keep the other, until garbage is collected
 
     def __repr__(self) -> str:
         outputs = ", ".join(map(repr, self.outputs))
@@ -545,10 +546,17 @@ class Graph:
         self.block = Block(self, None)
         self.insert_point: Node = self.block.return_node
         """New nodes are inserted before this one."""
+        self.analyses: dict[object, object] | None = None
+        """What has been found out about the graph as it is; None where nobody forgets it when the graph changes."""
 
     def _next_id(self) -> int:
         self._id += 1
         return self._id - 1
+
+    def forget_analyses(self) -> None:
+        """The graph has changed: what has been found out need not hold any more."""
+        if self.analyses:
+            self.analyses.clear()
 
     @property
     def inputs(self) -> list[Value]:
@@ -628,11 +636,13 @@ class Graph:
     # -- copies
     def clone_node(self, node: Node, values: dict[Value, Value]) -> Node:
         """An unplaced copy of `node` for this graph; its outputs are added to `values`."""
-        clone = self.create(node.kind, (values.get(v, v) for v in node.inputs), (), None, node.range)
-        clone.range = node.range
+        clone = Node(self, node.kind, node.range)
+        for value in node._inputs:
+            clone.add_input(values.get(value, value))
         clone.scope = node.scope
         clone.call_stack = node.call_stack
-        clone.attributes = {k: a.copy() if isinstance(a, Graph) else a for k, a in node.attributes.items()}
+        if node.attributes:
+            clone.attributes = {k: a.copy() if isinstance(a, Graph) else a for k, a in node.attributes.items()}
         clone._op, clone._op_types = node._op, node._op_types
         for output in node.outputs:
             values[output] = clone.add_output().copy_metadata(output)

@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.compare import constant_key
@@ -29,8 +30,7 @@ from jitlite.ir.parser import parse
 _MODULE = "match::module"
 
 
-@dataclass
-class Match:
+class Match(Record, eq=True, frozen=False):
     """One place where a pattern was found.
 
     Attributes:

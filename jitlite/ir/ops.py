@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import BY_TYPE, WITH_OBJECTS, int_coded, is_int_coded, on_numbers
 from jitlite.ir.schema import Argument, Schema, parse_schema
@@ -74,8 +75,7 @@ class Op:
         return f"<Op {self.schema}>"
 
 
-@dataclass(frozen=True, eq=False)
-class _Declaration:
+class _Declaration(Record):
     """What is written down of an operator.
 
     The schema is read when somebody asks for the operator: most programs use few, and reading all took a third of the

@@ -21,9 +21,10 @@ attribute `Subgraph`. What runs it can always do so; where nothing does, its gra
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from typing import Any
 
+from jitlite.base.records import Record, replace
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.traits import Spelling
@@ -154,8 +155,7 @@ def inline_region(region: Region, constants: Constants | None = None) -> list[No
     return moved
 
 
-@dataclass
-class FormedRegions:
+class FormedRegions(Record, eq=True, frozen=False):
     """What was found in a graph: the regions that were made, and why other nodes are in none."""
 
     regions: list[Region] = field(default_factory=list)
@@ -201,8 +201,7 @@ class Implementation:
         """The block has run, from `since` on by `time.perf_counter`."""
 
 
-@dataclass(frozen=True)
-class PlanContext:
+class PlanContext(Record, eq=True):
     """The plan that regions are in.
 
     Attributes:
@@ -230,8 +229,7 @@ class PlanContext:
         return replace(self, within=self.within | {kind})
 
 
-@dataclass(frozen=True)
-class Backend:
+class Backend(Record, eq=True):
     """What runs regions of one kind.
 
     Attributes:

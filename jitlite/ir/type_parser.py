@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.code_text import is_identifier
 from jitlite.ir.types import Type
@@ -38,8 +38,7 @@ _SIZED = re.compile(r"\d+$")
 _VARIABLE = re.compile(r"t(\d+|[A-Z]\w*)?$")
 
 
-@dataclass(frozen=True)
-class AliasInfo:
+class AliasInfo(Record, eq=True):
     """`(a! -> b)`: the sets a value belongs to before and after, and whether it is written. `*` is the wildcard."""
 
     before: frozenset[str]

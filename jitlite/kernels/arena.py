@@ -10,8 +10,8 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Operand
 from jitlite.native.capi import address, pointer
@@ -43,8 +43,7 @@ class _Waiting:
             self.chunk.value = None
 
 
-@dataclass(frozen=True)
-class ArenaMark:
+class ArenaMark(Record, eq=True):
     """A moment in the life of an arena: registers of how far it was."""
 
     cursor: str

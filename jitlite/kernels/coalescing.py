@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Protocol
 
+from jitlite.base.records import replace
 from jitlite.kernels.loop_ir import Lane, LaneCast, LaneOperator, Load, Nest, Operand, Place, Scalar, Store
 
 

@@ -8,10 +8,10 @@ kernel serves them all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.interpreter.guards import PLAIN
 from jitlite.ir.graph import Value
 from jitlite.kernels.loop_ir import DTYPES, DType
@@ -20,8 +20,7 @@ from jitlite.native.code import NotNative
 MOST_DIMENSIONS = 8
 
 
-@dataclass(frozen=True)
-class ArgumentFact:
+class ArgumentFact(Record, eq=True):
     """What is known of a tensor.
 
     Attributes:
@@ -51,16 +50,14 @@ class ArgumentFact:
         return f"{self.dtype}[{sizes}]{layout}"
 
 
-@dataclass(frozen=True)
-class NoneFact:
+class NoneFact(Record, eq=True):
     """The argument is None."""
 
     def __str__(self) -> str:
         return "None"
 
 
-@dataclass(frozen=True)
-class SizesFact:
+class SizesFact(Record, eq=True):
     """The argument is a list of sizes.
 
     Attributes:
@@ -73,8 +70,7 @@ class SizesFact:
         return f"sizes[{', '.join('1' if one else '*' for one in self.ones)}]"
 
 
-@dataclass(frozen=True)
-class DtypeFact:
+class DtypeFact(Record, eq=True):
     """The argument is a dtype."""
 
     dtype: DType

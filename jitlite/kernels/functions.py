@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.kernels.loop_ir import DType
 from jitlite.native.capi import pointer
 from jitlite.native.code import LLVMBuilder
 from jitlite.native.entry import address_of
 
 
-@dataclass(frozen=True)
-class ProductVectors:
+class ProductVectors(Record, eq=True):
     """Registers of a width, filled with elements of a type.
 
     Attributes:
@@ -55,8 +54,7 @@ class ProductVectors:
         return f"{what}_{self.dtype.name}x{self.lanes}"
 
 
-@dataclass(frozen=True)
-class SharedFunction:
+class SharedFunction(Record, eq=True):
     """A function that kernels call.
 
     Attributes:
@@ -86,8 +84,7 @@ class SharedFunction:
         return ""
 
 
-@dataclass
-class Summing:
+class Summing(Record, eq=True, frozen=False):
     """A loop while it is written.
 
     Attributes:

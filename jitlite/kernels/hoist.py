@@ -11,8 +11,9 @@ checked in the loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
+from jitlite.base.records import Record, replace
 from jitlite.ir import types as T
 from jitlite.kernels.loop_ir import (
     F32,
@@ -56,8 +57,7 @@ def _shape(sizes: Sequence[Operand], strides: Sequence[Operand]) -> _Shape:
     return frozenset(pair for pair in zip(sizes, strides, strict=True) if isinstance(pair[0], Scalar) or pair[0] != 1)
 
 
-@dataclass
-class _Loop:
+class _Loop(Record, frozen=False):
     """A loop that no loop is around.
 
     Attributes:

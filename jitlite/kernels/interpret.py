@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import singledispatchmethod
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from jitlite.base.records import Record
 from jitlite.ir.constants import INT64_MAX, INT64_MIN
 from jitlite.ir.graph import Node
 from jitlite.kernels import loop_ir as L
@@ -61,8 +62,7 @@ def _or_give_up(function: Callable[..., Held], *operands: Held) -> Held:
         raise GivesUp(str(error)) from error
 
 
-@dataclass
-class _Run:
+class _Run(Record, frozen=False):
     """One run of a kernel.
 
     Attributes:

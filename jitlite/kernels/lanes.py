@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.kernels import mathematics
 from jitlite.kernels.loop_ir import BOOL, F32, F64, I32, I64, DType, Fill, Lane, LaneOperator
 from jitlite.kernels.vectors import Vectors
@@ -23,8 +23,7 @@ Emit = Callable[..., str]
 """`emit(vectors, dtype, *operands)`: writes the operator on operands of the type, gives the register of the result."""
 
 
-@dataclass(frozen=True)
-class LaneOp:
+class LaneOp(Record, eq=True):
     """An elementwise operator.
 
     Attributes:

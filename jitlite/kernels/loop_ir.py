@@ -17,11 +17,12 @@ Whatever has to hold for the kernel to go on is a `Check`: where it fails the ke
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.kernels.dtypes import BOOL as BOOL
@@ -35,8 +36,7 @@ from jitlite.kernels.dtypes import DType as DType
 # -- scalars
 
 
-@dataclass(frozen=True, eq=False)
-class Scalar:
+class Scalar(Record):
     """A value that is computed once: an int, a float, a bool, or a list or dict of them.
 
     Attributes:
@@ -55,8 +55,7 @@ Operand = Scalar | int | float | bool
 """A scalar, or a number that is known."""
 
 
-@dataclass(frozen=True, eq=False)
-class LoopVariable:
+class LoopVariable(Record):
     """A scalar that is set again and again, by `Set`, and read by `Get`."""
 
     name: str
@@ -82,8 +81,7 @@ class Owner(Enum):
     """Memory of some other buffer; `Bind` says of which."""
 
 
-@dataclass(eq=False)
-class Buffer:
+class Buffer(Record, frozen=False):
     """A piece of memory with elements of one type."""
 
     name: str
@@ -94,8 +92,7 @@ class Buffer:
         return self.name
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Record, eq=True):
     """A strided window into a buffer. Offset and strides count elements."""
 
     buffer: Buffer
@@ -115,42 +112,36 @@ class Place:
 # -- lanes: expressions over the elements at one point of a nest
 
 
-@dataclass(frozen=True, eq=False)
-class Lane:
+class Lane(Record):
     """A value at each point. What is used twice is one object, and computed once."""
 
     dtype: DType
 
 
-@dataclass(frozen=True, eq=False)
 class Load(Lane):
     """The element of a place whose dimensions are those of the nest; a stride of 0 broadcasts."""
 
     place: Place
 
 
-@dataclass(frozen=True, eq=False)
 class Fill(Lane):
     """A scalar, converted to the type of the lane as torch's `fill_` does."""
 
     value: Operand
 
 
-@dataclass(frozen=True, eq=False)
 class Position(Lane):
     """The index of the point along a dimension of the nest, as i64."""
 
     dim: int
 
 
-@dataclass(frozen=True, eq=False)
 class LaneCast(Lane):
     """A value converted as `Tensor.to(dtype)` does."""
 
     operand: Lane
 
 
-@dataclass(frozen=True, eq=False)
 class LaneOperator(Lane):
     """An elementwise operator (see `lanes.LANES` for those there are) on lanes."""
 
@@ -158,7 +149,6 @@ class LaneOperator(Lane):
     operands: tuple[Lane, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Gather(Lane):
     """An element of a place, each of whose dimensions is indexed by a dimension of the nest or by a lane of i64.
 
@@ -173,12 +163,10 @@ class Gather(Lane):
 # -- statements
 
 
-@dataclass(frozen=True, eq=False)
-class Statement:
+class Statement(Record):
     pass
 
 
-@dataclass(frozen=True, eq=False)
 class NodeOperation(Statement):
     """An operator of the graph on scalars, by its node: what `native/` has rules for."""
 
@@ -187,7 +175,6 @@ class NodeOperation(Statement):
     results: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class SizeArithmetic(Statement):
     """Arithmetic on sizes, positions and conditions, in 64 bits without a look at overflow.
 
@@ -201,7 +188,6 @@ class SizeArithmetic(Statement):
     operands: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Convert(Statement):
     """A number as one of another type, as Python's `int`, `float` and `bool` do; gives up where it has none."""
 
@@ -209,7 +195,6 @@ class Convert(Statement):
     value: Operand
 
 
-@dataclass(frozen=True, eq=False)
 class Check(Statement):
     """The kernel gives up unless the condition holds."""
 
@@ -217,19 +202,16 @@ class Check(Statement):
     reason: str
 
 
-@dataclass(frozen=True, eq=False)
 class Get(Statement):
     result: Scalar
     variable: LoopVariable
 
 
-@dataclass(frozen=True, eq=False)
 class Set(Statement):
     variable: LoopVariable
     value: Operand
 
 
-@dataclass(frozen=True, eq=False)
 class Read(Statement):
     """The one element of a place without dimensions, as an int, a float or a bool."""
 
@@ -237,7 +219,6 @@ class Read(Statement):
     place: Place
 
 
-@dataclass(frozen=True, eq=False)
 class Alloc(Statement):
     """Memory for a buffer.
 
@@ -257,7 +238,6 @@ class Alloc(Statement):
     order: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Bind(Statement):
     """Have a buffer stand for the memory that another one stands for, from an offset on."""
 
@@ -266,7 +246,6 @@ class Bind(Statement):
     offset: Operand = 0
 
 
-@dataclass(frozen=True, eq=False)
 class Swap(Statement):
     """Exchange the memory of two buffers."""
 
@@ -274,15 +253,13 @@ class Swap(Statement):
     second: Buffer
 
 
-@dataclass(frozen=True, eq=False)
-class Store:
+class Store(Record):
     """At each point, the lane is stored in the place, whose dimensions are those of the nest."""
 
     place: Place
     lane: Lane
 
 
-@dataclass(frozen=True, eq=False)
 class Nest(Statement):
     """All points of a space, in any order. No place that is stored to is loaded from at another point."""
 
@@ -290,7 +267,6 @@ class Nest(Statement):
     stores: tuple[Store, ...]
 
 
-@dataclass(frozen=True, eq=False)
 class Reduce(Statement):
     """A lane, reduced over some dimensions of a nest.
 
@@ -309,7 +285,6 @@ class Reduce(Statement):
     positions: Place | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Sort(Statement):
     """Where the lowest numbers of each row are, in order.
 
@@ -324,7 +299,6 @@ class Sort(Statement):
     op: str
 
 
-@dataclass(frozen=True, eq=False)
 class Pack(Statement):
     """Have a matrix ready for products that name this statement. It means nothing: they compute the same without it.
 
@@ -337,7 +311,6 @@ class Pack(Statement):
     condition: Operand
 
 
-@dataclass(frozen=True, eq=False)
 class Product(Statement):
     """`out[m, n] = sum over k of a[m, k] * b[k, n]`, plus `bias[m, n]` if there is one (strides of 0 broadcast).
 
@@ -353,14 +326,12 @@ class Product(Statement):
     packed: Pack | None = None
 
 
-@dataclass(frozen=True, eq=False)
 class Branch(Statement):
     condition: Operand
     then: Sequence[Statement]
     otherwise: Sequence[Statement]
 
 
-@dataclass(frozen=True, eq=False)
 class Repeat(Statement):
     """A loop of the program: runs while the variable is true and the index below the count.
 
@@ -382,8 +353,7 @@ class Repeat(Statement):
 # -- kernels
 
 
-@dataclass(frozen=True, eq=False)
-class TensorInput:
+class TensorInput(Record):
     """A tensor that the kernel is given.
 
     Attributes:
@@ -404,8 +374,7 @@ class TensorInput:
     held: torch.Tensor | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class ScalarInput:
+class ScalarInput(Record):
     """A number that the kernel is given, or a list of numbers that is only read."""
 
     position: int
@@ -413,15 +382,13 @@ class ScalarInput:
     is_outside: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class NoneInput:
+class NoneInput(Record):
     """An argument that has to be None."""
 
     position: int
 
 
-@dataclass(frozen=True, eq=False)
-class SizesInput:
+class SizesInput(Record):
     """A list of sizes that the kernel is given.
 
     Attributes:
@@ -432,8 +399,7 @@ class SizesInput:
     sizes: tuple[Operand, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class DtypeInput:
+class DtypeInput(Record):
     """An argument that has to be this dtype."""
 
     position: int
@@ -443,30 +409,26 @@ class DtypeInput:
 Argument = TensorInput | ScalarInput | NoneInput | DtypeInput | SizesInput
 
 
-@dataclass(frozen=True, eq=False)
-class Given:
+class Given(Record):
     """An output that is the very object that the kernel was given at this position."""
 
     position: int
 
 
-@dataclass(frozen=True, eq=False)
-class NewTensor:
+class NewTensor(Record):
     """An output that is the tensor of a buffer, which is a result."""
 
     buffer: Buffer
 
 
-@dataclass(frozen=True, eq=False)
-class Boxed:
+class Boxed(Record):
     """An output that is a scalar, or None."""
 
     value: Operand | None
     type: T.Type
 
 
-@dataclass(frozen=True, eq=False)
-class BoxedSizes:
+class BoxedSizes(Record):
     """An output that is a new list of ints."""
 
     sizes: tuple[Operand, ...]
@@ -476,8 +438,7 @@ Output = Given | NewTensor | Boxed | BoxedSizes | tuple["Output", ...]
 """What the kernel gives; tuples are tuples of Python."""
 
 
-@dataclass(eq=False)
-class Kernel:
+class Kernel(Record, frozen=False):
     """A function over loops.
 
     Attributes:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Protocol
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.functions import FunctionBuilder, ProductVectors, SharedFunction
 from jitlite.kernels.loop_ir import F32, F64, DType, Place, Product
@@ -53,8 +54,7 @@ Symbol = Callable[[str], int | None]
 """Where a C function is, if it is anywhere."""
 
 
-@dataclass(frozen=True)
-class ProductTarget:
+class ProductTarget(Record, eq=True):
     """What products are written for.
 
     Attributes:
@@ -75,8 +75,7 @@ class ProductTarget:
         return Library(found, LARGE if self.threads == 1 else LARGE_IN_PARALLEL) if found else None
 
 
-@dataclass(frozen=True)
-class Library:
+class Library(Record, eq=True):
     """A function for large products.
 
     Attributes:
@@ -88,8 +87,7 @@ class Library:
     large: int
 
 
-@dataclass(frozen=True)
-class Packed:
+class Packed(Record, eq=True):
     """A matrix b in panels."""
 
     pointer: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
+from jitlite.base.records import replace
 from jitlite.kernels.loop_ir import (
     Branch,
     Convert,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import importlib
-from dataclasses import dataclass
+
+from jitlite.base.records import Record
 
 
-@dataclass(frozen=True)
-class VectorTarget:
+class VectorTarget(Record, eq=True):
     """A machine.
 
     Attributes:

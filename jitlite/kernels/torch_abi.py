@@ -19,11 +19,11 @@ import sysconfig
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.kernels.loop_ir import DTYPES
 from jitlite.kernels.thread_locals import NotHere, thread_index, thread_local
 
@@ -51,8 +51,7 @@ PARALLEL_FOR = "torch_parallel_for"
 SINGLE_PRODUCT, DOUBLE_PRODUCT = "sgemm_", "dgemm_"
 
 
-@dataclass(frozen=True)
-class TorchABI:
+class TorchABI(Record, eq=True):
     """What kernels take for granted once it has been tried.
 
     Attributes:

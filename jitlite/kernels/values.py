@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.ir.graph import Node
 from jitlite.kernels.loop_ir import Buffer, DType, Lane, LoopVariable, Operand, Place, Scalar, Statement
 
@@ -26,8 +26,7 @@ BuildLane = Callable[[Any], Lane]
 """Writes the lane of a tensor that is an expression; takes the `NestBuilder` of the space."""
 
 
-@dataclass(eq=False)
-class TensorValue:
+class TensorValue(Record, frozen=False):
     """A tensor: memory, or an expression.
 
     Attributes:
@@ -75,8 +74,7 @@ class TensorValue:
         return list(self.order) == sorted(self.order)
 
 
-@dataclass(eq=False)
-class TensorList:
+class TensorList(Record, frozen=False):
     """A list of tensors that grows while the kernel runs: all of one dtype and shape, one behind the other in memory.
 
     Attributes:

@@ -7,9 +7,10 @@ used behind it; only own memory is written; ranks of places are those of the nes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import singledispatchmethod
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
 from jitlite.kernels.loop_ir import Buffer, DType, Kernel, LoopVariable, Operand, Owner, Place, Scalar, Statement
@@ -37,8 +38,7 @@ def verify(kernel: Kernel) -> None:
         raise KernelError(f"{kernel.name}: {fault}{where}") from None
 
 
-@dataclass(frozen=True)
-class _Memory:
+class _Memory(Record, eq=True):
     """What a buffer stands for.
 
     Attributes:
@@ -54,8 +54,7 @@ class _Memory:
         return _Memory(max(self.level, other.level), self.is_own and other.is_own)
 
 
-@dataclass
-class _Defined:
+class _Defined(Record, frozen=False):
     """What there is at a point of the kernel, however control has come there."""
 
     scalars: set[Scalar] = field(default_factory=set)

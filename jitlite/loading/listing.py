@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ import torch
 from jitlite.archive.container import ArchiveReader
 from jitlite.archive.errors import ArchiveError, faults_of
 from jitlite.archive.tensors import STORAGE_TYPES, Storages, rebuild_quantized, rebuild_tensor
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.ir import ops
 from jitlite.ir.traits import Trait
@@ -36,16 +37,14 @@ _LISTS = {"__parameters__": "parameters", "__buffers__": "buffers", "__forward_p
           "__forward_hooks__": "hooks"}  # fmt: skip
 
 
-@dataclass(eq=False)
-class ListedObject:
+class ListedObject(Record, frozen=False):
     """An object in a pickle: the name of its class, and its state."""
 
     name: str
     state: Any = None
 
 
-@dataclass(frozen=True)
-class StorageRecord:
+class StorageRecord(Record, eq=True):
     """A storage that a pickle names."""
 
     dtype: str
@@ -54,8 +53,7 @@ class StorageRecord:
     count: int
 
 
-@dataclass(eq=False)
-class TensorRecord:
+class TensorRecord(Record, frozen=False):
     """A tensor in a pickle.
 
     Attributes:
@@ -125,8 +123,7 @@ def _numbers(arguments: tuple[Any, ...], position: int) -> tuple[int, ...]:
     return tuple(n for n in found if isinstance(n, int)) if is_shape else ()
 
 
-@dataclass
-class ClassListing:
+class ClassListing(Record, eq=True, frozen=False):
     """A class in the code of an archive.
 
     Attributes:
@@ -145,8 +142,7 @@ class ClassListing:
     hooks: list[str] = field(default_factory=list)
 
 
-@dataclass
-class OperatorListing:
+class OperatorListing(Record, eq=True, frozen=False):
     """An operator that the code uses.
 
     Attributes:
@@ -158,8 +154,7 @@ class OperatorListing:
     status: str
 
 
-@dataclass
-class TensorListing:
+class TensorListing(Record, eq=True, frozen=False):
     """A tensor of the module, with where it is."""
 
     path: str
@@ -167,8 +162,7 @@ class TensorListing:
     tensor: TensorRecord
 
 
-@dataclass
-class Listing:
+class Listing(Record, eq=True, frozen=False):
     """What is in an archive.
 
     Attributes:

@@ -12,10 +12,11 @@ layouts are numbers, at run time too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from jitlite.archive.errors import ArchiveError
+from jitlite.base.records import Record
 from jitlite.executor.executor import executor_of
 from jitlite.interpreter.check import CodeError, check_code
 from jitlite.interpreter.code import Code, CodePlace, Operator
@@ -49,8 +50,7 @@ _GIVE_CODES = frozenset({_DTYPE, "prim::layout"})
 """Operators that give a dtype or a layout, which is to be its number."""
 
 
-@dataclass
-class Missing:
+class Missing(Record, eq=True, frozen=False):
     """What a program needs and cannot have."""
 
     operators: dict[str, None] = field(default_factory=dict)
@@ -78,8 +78,7 @@ class Missing:
             )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class LiteContext:
+class LiteContext(Record, eq=True):
     """What the methods of one file have in common: the version of its operators, what it may use, its types."""
 
     version: int

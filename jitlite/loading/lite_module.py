@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 
 from jitlite.archive.errors import ArchiveError
 from jitlite.base.dynamo import unseen_by_dynamo
+from jitlite.base.records import Record
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.vm import run
@@ -23,8 +24,7 @@ _COPIED = frozenset({"_slots", *vars(torch.nn.Module())} - {"training", "_is_ful
 """Attributes in which a module keeps its state, of which a copy has its own."""
 
 
-@dataclass(eq=False)
-class LiteMethod:
+class LiteMethod(Record, frozen=False):
     """A method as the file has it."""
 
     name: str
@@ -32,8 +32,7 @@ class LiteMethod:
     schema: Schema | None
 
 
-@dataclass(eq=False)
-class LiteClass:
+class LiteClass(Record, frozen=False):
     """What the objects of one class of a file have in common. Copies of an object share it."""
 
     qualified_name: str

@@ -8,13 +8,13 @@ found out before it is called: of tensors by calling it on the meta device.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from jitlite.archive.errors import ArchiveError
 from jitlite.archive.packed_parameters import PACKING, NotPacked, packed_bytes
+from jitlite.base.records import replace
 from jitlite.interpreter import vm
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code, Instruction, Operator

@@ -6,10 +6,10 @@ import ast
 import bisect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from jitlite.archive.errors import ArchiveError, faults_of
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, Source, SourceRange, Surroundings, Utf8Offsets
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import function_in_text, refuse_decorators
@@ -116,8 +116,7 @@ def _decode_strings(body: list[ast.stmt]) -> None:
 # -- the original source
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(Record, eq=True):
     """What begins at a byte of a file of code: bytes of an original source, in UTF-8."""
 
     source: Source

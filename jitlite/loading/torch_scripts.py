@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
+from jitlite import loading
 from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.executor.engine import new_program
 from jitlite.frontend.tracing.torch_scripts import convert_with, is_torch_script_function
 from jitlite.ir.schema import Argument, function_schema
 from jitlite.ir.unit import Function
-from jitlite.loading.load import load
 from jitlite.objects.function import ScriptFunction
 
 
@@ -37,7 +37,7 @@ def from_torch_script(found: Any) -> Any:
             f"this {type(found).__name__} of torch.jit cannot be converted, as torch.jit cannot save it: {lines[0]}",
             hint="give jitlite.script the Python function or module that it was made from",
         ) from error
-    loaded = load(io.BytesIO(content), allow=_everything())
+    loaded = loading.load.load(io.BytesIO(content), allow=_everything())
     if is_torch_script_function(found):
         try:
             return _function(found, loaded)

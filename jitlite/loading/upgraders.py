@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 from jitlite.executor.engine import new_program
 from jitlite.frontend.emit.builder import Builder
@@ -95,8 +95,7 @@ def _any_call(types: list[Type], keywords: set[str]) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Upgrade:
+class Upgrade(Record, eq=True):
     """In archives older than `since` an operator was what the function `upgrader` is.
 
     Attributes:

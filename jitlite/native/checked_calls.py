@@ -26,10 +26,10 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from jitlite.base import torch_internals
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import PLAIN
 from jitlite.ir.python_classes import classes_as_they_are
@@ -51,8 +51,7 @@ _KEYWORDS = 0x0002
 """`METH_KEYWORDS` of Python's headers."""
 
 
-@dataclass(frozen=True)
-class CheckedTarget:
+class CheckedTarget(Record, eq=True):
     """Where calls go.
 
     Attributes:

@@ -7,8 +7,8 @@ tuple, `*` anything. A rule is given a `Site`; it gives the result, or nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, constant_of
 from jitlite.ir.types import Type
@@ -18,8 +18,7 @@ from jitlite.native.code import LLVMBuilder
 from jitlite.native.layout import OUTSIDE, stored, zero
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Record, eq=True):
     """Where a rule is applied."""
 
     code: LLVMBuilder

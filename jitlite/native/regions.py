@@ -7,8 +7,8 @@ depends on what stands before it in the run: a list that the run makes may be wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value, constant_of, is_constant
 from jitlite.ir.regions import Region
@@ -26,8 +26,7 @@ _LARGEST = 2000
 _UNSET = "prim::Uninitialized"
 
 
-@dataclass(eq=False)
-class NativeRegion:
+class NativeRegion(Record, frozen=False):
     """Nodes that can be machine code.
 
     Attributes:

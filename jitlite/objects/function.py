@@ -14,11 +14,12 @@ from typing import Any
 
 from torch.fx import GraphModule
 
-from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
+from jitlite import archive
+from jitlite import export as exports
 from jitlite.archive.tensor_identity import collecting_weights
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracing_state import Listener, current
-from jitlite.codegen.torchscript.source_out import function_source, source_with_constants
+from jitlite.codegen import torchscript
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.entries import install_entry
@@ -27,9 +28,6 @@ from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
-from jitlite.export.to_fx.exported_program import to_exported
-from jitlite.export.to_fx.fx_graph import to_fx
-from jitlite.export.to_python.python_out import PythonProgram, to_python
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.tracing.trace_mode import active_tracers, current_tracer
@@ -212,40 +210,40 @@ class ScriptFunction:
             NotSupportedError: where there is something in it that TorchScript has not.
         """
         with compiler.compiling():
-            return function_source(self.__jitlite_function__)
+            return torchscript.source_out.function_source(self.__jitlite_function__)
 
     @property
     def code_with_constants(self) -> tuple[str, types.SimpleNamespace]:
         """The same text, and the constants that it names: `CONSTANTS.c0` is the attribute `c0` of the second part."""
         with compiler.compiling():
-            text, constants = source_with_constants(self.__jitlite_function__)
+            text, constants = torchscript.source_out.source_with_constants(self.__jitlite_function__)
         return text, types.SimpleNamespace(**{f"c{i}": value for i, value in enumerate(constants)})
 
-    def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
+    def save(self, f: str | os.PathLike[str], _extra_files: archive.save.ExtraFiles | None = None) -> None:
         """Write a TorchScript archive, in which the function is the `forward` of a module, to the file `f`.
 
         Raises:
             NotSupportedError: where something has no place in an archive; the error names it.
         """
         with compiler.compiling():
-            save_to_file(self.__jitlite_function__, f, _extra_files)
+            archive.save.save_to_file(self.__jitlite_function__, f, _extra_files)
 
-    def save_to_buffer(self, _extra_files: ExtraFiles | None = None) -> bytes:
+    def save_to_buffer(self, _extra_files: archive.save.ExtraFiles | None = None) -> bytes:
         """The bytes of such an archive."""
         with compiler.compiling():
-            return save_to_buffer(self.__jitlite_function__, _extra_files)
+            return archive.save.save_to_buffer(self.__jitlite_function__, _extra_files)
 
-    def to_python(self, path: str | os.PathLike[str] | None = None) -> PythonProgram:
+    def to_python(self, path: str | os.PathLike[str] | None = None) -> exports.python_out.PythonProgram:
         """The function as Python source that needs nothing but torch; see `jitlite.to_python`."""
-        return to_python(self, path)
+        return exports.python_out.to_python(self, path)
 
     def to_fx(self, **options: Any) -> GraphModule:
         """The function as a `torch.fx.GraphModule`; see `jitlite.to_fx`."""
-        return to_fx(self, **options)
+        return exports.fx_graph.to_fx(self, **options)
 
     def to_exported(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """The function as a `torch.export.ExportedProgram`; see `jitlite.to_exported`."""
-        return to_exported(self, args, kwargs, **options)
+        return exports.exported_program.to_exported(self, args, kwargs, **options)
 
     @property
     def compiled_code(self) -> Code:

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from jitlite.archive.save import ExtraFiles, save_to_buffer, save_to_file
+from jitlite import archive
+from jitlite import export as exports
 from jitlite.archive.tensor_identity import (
     deep_copy,
     share_memory,
@@ -28,9 +29,6 @@ from jitlite.base import options
 from jitlite.compiler import program as compiler
 from jitlite.compiler.program import Program
 from jitlite.executor.engine import new_program
-from jitlite.export.to_fx.exported_program import to_exported
-from jitlite.export.to_fx.fx_graph import to_fx
-from jitlite.export.to_python.python_out import PythonProgram, to_python
 from jitlite.frontend.classes.attribute_types import is_attribute_object
 from jitlite.frontend.classes.module_types import NN_MODULE_INTERNALS
 from jitlite.interpreter.binding import bind_value
@@ -170,7 +168,7 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
 
     # -- archives
     @gives_way
-    def save(self, f: str | os.PathLike[str], _extra_files: ExtraFiles | None = None) -> None:
+    def save(self, f: str | os.PathLike[str], _extra_files: archive.save.ExtraFiles | None = None) -> None:
         """Write a TorchScript archive of the module to the file `f`.
 
         Args:
@@ -180,28 +178,28 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
             NotSupportedError: where something in the module has no place in an archive; the error names it.
         """
         with compiler.compiling():
-            save_to_file(self, f, _extra_files)
+            archive.save.save_to_file(self, f, _extra_files)
 
     @gives_way
-    def save_to_buffer(self, _extra_files: ExtraFiles | None = None) -> bytes:
+    def save_to_buffer(self, _extra_files: archive.save.ExtraFiles | None = None) -> bytes:
         """The bytes of such an archive."""
         with compiler.compiling():
-            return save_to_buffer(self, _extra_files)
+            return archive.save.save_to_buffer(self, _extra_files)
 
     @gives_way
-    def to_python(self, path: str | os.PathLike[str] | None = None) -> PythonProgram:
+    def to_python(self, path: str | os.PathLike[str] | None = None) -> exports.python_out.PythonProgram:
         """The module as Python source that needs nothing but torch; see `jitlite.to_python`."""
-        return to_python(self, path)
+        return exports.python_out.to_python(self, path)
 
     @gives_way
     def to_fx(self, **options: Any) -> GraphModule:
         """The module as a `torch.fx.GraphModule`; see `jitlite.to_fx`."""
-        return to_fx(self, **options)
+        return exports.fx_graph.to_fx(self, **options)
 
     @gives_way
     def to_exported(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None, **options: Any) -> Any:
         """The module as a `torch.export.ExportedProgram`; see `jitlite.to_exported`."""
-        return to_exported(self, args, kwargs, **options)
+        return exports.exported_program.to_exported(self, args, kwargs, **options)
 
     # -- inspection
     @attribute_that_gives_way

@@ -7,11 +7,12 @@ and those that earlier texts have brought into the same program.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import MethodType
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.compiler.program import Program, compiling
 from jitlite.frontend.classes.text_classes import TextClasses
@@ -29,8 +30,7 @@ from jitlite.ir.values import CLASS_TYPE
 from jitlite.objects.function import ScriptFunction
 
 
-@dataclass
-class Defined:
+class Defined(Record, eq=True, frozen=False):
     """What a text has brought: functions and classes by name."""
 
     functions: dict[str, Function] = field(default_factory=dict)

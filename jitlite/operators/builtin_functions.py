@@ -12,11 +12,11 @@ tensor stays a bool, so that `True & mask` is a mask.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir.ops import Effect, op
 from jitlite.ir.schema import Schema, parse_schema
 from jitlite.ir.traits import Trait
@@ -24,8 +24,7 @@ from jitlite.ir.traits import Trait
 Body = str | int | None | tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Expansion:
+class Expansion(Record, eq=True):
     """A builtin that other operators make up.
 
     Attributes:

@@ -9,13 +9,13 @@ Gradients of what is kept (`dt`) are not None only when `df` itself is different
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from jitlite.base.records import Record
 from jitlite.ir.graph import Graph
 
 
-@dataclass
-class Gradient:
+class Gradient(Record, eq=True, frozen=False):
     """A graph `f` and the graph `df` of its vector-Jacobian products.
 
     Attributes:

@@ -131,7 +131,12 @@ def _with_objects(op: Op, node: Node) -> Form:
 
 def call_form(function: object, count: int) -> Form:
     """A call with so many operands."""
-    return Form(code("{{f}}({})", holes(range(count))), function)
+    return Form(_call_of(count), function)
+
+
+@cache
+def _call_of(count: int) -> Text:
+    return code("{{f}}({})", holes(range(count)))
 
 
 # -- kinds that are syntax

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import Any, NamedTuple
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 from jitlite.ir.value_keys import value_key
@@ -69,8 +70,7 @@ _KEEPS_SIZES = frozenset({"add", "mul", "floordiv", "ceildiv", "broadcast", "min
 """What gives no negative number for numbers that are not."""
 
 
-@dataclass
-class Symbols:
+class Symbols(Record, eq=True, frozen=False):
     """The symbols of one graph, in order of creation. The first `count` numbers are those that types name."""
 
     count: int = 0

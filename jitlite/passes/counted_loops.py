@@ -20,10 +20,9 @@ read after the loop and the iteration count is not all that ends it, it is carri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.analysis.memory_kinds import reachable_kinds
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.analysis import may_use
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
@@ -47,8 +46,7 @@ def count_loops(graph: Graph) -> bool:
     return changed
 
 
-@dataclass(frozen=True)
-class _Counter:
+class _Counter(Record, eq=True):
     """A carried number that bounds a loop.
 
     Attributes:
@@ -73,8 +71,7 @@ class _Counter:
 # -- finding
 
 
-@dataclass(frozen=True)
-class _LoopBound:
+class _LoopBound(Record, eq=True):
     """`value < bound` or the like, and what else a condition asks for."""
 
     kind: str

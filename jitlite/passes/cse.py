@@ -16,7 +16,7 @@ the later one would raise, the earlier one has raised already. Refused:
 
 from __future__ import annotations
 
-from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.alias import aliases_of
 from jitlite.analysis.effects import changes_modes, effect_of
 from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir.graph import Block, Graph, Node
@@ -38,7 +38,7 @@ def eliminate_common_subexpressions(graph: Graph) -> bool:
 class _SubexpressionEliminator:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.db = AliasDb(graph)
+        self.db = aliases_of(graph)
         self.modes = 0
         """Counts the places where modes may have changed."""
 

@@ -49,10 +49,11 @@ class _Liveness:
         for node in graph.all_nodes():
             if node.kind == "prim::Constant":  # half of all nodes
                 continue
+            resolved = node.op
             if effect_of(node) in (Effect.SIDE, Effect.RANDOM) or raises_itself(node):
                 self._keep(node)
-            elif node.op is not None and node.op.schema.is_mutable:
-                if _writes_what_came_in(graph, node, node.op):
+            elif resolved is not None and resolved.schema.is_mutable:
+                if _writes_what_came_in(graph, node, resolved):
                     self._keep(node)
                 else:
                     writers.append(node)
@@ -136,6 +137,8 @@ def _sweep(block: Block, live: set[Node]) -> bool:
 
 
 def _drop_unused_outputs(node: Node) -> bool:
+    if not node.blocks:
+        return False
     unused = [position for position, output in enumerate(node.outputs) if not output.has_uses]
     if node.kind in ("prim::If", "prim::Try", REGION):
         for position in reversed(unused):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitlite.base import torch_internals
+from jitlite.base.records import Record
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
@@ -33,15 +33,13 @@ class Undecomposable(Exception):
     """Why an operator is not decomposed."""
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Record, eq=True):
     """An int that is known only when the graph runs, with what it is for example."""
 
     example: int
 
 
-@dataclass
-class Recording:
+class Recording(Record, eq=True, frozen=False):
     """What an operator is made of.
 
     Attributes:

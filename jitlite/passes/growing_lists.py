@@ -42,9 +42,9 @@ removed, while the iteration count of a loop is still the length itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from jitlite.analysis.alias import AliasDb
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.structure import UNBOUNDED, Loop
@@ -157,8 +157,7 @@ def _test_every_round(graph: Graph, loop: Node, measured: set[int]) -> None:
 # -- dicts
 
 
-@dataclass(frozen=True)
-class _Listing:
+class _Listing(Record, eq=True):
     """The keys, values or items of a dict that a loop goes through.
 
     Attributes:

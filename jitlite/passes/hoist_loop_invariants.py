@@ -21,7 +21,7 @@ are true only where a test has been passed. So does what is computed from a valu
 
 from __future__ import annotations
 
-from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.alias import AliasDb, aliases_of
 from jitlite.analysis.effects import any_inside, changes_modes, effect_of, may_raise, raises_itself
 from jitlite.analysis.memory_kinds import reachable_kinds
 from jitlite.ir.analysis import may_use
@@ -38,7 +38,7 @@ def hoist_loop_invariants(graph: Graph) -> bool:
     """Move invariant computations out of loops, innermost loops first."""
     if not any(node.kind == "prim::Loop" for node in graph.all_nodes()):
         return False
-    return _hoist_in(graph.block, AliasDb(graph))
+    return _hoist_in(graph.block, aliases_of(graph))
 
 
 def _hoist_in(block: Block, db: AliasDb) -> bool:

@@ -15,9 +15,9 @@ does not write. `cse` does the same for what nobody writes anywhere.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.alias import AliasDb, aliases_of
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.value_keys import value_key
@@ -27,8 +27,7 @@ _KEYS = frozenset({T.INT, T.STRING, T.BOOL})
 """Types of keys of which two equal ones read the same."""
 
 
-@dataclass(frozen=True)
-class _ReadPlace:
+class _ReadPlace(NamedTuple):
     """What is read: something (an element, the length, an attribute) of a container."""
 
     what: str
@@ -45,7 +44,7 @@ def eliminate_loads(graph: Graph) -> bool:
     containers = {place.container for node in graph.all_nodes() if (place := _read(node)) is not None}
     if not containers:
         return False
-    eliminator = _LoadEliminator(AliasDb(graph), containers)
+    eliminator = _LoadEliminator(aliases_of(graph), containers)
     eliminator.block(graph.block, {})
     return eliminator.changed
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitlite.base.changed import Changed
+from jitlite.base.records import Record
 from jitlite.ir.graph import Graph
 from jitlite.passes.registry import PassHook, find, run
 
@@ -12,8 +12,7 @@ _LITTLE = 0.05
 """A large graph that a round has made smaller by less than this part is not worth another one."""
 
 
-@dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Record, eq=True):
     """Passes `once`, then `repeated` until nothing changes (at most `rounds` times), then the pipeline `loops` if the
     graph has a loop, then `last`. Of a large graph, rounds that would change little are left out.
     """
@@ -29,6 +28,10 @@ class Pipeline:
     def __call__(self, graph: Graph, hook: PassHook | None = None) -> bool:
         """Run the pipeline; says whether it changed the graph."""
         around = PassHook.from_options() if hook is None else hook
+        with Changed(graph, "analyses", {} if graph.analyses is None else graph.analyses):
+            return self._run(graph, around)
+
+    def _run(self, graph: Graph, around: PassHook) -> bool:
         before = _size(graph) if self.is_follow_up else 0
         changed = run(graph, self.once, around)
         if not self.is_follow_up or (changed and not _is_little(before, _size(graph))):
@@ -83,7 +86,7 @@ _LOOPS = Pipeline(
     is_follow_up=True,
 )
 
-OPTIMIZE = Pipeline(once=("inline",), repeated=_ROUND, loops=_LOOPS, last=("constant_pooling",))
+OPTIMIZE = Pipeline(once=("inline", "constant_pooling"), repeated=_ROUND, loops=_LOOPS, last=("constant_pooling",))
 """Before a graph is run."""
 
 SPECIALIZE = Pipeline(repeated=("shapes", *_ROUND), last=("constant_pooling",))

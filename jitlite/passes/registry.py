@@ -16,10 +16,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
 
 from jitlite.base import options
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir.compiling import compiling, depth_of, make_room
 from jitlite.ir.graph import Graph, Node
@@ -87,8 +88,7 @@ def _file_names() -> list[str]:
     return [module.name for module in pkgutil.iter_modules([folder]) if not module.ispkg]
 
 
-@dataclass
-class PassRecord:
+class PassRecord(Record, eq=True, frozen=False):
     """What one run of one pass did."""
 
     name: str
@@ -116,8 +116,7 @@ class PassError(RuntimeError):
         self.range = range
 
 
-@dataclass
-class PassHook:
+class PassHook(Record, eq=True, frozen=False):
     """What happens around every pass.
 
     Attributes:
@@ -224,6 +223,8 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
     functions = [find(name) for name in listed]
     around = PassHook.from_options() if hook is None else hook
     changed = bool(functions) and count_range_loops(graph)
+    if changed:
+        graph.forget_analyses()
     may_be_deeper = True
     for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
         try:
@@ -232,6 +233,8 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
                     make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
                 may_be_deeper = around.around(name, function, graph)
                 changed = may_be_deeper or changed
+                if may_be_deeper:
+                    graph.forget_analyses()
         except CompileError:
             raise
         except Exception as error:

@@ -43,6 +43,7 @@ def remove_where(graph: Graph, tests: dict[str, _Test]) -> bool:
     """Remove the nodes whose test says that they give back their first input."""
     changed = False
     while _remove_in(graph.block, tests, RewriteContext(graph)):
+        graph.forget_analyses()
         changed = True
     return changed
 

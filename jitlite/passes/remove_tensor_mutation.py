@@ -23,11 +23,12 @@ where they are not known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from jitlite.analysis import promotion
 from jitlite.analysis.unaliased import Ownership, is_plain_read, is_used_after, place_in
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, Value
 from jitlite.ir.ops import Op
@@ -50,8 +51,7 @@ def replace_writes(graph: Graph, chosen: Callable[[Node], bool], checked: bool =
     return bool([node for node in candidates if remover.replace(node)])
 
 
-@dataclass
-class _TensorMutationRemover:
+class _TensorMutationRemover(Record, frozen=False):
     graph: Graph
     owners: Ownership
     checked: bool

@@ -18,11 +18,12 @@ would let a tensor of integers take part in a backward pass.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from jitlite.analysis import promotion
 from jitlite.analysis.effects import effect_of
 from jitlite.analysis.unaliased import Ownership, is_plain_read, is_used_after, place_in
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Use, Value
 from jitlite.ir.ops import Effect
@@ -55,8 +56,7 @@ def _is_view(node: Node, kinds: Container[str] = Trait.PLAIN_VIEW.kinds) -> bool
     return alias is not None and not alias.is_write and len(node.outputs) == 1
 
 
-@dataclass
-class _ViewMutationRemover:
+class _ViewMutationRemover(Record, frozen=False):
     graph: Graph
     owners: Ownership
     made: set[Node] = field(default_factory=set)

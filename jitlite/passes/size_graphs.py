@@ -18,18 +18,16 @@ of a loop to the next, is no result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from jitlite.analysis.annotation import annotate, numbering
 from jitlite.analysis.propagation import Propagation
 from jitlite.analysis.result_types import ModeFacts
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.operators.tensor_lattice import Dim, Symbol, Symbols, TensorFact
 
 
-@dataclass
-class SizeGraph:
+class SizeGraph(Record, eq=True, frozen=False):
     """A graph of sizes, and which symbol each of its results is."""
 
     graph: Graph

@@ -27,10 +27,10 @@ there twice is limited for each step, and for the whole graph. Computations in b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.analysis.memory_kinds import reachable_kinds
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
@@ -61,8 +61,7 @@ def thread_jumps(graph: Graph) -> bool:
     return threader.changed
 
 
-@dataclass
-class _Branch:
+class _Branch(Record, frozen=False):
     """What a branch of an if knows of values behind the if."""
 
     node: Node

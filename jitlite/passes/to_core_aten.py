@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 
 from jitlite.analysis.result_types import autocast_may_change
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
@@ -40,8 +41,7 @@ from jitlite.passes.rules import core_aten
 _BEFORE = "inline,inline_fork_wait,constant_propagation,remove_mutation,remove_view_mutation,dce"
 
 
-@dataclass(frozen=True)
-class Unsupported:
+class Unsupported(Record, eq=True):
     """Nodes of one kind that are not of core ATen, for one reason."""
 
     kind: str
@@ -69,8 +69,7 @@ class CanonicalizationError(RuntimeError):
         super().__init__("\n".join([*lines, *(f"  {u}" for u in unsupported)]))
 
 
-@dataclass
-class CoreAtenReport:
+class CoreAtenReport(Record, eq=True, frozen=False):
     """What `lower_to_core_aten` has done.
 
     Attributes:
@@ -132,8 +131,7 @@ def lower_to_core_aten(
     return report
 
 
-@dataclass
-class _CoreAtenLowering:
+class _CoreAtenLowering(Record, frozen=False):
     graph: Graph
     facts: dict[Value, Type]
     may_assume: bool

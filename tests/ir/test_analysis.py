@@ -171,7 +171,7 @@ def test_control_tree(graph):
     assert nx.is_arborescence(tree)
     loop = named(graph, "l").node
     assert list(tree.successors(graph.block)) == list(graph.nodes)
-    assert list(tree.successors(loop)) == loop.blocks
+    assert list(tree.successors(loop)) == list(loop.blocks)
     assert nx.shortest_path_length(tree, graph.block, named(graph, "d").node) == 5
 
 

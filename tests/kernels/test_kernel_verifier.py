@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from kernel_builder import apply, arena, integer, load, number, result, tensor, truth, window
 
+from jitlite.base.records import replace
 from jitlite.ir import types as T
 from jitlite.ir.parser import parse
 from jitlite.kernels.loop_ir import (

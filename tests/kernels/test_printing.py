@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 
 import torch
 from kernel_builder import apply, arena, contiguous, integer, load, number, result, tensor, truth, window
 
+from jitlite.base.records import replace
 from jitlite.ir import types as T
 from jitlite.ir.parser import parse
 from jitlite.kernels.loop_ir import (

@@ -13,6 +13,7 @@ import torch
 from faults import FAULTS, RARE_FAULTS
 
 import jitlite
+from jitlite.analysis import alias
 from jitlite.base import options
 from jitlite.ir.compiling import compiling
 from jitlite.ir.graph import Graph
@@ -297,3 +298,26 @@ def test_inlining_leaves_functions_that_call_themselves_by_way_of_others():
     called = [n.inputs[0].node.attributes["name"] for n in scripted.optimized_graph.all_nodes() if "Call" in n.kind]
     assert sorted(called) == ["even", "odd"]
     assert [scripted(n) for n in range(5)] == [f(n) for n in range(5)]
+
+
+def test_the_analysis_of_aliases_serves_the_passes_until_one_changes_something(monkeypatch):
+    analyzed, original = [], alias.AliasDb.__init__
+
+    def count(self, graph):
+        analyzed.append(sum(1 for _ in graph.all_nodes()))
+        original(self, graph)
+
+    monkeypatch.setattr(alias.AliasDb, "__init__", count)
+    text = """graph(%l : int[], %i : int):
+  %a : int = aten::__getitem__(%l, %i)
+  %b : int = aten::__getitem__(%l, %i)
+  %c : int = aten::add(%a, %b)
+  return (%c)
+"""
+    Pipeline(once=("cse", "load_elimination", "hoist_loop_invariants", "cse", "load_elimination"))(parse(text))
+    assert analyzed == [3, 2]  # the first pass merges the two reads; the others find nothing to do
+    analyzed.clear()
+    graph = parse(text)
+    assert run(graph, "cse") and not run(graph, "load_elimination")
+    assert analyzed == [3, 2]  # between runs anybody may change the graph
+    assert graph.analyses is None

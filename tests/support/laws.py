@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from region_programs import BACKENDS, form_by_chance, run_by
@@ -22,6 +22,7 @@ from strategies import Program, compile_source
 
 import jitlite
 from jitlite.base import options
+from jitlite.base.records import replace
 from jitlite.base.source import CompileError
 from jitlite.compiler import program as compiler
 from jitlite.debug.equality import difference

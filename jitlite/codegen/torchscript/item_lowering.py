@@ -9,10 +9,10 @@ are written ask each tensor what it is, as Python does.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -27,8 +27,7 @@ _Applied = tuple[Value, Value, Value | bool]
 _INDICES = T.ListType.of(T.OptionalType.of(T.TENSOR))
 
 
-@dataclass(frozen=True)
-class _IndexEntry:
+class _IndexEntry(Record, eq=True):
     """An entry of an index and its operands."""
 
     entry: Entry

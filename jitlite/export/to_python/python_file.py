@@ -10,11 +10,11 @@ import math
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record, replace
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.code_text import (
@@ -41,8 +41,7 @@ from jitlite.passes.int_codes_to_objects import Kinds
 _MANGLED = re.compile(r"___torch_mangle_\d+")
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(Record, eq=True):
     """`import module as alias`, or `from module import name as alias`."""
 
     module: str

@@ -9,8 +9,8 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.python.python_writer import PythonWriter
 from jitlite.codegen.range_loops import with_range_loops
@@ -74,8 +74,7 @@ def function_lines(file: PythonFile, function: Function, name: Identifier, *, is
         raise NotSupportedError(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
 
 
-@dataclass(frozen=True)
-class _Signature:
+class _Signature(Record, eq=True):
     """A function as it is declared.
 
     Attributes:

@@ -13,12 +13,13 @@ two places, parts of it that are not in the same mode.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 from torch import nn
 
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.declarations_out import methods
 from jitlite.export.to_python.known_modules import KnownModules, class_of_torch, is_container
@@ -52,8 +53,7 @@ _STANDARD = frozenset({"training", "_is_full_backward_hook"})
 """Attributes that every module has."""
 
 
-@dataclass
-class _Attribute:
+class _Attribute(Record, frozen=False):
     """An attribute as the objects of a class have it.
 
     Attributes:
@@ -70,8 +70,7 @@ class _Attribute:
         return len(set(self.texts)) > 1
 
 
-@dataclass
-class _ModuleClassPlan:
+class _ModuleClassPlan(Record, frozen=False):
     """What the class of some modules is."""
 
     type: ClassType

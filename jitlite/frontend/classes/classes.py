@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
 from jitlite.frontend.classes.autograd_functions import AutogradFunctionClass
 from jitlite.frontend.classes.dataclass_methods import dataclass_method
@@ -287,7 +288,7 @@ class ScriptClass(ObjectDefinition):
     def add(self, name: str, definition: Definition, python_function: Callable[..., object] | None = None) -> Function:
         if name == "__exit__":  # what it is told of an exception has no type that an annotation could name
             others: dict[str, Type] = {p.ident.name: T.ANY for p in definition.tree.decl.params[1:]}
-            definition = dataclasses.replace(definition, inferred=others)
+            definition = replace(definition, inferred=others)
         return super().add(name, definition, python_function)
 
     def class_attr(self, b: Builder, range: SourceRange, name: str, value: Value | None = None) -> SugaredValue | None:

@@ -12,10 +12,11 @@ import ast
 import inspect
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.annotations import ClassTypes, type_from_python
 from jitlite.frontend.emit.resolver import FunctionResolver
@@ -25,8 +26,7 @@ from jitlite.ir.types import ANY, Type
 from jitlite.ir.values import value_has_type
 
 
-@dataclass
-class _AttributesOfMethods:
+class _AttributesOfMethods(Record, frozen=False):
     """What the methods of one class say about attributes.
 
     Attributes:

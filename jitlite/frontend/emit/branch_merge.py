@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.local_functions import LocalFunction
@@ -39,8 +38,7 @@ def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
         em.graph.insert("prim::Store", (value,), (), {"name": name})
 
 
-@dataclass(frozen=True)
-class _Merge:
+class _Merge(Record, eq=True):
     """Two branches, of which at least one goes on, and the frame around them, which is the emitter's."""
 
     em: Emitter

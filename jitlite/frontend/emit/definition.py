@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.meanings import Kind, Meaning
 from jitlite.frontend.emit.resolver import Resolver
@@ -16,8 +17,7 @@ from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 
 
-@dataclass(frozen=True)
-class Definition:
+class Definition(Record, eq=True):
     """A function or method to compile: its tree, what its names mean, and its parameters' defaults.
 
     Attributes:

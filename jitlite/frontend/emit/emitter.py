@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
 from jitlite.frontend.emit.attribute_refinement import (
@@ -81,8 +81,7 @@ class ReturnTypes:
         self.merged: Type | None = None
 
 
-@dataclass(frozen=True)
-class Unset:
+class Unset(Record, eq=True):
     """A variable that is first set in the body of a node, which may end early."""
 
     type: Type

@@ -16,9 +16,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
+from jitlite.base.records import replace
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition

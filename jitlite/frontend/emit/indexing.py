@@ -8,8 +8,8 @@ index, and so what the entries behind it apply to, is known only when it is ther
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.emitter import Emitter, expression
@@ -162,8 +162,7 @@ _range = range
 
 
 # -- tensors
-@dataclass(frozen=True)
-class TensorIndex:
+class TensorIndex(Record, eq=True):
     """An index of a tensor, its parts computed.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 
+from jitlite.base.records import Record, replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.assignment import assign_targets
 from jitlite.frontend.emit.branch_refinement import emit_repeated
@@ -23,8 +23,7 @@ from jitlite.ir.structure import UNBOUNDED
 Targets = Sequence[tree.Expr]
 
 
-@dataclass(frozen=True)
-class Body:
+class Body(Record, eq=True):
     """The body of a loop.
 
     Attributes:

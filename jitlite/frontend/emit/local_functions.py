@@ -32,9 +32,9 @@ around as its first arguments. While it runs nothing can assign to them, so they
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
@@ -86,8 +86,7 @@ class LocalFunction(SugaredValue):
         return _emit_call(b, range, self, given)
 
 
-@dataclass(frozen=True)
-class Separate:
+class Separate(Record, eq=True):
     """A script function that a recursive nested function has become.
 
     Attributes:
@@ -102,8 +101,7 @@ class Separate:
     fixed: Mapping[str, SugaredValue]
 
 
-@dataclass(frozen=True)
-class _GivenArgument:
+class _GivenArgument(Record, eq=True):
     """An argument of a call; `name` is the keyword."""
 
     value: SugaredValue
@@ -220,8 +218,7 @@ def _prefix(function: LocalFunction, frame: Frame, least: int = 1) -> str:
     return next(p for p in candidates if not any(frame.is_defined(f"{p}{name}") for name in own))
 
 
-@dataclass(frozen=True)
-class Activation:
+class Activation(Record, eq=True):
     """A nested function whose call is being emitted. `key` is the same for calls that are emitted the same way."""
 
     name: str

@@ -15,12 +15,12 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import _jit_internal
 
+from jitlite.base.records import Record
 from jitlite.base.source import did_you_mean
 from jitlite.base.tracing_state import is_tracing
 from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name
@@ -58,8 +58,7 @@ class Kind(enum.Enum):
     UNSUPPORTED = "nothing a script can use: `reason` says why"
 
 
-@dataclass(frozen=True)
-class BooleanDispatch:
+class BooleanDispatch(Record, eq=True):
     """`if_true` is called where the argument `name` (number `index`, else `default`) is True, otherwise `if_false`."""
 
     name: str
@@ -69,8 +68,7 @@ class BooleanDispatch:
     if_false: Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class Meaning:
+class Meaning(Record, eq=True):
     """See `Kind`."""
 
     kind: Kind

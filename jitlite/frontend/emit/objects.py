@@ -9,8 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import replace
 
+from jitlite.base.records import replace
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import torch
 import torch.fx
 
+from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError, Source, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import FunctionCompiler
@@ -39,8 +40,7 @@ Handlers = Mapping[str, Callable[["Converter", torch.fx.Node], None]]
 """What converts each kind of FX node."""
 
 
-@dataclass
-class Lookup:
+class Lookup(Record, eq=True, frozen=False):
     """How one target was found.
 
     Attributes:
@@ -56,8 +56,7 @@ class Lookup:
     count: int = 0
 
 
-@dataclass
-class ConvertedGraph:
+class ConvertedGraph(Record, eq=True, frozen=False):
     """A graph made of an FX graph.
 
     Attributes:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 from torch import _jit_internal
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.syntax import tree as t
 
 
-@dataclass(frozen=True)
-class IgnoredBlock:
+class IgnoredBlock(Record, eq=True):
     """A block, and the types (as written) of the variables that go in and come out."""
 
     name: str

@@ -12,10 +12,10 @@ import io
 import re
 import tokenize
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from weakref import WeakKeyDictionary
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
 from jitlite.frontend.syntax.indented_lines import lines_of_definition
 from jitlite.ir.compiling import make_room
@@ -86,8 +86,7 @@ class Positions:
         return self.range(start, start + length)
 
 
-@dataclass(frozen=True)
-class TypeComment:
+class TypeComment(Record, eq=True):
     """`# type: text`, `text` standing at offset `start`; `line` is the line as the parser counts."""
 
     text: str
@@ -95,8 +94,7 @@ class TypeComment:
     line: int
 
 
-@dataclass(frozen=True)
-class Parsed:
+class Parsed(Record, eq=True):
     """Python statements, and how to find them in the source."""
 
     body: list[ast.stmt]

@@ -19,13 +19,13 @@ builders give only what a tree adds to its subtrees, such as a keyword. Trees co
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from inspect import get_annotations
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from typing_extensions import dataclass_transform
 
+from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 
 _T = TypeVar("_T", bound="Tree")
@@ -119,15 +119,16 @@ class Tree(_Declaration):
     range: SourceRange = part(HIDDEN, kw_only=True)
 
     def __init__(self, *given: Any, range: SourceRange, **named: Any) -> None:
+        fields = self.__dict__
         if named or len(given) != len(self.parts):
             self._take_some(given, named)
         else:
-            self.__dict__.update(zip(self.parts, given, strict=True))
+            fields.update(zip(self.parts, given))  # noqa: B905 (they are as many; to say `strict` takes its time)
         source, start, end = range.source, range.start, range.end
         depth, exits, has_functions = 0, int(self._is_exit), self._is_function
         for child in self.children() if self._subtrees else ():
             place = child.range
-            if place.source is source:
+            if place is not range and place.source is source:
                 if place.start < start:
                     start = place.start
                 if place.end > end:
@@ -142,7 +143,8 @@ class Tree(_Declaration):
         """How many returns, breaks, continues and raises it has."""
         self.has_functions: bool = has_functions
         """Is it a function, or are there any in it?"""
-        self.__dict__["range"] = range if start == range.start and end == range.end else SourceRange(source, start, end)
+        is_wide = start == range.start and end == range.end
+        fields["range"] = range if is_wide else SourceRange(source, start, end)
 
     def _take_some(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Take parts by name, and leave out those that have a default."""
@@ -211,8 +213,7 @@ class Stmt(Tree):
 # Printing. Trees can be thousands deep (a long sum), so nothing here recurses.
 
 
-@dataclass
-class _Node:
+class _Node(Record, frozen=False):
     """A tree as the printer sees it: `flat` is its text on one line, None where that is too long for any place."""
 
     kind: str

@@ -9,11 +9,11 @@ written gets its last value by `copy_`, and what the function gives is made of i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_views import Step, functional_form, view_of_inplace
 from jitlite.frontend.tracing.places_in_memory import place_in_memory, storage_of
@@ -23,8 +23,7 @@ from jitlite.frontend.tracing.trace_backend import Mutation, Traced
 _aten = torch.ops.aten
 
 
-@dataclass
-class _Base:
+class _Base(Record, frozen=False):
     """A memory: the first tensor that was seen of it, what it held first, and what it holds now.
 
     `is_shared` is it with another argument, so that it may not be written.
@@ -38,8 +37,7 @@ class _Base:
     is_shared: bool = False
 
 
-@dataclass
-class _View:
+class _View(Record, frozen=False):
     """A tensor: the steps that lead to it, and its value as of a generation of the base."""
 
     tensor: torch.Tensor

@@ -8,11 +8,11 @@ their inverse is a reshape.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.trace_backend import Traced
 from jitlite.frontend.tracing.trace_values import is_written
@@ -22,8 +22,7 @@ Emit = Callable[..., Any]
 """Emits a call: the operator, its arguments, the example of its result; gives the value of the result."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Record, eq=True):
     """One view of another: the operator, its arguments (the first is left out), what is viewed and what is seen now.
 
     `index` says which of the results of the operator it is, where it gives a list.

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.argument_types import argument_type, computed, number_for_tensor
 from jitlite.frontend.tracing.recorded_modes import ContextRecorder
@@ -29,8 +29,7 @@ from jitlite.ir.unit import Function
 _AGAIN = "trace it again for others"
 
 
-@dataclass
-class _CallCondition:
+class _CallCondition(Record, frozen=False):
     """What calls must have in common with the example: a tensor argument."""
 
     argument: TensorArgument

@@ -12,11 +12,12 @@ Writes are recorded as they are. What existed before the call and is written is 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.places_in_memory import Place, place_in_memory, storage_of
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, Traced
@@ -25,8 +26,7 @@ from jitlite.ir.traits import Trait
 _aten = torch.ops.aten
 
 
-@dataclass
-class Origin:
+class Origin(Record, eq=True, frozen=False):
     """Where a tensor that existed before comes from; see `Mutation`."""
 
     kind: str
@@ -39,8 +39,7 @@ class Origin:
         return Mutation(self.kind, self.name, tuple(self.writers), self.location)
 
 
-@dataclass
-class Known:
+class Known(Record, eq=True, frozen=False):
     """A tensor that has been seen, its value, and where it was then."""
 
     tensor: torch.Tensor

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch.utils import _pytree as pytree
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(Record, eq=True):
     """An argument that the trace follows: a tensor, or a size of one.
 
     Attributes:
@@ -33,8 +33,7 @@ class Traced:
     example: Any
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Record, eq=True):
     """Where the traced code is at work.
 
     Attributes:
@@ -111,8 +110,7 @@ class Sizes(Protocol):
         ...
 
 
-@dataclass
-class Signature:
+class Signature(Record, eq=True, frozen=False):
     """What is known of a trace when it is done; for back ends whose results are called with Python's arguments.
 
     Attributes:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
+from jitlite.base.records import Record
 from jitlite.frontend.tracing.trace_values import tensors
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 
 
-@dataclass
-class _Made:
+class _Made(Record, frozen=False):
     """A tensor, what it was at first, and the node that stands for it once it is used."""
 
     tensor: torch.Tensor

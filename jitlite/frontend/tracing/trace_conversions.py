@@ -9,15 +9,14 @@ else is a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.frontend.tracing.trace_warnings import LOST, Instruction, UserInstruction, current_place
 from jitlite.ir.graph import Value
 
 
-@dataclass(frozen=True)
-class _Conversion:
+class _Conversion(Record, eq=True):
     """A value of the graph, the number that it is now, what it was asked for as ("" if nobody is to be told)."""
 
     value: Value
@@ -30,8 +29,7 @@ class _Conversion:
             self.place.warn(f"Converting a tensor to a {self.what}{LOST}")
 
 
-@dataclass(frozen=True)
-class PendingConversion:
+class PendingConversion(Record, eq=True):
     """Stands for an int argument that is the number of a value."""
 
     value: Value

@@ -18,9 +18,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.schema import Argument, function_schema
@@ -31,8 +32,7 @@ Path = tuple[str, ...]
 KIND = "prim::TracedRegion"
 
 
-@dataclass
-class TracedCall:
+class TracedCall(Record, eq=True, frozen=False):
     """The call of a submodule.
 
     Attributes:

@@ -7,12 +7,12 @@ import os
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import torch
 
+from jitlite.base.records import Record
 from jitlite.base.source import OWN_FILES, Source, SourceRange
 
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
@@ -35,8 +35,7 @@ class TracerWarning(Warning):
         warnings.filterwarnings("ignore", category=TracerWarning, module="torch.(?!jit)")
 
 
-@dataclass(frozen=True)
-class UserInstruction:
+class UserInstruction(Record, eq=True):
     """What is at work: an instruction, and its line."""
 
     instruction: Instruction | None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
-from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.alias import AliasDb, aliases_of
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.traits import Trait
@@ -18,8 +19,7 @@ Table = dict[str, tuple[Rule, ...]]
 """Rules by the kind of node."""
 
 
-@dataclass
-class RewriteContext:
+class RewriteContext(Record, eq=True, frozen=False):
     """What rules may ask and make."""
 
     graph: Graph
@@ -29,7 +29,7 @@ class RewriteContext:
     @cached_property
     def db(self) -> AliasDb:
         """Who may write what, as it was when a rule first asked: most graphs have no node that it matters for."""
-        return AliasDb(self.graph)
+        return aliases_of(self.graph)
 
     def node(self, kind: str, inputs: Sequence[Value], type: T.Type, like: Node) -> Sequence[Value]:
         """A new node, standing where `like` stands; its output alone replaces a node."""

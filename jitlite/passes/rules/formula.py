@@ -12,10 +12,10 @@ of the first graph that is used this way is captured.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.types import Type
@@ -153,8 +153,7 @@ def always(node: Node) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Record, eq=True):
     """How one operator is differentiated.
 
     Attributes:
