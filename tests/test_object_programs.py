@@ -143,15 +143,22 @@ class TooLong(BaseException):
     """A program takes too long."""
 
 
+AGAIN = 0.01
+"""Seconds after which a program that goes on is told again that it takes too long."""
+
+
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` in the block after so many seconds."""
+    """Raise `TooLong` in the block after so many seconds, and again until it leaves the block.
+
+    A `with` of the program may swallow it.
+    """
 
     def stop(*_: object) -> None:
         raise TooLong
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
@@ -203,6 +210,28 @@ def test_a_program_that_fails_is_made_smaller():
     smaller = reduced(program, fails, most=2000)
     assert fails(smaller)
     assert len(smaller.source.splitlines()) < len(program.source.splitlines()) / 3
+
+
+class SwallowsThree:
+    """A context that the first three exceptions do not leave."""
+
+    def __init__(self) -> None:
+        self.swallowed = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, *_: object) -> bool:
+        self.swallowed += kind is not None
+        return self.swallowed <= 3
+
+
+def test_a_program_that_swallows_exceptions_is_ended_too():
+    context, end = SwallowsThree(), time.monotonic() + 20
+    with pytest.raises(TooLong), at_most(0.01):
+        while time.monotonic() < end:
+            with context:
+                time.sleep(20)
 
 
 @pytest.mark.skipif(not EXPLORE_SECONDS, reason="random: make explore")
