@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from jitlite.ir import types as T
@@ -35,6 +35,7 @@ from jitlite.kernels.loop_ir import (
     Statement,
     Store,
 )
+from jitlite.kernels.partial_lanes import may_give_up
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
 
@@ -71,6 +72,8 @@ class KernelBuilder:
         self._same: list[dict[Scalar, Operand]] = [{}]
         """Scalars that have been found to be equal to others, by block."""
         self._lazy: dict[TensorValue, None] = {}
+        self.evaluated: set[TensorValue] = set()
+        """The tensors whose elements some nest computes."""
         self.allocated: dict[Buffer, Alloc] = {}
         self.written: set[Buffer] = set()
         """The buffers that operators of the program write."""
@@ -109,6 +112,7 @@ class KernelBuilder:
         self.level += is_loop
         try:
             yield self.statements
+            self.force_partial(known)
         finally:
             self.level -= is_loop
             self._same.pop()
@@ -278,6 +282,14 @@ class KernelBuilder:
             self._store(group, places)
             wanted = [v for v in wanted if v.is_lazy]
 
+    def force_partial(self, known: Collection[TensorValue] = ()) -> None:
+        """Have in memory what nobody has read, but raises in Python for some elements; `known` are other tensors."""
+        for value in reversed(list(self._lazy)):
+            if value.is_lazy and value not in self.evaluated and value not in known:
+                lane = NestBuilder(self, value.sizes, value.order).lane(value)
+                if may_give_up([lane]):
+                    self.force(value)
+
     def _store(self, group: Sequence[TensorValue], places: dict[TensorValue, Place | None]) -> None:
         builder = NestBuilder(self, group[0].sizes, group[0].order)
         roots = {value: builder.lane(value) for value in group}
@@ -389,6 +401,7 @@ class NestBuilder:
     def lane(self, value: TensorValue) -> Lane:
         """The element of a tensor, broadcast to the space, at each point."""
         found = self.lanes.get(value)
+        self.builder.evaluated.add(value)
         if found is None:
             found = self.lanes[value] = self._lane(value)
         return found

@@ -103,6 +103,7 @@ class Lowering(KernelBuilder):
         for node in self.region.nodes:
             self.node(node)
         self.kernel.outputs = self._outputs([self.value(v) for v in self.region.outputs])
+        self.force_partial()
         self.kernel.body = self.statements
         return self.kernel
 
