@@ -59,6 +59,7 @@ class KernelBuilder:
         statements: those of the block that is being written.
         level: how many loops are around it.
         finished: nodes whose results are in memory, or are no tensors.
+        shows_copies: can the program tell whether a tensor is a copy or a view?
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -66,6 +67,7 @@ class KernelBuilder:
         self.statements: list[Statement] = []
         self.level = 0
         self.finished: set[Node] = set()
+        self.shows_copies = False
         self._count = 0
         self._known: list[dict[Key, Operand]] = [{}]
         """Arithmetic that has been written, by block: what it is."""

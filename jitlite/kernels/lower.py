@@ -86,6 +86,7 @@ class Lowering(KernelBuilder):
     def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, varying: set[Varying]) -> None:
         super().__init__(Kernel(name, gives_tuple=gives_tuple))
         self.region = region
+        self.shows_copies = any(n.blocks or n.kind in WRITES for n in region.nodes)  # else views stand behind it
         self.varying = varying
         self.values: dict[GraphValue, Value] = {}
         self._constants: dict[int, TensorValue] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.kernels.building import KernelBuilder
+from jitlite.kernels.copies import contiguous_copy, reshaped_copy
 from jitlite.kernels.loop_ir import Operand, Place, Scalar
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity, is_one
@@ -237,10 +238,7 @@ def reshaped(lowering: KernelBuilder, value: TensorValue, asked: Sequence[Operan
     if not lowering.is_contiguous(place):
         if not copies or value.source is not MemorySource.OWN:
             raise NotNative("a tensor that is not contiguous gets another shape")
-        made = lowering.memory(value.dtype, value.sizes)
-        assert made.place is not None
-        lowering.copy(value, made.place)
-        place = made.place
+        place = lowering.force(reshaped_copy(lowering, value, sizes))
     found = Place(place.buffer, place.offset, sizes, lowering.strides_of(sizes))
     return TensorValue(value.dtype, sizes, identity(sizes), found, source=value.source)
 
@@ -301,12 +299,7 @@ def contiguous(call: Call) -> Value:
     call.default("memory_format", 0)
     value, lowering = call.first(), call.lowering
     place = lowering.force(value)
-    if lowering.is_contiguous(place):
-        return value
-    made = lowering.memory(value.dtype, value.sizes)
-    assert made.place is not None
-    lowering.copy(value, made.place)
-    return made
+    return value if lowering.is_contiguous(place) else contiguous_copy(lowering, value)
 
 
 @rule("aten::detach", "aten::alias", view=True)
@@ -337,10 +330,17 @@ def _unpacked(call: Call) -> int:
     return len(uses[0].outputs)
 
 
+def _divided(call: Call, value: TensorValue) -> int:
+    """The dimension that is divided into pieces."""
+    if value.rank == 0:
+        raise NotNative("pieces of a tensor without dimensions")
+    return call.dim("dim", value.rank)
+
+
 @rule("aten::chunk", view=True)
 def chunk(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
-    count, dim, wanted = call.constant("chunks"), call.dim("dim", value.rank), _unpacked(call)
+    count, dim, wanted = call.constant("chunks"), _divided(call, value), _unpacked(call)
     size = value.sizes[dim]
     if count != wanted or count < 1:
         raise NotNative("chunk into another number of pieces than are expected")
@@ -370,7 +370,7 @@ def piece(lowering: KernelBuilder, value: TensorValue, dim: int, start: Operand,
 @rule("aten::split", "aten::split_with_sizes", view=True)
 def split(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
-    dim, wanted = call.dim("dim", value.rank), _unpacked(call)
+    dim, wanted = _divided(call, value), _unpacked(call)
     name = "split_sizes" if call.has("split_sizes") else "split_size"
     given = call.get(name)
     lengths = call.numbers(name) if isinstance(given, list) else [call.number(name)] * wanted

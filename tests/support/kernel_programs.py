@@ -140,7 +140,8 @@ class Writer:
                 if earlier and rng.random() < 0.06:
                     value = rng.choice(earlier)
                 elif earlier and rng.random() < 0.06:
-                    value = rng.choice(earlier)[..., :] if rng.choice(earlier).dim() else earlier[0].view_as(earlier[0])
+                    seen = rng.choice(earlier)
+                    value = seen[..., :] if seen.dim() else seen.view_as(seen)
                 parameters.append(f"p{i}")
             first.append(value)
             self.scope[f"p{i}"] = value
