@@ -445,6 +445,8 @@ class _Later:
 def _constant(held: object) -> Value:
     if isinstance(held, torch.dtype):
         return coded_dtype(held).code
+    if isinstance(held, int) and not -(1 << 63) <= held < 1 << 63:
+        raise NotNative("a number of more than 64 bits")  # which torch's operators do not take
     if held is None or isinstance(held, bool | int | float | str):
         return held
     if isinstance(held, list | tuple):
