@@ -10,7 +10,6 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.coalescing import coalesced
-from jitlite.kernels.lane_trees import may_give_up, operands_first
 from jitlite.kernels.loop_ir import (
     I64,
     Alloc,
@@ -37,6 +36,7 @@ from jitlite.kernels.loop_ir import (
     Statement,
     Store,
 )
+from jitlite.kernels.partial_lanes import may_give_up
 from jitlite.kernels.size_folding import COMMUTES, CONDITIONS, FOLD, simplified
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
@@ -67,6 +67,7 @@ class KernelBuilder:
         statements: those of the block that is being written.
         level: how many loops are around it.
         finished: nodes whose results are in memory, or are no tensors.
+        shows_copies: can the program tell whether a tensor is a copy or a view?
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -74,6 +75,7 @@ class KernelBuilder:
         self.statements: list[Statement] = []
         self.level = 0
         self.finished: set[Node] = set()
+        self.shows_copies = False
         self._count = 0
         self._known: list[dict[Key, Operand]] = [{}]
         """Arithmetic that has been written, by block: what it is."""
@@ -83,7 +85,7 @@ class KernelBuilder:
         self._outer: set[TensorValue] = set()
         """The expressions of the blocks around the one that is being written."""
         self.evaluated: set[TensorValue] = set()
-        """The tensors that some nest computes."""
+        """The tensors whose elements some nest computes."""
         self.allocated: dict[Buffer, Alloc] = {}
         self.loops: list[LoopFrame] = []
         """The loops of the program that are being written, from the outermost one inwards."""
@@ -134,6 +136,7 @@ class KernelBuilder:
         self.level += is_loop
         try:
             yield self.statements
+            self.force_partial()
         finally:
             self.level -= is_loop
             self._same.pop()
@@ -337,6 +340,14 @@ class KernelBuilder:
             self._store(group, places)
             wanted = [v for v in wanted if v.is_lazy]
 
+    def force_partial(self) -> None:
+        """Have in memory what nobody in this block has read, but raises in Python for some elements."""
+        for value in reversed([v for v in self._lazy if v not in self._outer]):
+            if value.is_lazy and value not in self.evaluated:
+                lane = NestBuilder(self, value.sizes, value.order).lane(value)
+                if may_give_up([lane]):
+                    self.force(value)
+
     def _store(self, group: Sequence[TensorValue], places: dict[TensorValue, Place | None]) -> None:
         builder = NestBuilder(self, group[0].sizes, group[0].order)
         roots = {value: builder.root(value) if value.is_lazy else builder.lane(value) for value in group}
@@ -367,14 +378,6 @@ class KernelBuilder:
         """Have in memory what is an expression over a buffer that is about to be written."""
         self.written.add(buffer)
         self.force_all([v for v in list(self._lazy) if reads(v, buffer)])
-
-    def force_unread(self) -> None:
-        """Have in memory the expressions of this block that nothing reads, but where eager Python may raise."""
-        for value in [v for v in self._lazy if v not in self._outer]:
-            if value.is_lazy and value not in self.evaluated:
-                lane = NestBuilder(self, value.sizes, value.order).lane(value)
-                if any(map(may_give_up, operands_first([lane]))):
-                    self.force(value)
 
     def copy(self, value: TensorValue, into: Place) -> None:
         """Store the elements of a tensor in a place of the same shape."""
@@ -424,8 +427,8 @@ class NestBuilder:
     def lane(self, value: TensorValue) -> Lane:
         """The element of a tensor, broadcast to the space, at each point."""
         found = self.lanes.get(value)
+        self.builder.evaluated.add(value)
         if found is None:
-            self.builder.evaluated.add(value)
             found = self.lanes[value] = self._lane(value)
         return found
 

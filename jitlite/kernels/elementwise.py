@@ -99,7 +99,19 @@ def result_order(builder: KernelBuilder, sizes: Sequence[Operand], parts: Sequen
     first = orders[0]
     if any(order != first for order in orders) or sorted(first) != wanted:
         raise NotNative("operands lie in memory in different orders")
+    require_elements(builder, sizes)
     return tuple(first)
+
+
+def require_elements(builder: KernelBuilder, sizes: Sequence[Operand]) -> None:
+    """Go on only where there are elements: without any, torch takes a tensor for contiguous, whatever its strides."""
+    builder.check(builder.index("lt", 0, builder.numel(sizes)), "the strides of an empty tensor")
+
+
+def require_like(builder: KernelBuilder, value: TensorValue) -> None:
+    """Go on only where a new tensor has the strides of this one as far as they are known: an empty one has them all."""
+    if not value.is_lazy:
+        require_elements(builder, value.sizes)
 
 
 def elementwise(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from jitlite.kernels.building import NestBuilder
-from jitlite.kernels.elementwise import cast, filled, known_dtype, result_order, sample_of
+from jitlite.kernels.elementwise import cast, filled, known_dtype, require_like, result_order, sample_of
 from jitlite.kernels.loop_ir import (
     BOOL,
     F32,
@@ -81,12 +81,12 @@ def dropout(call: Call) -> Value:
 @rule("aten::clone")
 def clone(call: Call) -> Value:
     call.default("memory_format", None)
-    value = call.first()
+    value, lowering = call.first(), call.lowering
+    require_like(lowering, value)
 
     def build(nest: NestBuilder) -> Lane:
         return nest.lane(value)
 
-    lowering = call.lowering
     order = result_order(lowering, value.sizes, [value])
     made = TensorValue(value.dtype, value.sizes, order, build=build, parts=(value,))
     lowering.lazy(made)
@@ -106,8 +106,10 @@ def _factory(call: Call, default: DType | None, value: Operand) -> Value:
     if dtype is None:
         raise NotNative("a new tensor is of the default dtype")
     sizes = [_size(call, s) for s in call.numbers("size")] if call.has("size") else list(call.first().sizes)
-    if not call.has("size") and not call.first().in_order:
-        raise NotNative("a tensor like one that lies in another order")
+    if not call.has("size"):
+        require_like(call.lowering, call.first())
+        if not call.first().in_order:
+            raise NotNative("a tensor like one that lies in another order")
     return filled(call.lowering, dtype, sizes, value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.kernels.loop_ir import BOOL, F64, Fill, Gather, Lane, LaneCast, LaneOperator, Scalar
+from jitlite.kernels.loop_ir import Gather, Lane, LaneCast, LaneOperator
 
 
 def operands_of(lane: Lane) -> tuple[Lane, ...]:
@@ -32,16 +32,3 @@ def operands_first(roots: Sequence[Lane]) -> list[Lane]:
             waiting.append((lane, True))
             waiting.extend((o, False) for o in reversed(operands_of(lane)))
     return list(found)
-
-
-_DIVISIONS = frozenset({"fmod", "remainder", "div_floor", "div_trunc"})
-"""Of ints, they give the kernel up where they divide by zero."""
-
-
-def may_give_up(lane: Lane) -> bool:
-    """May the kernel be given up where the lane itself is computed?"""
-    if isinstance(lane, LaneOperator):
-        return lane.op in _DIVISIONS and not lane.dtype.is_float
-    if isinstance(lane, Fill):
-        return isinstance(lane.value, Scalar) and lane.dtype not in (F64, BOOL)
-    return isinstance(lane, Gather)

@@ -47,7 +47,7 @@ from jitlite.kernels.loop_ir import (
 )
 from jitlite.kernels.results import ResultBuilder
 from jitlite.kernels.statement_walks import without_certain_branches
-from jitlite.kernels.table import RULES, Call, is_dtype_argument, is_tensor_node
+from jitlite.kernels.table import RULES, WRITES, Call, is_dtype_argument, is_tensor_node
 from jitlite.kernels.uses import read_in, writes
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
@@ -106,6 +106,8 @@ class Lowering(ResultBuilder):
     def __init__(self, region: NativeRegion, name: str, gives_tuple: bool, varying: set[Varying] | None) -> None:
         super().__init__(Kernel(name, gives_tuple=gives_tuple))
         self.region = region
+        writes = any(n.blocks or n.kind in WRITES for n in region.nodes)  # else views stand behind it
+        self.shows_copies = writes and varying is not None
         self.varying = varying
         self.values: dict[GraphValue, Value] = {}
         self._constants: dict[int, TensorValue] = {}
@@ -123,7 +125,7 @@ class Lowering(ResultBuilder):
         for node in self.region.nodes:
             self.node(node)
         self.kernel.outputs = self.results([self.value(v) for v in self.region.outputs], self.region.outputs)
-        self.force_unread()
+        self.force_partial()
         self.kernel.body = without_certain_branches(self.statements)
         return self.kernel
 
@@ -276,7 +278,6 @@ class Lowering(ResultBuilder):
             with self.block() as statements:
                 self.nodes_of(block)
                 found.append([self._in_memory(v) for v in block.outputs])
-                self.force_unread()
             blocks.append(statements)
         joined = [self._join(a, b, blocks) for a, b in zip(*found, strict=True)]
         self.write(Branch(condition, *blocks))
@@ -422,7 +423,7 @@ class Lowering(ResultBuilder):
         self.force_all(list(lazy), list(lazy.values()))
         for slot, tensor in pairs:
             slot.take(self, tensor)
-        self.force_unread()
+        self.force_partial()
         buffers = [tensor.place.buffer for _, tensor in pairs if tensor.place is not None]
         for slot, tensor in pairs:
             slot.is_own = tensor.source is MemorySource.OWN and len(buffers) == len(set(buffers))
@@ -448,6 +449,8 @@ class _Later:
 def _constant(held: object) -> Value:
     if isinstance(held, torch.dtype):
         return coded_dtype(held).code
+    if isinstance(held, int) and not -(1 << 63) <= held < 1 << 63:
+        raise NotNative("a number of more than 64 bits")  # which torch's operators do not take
     if held is None or isinstance(held, bool | int | float | str):
         return held
     if isinstance(held, list | tuple):

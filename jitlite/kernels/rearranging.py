@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.kernels.building import NestBuilder
-from jitlite.kernels.elementwise import cast, filled, sample_of
+from jitlite.kernels.elementwise import cast, filled, require_like, sample_of
 from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import (
@@ -57,6 +57,7 @@ def flip(call: Call) -> Value:
     dims = {normalized(d, value.rank) for d in call.constant("dims")}
     if value.rank == 0 or len(dims) != len(call.constant("dims")):
         raise NotNative("flip of such dimensions")
+    require_like(lowering, value)
     place = lowering.force(value)
 
     def build(nest: NestBuilder) -> Lane:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.kernels.building import KernelBuilder
+from jitlite.kernels.copies import contiguous_copy, reshaped_copy
 from jitlite.kernels.loop_ir import Operand, Place, Scalar
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity, is_one
@@ -249,10 +250,7 @@ def reshaped(lowering: KernelBuilder, value: TensorValue, asked: Sequence[Operan
     if not lowering.is_contiguous(place):
         if not copies or value.source is not MemorySource.OWN:
             raise NotNative("a tensor that is not contiguous gets another shape")
-        made = lowering.memory(value.dtype, value.sizes)
-        assert made.place is not None
-        lowering.copy(value, made.place)
-        place = made.place
+        place = lowering.force(reshaped_copy(lowering, value, sizes))
     found = Place(place.buffer, place.offset, sizes, lowering.strides_of(sizes))
     return TensorValue(value.dtype, sizes, identity(sizes), found, source=value.source)
 
@@ -355,12 +353,7 @@ def contiguous(call: Call) -> Value:
     call.default("memory_format", 0)
     value, lowering = call.first(), call.lowering
     place = lowering.force(value)
-    if lowering.is_contiguous(place):
-        return value
-    made = lowering.memory(value.dtype, value.sizes)
-    assert made.place is not None
-    lowering.copy(value, made.place)
-    return made
+    return value if lowering.is_contiguous(place) else contiguous_copy(lowering, value)
 
 
 @rule("aten::detach", "aten::alias", view=True)

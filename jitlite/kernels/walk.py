@@ -50,6 +50,7 @@ class Walk:
         values: the lanes that have been computed in the loops around.
         starts: for gathers in the innermost loop, the part of the address that is alike for the row.
         indices: the numbers of the iterations, by dimension.
+        scalars: what fills are of, as elements.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Walk:
         self.values: dict[Lane, str] = {}
         self.starts: dict[Gather, str] = {}
         self.indices: dict[int, str] = {}
+        self.scalars: dict[Fill, str] = {}
         loads = [lane.place for lane in self.lanes if isinstance(lane, Load)]
         self.places = list(dict.fromkeys([*loads, *places]))
         self.pointers: dict[Place, str] = {}
@@ -113,7 +115,11 @@ class Walk:
 
     @contextmanager
     def unless_empty(self, dims: Sequence[int] | None = None) -> Iterator[None]:
-        """What is written within runs only if there are points along some dimensions, or along all."""
+        """What is written within runs only if there are points along some dimensions, or along all. A scalar that does
+        not fit raises without points, too."""
+        for lane in self.lanes:
+            if isinstance(lane, Fill) and isinstance(lane.value, Scalar):
+                self.scalars[lane] = fill_text(self.kc, lane.dtype, lane.value)
         code, end = self.kc.code, self.kc.code.fresh("empty")
         for dim in self.order if dims is None else dims:
             size = self.sizes[dim]
@@ -248,7 +254,7 @@ class Points:
         if isinstance(lane, Fill):
             if not isinstance(lane.value, Scalar):
                 return self.v.constant(lane.dtype, lane.value)
-            return self.v.splat(lane.dtype.lane, fill_text(self.kc, lane.dtype, lane.value))
+            return self.v.splat(lane.dtype.lane, self.walk.scalars[lane])
         if isinstance(lane, Position):
             return self.along(lane.dim)
         if isinstance(lane, LaneCast):

@@ -385,19 +385,25 @@ class _ClassImport:
         definition = ArchivedModule(example, made, self.program)
         self.program.name_type(self.name, made)
         self._fill(made)
-        for kind, hooks in (
-            ("__forward_pre_hooks__", made.forward_pre_hooks),
-            ("__forward_hooks__", made.forward_hooks),
+        for kind, hooks, takes in (
+            ("__forward_pre_hooks__", made.forward_pre_hooks, "self, input"),
+            ("__forward_hooks__", made.forward_hooks, "self, input, output"),
         ):
             for name in self.lists[kind]:
                 if name not in made.methods:
                     raise CompileError(f"the hook '{name}' is not defined", self.file.place(self.node))
+                self._check_hook(name, takes)
                 hooks.append(made.methods[name])
         for name in {*self.lists["__forward_pre_hooks__"], *self.lists["__forward_hooks__"]}:
             del made.methods[name]
         definition.entry_points = list(made.methods)
         definition.overloads.update(overloads_by_name(definition.entry_points))
         return made
+
+    def _check_hook(self, name: str, takes: str) -> None:
+        method = next(m for m in self._methods() if m.name == name)
+        if len(method.args.args) != len(takes.split(", ")):
+            raise CompileError(f"the hook '{name}' does not take ({takes})", self.file.place(method))
 
     def _fill(self, made: ClassType) -> None:
         self._fill_attributes(made)

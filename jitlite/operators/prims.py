@@ -298,6 +298,12 @@ def instance_of(name: str, cls: type[BaseException], *args: object, **keywords: 
     return made
 
 
+def shows_empty_text(cls: type[BaseException] | None) -> bool:
+    """Is an exception that is made with an empty text told from one that is made of nothing? A KeyError shows the repr
+    of what it is given. In graphs, no text is the empty one."""
+    return cls is not None and issubclass(cls, KeyError)
+
+
 def make_exception(message: str, class_name: str | None) -> BaseException:
     """The exception that `raise` in a program means.
 
@@ -317,7 +323,7 @@ def make_exception(message: str, class_name: str | None) -> BaseException:
     cls = exception_class(class_name)
     if cls is not None:
         try:
-            return instance_of(class_name, cls, *([message] if message else []))
+            return instance_of(class_name, cls, *([message] if message or shows_empty_text(cls) else []))
         except TypeError:  # its constructor wants something else
             pass
     return Error(f"{class_name.removeprefix('builtins.')}: {message}")

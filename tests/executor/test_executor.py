@@ -46,6 +46,15 @@ def nobody_asks_for_the_last_graph(monkeypatch):
     monkeypatch.setattr(last_run, "_following", False)
 
 
+@pytest.fixture(autouse=True)
+def plans_are_made_at_once():
+    """In threads, too."""
+    before = options.current().background
+    options.set_globally(background=False)
+    yield
+    options.set_globally(background=before)
+
+
 @pytest.fixture
 def hot():
     """A function counts as hot in its second call; the third one is profiled."""

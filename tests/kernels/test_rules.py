@@ -245,6 +245,8 @@ UNREACHED = {
     "aten::subtract",
     "aten::swapaxes",
     "aten::true_divide",
+    "prim::AutogradKeep",
+    "prim::AutogradKept",
 }
 """Kinds that no source text writes, or that graphs of these texts do not keep."""
 

@@ -368,6 +368,7 @@ CODES: dict[str, str] = {
     "brackets": CODE.replace("n : int", "n : " + "List[" * 90 + "int" + "]" * 90),
     "an empty enum": CODE.replace("n : int", "n : __torch__.E") + "class E(Enum):\n  pass\n",
     "a hook that is not there": CODE.replace("  __buffers__", "  __forward_hooks__ = ['h', ]\n  __buffers__"),
+    "a hook that takes less": CODE.replace("  __buffers__", "  __forward_hooks__ = ['forward', ]\n  __buffers__"),
     "a default that is none": CODE.replace("x: Tensor)", "x: Tensor=torch.rand([2]))"),
     **{
         f"an attribute {n}": CODE.replace("n : int", f"n : int\n  {n} : Any")

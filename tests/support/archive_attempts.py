@@ -51,6 +51,8 @@ _FORBIDDEN = (
     "setopencodehook", "sqlite3.", "smtplib.", "syslog.", "winreg.", "_posixsubprocess.",
 )  # fmt: skip
 _HARMLESS = frozenset({"os.listdir", "os.scandir", "os.putenv"})
+_CALLS = "generated/operator.py"
+"""Ways to call operators, which are made of nothing that archives hold: what runs at load calls operators."""
 _watching = False
 _calling = False
 """May functions run for which Python code is generated?"""
@@ -68,7 +70,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
             _seen.append(f"open: {path!r}")
     elif event == "exec":
         caller = sys._getframe(1).f_code.co_filename  # the library may make classes; jitlite runs what it generates
-        if arguments[0].co_filename.startswith("generated/") and _calling:
+        file = arguments[0].co_filename
+        if file == _CALLS or (file.startswith("generated/") and _calling):
             return
         if not _is_of_python(arguments[0].co_filename) and (caller.startswith(_OWN) or not _is_of_python(caller)):
             _seen.append(f"exec: {arguments[0]!r}")

@@ -53,6 +53,7 @@ from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.traits import Trait
 from jitlite.ir.unit import Function, called_function, passed_arguments
+from jitlite.operators.prims import exception_class, shows_empty_text
 from jitlite.operators.python_forms import CannotTranslate, Form, assigned_attribute, attribute_of
 
 _SHADOWED = re.compile(r"(?<![\w.])(len|bool|int|float|abs|list|id|range|print|hash|isinstance)\(")
@@ -358,7 +359,7 @@ class ReadableVocabulary:
                 return code("{}({{0}})", self.file.exception(None))
             make = embedded(self.file, python_helpers.exception_of, node)
             return code("{}({{0}}, {})", make, self.file.exception(None))
-        if constant_of(message, None) == "":
+        if constant_of(message, None) == "" and not shows_empty_text(exception_class(cls)):
             return code("{}()", self.file.exception(cls))
         return code("{}({{0}})", self.file.exception(cls))
 

@@ -13,11 +13,12 @@ from jitlite.frontend.emit.interfaces import infer_for_call, match_call
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
-from jitlite.ir.graph import Value
+from jitlite.ir.graph import Value, constant_of
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 from jitlite.operators.overloads import MatchedSchema, match_schema, match_schemas
+from jitlite.operators.prims import shows_empty_text
 
 
 class Overload(Protocol):
@@ -96,14 +97,20 @@ class ExceptionClass(SugaredValue):
             return ExceptionInstance(self, message)
         args, kwargs = self._bound(range, args, kwargs)
         values = [a.in_graph(b.graph) for a in (*args, *kwargs)]
-        if not values and not self._has_own_constructor:
-            return ExceptionInstance(self, b.constant("", range))
-        if len(values) == 1 and values[0].type is T.STRING and not self._has_own_constructor:
-            return ExceptionInstance(self, values[0])
+        if self._has_plain_text(values):
+            return ExceptionInstance(self, values[0] if values else b.constant("", range))
         node = b.node("prim::NewException", [b.constant(self.qualified, range), *values], [T.EXCEPTION], range)
         if kwargs:
             node.attributes["keywords"] = [str(k.name) for k in kwargs]
         return SimpleValue(node.output)
+
+    def _has_plain_text(self, values: Sequence[Value]) -> bool:
+        """Does a text say what it is made of? The empty one stands for no argument, where the two look alike."""
+        if self._has_own_constructor or len(values) > 1:
+            return False
+        if not values:
+            return not shows_empty_text(self.cls)
+        return values[0].type is T.STRING and (shows_empty_text(self.cls) or constant_of(values[0], None) != "")
 
     @property
     def _has_own_constructor(self) -> bool:
