@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from jitlite.archive.pickling import PickleStream
 from jitlite.base.source import Source, SourceRange
-from jitlite.codegen.torchscript.fragments import Record
+from jitlite.codegen.torchscript.fragments import TextRecord
 
 FORMAT = "FORMAT_WITH_STRING_TABLE"
 
@@ -41,9 +41,9 @@ def _numbered(sources: Iterable[Source], strings: _Strings) -> dict[Source, tupl
     return found
 
 
-def pickled_ranges(records: Sequence[Record], tags: RangeTags) -> bytes:
+def pickled_ranges(records: Sequence[TextRecord], tags: RangeTags) -> bytes:
     """The pickle that says so. What was loaded from an archive comes from the program that this was written for."""
-    records = [r if r.range is None else Record(r.offset, r.range.program_range) for r in records]
+    records = [r if r.range is None else TextRecord(r.offset, r.range.program_range) for r in records]
     strings = _Strings()
     sources = _numbered(dict.fromkeys(r.range.source for r in records if r.range is not None), strings)
     stream = PickleStream()

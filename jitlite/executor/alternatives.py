@@ -60,11 +60,11 @@ def _seconds() -> float:
 class Runs(Protocol):
     """What runs a graph: an executor."""
 
-    way: list[Callable[..., Any]]
+    way: list[Runner]
 
 
 Made = TypeVar("Made", bound=Runs)
-Kind = tuple[Any, ...]
+Kind = tuple[object, ...]
 """What is asked of the tensors among arguments: equal for those that are alike."""
 
 
@@ -128,7 +128,7 @@ class Alternatives(Generic[Made]):
 
     # -- a call
 
-    def run(self, *arguments: object) -> Any:
+    def run(self, *arguments: object) -> object:
         """The result of a call."""
         if self.why_not is not None or _len_torch_function_stack():  # which would see what is asked of tensors
             return self._usual(*arguments)
@@ -144,7 +144,7 @@ class Alternatives(Generic[Made]):
 
     def _kind_of(self, arguments: Sequence[object]) -> Kind | None:
         """Of what kind the arguments are; None for those that no other graph is run for."""
-        found: list[Any] = []
+        found: list[object] = []
         for position in self._tensors:
             value: Any = arguments[position]
             if value is None:
@@ -155,11 +155,11 @@ class Alternatives(Generic[Made]):
                 found.append((value.shape, value.stride(), value.dtype, value.is_neg()))
         return tuple(found)
 
-    def _records_gradient(self, arguments: Sequence[Any]) -> bool:
+    def _records_gradient(self, arguments: Sequence[object]) -> bool:
         given = [arguments[position] for position in self._tensors] if torch.is_grad_enabled() else []
-        return any(value is not None and value.requires_grad for value in given)
+        return any(isinstance(value, torch.Tensor) and value.requires_grad for value in given)
 
-    def _run_chosen(self, choice: _Choice[Made], arguments: Sequence[object]) -> Any:
+    def _run_chosen(self, choice: _Choice[Made], arguments: Sequence[object]) -> object:
         winner = choice.winner
         choice.calls += 1
         if choice.calls == AGAIN and not choice.is_over:
@@ -175,7 +175,7 @@ class Alternatives(Generic[Made]):
 
     # -- a trial
 
-    def _run_undecided(self, kind: Kind, arguments: Sequence[object]) -> Any:
+    def _run_undecided(self, kind: Kind, arguments: Sequence[object]) -> object:
         """A call while it is not known which graph to run. Threads that come meanwhile run the function as it is."""
         if not self._turn.acquire(blocking=False):
             return self._usual(*arguments)
@@ -239,7 +239,7 @@ class Alternatives(Generic[Made]):
             else:
                 self._useless.add(name)
 
-    def _compare(self, choice: _Choice[Made], arguments: Sequence[object]) -> Any:
+    def _compare(self, choice: _Choice[Made], arguments: Sequence[object]) -> object:
         """The result of the function as it is, after another graph has run beside it."""
         trial = choice.trial
         name = trial.next

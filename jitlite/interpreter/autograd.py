@@ -27,18 +27,19 @@ from torch.autograd import forward_ad
 from jitlite.base import torch_internals
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
+from jitlite.ir.regions import Runner
 from jitlite.operators.gradient import Gradient
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 def differentiable(
-    forward: Callable[..., Any],
-    backward: Callable[..., Any],
+    forward: Runner,
+    backward: Runner,
     gradient: Gradient,
-    plain: Callable[..., Any] | None = None,
-    usual: Callable[..., Any] | None = None,
-) -> Callable[..., Any]:
+    plain: Runner | None = None,
+    usual: Runner | None = None,
+) -> Runner:
     """A function that computes the graph `gradient` was made of, and records one node for autograd.
 
     Args:
@@ -88,7 +89,7 @@ def differentiable(
 
 def differentiable_on_demand(
     make: Callable[[tuple[bool, ...]], Callable[..., object]], plain: Callable[..., object], graph: Graph
-) -> Callable[..., Any]:
+) -> Runner:
     """A function that makes itself differentiable for the inputs that require a gradient, each time they are others.
 
     So nothing is computed or kept for gradients that nobody wants, as autograd does it.
@@ -99,7 +100,7 @@ def differentiable_on_demand(
         graph: the graph.
     """
     tensors = [isinstance(v.type, T.TensorType) for v in graph.inputs]
-    made: dict[tuple[bool, ...], Callable[..., Any]] = {}
+    made: dict[tuple[bool, ...], Runner] = {}
 
     def call(*inputs: Any) -> Any:
         if not torch.is_grad_enabled():
@@ -197,9 +198,7 @@ class Layout:
         return found
 
 
-def _node(
-    forward: Callable[..., Any], backward: Callable[..., Any], usual: Callable[..., Any], gradient: Gradient
-) -> Callable[..., Any]:
+def _node(forward: Runner, backward: Runner, usual: Runner, gradient: Gradient) -> Runner:
     """The `apply` of a function class for autograd, whose forward gives a tuple."""
     apply = node_of(Layout(gradient), backward, usual)
     single = len(gradient.f.outputs) == 1
@@ -212,7 +211,7 @@ def _node(
     return run_and_record
 
 
-def node_of(layout: Layout, backward: Callable[..., Any], usual: Callable[..., Any]) -> Callable[..., Any]:
+def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
     """A function that records a node for autograd: takes what `f` has given, as a tuple, and what it was given.
 
     It gives the outputs of the graph itself, and those that are kept and have gradients.

@@ -22,7 +22,7 @@ from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
-from jitlite.kernels.recording import Key, Part, Recorder, Recordings, needs_of
+from jitlite.kernels.recording import Key, Part, RecordingFactory, Recordings, needs_of
 from jitlite.kernels.regions import TensorRun, fault_of, give_own_lists, may_have_regions
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.kernels.verify import verify
@@ -374,7 +374,7 @@ def _implement(region: Region, context: PlanContext) -> KernelState | str:
     fault = fault_of(region)  # texts have regions that nobody has asked about
     if fault is not None:
         return fault
-    recordings = Recordings(Recorder(region.graph(), KernelPart, context.run_graph))
+    recordings = Recordings(RecordingFactory(region.graph(), KernelPart, context.run_graph))
     return KernelState(NativeRegion.of(region), KIND, region.gives_tuple, options.current().native, recordings)
 
 

@@ -97,7 +97,8 @@ def rows_of(
 
 @rule("prim::TensorItem")
 def tensor_item(call: Call) -> Value:
-    value, tensors = indexed(call, call.node.inputs[1:])
+    _, *where = call.node.inputs
+    value, tensors = indexed(call, where)
     if not tensors:
         return value
     dims, indices = [d for d, _ in tensors], [index for _, index in tensors]

@@ -87,7 +87,7 @@ class _Passes:
     places: Sequence[int]
 
 
-class Recorder:
+class RecordingFactory:
     """Makes the recordings of a region.
 
     Args:
@@ -160,7 +160,7 @@ class Recordings:
         refused: why nothing does, for some arguments.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: RecordingFactory) -> None:
         self._recorder = recorder
         self._made: dict[tuple[bool, ...], list[Runner]] = {}
         self._known: set[Key] = set()
@@ -237,12 +237,17 @@ def _contiguous(graph: Graph, value: Value) -> Value:
     return graph.insert("aten::contiguous", (value, memory_format), (value.type,)).output
 
 
-def _backward_inputs(gradient: Gradient, inputs: Sequence[object], outputs: Sequence[Any]) -> list[object]:
+def _backward_inputs(gradient: Gradient, inputs: Sequence[object], outputs: Sequence[object]) -> list[object]:
     """What `df` is given where all results have a gradient, and nothing that is kept has one."""
     real = gradient.f_real_outputs
-    grads = [torch.ones_like(outputs[i]) if i < real else None for i in gradient.df_input_vjps]
+    grads = [_ones_like(outputs[i]) if i < real else None for i in gradient.df_input_vjps]
     kept = [inputs[i] for i in gradient.df_input_captured_inputs]
     return [*grads, *kept, *(outputs[i] for i in gradient.df_input_captured_outputs)]
+
+
+def _ones_like(value: object) -> torch.Tensor:
+    assert isinstance(value, torch.Tensor)
+    return torch.ones_like(value)
 
 
 # -- calls

@@ -14,7 +14,7 @@ from functools import cache
 from jitlite.kernels.arena import Arena
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Place, Sort
-from jitlite.kernels.routines import Number, Routine
+from jitlite.kernels.routines import Register, Routine
 from jitlite.native.capi import pointer
 from jitlite.native.code import LLVMBuilder
 from jitlite.native.entry import address_of
@@ -78,28 +78,28 @@ class _Records:
         self.routine = routine
         self.pointer = pointer
 
-    def key(self, i: Number | int) -> Number:
+    def key(self, i: Register | int) -> Register:
         return self.routine.load(self.pointer, i * 2)
 
-    def origin(self, i: Number | int) -> Number:
+    def origin(self, i: Register | int) -> Register:
         return self.routine.load(self.pointer, i * 2 + 1)
 
-    def put(self, i: Number | int, key: Number, origin: Number | int) -> None:
+    def put(self, i: Register | int, key: Register, origin: Register | int) -> None:
         self.routine.store(self.pointer, i * 2, key)
         self.routine.store(self.pointer, i * 2 + 1, origin)
 
-    def copy(self, to: Number | int, source: _Records, i: Number | int) -> None:
+    def copy(self, to: Register | int, source: _Records, i: Register | int) -> None:
         self.put(to, source.key(i), source.origin(i))
 
-    def move(self, to: Number | int, i: Number | int) -> None:
+    def move(self, to: Register | int, i: Register | int) -> None:
         self.copy(to, self, i)
 
-    def swap(self, i: Number | int, j: Number | int) -> None:
+    def swap(self, i: Register | int, j: Register | int) -> None:
         key, origin = self.key(i), self.origin(i)
         self.move(i, j)
         self.put(j, key, origin)
 
-    def behind(self, start: Number | int) -> str:
+    def behind(self, start: Register | int) -> str:
         """The pointer of those from a position on."""
         return self.routine.element(self.pointer, start * 2)
 
@@ -211,7 +211,7 @@ def _partition() -> str:
     pivot = records.key(0)
     low, high = r.variable(1), r.variable(count)
 
-    def close_in() -> Number:
+    def close_in() -> Register:
         with r.while_(lambda: records.key(low.get()) < pivot):
             low.set(low.get() + 1)
         high.set(high.get() - 1)
@@ -226,7 +226,7 @@ def _partition() -> str:
     return r.text()
 
 
-def _logarithm(r: Routine, count: Number) -> Number:
+def _logarithm(r: Routine, count: Register) -> Register:
     """Twice the binary logarithm, rounded down first: how deep partitions go before heaps take over."""
     found = r.variable(0)
     left = r.variable(count)
@@ -322,7 +322,7 @@ def _topk() -> str:
     return r.text()
 
 
-def _scan(r: Routine, heap: _Records, wanted: Number, length: Number) -> None:
+def _scan(r: Routine, heap: _Records, wanted: Register, length: Register) -> None:
     """Go over the numbers that are not in the heap yet."""
     code: LLVMBuilder = r.code
     at, vector = r.variable(wanted), f"<{_AT_ONCE} x i64>"
@@ -333,13 +333,13 @@ def _scan(r: Routine, heap: _Records, wanted: Number, length: Number) -> None:
         worst = code.value(f"shufflevector {vector} {first}, {vector} poison, <{_AT_ONCE} x i32> zeroinitializer")
         better = code.value(f"icmp slt {vector} {numbers}, {worst}")
         found = code.value(f"call i1 @llvm.vector.reduce.or.v{_AT_ONCE}i1(<{_AT_ONCE} x i1> {better})")
-        with r.if_(Number(code, found)):
+        with r.if_(Register(code, found)):
             r.call("topk_heap", ("%keys", "%records"), here, here + _AT_ONCE, wanted)
         at.set(here + _AT_ONCE)
     r.call("topk_heap", ("%keys", "%records"), at.get(), length, wanted)
 
 
-def _give_positions(r: Routine, records: _Records, count: Number) -> None:
+def _give_positions(r: Routine, records: _Records, count: Register) -> None:
     i = r.variable(0)
     with r.while_(lambda: i.get() < count):
         r.store("%positions", i.get(), records.origin(i.get()))

@@ -396,9 +396,9 @@ class _Sources:
         if node.kind == "prim::Loop":
             self.loop(Loop(node))
         elif node.kind == "aten::append":
-            self.note(node.inputs[:1], self.of(node.inputs[1:]))
+            self.note((node.inputs[0],), self.of((node.inputs[1],)))
         elif joined_list(node) is not None:
-            self.note(node.outputs, self.of(node.inputs[:1]))
+            self.note(node.outputs, self.of((node.inputs[0],)))
         elif node.blocks:
             for block in node.blocks:
                 self.block(block)

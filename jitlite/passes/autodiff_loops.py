@@ -28,7 +28,7 @@ from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes, z
 from jitlite.passes.rules.formula import Alongside, Sym, call
 
 
-class Differentiation(Protocol):
+class DifferentiationWork(Protocol):
     """The work on a graph, as `autodiff.py` has it."""
 
     backward: Backward
@@ -46,11 +46,11 @@ class Differentiation(Protocol):
     def with_slot(self, value: Value, grad: Value) -> Value: ...
 
 
-_JOINS = frozenset({"aten::stack", "aten::cat"})
-_PARTS = frozenset({"aten::select", "aten::slice"})
-
-
 # -- lists that grow
+
+
+def _puts_together(node: Node) -> bool:
+    return node.kind in ("aten::stack", "aten::cat")
 
 
 def append_to(value: Value) -> Node | None:
@@ -60,7 +60,7 @@ def append_to(value: Value) -> Node | None:
     if made.kind != "prim::ListConstruct" or made.inputs:
         return None
     appends = [use.user for use in value.uses if use.user.kind == "aten::append" and use.offset == 0]
-    joins = [use.user for use in value.uses if use.user.kind in _JOINS]
+    joins = [use.user for use in value.uses if _puts_together(use.user)]
     if len(appends) != 1 or len(joins) != 1 or value.use_count != 2 or appends[0].output.has_uses:
         return None
     block = appends[0].block
@@ -72,12 +72,12 @@ def append_to(value: Value) -> Node | None:
 
 def joined_list(node: Node) -> Value | None:
     """The list that a node puts together, if it is one that a loop has made grow."""
-    if node.kind not in _JOINS or append_to(node.inputs[0]) is None:
+    if not _puts_together(node) or append_to(node.inputs[0]) is None:
         return None
     return node.inputs[0]
 
 
-def part_of(work: Differentiation, node: Node, whole: Value) -> Value:
+def part_of(work: DifferentiationWork, node: Node, whole: Value) -> Value:
     """What an iteration gets of the gradient of a list that has been put together.
 
     Args:
@@ -101,7 +101,7 @@ def part_of(work: Differentiation, node: Node, whole: Value) -> Value:
 # -- loops
 
 
-def differentiate_loop(work: Differentiation, loop: Loop) -> None:
+def differentiate_loop(work: DifferentiationWork, loop: Loop) -> None:
     """Hand the gradients of what a loop gives on to what it takes."""
     outer = work.backward.scope
     carried = [c for c in loop.carried if work.sources.get(c.result)]
@@ -124,7 +124,7 @@ def _is_appended_in(value: Value, loop: Loop) -> bool:
     return append is not None and append.block is loop.body
 
 
-def _contiguous(work: Differentiation, grad: Value) -> Value:
+def _contiguous(work: DifferentiationWork, grad: Value) -> Value:
     """A gradient in memory of its own, as those that the loop carries later are."""
     return call(work.backward, "aten::contiguous", Sym(work.backward, grad)).value
 
@@ -147,7 +147,7 @@ class _Backwards:
     """Writes the loop that runs the iterations backwards."""
 
     def __init__(
-        self, work: Differentiation, loop: Loop, carried: list[Carried], starts: list[Value], like: Value
+        self, work: DifferentiationWork, loop: Loop, carried: list[Carried], starts: list[Value], like: Value
     ) -> None:
         self.work, self.loop, self.carried = work, loop, carried
         self.outer = work.backward.scope
@@ -196,4 +196,4 @@ class _Backwards:
 
 def takes_part(scope: LoopScope, node: Node) -> bool:
     """Does a node take a part of what comes from outside the loop that it is in?"""
-    return node.kind in _PARTS and not scope.holds(node.inputs[0])
+    return node.kind in ("aten::select", "aten::slice") and not scope.holds(node.inputs[0])

@@ -15,15 +15,8 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, is_constant
+from jitlite.ir.traits import Trait
 from jitlite.passes.autodiff_scopes import Backward
-
-_VIEWS = frozenset({
-    "aten::t", "aten::transpose", "aten::permute", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::select",
-    "aten::slice", "aten::narrow",
-})  # fmt: skip
-"""Views: to keep one is to keep what it is a view of, and a write to the one is a write to the other."""
-_CHEAP = _VIEWS | {"aten::size", "aten::_size_if_not_equal", "prim::ListConstruct"}
-"""What is as cheap as an elementwise operator."""
 
 
 def compute_again(backward: Backward, f_values: list[Value]) -> None:
@@ -60,8 +53,9 @@ class _Again:
 
     def may_compute(self, value: Value) -> bool:
         node = value.node
-        if node.kind in _VIEWS and value in self.captured and self.is_argument(node.inputs[0]):
-            return all(map(self.is_there, node.inputs[1:]))
+        if node.has(Trait.PLAIN_VIEW) and value in self.captured and self.is_argument(node.inputs[0]):
+            _, *where = node.inputs
+            return all(map(self.is_there, where))  # to keep a view is to keep what it is a view of
         return _is_cheap(node) and all(map(self.is_there, node.inputs))
 
     def compute_instead(self, value: Value) -> None:
@@ -85,7 +79,10 @@ class _Again:
 
 def _is_cheap(node: Node) -> bool:
     op = node.op
-    return not node.blocks and op is not None and (op.is_pointwise or node.kind in _CHEAP)
+    if node.blocks or op is None:
+        return False
+    sizes = ("aten::size", "aten::_size_if_not_equal", "prim::ListConstruct")
+    return op.is_pointwise or node.has(Trait.PLAIN_VIEW) or node.kind in sizes
 
 
 def _holds_tensors(t: T.Type) -> bool:

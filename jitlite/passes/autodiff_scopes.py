@@ -19,19 +19,15 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
+from jitlite.ir.traits import Trait
 from jitlite.ir.value_keys import value_key
 from jitlite.operators.prims import OVER_RANGE
 from jitlite.passes.rules.formula import Alongside, FormulaPlace, Sym, call
 
-_VIEWS = frozenset({
-    "aten::select", "aten::slice", "aten::narrow", "aten::t", "aten::transpose", "aten::permute", "aten::unsqueeze",
-    "aten::size",
-})  # fmt: skip
-"""What costs nothing to be computed again."""
 _NUMBERS = (T.INT, T.FLOAT, T.BOOL)
 
 
-class Scope:
+class GradientScope:
     """A block of `f`, and the place in `df` for its gradients.
 
     Attributes:
@@ -41,7 +37,7 @@ class Scope:
         captured: what `df` uses of the block's values.
     """
 
-    def __init__(self, block: Block, outer: Scope | None) -> None:
+    def __init__(self, block: Block, outer: GradientScope | None) -> None:
         self.block = block
         self.outer = outer
         self.grads: dict[Value, Value | list[Value | None]] = {}
@@ -72,7 +68,7 @@ class Scope:
         return found if isinstance(found, Value) else None
 
 
-class Top(Scope):
+class Top(GradientScope):
     """All of `f`: what is captured is an input of `df`."""
 
     def __init__(self, f: Graph, df: Graph) -> None:
@@ -100,7 +96,7 @@ class Backward(FormulaPlace):
     def __init__(self, f: Graph) -> None:
         super().__init__(Graph())
         self.top = Top(f, self.graph)
-        self.scope: Scope = self.top
+        self.scope: GradientScope = self.top
         self._constants: dict[object, Value] = {}
 
     def local(self, value: Value) -> Value:
@@ -118,7 +114,7 @@ class Backward(FormulaPlace):
         return self._constants[key]
 
 
-class LoopScope(Scope):
+class LoopScope(GradientScope):
     """The body of a loop.
 
     Attributes:
@@ -131,7 +127,7 @@ class LoopScope(Scope):
     def __init__(
         self,
         loop: Loop,
-        outer: Scope,
+        outer: GradientScope,
         backward: Backward,
         alongside: Alongside,
         index: Value,
@@ -193,7 +189,8 @@ class LoopScope(Scope):
         if node is self.block.param_node or node.blocks or node.op is None:
             return False
         is_number = all(v.type in _NUMBERS for v in (*node.inputs, *node.outputs))
-        if node.kind not in _VIEWS and not (is_number and node.op.effect is Effect.PURE):
+        costs_nothing = node.has(Trait.PLAIN_VIEW) or node.kind == "aten::size"
+        if not costs_nothing and not (is_number and node.op.effect is Effect.PURE):
             return False
         return all(map(self._is_known, node.inputs))
 

@@ -62,13 +62,13 @@ def convert_to_channels_last(graph: Graph) -> bool:
     known = {value for value in graph.inputs if isinstance(value.type, T.TensorType)}
     changed = False
     for block in list(blocks_of(graph)):
-        for group in _Grouping(block, db, writers, known).groups():
+        for group in _ChannelsLastGrouping(block, db, writers, known).groups():
             _rewrite(graph, group, db)
             changed = True
     return changed
 
 
-class _Grouping(Grouping):
+class _ChannelsLastGrouping(Grouping):
     def __init__(self, block: Block, db: AliasDb, writers: list[Node], known: set[Value]) -> None:
         super().__init__(block, db, writers)
         self._known = known

@@ -114,7 +114,7 @@ class _Sum:
         with graph.inserting_before(node):
             sizes = [self.loop.max_iterations, self._size(known, 1), self._size(total, position)]
             listed = graph.insert("prim::ListConstruct", sizes, (T.ListType.of(T.INT),)).output
-            _, *options = total.node.inputs[1:]
+            _, _, *options = total.node.inputs
             whole = graph.insert("aten::new_zeros", (total.node.inputs[0], listed, *options), (total.type,)).output
         after = max((value.node, index.node), key=lambda n: n._position)
         following = after._next

@@ -19,7 +19,7 @@ from jitlite.executor.kernels import tensor_regions
 from jitlite.ir.graph import Graph
 from jitlite.kernels import torch_abi
 from jitlite.kernels.backend import KernelPart
-from jitlite.kernels.recording import Recorder
+from jitlite.kernels.recording import RecordingFactory
 from jitlite.native.code import NotNative
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
@@ -81,7 +81,7 @@ def recorded(name: str, number: int, *, within: bool) -> tuple[Function, Functio
         graph = between_products(graph, tensors)
     inputs = leaves(tensors)
     try:
-        made = Recorder(graph, KernelPart, lambda g, _: runner(g)).record(inputs, trial=False)
+        made = RecordingFactory(graph, KernelPart, lambda g, _: runner(g)).record(inputs, trial=False)
     except NotNative:
         return None
     return made, runner(graph), inputs

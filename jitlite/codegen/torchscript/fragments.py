@@ -49,7 +49,7 @@ LINE_END = fixed("\n")
 
 
 @dataclass(frozen=True)
-class Record:
+class TextRecord:
     """From byte `offset` of a file on, its text comes from `range`."""
 
     offset: int
@@ -62,13 +62,13 @@ class Lines:
     def __init__(self) -> None:
         self._parts: list[Text] = []
         self._bytes = 0
-        self.records: list[Record] = []
+        self.records: list[TextRecord] = []
 
     def write(self, range: SourceRange | None, *pieces: Text | Fragment) -> None:
         """Add the pieces; plain ones are of the place `range`."""
         for text, place in fragment(range, *pieces).parts:
             if not self.records or self.records[-1].range is not place:
-                self.records.append(Record(self._bytes, place))
+                self.records.append(TextRecord(self._bytes, place))
             self._parts.append(text)
             self._bytes += len(text) if text.isascii() else len(text.encode())
 
