@@ -18,9 +18,9 @@ from jitlite.base import options
 from jitlite.executor.executor import Executor
 from jitlite.executor.implementations import with_regions
 from jitlite.executor.plans import RegionPlan
-from jitlite.ir.graph import Graph, Node
+from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.regions import PlanContext, Runner
-from jitlite.kernels.backend import KIND, KernelState, form_tensor_regions
+from jitlite.kernels.backend import KIND, KernelPart, KernelState, form_tensor_regions
 from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import text_of_facts
 from jitlite.kernels.printing import text_of
@@ -90,9 +90,10 @@ class Kernels(Sequence[KernelView]):
         self._executor = executor
         self._bind = bind
         self._found = [
-            KernelView(plan.place, state, compiled)
+            KernelView(f"{plan.place}{which}", part, compiled)
             for plan, state in tensor_regions(executor)
-            for compiled in state.kernels
+            for which, part in _parts_of(state)
+            for compiled in part.kernels
         ]
         self.why = "" if self._found else _why_none(executor)
 
@@ -105,16 +106,30 @@ class Kernels(Sequence[KernelView]):
     def compile(self, *args: object, **kwargs: object) -> Kernels:
         """The kernels, with those for such arguments, none of which has to be hot.
 
-        The function is called once, without recording gradients, and does what it does. The regions that it meets get
-        kernels for what they are given.
+        The function is called once without recording gradients, and does what it does. The regions that it meets get
+        kernels for what they are given. Where an argument or a parameter requires a gradient, and gradients are
+        recorded, it is called once more, and regions get kernels for the forward and the backward pass as well.
         """
         bound = self._bind(args, kwargs)
-        with torch.no_grad(), options.override(background=False):
-            self._executor.graph_for(bound)  # have the plans
-            for _, state in tensor_regions(self._executor):
-                state.compile_next()
-            self._executor.run(bound)
+        with options.override(background=False):
+            with torch.no_grad():
+                self._call(bound)
+            if torch.is_grad_enabled():
+                self._call(bound)
         return Kernels(self._executor, self._bind)
+
+    def _call(self, bound: Sequence[object]) -> None:
+        self._executor.graph_for(bound)  # have the plans
+        states = [state for _, state in tensor_regions(self._executor)]
+        tried = [state.is_tried for state in states]
+        for state in states:
+            state.is_tried = False
+            state.compile_next()
+        try:
+            self._executor.run(bound)
+        finally:
+            for state, before in zip(states, tried, strict=True):
+                state.is_tried = before
 
     @overload
     def __getitem__(self, index: int) -> KernelView: ...
@@ -142,6 +157,15 @@ def tensor_regions(executor: Executor) -> list[tuple[RegionPlan, KernelState]]:
     """The tensor regions of all plans there are that something may run."""
     found = [(plan, plan.implementation) for plan in executor.regions]
     return [(plan, state) for plan, state in found if isinstance(state, KernelState)]
+
+
+def _parts_of(state: KernelState) -> Iterator[tuple[str, KernelState]]:
+    """What of a region has kernels, and what to call it behind its place."""
+    yield "", state
+    for recording in () if state.recordings is None else state.recordings.made.values():
+        for which, part in (("forward", recording.forward), ("backward", recording.backward)):
+            if isinstance(part, KernelPart):
+                yield f" ({which} pass)", part.state
 
 
 def why_no_regions() -> str | None:
@@ -219,10 +243,29 @@ def _told_of(state: KernelState) -> Iterator[str]:
             f"was asked about other arguments {_times(kernel.misses)}",
         ]
         yield f"a kernel for {text_of_facts(kernel.facts, state.region.inputs)}: {', '.join(counts)}"
+    yield from _told_of_gradients(state)
     for facts, reason in state.refused.items():
         sentence = f"no kernel for {text_of_facts(facts, state.region.inputs)}: {reason}"
         if sentence != state.status:
             yield sentence
+
+
+def _told_of_gradients(state: KernelState) -> Iterator[str]:
+    if state.recordings is None:
+        return
+    inputs = state.region.inputs
+    for (needs, facts), recording in state.recordings.made.items():
+        runs = [part.state.runs for part in (recording.forward, recording.backward) if isinstance(part, KernelPart)]
+        yield (
+            f"a gradient {_for_what(needs, inputs)} is recorded by kernels for {text_of_facts(facts, inputs)}: "
+            f"forward {_times(runs[0])}, backward {_times(runs[-1])}"
+        )
+    for (needs, _), reason in state.recordings.refused.items():
+        yield f"a gradient {_for_what(needs, inputs)} is recorded by Python: {reason}"
+
+
+def _for_what(needs: Sequence[bool], inputs: Sequence[Value]) -> str:
+    return "for " + ", ".join(f"%{v.name}" for v, need in zip(inputs, needs, strict=True) if need)
 
 
 def _times(count: int) -> str:

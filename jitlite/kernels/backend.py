@@ -100,6 +100,7 @@ class KernelState(Implementation):
         kernels: those there are, the latest one first.
         refused: why there is no kernel for some facts.
         recordings: what runs the region where it records a gradient; None where that is left to Python.
+        is_tried: is a trial to find out first whether recording by kernels is faster?
     """
 
     is_adaptive = True
@@ -109,6 +110,7 @@ class KernelState(Implementation):
     ) -> None:
         super().__init__(self._make_and_run if mode == "now" else None, "not hot yet")
         self.recordings = recordings
+        self.is_tried = mode != "now"
         self.fact_of: Callable[[object], Fact] = fact_of
         self.is_raced = mode != "now"
         self.is_uniform = False
@@ -224,7 +226,7 @@ class KernelState(Implementation):
                 self._go_on()
                 background.submit(partial(self._record_later, recordings, key, arguments))
                 return None
-            recordings.make(key, arguments, trial=not self._is_now)
+            recordings.make(key, arguments, trial=self.is_tried)
         finally:
             self._compiling.release()
         self._go_on()

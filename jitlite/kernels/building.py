@@ -444,8 +444,9 @@ class NestBuilder:
 
     def root(self, value: TensorValue) -> Lane:
         """The element of an expression that is to be stored."""
-        found = self.lanes[value] = self._computed(value)
-        return found
+        if value not in self.lanes:
+            self.lanes[value] = self._computed(value)
+        return self.lanes[value]
 
     def load(self, place: Place) -> Load:
         """The element of a place, broadcast to the space."""

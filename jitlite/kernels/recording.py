@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from jitlite.base import torch_internals
+from jitlite.base.records import Record
 from jitlite.interpreter.autograd import Layout, node_of
 from jitlite.interpreter.guards import PLAIN
 from jitlite.ir.graph import Graph, Node, Value
@@ -87,6 +88,20 @@ class _Passes:
     places: Sequence[int]
 
 
+class Recording(Record):
+    """What runs a region and records it as one node.
+
+    Attributes:
+        run: takes the arguments; gives None where the kernel of the forward pass cannot do it.
+        forward: the forward pass.
+        backward: the backward pass, where all results have a gradient and it is not recorded itself.
+    """
+
+    run: Runner
+    forward: Part
+    backward: Part
+
+
 class RecordingFactory:
     """Makes the recordings of a region.
 
@@ -99,7 +114,7 @@ class RecordingFactory:
     def __init__(self, body: Graph, make_part: MakePart, run_graph: Callable[[Graph, str], Runner]) -> None:
         self._body, self._make_part, self._run_graph = body, make_part, run_graph
 
-    def record(self, arguments: Sequence[object], *, trial: bool) -> Runner:
+    def record(self, arguments: Sequence[object], *, trial: bool) -> Recording:
         """What runs the region for arguments like these, and records it as one node.
 
         Args:
@@ -123,7 +138,7 @@ class RecordingFactory:
         recorded = _recorded(gradient, passes, *python)
         if trial and not _is_faster(recorded, self._run_graph(self._body, "region"), arguments, needs):
             raise NotNative("Python records it faster")
-        return recorded
+        return Recording(recorded, passes.forward, passes.backward)
 
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
@@ -157,24 +172,26 @@ class Recordings:
     what has become hot in between.
 
     Attributes:
+        made: what does, for which arguments.
         refused: why nothing does, for some arguments.
     """
 
     def __init__(self, recorder: RecordingFactory) -> None:
         self._recorder = recorder
-        self._made: dict[tuple[bool, ...], list[Runner]] = {}
+        self.made: dict[Key, Recording] = {}
+        self._by_needs: dict[tuple[bool, ...], list[Recording]] = {}
         self._known: set[Key] = set()
         self.refused: dict[Key, str] = {}
 
     def __len__(self) -> int:
-        return sum(map(len, self._made.values()))
+        return len(self.made)
 
     def run(self, arguments: tuple[object, ...]) -> object:
         """What the region gives, recorded; None where nothing can do it. No mode may be active that sees this."""
         if not torch.is_grad_enabled() or torch_internals.saved_tensor_hooks(False) is not None:
             return None
-        for runner in self._made.get(needs_of(arguments), ()):
-            found = runner(*arguments)
+        for recording in self._by_needs.get(needs_of(arguments), ()):
+            found: object = recording.run(*arguments)
             if found is not None:
                 return found
         return None
@@ -203,7 +220,8 @@ class Recordings:
                 raise
             self.refused[key] = f"making it failed with {type(error).__name__}"
         else:
-            self._made.setdefault(key[0], []).append(made)
+            self.made[key] = made
+            self._by_needs.setdefault(key[0], []).append(made)
 
 
 def needs_of(arguments: Sequence[object]) -> tuple[bool, ...]:

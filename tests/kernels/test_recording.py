@@ -81,7 +81,8 @@ def recorded(name: str, number: int, *, within: bool) -> tuple[Function, Functio
         graph = between_products(graph, tensors)
     inputs = leaves(tensors)
     try:
-        made = RecordingFactory(graph, KernelPart, lambda g, _: runner(g)).record(inputs, trial=False)
+        factory = RecordingFactory(graph, KernelPart, lambda g, _: runner(g))
+        made = factory.record(inputs, trial=False).run
     except NotNative:
         return None
     return made, runner(graph), inputs
