@@ -1,6 +1,6 @@
 """How fast compiled functions run, beside eager Python and torch.jit.script.
 
-    python benchmarks/run_time.py [--tensors] [--only collatz,cell] [--rounds 15] [--json out.json]
+    python benchmarks/run_time.py [--tensors | --gradients] [--only collatz,cell] [--rounds 15] [--json out.json]
 
 A ratio above 1 says that jitlite is that many times faster. Before anything is timed, jitlite's functions have been
 called until what is hot in them has been compiled.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Tuple
 
 import torch
-from tensor_programs import tensor_workloads
+from tensor_programs import tensor_workloads, training_workloads
 from timing import calls_for, interleaved, ratio, shown
 from workloads import run_workloads
 
@@ -25,10 +25,24 @@ import jitlite
 from jitlite.debug.equality import difference
 
 
-def measure(function: Callable[..., Any], args: Tuple[Any, ...], rounds: int) -> Dict[str, float]:
+def with_gradients(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs the forward pass, and the backward pass of the sum of its results; gives the gradients."""
+
+    def both(*args: Any) -> Any:
+        found = run(*args)
+        results = found if isinstance(found, tuple) else (found,)
+        wanted = [x for x in args if isinstance(x, torch.Tensor) and x.requires_grad]
+        return torch.autograd.grad([r.sum() for r in results], wanted)
+
+    return both
+
+
+def measure(function: Callable[..., Any], args: Tuple[Any, ...], rounds: int, gradients: bool) -> Dict[str, float]:
     """Median seconds a call of each contestant, and jitlite's ratios to the others."""
     contestants = {"eager": function, "torch.jit": torch.jit.script(function), "jitlite": jitlite.script(function)}
-    expected = function(*args)
+    if gradients:
+        contestants = {name: with_gradients(run) for name, run in contestants.items()}
+    expected = contestants["eager"](*args)
     _warm(lambda: contestants["jitlite"](*args))
     got = contestants["jitlite"](*args)
     if difference(expected, got):  # sums may be in another order
@@ -67,15 +81,18 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", help="write the figures to this file")
     parser.add_argument("--tensors", action="store_true", help="programs over tensors instead")
+    parser.add_argument("--gradients", action="store_true", help="programs over tensors, forward and backward")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    workloads = tensor_workloads() if options.tensors else run_workloads()
+    workloads = run_workloads()
+    if options.tensors or options.gradients:
+        workloads = training_workloads() if options.gradients else tensor_workloads()
     names = options.only.split(",") if options.only else list(workloads)
     figures = {}
     print(f"{'':18} {'eager':>10} {'torch.jit':>10} {'jitlite':>10} {'to torch.jit':>13} {'to eager':>9}")
     for name in names:
-        found = figures[name] = measure(*workloads[name], options.rounds)
+        found = figures[name] = measure(*workloads[name], options.rounds, options.gradients)
         times = " ".join(f"{shown(found[who]):>10}" for who in ("eager", "torch.jit", "jitlite"))
         print(f"{name:18} {times} {found['to torch.jit']:12.2f}x {found['to eager']:8.2f}x")
     if options.json:

@@ -1,6 +1,7 @@
 """Programs over tensors: elementwise, reductions, products, and loops and branches around them.
 
 python benchmarks/run_time.py --tensors [--only recurrence,newton] [--rounds 15]
+python benchmarks/run_time.py --gradients
 """
 
 from __future__ import annotations
@@ -119,4 +120,24 @@ def tensor_workloads() -> Dict[str, Tuple[Callable[..., Any], Tuple[Any, ...]]]:
         "cube_roots": (cube_roots, (torch.linspace(1.0, 60.0, 256),)),
         "longest_common": (longest_common, (torch.randint(0, 4, (16,)), torch.randint(0, 4, (16,)))),
         "chosen_words": (chosen_words, (r(100, 32), r(32, 48) * 0.3, r(48, 100), 40)),
+    }
+
+
+def training_workloads() -> Dict[str, Tuple[Callable[..., Any], Tuple[Any, ...]]]:
+    """Functions with arguments whose parameters require gradients, by name."""
+    torch.manual_seed(0)
+    r = torch.randn
+
+    def p(*size: int) -> Tensor:
+        return (r(*size) * 0.1).requires_grad_()
+
+    return {
+        "functions_1000": (functions, (p(1_000), p(1_000))),
+        "layer_norm_32x64": (normalized, (p(32, 64), p(64), p(64))),
+        "attention": (attention, (p(2, 8, 16), p(2, 8, 16), p(2, 8, 16))),
+        "perceptron": (perceptron, (r(1, 64), p(64, 128), p(128), p(128, 10), p(10))),
+        "recurrence_1x32": (recurrence, (r(20, 1, 32), torch.zeros(1, 32), p(32, 32), p(32, 32))),
+        "recurrence_16x128": (recurrence, (r(20, 16, 128), torch.zeros(16, 128), p(128, 128), p(128, 128))),
+        "gated_1x32": (gated, (r(20, 1, 32), torch.zeros(1, 32), p(64, 32), p(64, 32))),
+        "gated_16x128": (gated, (r(20, 16, 128), torch.zeros(16, 128), p(256, 128), p(256, 128))),
     }

@@ -222,6 +222,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
         usual: runs it where all results have a gradient and nothing that is kept has one.
     """
     count, targets, is_total = layout.inputs, layout.targets, layout.is_total
+    fills = is_total and len(layout.vjps) > 1  # else the only one is there, or there is nothing to do
 
     class DifferentiableGraph(torch.autograd.Function):
         @staticmethod
@@ -231,7 +232,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
             ctx.save_for_backward(*[where[place][i] for place, i in layout.saved])
             ctx.others = [_kept(where[place][i]) for place, i in layout.others]
             returned = tuple([outputs[i] for i in layout.returned])
-            if is_total:
+            if fills:
                 ctx.shapes = [(x.shape, x.dtype, x.device) for x in map(returned.__getitem__, layout.own)]
             constant = layout.constant(ctx.needs_input_grad[1:])
             if constant:
@@ -244,7 +245,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
             reached = None
             if is_total:
                 reached = layout.reached(grads)
-                grads = tuple(_filled(grads, layout.own, ctx.shapes))
+                grads = tuple(_filled(grads, layout.own, ctx.shapes)) if fills else grads
             vjps = [grads[i] for i in layout.vjps]
             saved = _saved(ctx, layout, vjps)
             given = [v is not None for v in vjps]
@@ -257,7 +258,8 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
                         found[i + 1] = result
             return tuple(found)
 
-    return DifferentiableGraph.apply
+    plain_apply: Runner | None = getattr(super(torch.autograd.Function, DifferentiableGraph), "apply", None)
+    return plain_apply or DifferentiableGraph.apply  # the latter looks for transforms once more
 
 
 def _filled(
