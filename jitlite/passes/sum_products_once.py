@@ -16,10 +16,10 @@ in another order than before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.structure import Loop
 from jitlite.passes.registry import inexact_pass
 
@@ -31,7 +31,7 @@ def sum_products_once(graph: Graph) -> bool:
     for node in [n for n in graph.all_nodes() if n.kind == "prim::Loop"]:
         loop = Loop(node)
         for inner in list(loop.body.nodes):
-            if inner.kind == "aten::add_":
+            if inner.kind == "aten::add_" and isinstance(inner.inputs[0].type, T.TensorType):
                 changed = _Sum(loop, inner).move() or changed
     return changed
 
@@ -50,12 +50,13 @@ class _Sum:
         left, right = (self._rows_of(product, i) for i in range(2))
         wholes = [self._whole_of(v) for v in (left, right)]
         known = next((w for w in wholes if w is not None), None)
-        if known is None:
+        index = self._index_before(product)
+        if known is None or index is None or not self._writes_sums_only({w for w in wholes if w is not None}):
             return False
+        factors = [w if w is not None else self._kept(v, known, i, product, index)
+                   for i, (v, w) in enumerate(zip((left, right), wholes, strict=True))]  # fmt: skip
         self.add.destroy()
         product.destroy()
-        factors = [w if w is not None else self._kept(v, known, total, i)
-                   for i, (v, w) in enumerate(zip((left, right), wholes, strict=True))]  # fmt: skip
         following = self.loop.node._next
         assert following is not None
         with self.graph.inserting_before(following):
@@ -107,28 +108,36 @@ class _Sum:
             and constant_of(last.inputs[1], None) == 1
         )
 
-    def _kept(self, value: Value, known: Value, total: Value, position: int) -> Value:
+    def _writes_sums_only(self, read: set[Value]) -> bool:
+        """Does the loop write nothing but zeros from outside, and none of what is read behind it?"""
+        for node in _nodes_in(self.loop.body):
+            if node.op is not None and any(a.is_write for a in node.op.schema.arguments):
+                written = node.inputs[0]
+                while written.node.kind in ("aten::select", "aten::slice"):
+                    written = written.node.inputs[0]
+                made = written.node
+                if made.kind != "aten::new_zeros" or made.block is not self.loop.node.block or written in read:
+                    return False
+        return True
+
+    def _kept(self, value: Value, known: Value, position: int, product: Node, index: Value) -> Value:
         """All that a factor is in the iterations, put together."""
-        graph, node = self.graph, self.loop.node
-        index = self._index()
+        graph, node, total = self.graph, self.loop.node, self.add.inputs[0]
         with graph.inserting_before(node):
             sizes = [self.loop.max_iterations, self._size(known, 1), self._size(total, position)]
             listed = graph.insert("prim::ListConstruct", sizes, (T.ListType.of(T.INT),)).output
             _, _, *options = total.node.inputs
             whole = graph.insert("aten::new_zeros", (total.node.inputs[0], listed, *options), (total.type,)).output
-        after = max((value.node, index.node), key=lambda n: n._position)
-        following = after._next
-        assert following is not None
-        with graph.inserting_before(following):
+        with graph.inserting_before(product):  # it is now what the product reads
             zero, no = graph.insert_constant(0), graph.insert_constant(False)
             row = graph.insert("aten::select", (whole, zero, index), (T.TENSOR,)).output
             graph.insert("aten::copy_", (row, value, no), (T.TENSOR,))
         return whole
 
-    def _index(self) -> Value:
-        return next(
-            n.output for n in self.loop.body.nodes if n.kind == "aten::sub" and self._is_backward_index(n.output)
-        )
+    def _index_before(self, product: Node) -> Value | None:
+        """The number of the iteration, counted from the last one, where it is known."""
+        found = (n.output for n in self.loop.body.nodes if n.kind == "aten::sub" and n.is_before(product))
+        return next((v for v in found if self._is_backward_index(v)), None)
 
     def _size(self, of: Value, dim: int) -> Value:
         return self.graph.insert("aten::size", (of, self.graph.insert_constant(dim)), (T.INT,)).output
@@ -139,3 +148,10 @@ class _Sum:
         sizes: Sequence[Value] = (rows, self._size(total, position))
         listed = self.graph.insert("prim::ListConstruct", sizes, (T.ListType.of(T.INT),)).output
         return self.graph.insert("aten::reshape", (whole, listed), (T.TENSOR,)).output
+
+
+def _nodes_in(block: Block) -> Iterator[Node]:
+    for node in block.nodes:
+        yield node
+        for inner in node.blocks:
+            yield from _nodes_in(inner)

@@ -6,10 +6,9 @@
                                                # uses of %c use %a
 
 Transposing is a view, so it costs nothing in front of a product; behind it, it leaves a tensor whose rows are not what
-lies in a row in memory. Gradients of products with transposed weights have this form. A matrix transposed twice is the
-matrix itself, as `t` gives matrices and vectors only. A
-library may add the terms in another order, and the result lies in memory in another order than before, so this is for
-graphs that nobody asks for strides.
+lies in a row in memory. Gradients of products with transposed weights have this form. A matrix that is transposed twice
+for a product is the matrix itself. A library may add the terms in another order, and the result lies in memory in
+another order than before, so this is for graphs that nobody asks for strides.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ def turn_products(graph: Graph) -> bool:
 
 def _once(node: Node) -> bool:
     inner = node.input.node
-    if inner.kind != "aten::t":
-        return False
+    if inner.kind != "aten::t" or any(use.user.kind != "aten::mm" for use in node.output.uses):
+        return False  # others may write it, or hand it on, and would see that it is another object
     node.output.replace_all_uses_with(inner.input)
     node.destroy()
     return True
