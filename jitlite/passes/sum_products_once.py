@@ -143,7 +143,10 @@ class _Sum:
         return self.graph.insert("aten::size", (of, self.graph.insert_constant(dim)), (T.INT,)).output
 
     def _flat(self, whole: Value, total: Value, position: int) -> Value:
-        """The rows of all iterations, one below the other."""
+        """The rows of all iterations, one below the other. The tensor may have more parts than there are iterations."""
+        zero, one = self.graph.insert_constant(0), self.graph.insert_constant(1)
+        parts = (whole, zero, zero, self.loop.max_iterations, one)
+        whole = self.graph.insert("aten::slice", parts, (T.TENSOR,)).output
         rows = self.graph.insert_constant(-1)
         sizes: Sequence[Value] = (rows, self._size(total, position))
         listed = self.graph.insert("prim::ListConstruct", sizes, (T.ListType.of(T.INT),)).output

@@ -120,6 +120,12 @@ def recurrence(x: Tensor, h: Tensor, w: Tensor):
     return h
 
 
+def first_steps(x: Tensor, h: Tensor, w: Tensor, steps: int):
+    for t in range(steps):
+        h = torch.tanh(x[t] @ w.t() + h)
+    return h
+
+
 def stacked(x: Tensor, w: Tensor):
     found = []
     h = x[0]
@@ -206,6 +212,7 @@ PROGRAMS: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "recurrence_of_one_row": (recurrence, (r(5, 1, 3), r(1, 3), r(3, 3))),
     "recurrence_of_weights": (recurrence, (r(5, 2, 3).detach(), r(2, 3).detach(), r(3, 3))),
     "recurrence_of_doubles": (recurrence, tuple(map(doubled, (r(4, 2, 3), r(2, 3), r(3, 3))))),
+    "first_steps": (first_steps, (r(5, 2, 3), r(2, 3), r(3, 3), 3)),
     "stacked": (stacked, (r(4, 2, 3), r(3))),
     "concatenated": (concatenated, (r(4, 2, 3), r(3))),
     "while": (while_loop, (r(3, 2),)),
