@@ -1,0 +1,77 @@
+"""What programs do that record gradients where regions have become kernels: held to eager Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import jitlite
+from jitlite.base import options
+from jitlite.executor.kernels import tensor_regions
+from jitlite.kernels import torch_abi
+
+pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
+
+Function = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    """Kernels are made by the first call, and verified."""
+    with options.override(native="now", verify=True):
+        yield
+
+
+def runs(scripted: Any) -> int:
+    return sum(state.runs for _, state in tensor_regions(scripted.executor))
+
+
+# -- numbers that tensors give
+
+
+def compared(x: Tensor, y: Tensor, n: int):
+    z = x * y if (x * 2).sum().item() > 0 else x - y
+    if n > (y * 2).sum().item():
+        z = z * 2
+    return z.neg()
+
+
+def computed(x: Tensor, y: Tensor, n: int):
+    return (x * y * ((x * 2).sum().item() + n)).neg()
+
+
+@pytest.mark.parametrize("function", [compared, computed])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_numbers_of_a_type_that_only_the_tensor_knows(function: Function, dtype: torch.dtype) -> None:
+    scripted = jitlite.script(function)
+    for x in (torch.tensor([1, -2, 3]), torch.tensor([-1, -2, 0])):
+        arguments = (x.to(dtype), torch.tensor([1, 5, 2]), 1)
+        try:
+            expected = function(*arguments)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                scripted(*arguments)
+        else:
+            torch.testing.assert_close(scripted(*arguments), expected)
+
+
+def test_a_comparison_of_such_numbers_is_machine_code() -> None:
+    scripted = jitlite.script(compared)
+    x = torch.tensor([1.0, 2.0, 3.0])
+    for _ in range(2):
+        torch.testing.assert_close(scripted(x, x, 100), compared(x, x, 100))
+    assert runs(scripted)
+
+
+def test_the_largest_of_a_tensor_without_dimensions() -> None:
+    def f(x: Tensor):
+        found, place = (x * 2 + x).max(0)
+        return found * 3, place
+
+    scripted = jitlite.script(f)
+    for x in (torch.tensor(3), torch.tensor(2.5), torch.tensor([1.0, 4.0, 2.0])):
+        torch.testing.assert_close(scripted(x), f(x))
