@@ -75,3 +75,58 @@ def test_the_largest_of_a_tensor_without_dimensions() -> None:
     scripted = jitlite.script(f)
     for x in (torch.tensor(3), torch.tensor(2.5), torch.tensor([1.0, 4.0, 2.0])):
         torch.testing.assert_close(scripted(x), f(x))
+
+
+# -- recordings
+
+
+def recordings(scripted: Any) -> int:
+    return sum(len(state.recordings or ()) for _, state in tensor_regions(scripted.executor))
+
+
+def recurrence(x: Tensor, h: Tensor, w: Tensor):
+    for t in range(x.size(0)):
+        h = torch.tanh(x[t] + h @ w.t())
+    return h
+
+
+def gated(x: Tensor, w: Tensor, b: Tensor):
+    a, c = (x @ w + b).chunk(2, 1)
+    return torch.sigmoid(a) * torch.tanh(c)
+
+
+def leaves(*sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    torch.manual_seed(3)
+    return tuple(torch.randn(size, requires_grad=True) for size in sizes)
+
+
+EXAMPLES = [(recurrence, ((5, 2, 3), (2, 3), (3, 3))), (gated, ((4, 3), (3, 10), (10,)))]
+
+
+@pytest.mark.parametrize("function, sizes", EXAMPLES)
+def test_a_recording_for_floats_is_none_for_doubles(function: Function, sizes: Any) -> None:
+    """Gradients of doubles are not summed up in floats."""
+    scripted, arguments = jitlite.script(function), leaves(*sizes)
+    scripted(*arguments)
+    doubles = tuple(a.detach().double().requires_grad_() for a in arguments)
+    ours = torch.autograd.grad(scripted(*doubles).sum(), doubles)
+    theirs = torch.autograd.grad(function(*doubles).sum(), doubles)
+    assert recordings(scripted) == 2
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("function, sizes", EXAMPLES)
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_many_gradients_at_once(function: Function, sizes: Any, create_graph: bool) -> None:
+    """Batches of gradients, as `is_grads_batched` and `vmap` have them."""
+    scripted, arguments = jitlite.script(function), leaves(*sizes)
+    for _ in range(2):
+        out = scripted(*arguments)
+    basis = torch.eye(out.numel()).reshape(-1, *out.shape)
+    found = torch.autograd.grad(
+        out, arguments, basis, is_grads_batched=True, create_graph=create_graph, retain_graph=True
+    )
+    expected = torch.autograd.grad(function(*arguments), arguments, basis, is_grads_batched=True)
+    torch.testing.assert_close(found, expected)
+    mapped = torch.vmap(lambda v: torch.autograd.grad(out, arguments, v, retain_graph=True))(basis)
+    torch.testing.assert_close(mapped, expected)
