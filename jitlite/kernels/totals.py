@@ -168,8 +168,6 @@ def extremes(call: Call) -> Value:
         _not_empty(call, value, range(value.rank))
         return reduced(call.lowering, op, value, range(value.rank), False)
     dims = dims_of(call, value)
-    if not dims:
-        raise NotNative(f"{call.node.kind} of a tensor without dimensions")
     _not_empty(call, value, dims)
     found, index = _reduced(call.lowering, op, value, dims, _keeps(call), None, True)
     return [found, index]

@@ -67,14 +67,23 @@ def test_a_comparison_of_such_numbers_is_machine_code() -> None:
     assert runs(scripted)
 
 
-def test_the_largest_of_a_tensor_without_dimensions() -> None:
-    def f(x: Tensor):
-        found, place = (x * 2 + x).max(0)
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_the_largest_of_one_element(op: str) -> None:
+    """A dimension of size 1, or none at all."""
+
+    def largest(x: Tensor):
+        found, place = (x.sum(-1, keepdim=True) * 2).max(-1)
         return found * 3, place
 
-    scripted = jitlite.script(f)
-    for x in (torch.tensor(3), torch.tensor(2.5), torch.tensor([1.0, 4.0, 2.0])):
-        torch.testing.assert_close(scripted(x), f(x))
+    def smallest(x: Tensor):
+        found, place = (x.sum(-1, keepdim=True) * 2).min(-1, keepdim=True)
+        return found * 3, place
+
+    function = largest if op == "max" else smallest
+    scripted = jitlite.script(function)
+    for x in (torch.tensor(3), torch.tensor(2.5), torch.tensor([1.0, 4.0]), torch.ones(2, 3), torch.ones(0, 3)):
+        torch.testing.assert_close(scripted(x), function(x))
+    assert runs(scripted)
 
 
 # -- recordings
