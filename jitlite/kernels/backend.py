@@ -185,6 +185,10 @@ class KernelState(Implementation):
             if self._make(facts) is None:
                 raise NotNative(self.refused.get(facts, self.status))
 
+    def settle(self) -> None:
+        """Have calls find the kernels there are, whatever the mode."""
+        self.publish(self._entry)
+
     # -- how
     def _make_and_run(self, *arguments: object) -> object:
         """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
@@ -358,6 +362,9 @@ class KernelPart(Part):
 
     def prepare(self, arguments: Sequence[object]) -> None:
         self.state.prepare(arguments)
+
+    def settle(self) -> None:
+        self.state.settle()
 
 
 def _may_form(graph: Graph, context: PlanContext) -> bool:

@@ -45,6 +45,7 @@ from jitlite.kernels.loop_ir import (
     Statement,
     TensorInput,
 )
+from jitlite.kernels.reading import CONVERSIONS
 from jitlite.kernels.results import ResultBuilder
 from jitlite.kernels.statement_walks import without_certain_branches
 from jitlite.kernels.table import RULES, WRITES, Call, is_dtype_argument, is_tensor_node
@@ -233,7 +234,9 @@ class Lowering(ResultBuilder):
     def _reads_known_list(self, node: Node) -> bool:
         if node.kind not in RULES:
             return False
-        return any(isinstance(self.values.get(v), list | TensorList) or v.type is T.NUMBER for v in node.inputs)
+        if node.kind in CONVERSIONS and any(v.type is T.NUMBER for v in node.inputs):
+            return True
+        return any(isinstance(self.values.get(v), list | TensorList) for v in node.inputs)
 
     def _tensor_node(self, node: Node) -> None:
         rule = RULES.get(node.kind)
@@ -255,6 +258,8 @@ class Lowering(ResultBuilder):
         return value
 
     def _scalar_node(self, node: Node) -> None:
+        if any(v.type is T.NUMBER for v in node.outputs):
+            raise NotNative(f"{node.kind} gives a number whose type is not known")
         operands = tuple(self.operand(v) for v in node.inputs)
         results = tuple(self.scalar(v.type, _base_name(v)) for v in node.outputs)
         for value, result in zip(node.outputs, results, strict=True):

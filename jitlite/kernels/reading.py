@@ -36,7 +36,11 @@ def converted(builder: KernelBuilder, value: Operand, wanted: T.Type) -> Operand
     return builder.convert(value, wanted)
 
 
-@rule("aten::item", "aten::Int", "aten::Float", "aten::Bool", "aten::IntImplicit", "aten::FloatImplicit")
+CONVERSIONS = ("aten::item", "aten::Int", "aten::Float", "aten::Bool", "aten::IntImplicit", "aten::FloatImplicit")
+"""Operators whose rules take a number too, of whatever type `item` has given."""
+
+
+@rule(*CONVERSIONS)
 def item(call: Call) -> Value:
     found = call.at(0)
     lowering = call.lowering

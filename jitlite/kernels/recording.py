@@ -62,6 +62,10 @@ class Part:
         """
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """Make no kernel for other arguments from now on."""
+        raise NotImplementedError
+
     def record_run(self, since: float) -> None:
         """Python has run it, from `since` on."""
         raise NotImplementedError
@@ -130,6 +134,7 @@ class RecordingFactory:
         given = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments]
         with torch.no_grad():
             passes.forward.prepare(given)
+            passes.forward.settle()  # both graphs are made for the dtypes of these arguments
             outputs = passes.forward.attempt(*given)
             if outputs is None:
                 raise NotNative("the forward pass gives up")

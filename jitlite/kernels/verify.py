@@ -288,7 +288,7 @@ class _KernelChecker:
         require(op not in ("any", "all") or dtype is L.BOOL, f"{op} takes bools")
         self.write(statement.place, sizes, L.I64 if op.startswith("arg") else dtype)
         if statement.positions is not None:
-            require(op in ("amax", "amin") and len(dims) == 1, f"{op} over {len(dims)} dimensions has no positions")
+            require(op in ("amax", "amin") and len(dims) <= 1, f"{op} over {len(dims)} dimensions has no positions")
             self.write(statement.positions, sizes, L.I64)
         for place in (statement.place, statement.positions):
             for d in dims if place else ():

@@ -222,7 +222,8 @@ def autograd_logsumexp(grad: _Tensor, self: _Tensor, result: _Tensor, dim: list[
 
 def _rows(x: _Tensor) -> _Tensor:
     """The vectors along the last dimension as the rows of a matrix, also where there are none or they are empty."""
-    return x.flatten(0, -2) if x.dim() > 1 else x.unsqueeze(0)
+    *rows, length = x.shape
+    return x.reshape(math.prod(rows), length)  # `flatten` has no rule for batched gradients
 
 
 @op("prim::AutogradMatmulSelf(Tensor grad, Tensor other, int[] size) -> Tensor")

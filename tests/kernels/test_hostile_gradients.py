@@ -1,0 +1,141 @@
+"""What programs do that record gradients where regions have become kernels: held to eager Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import jitlite
+from jitlite.base import options
+from jitlite.executor.kernels import tensor_regions
+from jitlite.kernels import torch_abi
+
+pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
+
+Function = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def at_once():
+    """Kernels are made by the first call, and verified."""
+    with options.override(native="now", verify=True):
+        yield
+
+
+def runs(scripted: Any) -> int:
+    return sum(state.runs for _, state in tensor_regions(scripted.executor))
+
+
+# -- numbers that tensors give
+
+
+def compared(x: Tensor, y: Tensor, n: int):
+    z = x * y if (x * 2).sum().item() > 0 else x - y
+    if n > (y * 2).sum().item():
+        z = z * 2
+    return z.neg()
+
+
+def computed(x: Tensor, y: Tensor, n: int):
+    return (x * y * ((x * 2).sum().item() + n)).neg()
+
+
+@pytest.mark.parametrize("function", [compared, computed])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_numbers_of_a_type_that_only_the_tensor_knows(function: Function, dtype: torch.dtype) -> None:
+    scripted = jitlite.script(function)
+    for x in (torch.tensor([1, -2, 3]), torch.tensor([-1, -2, 0])):
+        arguments = (x.to(dtype), torch.tensor([1, 5, 2]), 1)
+        try:
+            expected = function(*arguments)
+        except RuntimeError:
+            with pytest.raises(RuntimeError):
+                scripted(*arguments)
+        else:
+            torch.testing.assert_close(scripted(*arguments), expected)
+
+
+def test_a_comparison_of_such_numbers_is_machine_code() -> None:
+    scripted = jitlite.script(compared)
+    x = torch.tensor([1.0, 2.0, 3.0])
+    for _ in range(2):
+        torch.testing.assert_close(scripted(x, x, 100), compared(x, x, 100))
+    assert runs(scripted)
+
+
+@pytest.mark.parametrize("op", ["max", "min"])
+def test_the_largest_of_one_element(op: str) -> None:
+    """A dimension of size 1, or none at all."""
+
+    def largest(x: Tensor):
+        found, place = (x.sum(-1, keepdim=True) * 2).max(-1)
+        return found * 3, place
+
+    def smallest(x: Tensor):
+        found, place = (x.sum(-1, keepdim=True) * 2).min(-1, keepdim=True)
+        return found * 3, place
+
+    function = largest if op == "max" else smallest
+    scripted = jitlite.script(function)
+    for x in (torch.tensor(3), torch.tensor(2.5), torch.tensor([1.0, 4.0]), torch.ones(2, 3), torch.ones(0, 3)):
+        torch.testing.assert_close(scripted(x), function(x))
+    assert runs(scripted)
+
+
+# -- recordings
+
+
+def recordings(scripted: Any) -> int:
+    return sum(len(state.recordings or ()) for _, state in tensor_regions(scripted.executor))
+
+
+def recurrence(x: Tensor, h: Tensor, w: Tensor):
+    for t in range(x.size(0)):
+        h = torch.tanh(x[t] + h @ w.t())
+    return h
+
+
+def gated(x: Tensor, w: Tensor, b: Tensor):
+    a, c = (x @ w + b).chunk(2, 1)
+    return torch.sigmoid(a) * torch.tanh(c)
+
+
+def leaves(*sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    torch.manual_seed(3)
+    return tuple(torch.randn(size, requires_grad=True) for size in sizes)
+
+
+EXAMPLES = [(recurrence, ((5, 2, 3), (2, 3), (3, 3))), (gated, ((4, 3), (3, 10), (10,)))]
+
+
+@pytest.mark.parametrize("function, sizes", EXAMPLES)
+def test_a_recording_for_floats_is_none_for_doubles(function: Function, sizes: Any) -> None:
+    """Gradients of doubles are not summed up in floats."""
+    scripted, arguments = jitlite.script(function), leaves(*sizes)
+    scripted(*arguments)
+    doubles = tuple(a.detach().double().requires_grad_() for a in arguments)
+    ours = torch.autograd.grad(scripted(*doubles).sum(), doubles)
+    theirs = torch.autograd.grad(function(*doubles).sum(), doubles)
+    assert recordings(scripted) == 2
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("function, sizes", EXAMPLES)
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_many_gradients_at_once(function: Function, sizes: Any, create_graph: bool) -> None:
+    """Batches of gradients, as `is_grads_batched` and `vmap` have them."""
+    scripted, arguments = jitlite.script(function), leaves(*sizes)
+    for _ in range(2):
+        out = scripted(*arguments)
+    basis = torch.eye(out.numel()).reshape(-1, *out.shape)
+    found = torch.autograd.grad(
+        out, arguments, basis, is_grads_batched=True, create_graph=create_graph, retain_graph=True
+    )
+    expected = torch.autograd.grad(function(*arguments), arguments, basis, is_grads_batched=True)
+    torch.testing.assert_close(found, expected)
+    mapped = torch.vmap(lambda v: torch.autograd.grad(out, arguments, v, retain_graph=True))(basis)
+    torch.testing.assert_close(mapped, expected)
