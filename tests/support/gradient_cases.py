@@ -134,6 +134,8 @@ CASES: dict[str, list[Case]] = {
     "prim::ConstantChunk": [(_A, 3, 1), (_A, 2, 1)],
     "index.Tensor": [(_B.t(), [_INDEX]), (_A, [torch.tensor([0, 1, 1]), _INDEX])],
     "index.Tensor_hacked_twin": [(_B.t(), [_INDEX])],
+    "prim::TensorItem": [("_", _B.t(), _INDEX), (":, _", _A, _INDEX), ("_, _", _A, torch.tensor([0, 1, 1]), _INDEX),
+                         ("_", _ROW, torch.tensor([[0, 1], [-1, 0]]))],
     "mm": list(_MATRICES),
     "bmm": [(_t(2, 2, 3), _t(2, 3, 4))],
     "mv": [(_A, _ROW)],

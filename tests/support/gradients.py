@@ -55,7 +55,7 @@ def checked(gradient: Gradient) -> Gradient:
     return gradient
 
 
-_TYPED = ("aten::type_as", "aten::to", "aten::cross_entropy_loss", "aten::nll_loss_nd")
+_TYPED = ("aten::type_as", "aten::to", "aten::cross_entropy_loss", "aten::nll_loss_nd", "prim::TensorItem")
 """Operators that are differentiated if the dtypes and ranks of their arguments are known only."""
 
 
@@ -77,6 +77,8 @@ def graph_of(name: str, case: Case) -> tuple[Graph, list[torch.Tensor]]:
 
     if kind == "prim::ConstantChunk":
         node = graph.insert(kind, [given(case[0], None)], [T.TENSOR] * case[1], {"chunks": case[1], "dim": case[2]})
+    elif kind == "prim::TensorItem":
+        node = graph.insert(kind, [given(v, None) for v in case[1:]], [T.TENSOR], {"index": case[0]})
     else:
         filled = [*case, *map(_default, op.schema.arguments[len(case) :])]
         values = [given(v, a.type) for v, a in zip(filled, op.schema.arguments, strict=True)]

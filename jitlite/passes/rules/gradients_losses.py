@@ -1,4 +1,4 @@
-"""The gradients of losses, and of what chooses elements or puts them elsewhere. How to read them: see `gradients.py`."""
+"""The gradients of losses, and of what chooses or moves elements. How to read them: see `gradients.py`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
+from jitlite.ir.tensor_items import ITEM, WHOLE, parse_index
 from jitlite.passes.rules.formula import (
     MISSING,
     Contribution,
@@ -19,6 +20,7 @@ from jitlite.passes.rules.formula import (
     calls,
     constants,
     declare,
+    list_of,
 )
 
 _NONE, _MEAN, _SUM = range(3)
@@ -145,6 +147,25 @@ declare("gather", Rule({
 declare("index_select", Rule({
     "self": lambda f: f.grad.new_zeros(f.size(f.self)).index_add(f.dim, f.index, f.grad),
 }))  # fmt: skip
+
+
+def _takes_rows(node: Node) -> bool:
+    """Is an index certainly made of tensors with dimensions, of whole numbers, and of whole slices?"""
+    if any(entry not in (ITEM, WHOLE) for entry in parse_index(str(node.attributes["index"]))):
+        return False
+    types = [operand.type for operand in node.inputs[1:]]
+    return all(isinstance(t, T.TensorType) and t.dtype in (torch.int64, torch.int32) and t.sizes for t in types)
+
+
+def _rows(f: Formula) -> list[Sym]:
+    """As an operator that takes a list, which has a formula."""
+    left = iter(f.node.inputs[1:])
+    entries = parse_index(str(f.node.attributes["index"]))
+    values = [Sym(f.before, next(left)) if entry == ITEM else None for entry in entries]
+    return [call(f.before, "aten::index", f.self, list_of(f.before, values, T.OptionalType.of(T.TENSOR)))]
+
+
+declare("prim::TensorItem", Rule({"self": None}, when=_takes_rows, lower=_rows))
 declare("flip", Rule({"self": lambda f: f.grad.flip(f.dims)}))
 for _name in ("tril", "triu"):
     declare(_name, Rule({"self": lambda f, _name=_name: getattr(f.grad, _name)(f.diagonal)}))  # type: ignore[misc]
