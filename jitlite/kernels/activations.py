@@ -102,6 +102,28 @@ def hard(call: Call) -> Value:
     return _activation(call, write)
 
 
+@rule("aten::hardshrink", "aten::softshrink")
+def shrink(call: Call) -> Value:
+    """Softshrink keeps NaN, as a product with 0."""
+    (bound,) = _constants(call, "lambd")
+    is_soft = call.name == "softshrink"
+
+    def write(lanes: Lanes, x: Lane) -> Lane:
+        near = lanes("mul", x, 0.0) if is_soft else lanes.number(0.0)
+        below = lanes.where("lt", x, -bound, lanes("add", x, bound), near) if is_soft else None
+        if below is not None:
+            return lanes.where("gt", x, bound, lanes("sub", x, bound), below)
+        inside = LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, -bound), lanes.test("le", x, bound)))
+        return lanes.choose(inside, near, x)
+
+    return _activation(call, write)
+
+
+@rule("aten::frac")
+def frac(call: Call) -> Value:
+    return _activation(call, lambda lanes, x: lanes("sub", x, lanes("trunc", x)))
+
+
 @rule("aten::mish")
 def mish(call: Call) -> Value:
     return _activation(call, lambda lanes, x: lanes("mul", x, lanes("tanh", lanes("log1p", lanes("exp", x)))))

@@ -107,6 +107,24 @@ def tensor_item(call: Call) -> Value:
     return rows_of(call.lowering, value, dims[0], indices, wraps=True)
 
 
+@rule("aten::index")
+def index(call: Call) -> Value:
+    tensors = listed_indices(call, call.first())
+    return rows_of(call.lowering, call.first(), tensors[0][0], [each for _, each in tensors], wraps=True)
+
+
+def listed_indices(call: Call, value: TensorValue) -> list[tuple[int, TensorValue]]:
+    """The tensors of whole numbers in a list of indices, and for each the dimension where it stands."""
+    listed = call.get("indices")
+    if not isinstance(listed, list):
+        raise NotNative("indices in a list that is not known")
+    tensors = [(_there(value, d), call.as_tensor(each)) for d, each in enumerate(listed) if each is not None]
+    if not tensors or any(each.dtype not in (I64, I32) for _, each in tensors):
+        raise NotNative("indices that are no whole numbers")
+    _check_tensors(tensors, len(listed))
+    return tensors
+
+
 def indexed(call: Call, operands: Sequence[GraphValue]) -> tuple[TensorValue, list[tuple[int, TensorValue]]]:
     """What an index says, but for the tensors in it: the view of all else, and for each tensor where it stands.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from jitlite.kernels.activations import Lanes, distance
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
@@ -15,7 +17,8 @@ NONE, MEAN, SUM = range(3)
 """What is done with the losses of elements."""
 
 
-def _reduction(call: Call) -> int:
+def reduction(call: Call) -> int:
+    """What the operator does with the losses of elements."""
     found = call.constant("reduction")
     if found not in (NONE, MEAN, SUM):
         raise NotNative(f"{call.node.kind} with reduction {found!r}")
@@ -23,7 +26,7 @@ def _reduction(call: Call) -> int:
 
 
 def _summed_up(call: Call, value: TensorValue) -> TensorValue:
-    how, dims = _reduction(call), range(value.rank)
+    how, dims = reduction(call), range(value.rank)
     if how == NONE:
         return value
     if how == MEAN:
@@ -76,6 +79,21 @@ def cross_entropy_loss(call: Call) -> Value:
 
 def _of_classes(call: Call, value: TensorValue) -> TensorValue:
     """What the log-probability of the class is less than 0, for each row, where the class is not to be ignored."""
+    losses, counted = class_losses(call, value)
+    return summed_classes(call, losses, lambda: reduced(call.lowering, "sum", counted, range(counted.rank), False))
+
+
+def summed_classes(call: Call, losses: TensorValue, number: Callable[[], TensorValue]) -> TensorValue:
+    """The losses of rows as the operator sums them up; `number` gives how many count."""
+    how = reduction(call)
+    if how == NONE:
+        return losses
+    total = reduced(call.lowering, "sum", losses, range(losses.rank), False)
+    return total if how == SUM else elementwise(call.lowering, "div", [total, number()], losses.dtype)
+
+
+def class_losses(call: Call, value: TensorValue) -> tuple[TensorValue, TensorValue]:
+    """The losses of rows, and whether they count: 1 or 0."""
     lowering, target = call.lowering, call.tensor("target")
     call.default("weight", None)
     ignored = call.constant("ignore_index")
@@ -96,13 +114,27 @@ def _of_classes(call: Call, value: TensorValue) -> TensorValue:
         found = nest.gather(place, [*range(target.rank), index], wraps=False)
         return LaneOperator(dtype, "where", (is_counted, LaneOperator(dtype, "neg", (found,)), Fill(dtype, 0.0)))
 
-    sizes, how = target.sizes, _reduction(call)
+    sizes = target.sizes
     losses = lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build, parts=(value, target)))
-    if how == NONE:
-        return losses
-    total = reduced(lowering, "sum", losses, range(target.rank), False)
-    if how == SUM:
-        return total
-    counted = cast(lowering, custom(lowering, BOOL, [target], counts), dtype)
-    number = reduced(lowering, "sum", counted, range(target.rank), False)
-    return elementwise(lowering, "div", [total, number], dtype)
+    return losses, cast(lowering, custom(lowering, BOOL, [target], counts), dtype)
+
+
+@rule("aten::binary_cross_entropy_with_logits")
+def binary_cross_entropy_with_logits(call: Call) -> Value:
+    value, target = call.first(), call.tensor("target")
+    weight, positive = (None if call.get(name) is None else call.tensor(name) for name in ("weight", "pos_weight"))
+    parts = [v for v in (value, target, weight, positive) if v is not None]
+    if any(v.dtype is not value.dtype or not v.in_order for v in parts):
+        raise NotNative("a loss of tensors of other dtypes or orders")
+    lanes = Lanes(floating(value.dtype))
+
+    def build(nest: NestBuilder) -> Lane:
+        x, t = nest.lane(value), nest.lane(target)
+        away = lanes("exp", lanes("neg", lanes("abs", x)))
+        log = lanes("sub", lanes("minimum", x, 0.0), lanes("log1p", away))
+        if positive is not None:
+            log = lanes("mul", log, lanes("add", lanes("mul", lanes("sub", nest.lane(positive), 1.0), t), 1.0))
+        loss = lanes("sub", lanes("mul", lanes("sub", 1.0, t), x), log)
+        return loss if weight is None else lanes("mul", loss, nest.lane(weight))
+
+    return _summed_up(call, custom(call.lowering, value.dtype, parts, build))

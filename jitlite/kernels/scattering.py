@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from jitlite.ir import types as T
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import elementwise, sample_of
-from jitlite.kernels.indexing import indexed
+from jitlite.kernels.indexing import indexed, listed_indices
 from jitlite.kernels.loop_ir import (
     BOOL,
     I32,
@@ -238,9 +238,14 @@ def _fill_masked(call: Call, target: TensorValue, mask: TensorValue, value: Tens
 
 
 def _put_rows(
-    call: Call, target: TensorValue, tensors: Sequence[tuple[int, TensorValue]], value: TensorValue | Operand
+    call: Call,
+    target: TensorValue,
+    tensors: Sequence[tuple[int, TensorValue]],
+    value: TensorValue | Operand,
+    *,
+    adds: bool = False,
 ) -> None:
-    """`x[..., i, j, ...] = value`."""
+    """`x[..., i, j, ...] = value`, or `+=` for each element of the indices."""
     lowering, into = call.lowering, target.place
     assert into is not None
     dims = [d for d, _ in tensors]
@@ -257,9 +262,19 @@ def _put_rows(
     def one(at: Point) -> None:
         to = [position(lowering, p, at, into.sizes[d], wraps=True) for p, d in zip(indices, dims, strict=True)]
         row = part(lowering, source, inside, at) if isinstance(source, Place) else source
-        put(lowering, part(lowering, into, dims, to), row, adds=False)
+        put(lowering, part(lowering, into, dims, to), row, adds=adds)
 
     for_each(lowering, shape, one)
+
+
+@rule("aten::index_put")
+def index_put(call: Call) -> Value:
+    target, value = _target(call), call.tensor("values")
+    tensors = listed_indices(call, target)
+    if value.dtype is not target.dtype:
+        raise NotNative("a tensor of another dtype is written")
+    _put_rows(call, target, tensors, value, adds=bool(call.constant("accumulate")))
+    return target
 
 
 # -- counts

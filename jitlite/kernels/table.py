@@ -4,6 +4,7 @@ from jitlite.kernels import (
     activations,
     factories,
     gradients,
+    gradients_of_losses,
     gradients_reduced,
     indexing,
     lists,
@@ -25,7 +26,7 @@ from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_te
 __all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node"]
 
 HOLDERS = (
-    activations, factories, gradients, gradients_reduced, indexing, lists, losses, matrices, norms, ordering, pointwise,
-    pooling, reading, rearranging, scattering, totals, views, writing,
+    activations, factories, gradients, gradients_of_losses, gradients_reduced, indexing, lists, losses, matrices, norms,
+    ordering, pointwise, pooling, reading, rearranging, scattering, totals, views, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -30,6 +30,7 @@ from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_
 from jitlite.passes.autodiff_recompute import compute_again
 from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
 from jitlite.passes.rules import gradients
+from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
 from jitlite.passes.rules.formula import (
     Alongside,

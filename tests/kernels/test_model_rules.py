@@ -32,6 +32,17 @@ def soft(x: Tensor):
     return F.softplus(x), F.softplus(x, 2.0, 10.0), F.mish(x), F.elu(x, 0.7), F.selu(x), F.celu(x, 1.3)
 
 
+def shrunk(x: Tensor):
+    soft, more = F.softshrink(x) + 0.0, F.softshrink(x, 3.0) + 0.0  # eager is of two minds about the sign of 0
+    return F.hardshrink(x), F.hardshrink(x, 3.0), soft, more, x.frac()
+
+
+def of_logits(x: Tensor, y: Tensor, w: Tensor):
+    a = F.binary_cross_entropy_with_logits(x, y, reduction="none")
+    b = F.binary_cross_entropy_with_logits(x, y, w, reduction="none", pos_weight=w)
+    return a, b, F.binary_cross_entropy_with_logits(x, y, w), F.binary_cross_entropy_with_logits(x, y, pos_weight=w)
+
+
 def log_sigmoid(x: Tensor):
     return F.logsigmoid(x), -x
 
@@ -110,6 +121,8 @@ PAIRS = [(torch.randn(5, 7), torch.randn(5, 7)), (torch.randn(5, 7), torch.randn
 CASES: list[tuple[Callable[..., Any], float, list[tuple[Any, ...]]]] = [
     (hard, EXACT, [(x,) for x in X]),
     (soft, FEW, [(x,) for x in X]),
+    (shrunk, EXACT, [(x,) for x in X]),
+    (of_logits, SUMS, [(torch.randn(9, 5) * 20, torch.rand(9, 5), torch.rand(5) + 0.5)]),
     (log_sigmoid, FEW, [(X[0],), (X[2],)]),
     (gated, FEW, [(special(6, 8),), (special(2, 6, 4),)]),
     (distances, EXACT, PAIRS),

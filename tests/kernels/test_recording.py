@@ -39,10 +39,9 @@ def at_once():
 LEFT_TO_PYTHON = set(
     """
     _autocast_to_full_precision _autocast_to_reduced_precision _slow_conv2d_forward acosh adaptive_avg_pool3d addcmul
-    asinh avg_pool2d batch_norm clamp.Tensor conv1d conv2d conv3d convolution dropout embedding frac hardshrink
-    index.Tensor index.Tensor_hacked_twin lgamma max_pool2d max_pool2d_with_indices native_batch_norm nll_loss
-    nll_loss_forward pow.Scalar pow.Tensor_Tensor prim::AutogradAdd prim::ConstantChunk softshrink to.device
-    to.dtype_layout to.prim_Device
+    asinh avg_pool2d batch_norm clamp.Tensor conv1d conv2d conv3d convolution dropout index.Tensor_hacked_twin lgamma
+    max_pool2d max_pool2d_with_indices native_batch_norm pow.Scalar pow.Tensor_Tensor prim::AutogradAdd
+    prim::ConstantChunk to.device to.dtype_layout to.prim_Device
     """.split()
 )
 """Operators with a formula that have no kernel, or whose gradients have none."""
@@ -198,6 +197,36 @@ def whole_numbers(x: Tensor, y: Tensor):
     return a, (y * 2 + 1).argmax(-1)
 
 
+def classified(x: Tensor, w: Tensor, y: Tensor):
+    return torch.nn.functional.cross_entropy(torch.tanh(x @ w), y, ignore_index=1)
+
+
+def log_likelihood(x: Tensor, w: Tensor, y: Tensor):
+    return torch.nn.functional.nll_loss(torch.log_softmax(x @ w, -1), y, reduction="none") * 2
+
+
+def regressed(x: Tensor, w: Tensor, y: Tensor):
+    nn = torch.nn.functional
+    z = torch.tanh(x @ w)
+    return nn.mse_loss(z, y), nn.smooth_l1_loss(z, y, reduction="sum"), nn.huber_loss(z, y, delta=0.3), nn.l1_loss(z, y)
+
+
+def judged(x: Tensor, w: Tensor, y: Tensor):
+    return torch.nn.functional.binary_cross_entropy_with_logits(torch.tanh(x @ w) * 3, y)
+
+
+def looked_up(table: Tensor, w: Tensor, i: Tensor):
+    return torch.tanh(torch.nn.functional.embedding(i, table, 1) @ w)
+
+
+def chosen(x: Tensor, i: Tensor):
+    return torch.tanh(x.index_select(0, i)).gather(1, i.unsqueeze(1)) * 2, x.amax(-1) * 3
+
+
+def halves(x: Tensor):
+    return torch.nn.functional.glu(x * 2), torch.nn.functional.logsigmoid(x).cumsum(1)
+
+
 def r(*size: int) -> Tensor:
     torch.manual_seed(len(size) + sum(size))
     return torch.randn(size, requires_grad=True)
@@ -226,6 +255,13 @@ PROGRAMS: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "same_twice_of_numbers": (same_twice, (r(), r(2, 3))),
     "attention": (attention, (r(2, 5, 4), r(2, 5, 4), r(2, 5, 4))),
     "mixed": (mixed, (r(3, 2), 3, 0.5)),
+    "classified": (classified, (r(5, 3), r(3, 4), torch.tensor([0, 3, 1, 2, 1]))),
+    "log_likelihood": (log_likelihood, (r(5, 3), r(3, 4), torch.tensor([0, 3, 1, 2, 1]))),
+    "regressed": (regressed, (r(5, 3), r(3, 4), r(5, 4))),
+    "judged": (judged, (r(5, 3), r(3, 4), torch.rand(5, 4))),
+    "looked_up": (looked_up, (r(4, 3), r(3, 2), torch.tensor([[0, 1, 3], [3, 0, 1]]))),
+    "chosen": (chosen, (r(4, 5), torch.tensor([0, 3, 3, 1]))),
+    "halves": (halves, (r(3, 4),)),
     "whole_numbers": (whole_numbers, (r(3), torch.arange(6).reshape(2, 3))),
 }  # fmt: skip
 

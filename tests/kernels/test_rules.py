@@ -236,6 +236,7 @@ UNREACHED = {
     "aten::divide",
     "aten::double",
     "aten::float",
+    "aten::index",
     "aten::int",
     "aten::long",
     "aten::multiply",
@@ -252,8 +253,8 @@ UNREACHED = {
 
 
 OF_MODELS = {
-    "activations", "gradients", "gradients_reduced", "losses", "norms", "ordering", "pooling", "rearranging",
-    "scattering",
+    "activations", "gradients", "gradients_of_losses", "gradients_reduced", "losses", "norms", "ordering", "pooling",
+    "rearranging", "scattering",
 }  # fmt: skip
 """Modules whose rules `test_model_rules.py`, `test_recording.py` and tests of their names ask for."""
 

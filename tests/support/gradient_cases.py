@@ -39,6 +39,7 @@ _MASK = torch.tensor([[True, False, True], [False, False, True]])
 _EMPTY = torch.ones(0, 3, dtype=torch.float64)
 _MEAN, _VAR = _fixed(torch.zeros(3).double()), _fixed(torch.ones(3).double())
 _INDEX = torch.tensor([0, 2, 0])
+_TIES = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], dtype=torch.float64)
 
 
 def _unary(text: str, *cases: Case) -> dict[str, list[Case]]:
@@ -133,6 +134,8 @@ CASES: dict[str, list[Case]] = {
     "prim::ConstantChunk": [(_A, 3, 1), (_A, 2, 1)],
     "index.Tensor": [(_B.t(), [_INDEX]), (_A, [torch.tensor([0, 1, 1]), _INDEX])],
     "index.Tensor_hacked_twin": [(_B.t(), [_INDEX])],
+    "prim::TensorItem": [("_", _B.t(), _INDEX), (":, _", _A, _INDEX), ("_, _", _A, torch.tensor([0, 1, 1]), _INDEX),
+                         ("_", _ROW, torch.tensor([[0, 1], [-1, 0]]))],
     "mm": list(_MATRICES),
     "bmm": [(_t(2, 2, 3), _t(2, 3, 4))],
     "mv": [(_A, _ROW)],
@@ -161,6 +164,33 @@ CASES: dict[str, list[Case]] = {
     "nll_loss": [(_t(3, 4), _INDEX), (_t(3, 4), _INDEX, _fixed(torch.ones(4).double()), 2),
                  (_t(3, 4), _INDEX, None, 0, 2)],
     "nll_loss_forward": [(_t(3, 4), _INDEX, None, 1, -100)],
+    "nll_loss_nd": [(_t(3, 4), _INDEX), (_t(4), torch.tensor(2), None, 2), (_t(3, 4), _INDEX, None, 0, 2)],
+    "cross_entropy_loss": [
+        (_t(3, 4), _INDEX), (_t(4), torch.tensor(2)), (_t(3, 4), _INDEX, None, 0), (_t(3, 4), _INDEX, None, 2, 2),
+        (_t(3, 4), _INDEX, None, 1, 2), (_t(3, 4), _INDEX, _fixed(torch.ones(4).double())),
+    ],
+    **_unary("mse_loss l1_loss",
+             (_A, _B), (_A, _B, 0), (_A, _B, 2), (_A, _ROW), (_A, _ROW, 0), (_NUMBER, _NUMBER)),
+    "smooth_l1_loss": [(_A, _B, 1, 0.3), (_A, _B, 0), (_A, _A, 2), (_A, _ROW, 1, 2.0)],
+    "huber_loss": [(_A, _B, 1, 0.3), (_A, _B, 0), (_A, _A, 2), (_A, _ROW, 1, 2.0)],
+    "binary_cross_entropy_with_logits": [
+        (_B, _positive(2, 3)), (_B, _A, None, None, 0), (_B, _A, None, None, 2),
+        (_B, _A, _fixed(_positive(3)), None, 1), (_B, _A, None, _fixed(_positive(3)), 1),
+        (_B, _A, _fixed(_positive(2, 3)), _fixed(_positive(3)), 2), (_B, _fixed(_positive(2, 3))),
+    ],
+    "gather": [(_A, 1, torch.tensor([[0, 2, 2, 1], [1, 1, 0, 0]])), (_A, 0, torch.tensor([[1, 0, 1]])),
+               (_NUMBER, 0, torch.tensor(0))],
+    "index_select": [(_A, 1, _INDEX), (_A, -1, _INDEX), (_A, 0, torch.tensor([], dtype=torch.int64)), (_ROW, 0, _INDEX),
+                     (_NUMBER, 0, torch.tensor([0]))],
+    "flip": [(_A, [0]), (_A, [0, -1]), (_ROW, [0])],
+    **_unary("tril triu", (_A,), (_t(3, 3), 1), (_t(2, 2, 3), -1)),
+    **_unary("amax amin", (_A, [0]), (_A, [1], True), (_A, []), (_t(2, 2, 3), [0, -1]), (_TIES, [1]), (_TIES,),
+             (_NUMBER, [0])),
+    "cumsum": [(_A, 0), (_A, -1), (_ROW, 0), (_NUMBER, 0), (_EMPTY, 1)],
+    "glu": [(_t(2, 4),), (_t(4, 3), 0)],
+    "log_sigmoid": [(_A,), (_B,), (_NUMBER,)],
+    "rsub.Tensor": [*_OTHERS, (_A, _ROW, 2.5)],
+    "outer": [(_ROW, _t(4)), (_ROW, _ROW)],
     "adaptive_avg_pool1d": [(_t(2, 2, 5), [2]), (_t(2, 5), [1])],
     "adaptive_avg_pool2d": [(_t(1, 2, 4, 3), [2, 2]), (_t(1, 2, 4, 3), [1, 1])],
     "adaptive_avg_pool3d": [(_t(1, 1, 2, 3, 4), [1, 2, 2]), (_t(1, 1, 2, 3, 4), [1, 1, 1])],
@@ -241,6 +271,8 @@ NO_DIFFERENCES = frozenset({
     "ceil", "floor", "round", "trunc", "sign", "div.Scalar_mode", "div.Tensor_mode",  # jump
     "dropout",  # random
     "hardsigmoid", ("pow.Scalar", 3),  # autograd itself has no second derivative, or gives NaN
+    ("mse_loss", 3), ("smooth_l1_loss", 3), ("huber_loss", 3),  # autograd divides by the elements of one operand
+    ("l1_loss", 5), ("amax", 4), ("amax", 5), ("amin", 4), ("amin", 5),  # ties
     ("embedding", 0), ("embedding", 1),  # no derivatives: rows without gradient, gradients scaled by frequency
 })  # fmt: skip
 """Operators, and cases of them, whose gradients are compared with autograd's only, not with differences."""

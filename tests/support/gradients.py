@@ -55,8 +55,8 @@ def checked(gradient: Gradient) -> Gradient:
     return gradient
 
 
-_TYPED = ("aten::type_as", "aten::to")
-"""Operators that are differentiated if the dtypes of their arguments are known only."""
+_TYPED = ("aten::type_as", "aten::to", "aten::cross_entropy_loss", "aten::nll_loss_nd", "prim::TensorItem")
+"""Operators that are differentiated if the dtypes and ranks of their arguments are known only."""
 
 
 def graph_of(name: str, case: Case) -> tuple[Graph, list[torch.Tensor]]:
@@ -68,7 +68,7 @@ def graph_of(name: str, case: Case) -> tuple[Graph, list[torch.Tensor]]:
     def given(value: Any, type: T.Type | None) -> Value:
         if isinstance(value, torch.Tensor):
             tensors.append(value)
-            return graph.add_input(T.TensorType.of(value.dtype) if kind in _TYPED else T.TENSOR)
+            return graph.add_input(T.TensorType.of(value.dtype, [None] * value.dim()) if kind in _TYPED else T.TENSOR)
         if isinstance(value, list) and any(isinstance(v, torch.Tensor) for v in value):
             elements = [given(v, None) for v in value]
             wanted = type if isinstance(type, T.ListType) else T.ListType.of(T.TENSOR)
@@ -77,6 +77,8 @@ def graph_of(name: str, case: Case) -> tuple[Graph, list[torch.Tensor]]:
 
     if kind == "prim::ConstantChunk":
         node = graph.insert(kind, [given(case[0], None)], [T.TENSOR] * case[1], {"chunks": case[1], "dim": case[2]})
+    elif kind == "prim::TensorItem":
+        node = graph.insert(kind, [given(v, None) for v in case[1:]], [T.TENSOR], {"index": case[0]})
     else:
         filled = [*case, *map(_default, op.schema.arguments[len(case) :])]
         values = [given(v, a.type) for v, a in zip(filled, op.schema.arguments, strict=True)]

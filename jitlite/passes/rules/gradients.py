@@ -5,7 +5,8 @@ arguments. The formulas are those of autograd, so that they keep the same values
 before the backward pass must not depend on who differentiates.
 
 Tables by subject: pointwise with one tensor, pointwise with several (whose gradients are summed and cast to fit),
-reductions, views, lists. Operators without gradients come last. `gradients_nn.py` has products and layers.
+reductions, views, lists. Operators without gradients come last. `gradients_nn.py` has products and layers,
+`gradients_losses.py` losses and what chooses elements.
 """
 
 from __future__ import annotations

@@ -111,12 +111,6 @@ declare("embedding", Rule({
     "weight": lambda f: f.grad.embedding_backward(
         f.indices, f.size_at(f.weight, 0), f.padding_idx, f.scale_grad_by_freq, False),
 }, when=lambda node: node.named_input("sparse").node.attributes.get("value", MISSING) is False))  # fmt: skip
-declare("nll_loss_forward", Rule({
-    "self": lambda f: f.grad.nll_loss_backward(
-        f.self, f.target, f.weight, f.reduction, f.ignore_index, f.output(1)),
-}))  # fmt: skip
-declare("nll_loss", Rule({"self": None}, lower=lambda f: _first(calls(
-    f.before, "aten::nll_loss_forward", f.self, f.target, f.weight, f.reduction, f.ignore_index))))  # fmt: skip
 
 
 # -- pooling
