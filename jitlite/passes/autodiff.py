@@ -18,7 +18,7 @@ gradient must see to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -109,6 +109,10 @@ def _lower(f: Graph) -> None:
             result.value.type = output.type
             output.replace_all_uses_with(result.value)
         node.destroy()
+
+
+_Found = Sym | list[Sym | None] | None
+"""What a formula gives: the gradient of an argument, or those of the elements of a list, None for zero."""
 
 
 class Differentiation:
@@ -258,28 +262,30 @@ class Differentiation:
         arguments = dict(arguments_of(node))
         wanted = [name for name in rule.inputs if self.sources.get(arguments[name])]
         if self.is_certain:
-            for name, result in self.formulas(node, rule, grads, wanted).items():
-                if isinstance(result, list):
-                    self.backward.scope.grads[arguments[name]] = [None if r is None else r.value for r in result]
-                elif result is not None:
-                    self.add(arguments[name], self.backward.local(result.value))
+            found = self.formulas(node, rule, grads, wanted)
+            self.hand_on(arguments, found, lambda result: self.backward.local(result.value))
             return
         given = [g if g is not None else self.df.insert("prim::AutogradZero", (), (T.TENSOR,)).output for g in grads]
         grad_of = self.df.insert("prim::GradOf", given, (), {"name": node.kind}, node.range)
         block = grad_of.add_block()
         with self.df.inserting_at_end(block):
             found = self.formulas(node, rule, grads, wanted)
-        for name in wanted:
-            result = found[name]
+        self.hand_on(arguments, found, lambda result: self.give(grad_of, result))
+
+    def hand_on(
+        self, arguments: Mapping[str, Value], found: Mapping[str, _Found], value_of: Callable[[Sym], Value]
+    ) -> None:
+        """Add to the gradients of arguments what formulas have given."""
+        for name, result in found.items():
             if isinstance(result, list):
-                parts: list[Value | None] = [None if r is None else self.give(grad_of, r) for r in result]
+                parts: list[Value | None] = [None if r is None else value_of(r) for r in result]
                 self.backward.scope.grads[arguments[name]] = parts
             elif result is not None:
-                self.add(arguments[name], self.give(grad_of, result))
+                self.add(arguments[name], value_of(result))
 
     def formulas(
         self, node: Node, rule: Rule, grads: Sequence[Value | None], wanted: Sequence[str]
-    ) -> dict[str, Sym | list[Sym | None] | None]:
+    ) -> dict[str, _Found]:
         """The gradients for the arguments of a node that are asked for."""
         syms = [None if g is None else Sym(self.backward, g) for g in grads]
         formula = Formula(node, self.backward, self.alongside, syms, frozenset(wanted), is_certain=self.is_certain)

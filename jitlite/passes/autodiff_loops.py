@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.structure import Carried, Loop
 from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes, zeros
 from jitlite.passes.rules.formula import Alongside, Sym, call
@@ -63,11 +63,15 @@ def append_to(value: Value) -> Node | None:
     joins = [use.user for use in value.uses if _puts_together(use.user)]
     if len(appends) != 1 or len(joins) != 1 or value.use_count != 2 or appends[0].output.has_uses:
         return None
-    block = appends[0].block
-    loop = None if block is None else block.owner
-    if loop is None or loop.kind != "prim::Loop" or loop.block is not made.block or joins[0].block is not made.block:
-        return None
-    return appends[0] if loop.is_before(joins[0]) else None
+    return appends[0] if _stands_between(made, appends[0].block, joins[0]) else None
+
+
+def _stands_between(first: Node, body: Block | None, last: Node) -> bool:
+    """Does a loop with this body stand between two nodes that are beside it?"""
+    loop = None if body is None else body.owner
+    if loop is None or loop.kind != "prim::Loop":
+        return False
+    return loop.block is first.block is last.block and loop.is_before(last)
 
 
 def joined_list(node: Node) -> Value | None:

@@ -47,16 +47,23 @@ class _Sum:
         total, product = self.add.inputs[0], self.add.inputs[1].node
         if constant_of(self.add.inputs[2], None) != 1 or not self._is_sum(total) or not self._is_product(product):
             return False
-        left, right = (self._rows_of(product, i) for i in range(2))
-        wholes = [self._whole_of(v) for v in (left, right)]
-        known = next((w for w in wholes if w is not None), None)
+        left, right = product.inputs
+        turned = left.node.input if left.node.kind == "aten::t" else None
+        wholes = [None if turned is None else self._whole_of(turned), self._whole_of(right)]
+        known = [w for w in wholes if w is not None]
         index = self._index_before(product)
-        if known is None or index is None or not self._writes_sums_only({w for w in wholes if w is not None}):
+        if not known or index is None or not self._writes_sums_only(set(known)):
             return False
-        factors = [w if w is not None else self._kept(v, known, i, product, index)
-                   for i, (v, w) in enumerate(zip((left, right), wholes, strict=True))]  # fmt: skip
+        rows = (self._turned(left, product) if turned is None else turned, right)
+        pairs = enumerate(zip(rows, wholes, strict=True))
+        factors = [whole or self._kept(value, known[0], i, product, index) for i, (value, whole) in pairs]
         self.add.destroy()
         product.destroy()
+        self._add_up(total, factors)
+        return True
+
+    def _add_up(self, total: Value, factors: Sequence[Value]) -> None:
+        """Compute the sum behind the loop."""
         following = self.loop.node._next
         assert following is not None
         with self.graph.inserting_before(following):
@@ -64,7 +71,6 @@ class _Sum:
             turned = self.graph.insert("aten::t", (first,), (T.TENSOR,)).output
             found = self.graph.insert("aten::mm", (turned, second), (total.type,)).output
         total.replace_uses_after(found.node, found)
-        return True
 
     def _is_sum(self, total: Value) -> bool:
         """Is it zeros from outside the loop, that nothing else uses in front of it or in it?"""
@@ -77,13 +83,8 @@ class _Sum:
     def _is_product(self, node: Node) -> bool:
         return node.kind == "aten::mm" and node.output.use_count == 1 and node.block is self.loop.body
 
-    def _rows_of(self, product: Node, position: int) -> Value:
+    def _turned(self, value: Value, product: Node) -> Value:
         """A factor, as the matrix that has a row for each term of an element's sum."""
-        value = product.inputs[position]
-        if position == 1:
-            return value
-        if value.node.kind == "aten::t":
-            return value.node.input
         with self.graph.inserting_before(product):
             return self.graph.insert("aten::t", (value,), (T.TENSOR,)).output
 

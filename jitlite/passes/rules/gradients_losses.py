@@ -153,13 +153,15 @@ def _takes_rows(node: Node) -> bool:
     """Is an index certainly made of tensors with dimensions, of whole numbers, and of whole slices?"""
     if any(entry not in (ITEM, WHOLE) for entry in parse_index(str(node.attributes["index"]))):
         return False
-    types = [operand.type for operand in node.inputs[1:]]
+    _, *operands = node.inputs
+    types = [operand.type for operand in operands]
     return all(isinstance(t, T.TensorType) and t.dtype in (torch.int64, torch.int32) and t.sizes for t in types)
 
 
 def _rows(f: Formula) -> list[Sym]:
     """As an operator that takes a list, which has a formula."""
-    left = iter(f.node.inputs[1:])
+    _, *operands = f.node.inputs
+    left = iter(operands)
     entries = parse_index(str(f.node.attributes["index"]))
     values = [Sym(f.before, next(left)) if entry == ITEM else None for entry in entries]
     return [call(f.before, "aten::index", f.self, list_of(f.before, values, T.OptionalType.of(T.TENSOR)))]
