@@ -106,19 +106,28 @@ class Kernels(Sequence[KernelView]):
     def compile(self, *args: object, **kwargs: object) -> Kernels:
         """The kernels, with those for such arguments, none of which has to be hot.
 
-        The function is called once without recording gradients, and does what it does. The regions that it meets get
-        kernels for what they are given. Where an argument or a parameter requires a gradient, and gradients are
-        recorded, it is called once more, and regions get kernels for the forward and the backward pass as well.
+        The function is called once, without recording gradients, and does what it does. The regions that it meets get
+        kernels for what they are given.
         """
-        bound = self._bind(args, kwargs)
-        with options.override(background=False):
-            with torch.no_grad():
-                self._call(bound)
-            if torch.is_grad_enabled():
-                self._call(bound)
+        with torch.no_grad():
+            self._call(self._bind(args, kwargs))
+        return Kernels(self._executor, self._bind)
+
+    def compile_with_gradients(self, *args: object, **kwargs: object) -> Kernels:
+        """The same for a call that records gradients: for those of arguments and parameters that require one.
+
+        Regions get a kernel for the forward pass and one for the backward pass, whether that is faster or not. Where
+        there are none, `fn.explain` says why.
+        """
+        with torch.enable_grad():
+            self._call(self._bind(args, kwargs))
         return Kernels(self._executor, self._bind)
 
     def _call(self, bound: Sequence[object]) -> None:
+        with options.override(background=False):
+            self._call_at_once(bound)
+
+    def _call_at_once(self, bound: Sequence[object]) -> None:
         self._executor.graph_for(bound)  # have the plans
         states = [state for _, state in tensor_regions(self._executor)]
         tried = [state.is_tried for state in states]
