@@ -361,7 +361,7 @@ class Lowering(ResultBuilder):
         if start is not True or constant_of(loop.condition, None) is not True:
             goes_on = self.variable(T.BOOL)
             self.write(Set(goes_on, start))
-        if not all(may_be_result(node, v, self.value(v)) for v in loop.starts):
+        if self._must_run(loop):
             runs = self.index("and", start, self.index("lt", 0, count))
             self.check(runs, "a loop that carries tensors does not run")
         written, self.written = self.written, set()
@@ -386,6 +386,15 @@ class Lowering(ResultBuilder):
         self.write(Repeat(index, count, goes_on, body, level, frees=frees(loop.body)))
         for result, each in zip(loop.results, carried, strict=True):
             self.values[result] = each.leave(self)
+
+    def _must_run(self, loop: GraphLoop) -> bool:
+        """Is a loop that does not run left to Python?
+
+        What it gives are its starts then, which may be arguments; and of what its body computes nothing has a gradient.
+        """
+        if self.varying is None and any(isinstance(self.value(v), TensorValue) for v in loop.starts):
+            return True
+        return not all(may_be_result(loop.node, v, self.value(v)) for v in loop.starts)
 
     def _loop_index(self, node: Node, index: Scalar) -> Operand:
         if not node.attributes.get(OVER_RANGE):

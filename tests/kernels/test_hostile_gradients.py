@@ -139,3 +139,52 @@ def test_many_gradients_at_once(function: Function, sizes: Any, create_graph: bo
     torch.testing.assert_close(found, expected)
     mapped = torch.vmap(lambda v: torch.autograd.grad(out, arguments, v, retain_graph=True))(basis)
     torch.testing.assert_close(mapped, expected)
+
+
+def counted(y: Tensor, z: Tensor, n: int):
+    v = y * 2
+    for _ in range(n):
+        v = torch.sin(v * z) + v
+    return v * 3
+
+
+def conditional(y: Tensor, z: Tensor, n: int):
+    v = y.neg() * 2
+    k = 0
+    while k < n:
+        v = v + z
+        k += 1
+    return v * 3
+
+
+def within(y: Tensor, z: Tensor, n: int):
+    v = y * 2
+    for _ in range(2):
+        for _ in range(n):
+            v = v * z
+        v = v + 1
+    return v * 3
+
+
+@pytest.mark.parametrize("function", [counted, conditional, within])
+@pytest.mark.parametrize("only_second", [False, True])
+def test_a_loop_that_does_not_run_has_no_gradients(function: Function, only_second: bool) -> None:
+    """What is only read in its body has None as a gradient; where nothing else requires one, the result has none."""
+    scripted = jitlite.script(function)
+    for n in (2, 0, 1, 0):
+        y, z = leaves((3,), (3,))
+        y.requires_grad_(not only_second)
+        ours, theirs = scripted(y, z, n), function(y, z, n)
+        assert ours.requires_grad == theirs.requires_grad
+        torch.testing.assert_close(ours, theirs)
+        if theirs.requires_grad:
+            wanted = [t for t in (y, z) if t.requires_grad]
+            pairs = zip(
+                torch.autograd.grad(ours.sum(), wanted, allow_unused=True),
+                torch.autograd.grad(theirs.sum(), wanted, allow_unused=True),
+                strict=True,
+            )
+            for found, expected in pairs:
+                assert (found is None) == (expected is None)
+                assert expected is None or torch.allclose(found, expected)
+    assert recordings(scripted) == (function is not within or only_second)
