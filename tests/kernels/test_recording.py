@@ -206,13 +206,13 @@ def log_likelihood(x: Tensor, w: Tensor, y: Tensor):
 
 
 def regressed(x: Tensor, w: Tensor, y: Tensor):
-    nn = torch.nn.functional
+    nn = torch._C._nn
     z = torch.tanh(x @ w)
-    return nn.mse_loss(z, y), nn.smooth_l1_loss(z, y, reduction="sum"), nn.huber_loss(z, y, delta=0.3), nn.l1_loss(z, y)
+    return nn.mse_loss(z, y, 1), nn.smooth_l1_loss(z, y, 2, 0.5), nn.huber_loss(z, y, 1, 0.3), nn.l1_loss(z, y, 0)
 
 
 def judged(x: Tensor, w: Tensor, y: Tensor):
-    return torch.nn.functional.binary_cross_entropy_with_logits(torch.tanh(x @ w) * 3, y)
+    return torch.binary_cross_entropy_with_logits(torch.tanh(x @ w) * 3, y, None, None, 1)
 
 
 def looked_up(table: Tensor, w: Tensor, i: Tensor):
