@@ -296,6 +296,8 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
     apply = node_of(Layout(gradient), general, run_backward)
     attempt = passes.forward.attempt
     set_enabled = torch._C._set_grad_enabled
+    reached = {*gradient.df_output_vjps, *gradient.df_input_captured_inputs}
+    apart = [i for i in range(len(gradient.f.inputs)) if i not in reached]
 
     def call(*inputs: Any) -> Any:
         if held and any(constant.requires_grad for constant in held):
@@ -307,7 +309,11 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
             set_enabled(True)
         if outputs is None:
             return None
-        returned = apply(outputs, *inputs)
+        given = list(inputs)
+        for i in apart:  # autograd would go on to what made them, with nothing to do there
+            if isinstance(given[i], torch.Tensor):
+                given[i] = given[i].detach()
+        returned = apply(outputs, *given)
         return returned[0] if real == 1 else returned[:real]
 
     return call

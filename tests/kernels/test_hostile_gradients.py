@@ -188,3 +188,21 @@ def test_a_loop_that_does_not_run_has_no_gradients(function: Function, only_seco
                 assert (found is None) == (expected is None)
                 assert expected is None or torch.allclose(found, expected)
     assert recordings(scripted) == (function is not within or only_second)
+
+
+def test_what_no_gradient_reaches_is_not_asked_for_one() -> None:
+    """Autograd does not go on to what made an argument that no result depends on: it may have been written since."""
+
+    def f(x: Tensor, y: Tensor, z: Tensor):
+        v = x * 1
+        for i in range(z.size(0)):
+            v = v * 0.5 + y[i]  # may raise
+        return (z * z + 1).rsqrt()
+
+    scripted = jitlite.script(f)
+    x, y, z = leaves((3,), (4, 3), (4, 3))
+    for _ in range(2):
+        written = y.exp()
+        written.mul_(2)
+        ours = torch.autograd.grad(scripted(x, written, z).sum(), (y, z), allow_unused=True)
+        assert ours[0] is None and ours[1] is not None
