@@ -8,9 +8,6 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.ops import Effect
 from jitlite.ir.traits import Trait
 
-_RAISING = frozenset({"prim::RaiseException", "aten::_assert"})
-"""What ends the call: it is seen once, however often it is tried."""
-
 
 def why_not_repeatable(graph: Graph) -> str | None:
     """What somebody would notice if the graph ran twice for a call, as a sentence; None where nobody would."""
@@ -26,7 +23,8 @@ def why_not_repeatable(graph: Graph) -> str | None:
         effect = effect_of(node)
         if effect is Effect.RANDOM:
             return f"{node.kind} draws random numbers"
-        if effect is Effect.SIDE and node.kind not in _RAISING:
+        ends = node.kind in ("prim::RaiseException", "aten::_assert")  # it is seen once, however often it is tried
+        if effect is Effect.SIDE and not ends:
             return f"{node.kind} is seen from outside"
         if not node.blocks and db.writes(node) & seen_outside:
             return f"{node.kind} writes what was there before the call"

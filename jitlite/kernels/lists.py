@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jitlite.ir import types as T
+from jitlite.ir.graph import Node
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import (
     BOOL,
@@ -25,11 +26,13 @@ from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value,
 from jitlite.kernels.views import wrapped
 from jitlite.native.code import NotNative
 
-GROWS = frozenset({"aten::append", "prim::AutogradKeep"})
-"""The kinds of nodes that make a list longer."""
-
 _FIRST = 8
 """For how many elements there is memory at first."""
+
+
+def makes_longer(node: Node) -> bool:
+    """Does a node make a list longer?"""
+    return node.kind in ("aten::append", "prim::AutogradKeep")
 
 
 def new_list(builder: KernelBuilder) -> TensorList:

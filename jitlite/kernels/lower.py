@@ -24,7 +24,7 @@ from jitlite.kernels.building import KernelBuilder, LoopFrame
 from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor, may_be_result
 from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, SizesFact, fact_of
-from jitlite.kernels.lists import GROWS, new_list
+from jitlite.kernels.lists import makes_longer, new_list
 from jitlite.kernels.loop_ir import (
     Bind,
     Branch,
@@ -218,7 +218,7 @@ class Lowering(ResultBuilder):
         elif node.kind == "prim::Loop":
             self.loop(node)
         elif node.kind == "prim::ListConstruct" and self._is_display(node):
-            grows = any(use.user.kind in GROWS for use in node.output.uses)
+            grows = any(makes_longer(use.user) for use in node.output.uses)
             self.values[node.output] = new_list(self) if grows else [self.value(v) for v in node.inputs]
         elif is_tensor_node(node) or self._reads_known_list(node):
             self._tensor_node(node)

@@ -245,7 +245,11 @@ def _boxes_in(code: LLVMBuilder, held: str, t: Type) -> Iterator[str]:
 
 
 def poll_signals(code: LLVMBuilder, fuel: str) -> None:
-    """Count an iteration down; now and then, let Python do what is pending, and other threads run."""
+    """Count an iteration down; now and then, let Python do what is pending, and other threads run.
+
+    The call of a function of Python does both: a thread that has waited for its turn gets it there. Giving up the lock
+    for a moment would not do: it wakes the other thread, which comes too late and begins to wait anew.
+    """
     left = code.value(f"sub i64 {code.load('i64', fuel)}, 1")
     code.store("i64", left, fuel)
     look, onward = code.fresh("look"), code.fresh("on")
@@ -255,7 +259,6 @@ def poll_signals(code: LLVMBuilder, fuel: str) -> None:
     given = code.call("ptr", "PyObject_CallNoArgs", "ptr", pointer(id(between_trips)))
     code.leave_if(code.value(f"icmp eq ptr {given}, null"), RAISED)
     code.call("void", "Py_DecRef", "ptr", given)
-    code.call("void", "PyEval_RestoreThread", "ptr", code.call("ptr", "PyEval_SaveThread"))
     code.go(onward)
     code.label(onward)
 

@@ -407,7 +407,8 @@ class Demanding(Exception):
     "message, name, expected",
     [
         ("neg", "builtins.ValueError", ValueError("neg")),
-        ("", "builtins.KeyError", KeyError()),
+        ("", "builtins.KeyError", KeyError("")),
+        ("", "builtins.ValueError", ValueError()),
         ("m", f"__torch__.{__name__}.Custom", Custom("m")),
         ("m", f"{__name__}.Custom", Custom("m")),
         ("m", "__torch__.no_such_module.Custom", Error("__torch__.no_such_module.Custom: m")),
