@@ -51,15 +51,23 @@ def append(call: Call) -> Value:
         raise NotNative("a list that is known grows")
     if not value.in_order or (value.place is not None and not lowering.is_contiguous(value.place)):
         raise NotNative("an element of a list is laid out in another way")
-    count = lowering.get(found.count)
-    _same_shape(lowering, found, value, count)
-    place = _room(lowering, found, value, count)
-    if value.is_lazy:
-        lowering.force_all([value], [place])
-    else:
-        lowering.copy(value, place)
-    lowering.write(Set(found.count, lowering.index("add", count, 1)))
+    _append(lowering, found, value)
     return found
+
+
+def _append(builder: KernelBuilder, found: TensorList, value: TensorValue) -> None:
+    count = builder.get(found.count)
+    _same_shape(builder, found, value, count)
+    _put(builder, value, _room(builder, found, value, count))
+    builder.write(Set(found.count, builder.index("add", count, 1)))
+
+
+def _put(builder: KernelBuilder, value: TensorValue, place: Place) -> None:
+    """Store a tensor in a place, an expression without a detour."""
+    if value.is_lazy:
+        builder.force_all([value], [place])
+    else:
+        builder.copy(value, place)
 
 
 @rule("prim::AutogradKeep")
@@ -73,19 +81,9 @@ def keep(call: Call) -> Value:
         lowering.force(value)
     place = _row_of_whole(call, found, value)
     if place is not None:
-        if value.is_lazy:
-            lowering.force_all([value], [place])
-        else:
-            lowering.copy(value, place)
+        _put(lowering, value, place)
         return found
-    count = lowering.get(found.count)
-    _same_shape(lowering, found, value, count)
-    place = _room(lowering, found, value, count)
-    if value.is_lazy:
-        lowering.force_all([value], [place])
-    else:
-        lowering.copy(value, place)
-    lowering.write(Set(found.count, lowering.index("add", count, 1)))
+    _append(lowering, found, value)
     return found
 
 
