@@ -12,7 +12,7 @@ from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import Lane, Operand
 from jitlite.kernels.matrices import as_rows, batched, product, unrolled
 from jitlite.kernels.rules import Call, rule
-from jitlite.kernels.totals import averaged, count_of, last_dims, norm_parameter, reduced, spread
+from jitlite.kernels.totals import averaged, count_of, last_dims, layer_normed, norm_parameter, reduced
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.kernels.views import permuted, selected, sliced, unsqueezed
 from jitlite.kernels.writing import store
@@ -92,23 +92,7 @@ def logsumexp_backward(call: Call) -> Value:
 
 @rule("aten::native_layer_norm")
 def native_layer_norm(call: Call) -> Value:
-    value, lowering = call.first(), call.lowering
-    dtype = floating(value.dtype)
-    dims = last_dims(call, value)
-    weight, bias = norm_parameter(call, value, dims, "weight"), norm_parameter(call, value, dims, "bias")
-    if not value.in_order:
-        raise NotNative("a norm of a tensor that lies in another order")
-    mean = averaged(lowering, value, dims, True)
-    lowering.force(mean)
-    var = spread(lowering, value, dims, True, count_of(lowering, value, dims), mean)
-    scale = elementwise(lowering, "rsqrt", [_joined(lowering, "add", var, call.number("eps"))], dtype)
-    lowering.force(scale)
-    found = _times(lowering, _joined(lowering, "sub", value, mean), scale)
-    if weight is not None:
-        found = _times(lowering, found, weight)
-    if bias is not None:
-        found = _joined(lowering, "add", found, bias)
-    return [found, mean, scale]
+    return [*layer_normed(call)]
 
 
 @rule("aten::native_layer_norm_backward")

@@ -325,6 +325,11 @@ def norm_parameter(call: Call, value: TensorValue, dims: Sequence[int], name: st
 
 @rule("aten::layer_norm")
 def layer_norm(call: Call) -> Value:
+    return layer_normed(call)[0]
+
+
+def layer_normed(call: Call) -> list[TensorValue]:
+    """What a layer norm gives, the mean of each row, and the reciprocal of its standard deviation."""
     value, lowering = call.first(), call.lowering
     dtype = floating(value.dtype)
     dims = last_dims(call, value)
@@ -333,19 +338,11 @@ def layer_norm(call: Call) -> Value:
         raise NotNative("a norm of a tensor that lies in another order")
     mean = averaged(lowering, value, dims, True)
     var = spread(lowering, value, dims, True, count_of(lowering, value, dims), mean)
-    return _normed(call, value, mean, var, weight, bias, dtype)
-
-
-def _normed(
-    call: Call, value: TensorValue, mean: TensorValue | None, var: TensorValue, weight: TensorValue | None,
-    bias: TensorValue | None, dtype: DType,
-) -> TensorValue:  # fmt: skip
-    lowering = call.lowering
-    eps = call.number("eps")
-    scale = elementwise(lowering, "rsqrt", [elementwise(lowering, "add", [var, eps], dtype)], dtype)
+    scale = elementwise(lowering, "rsqrt", [elementwise(lowering, "add", [var, call.number("eps")], dtype)], dtype)
     lowering.force(scale)
-    found = value if mean is None else elementwise(lowering, "sub", [value, mean], dtype)
-    found = elementwise(lowering, "mul", [found, scale], dtype)
+    found = elementwise(lowering, "mul", [elementwise(lowering, "sub", [value, mean], dtype), scale], dtype)
     if weight is not None:
         found = elementwise(lowering, "mul", [found, weight], dtype)
-    return found if bias is None else elementwise(lowering, "add", [found, bias], dtype)
+    if bias is not None:
+        found = elementwise(lowering, "add", [found, bias], dtype)
+    return [found, mean, scale]
