@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context, copy_context
+from typing import NamedTuple
 
 from jitlite.base import turns
 from jitlite.base.locks import Lock
@@ -31,13 +32,19 @@ _PATIENCE = 5.0
 """Seconds that the end of the process waits for the job that is being done: LLVM must not be left in the middle."""
 
 
+class _Task(NamedTuple):
+    job: Job
+    context: Context
+    call: float
+
+
 class _Worker:
     """The jobs that wait, and the thread that does them."""
 
     def __init__(self) -> None:
         self.lock = Lock("background")
-        self.waiting: deque[tuple[Job, Context]] = deque()
-        self.current: tuple[Job, Context] | None = None
+        self.waiting: deque[_Task] = deque()
+        self.current: _Task | None = None
         self.thread = 0
         """The thread's number, 0 while there is none."""
         self.is_starting = False
@@ -51,9 +58,9 @@ class _Worker:
         bell.acquire()
         return bell
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job, call: float) -> None:
         if not self.is_closed:
-            self.waiting.append((job, copy_context()))
+            self.waiting.append(_Task(job, copy_context(), call))
             self.get_ready()
             self._ring()
 
@@ -86,14 +93,14 @@ class _Worker:
             self.thread, self.is_starting = threading.get_ident(), False
         while self._take():
             assert self.current is not None
-            job, context = self.current
-            turns.begin(self.thread)
+            task = self.current
+            turns.begin(self.thread, task.call)
             try:
-                context.run(job)
+                task.context.run(task.job)
             except Exception as error:  # nobody is there to be told: the function goes on as it did
                 failures.append(error)
                 del failures[:-_REMEMBERED]
-            del job, context
+            del task
 
     def _take(self) -> bool:
         """Have a job available, waiting for one if need be. False where there has been none for long: then this thread
@@ -119,8 +126,8 @@ class _Worker:
     def after_fork_in_child(self) -> None:
         """The thread stayed with the parent. What it was doing is done again, when there is more to do."""
         if self.current is not None:
-            job, context = self.current
-            self.waiting.appendleft((job, context.copy()))  # the other one has been entered, for ever
+            again = self.current._replace(context=self.current.context.copy())  # that one has been entered, for ever
+            self.waiting.appendleft(again)
         self.current, self.thread, self.is_starting = None, 0, False
         self._bell = self._new_bell()
         turns.begin(0)
@@ -149,9 +156,13 @@ def get_ready() -> None:
     _worker.get_ready()
 
 
-def submit(job: Job) -> None:
-    """Have a job done soon, under the switches of the caller. What it raises is noted in `failures`."""
-    _worker.submit(job)
+def submit(job: Job, call: float = 0.0) -> None:
+    """Have a job done soon, under the switches of the caller. What it raises is noted in `failures`.
+
+    Args:
+        call: seconds that a call takes which goes on meanwhile, 0 where that is not known.
+    """
+    _worker.submit(job, call)
 
 
 def wait_for_compilation(timeout: float | None = None) -> bool:

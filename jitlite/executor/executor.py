@@ -20,6 +20,7 @@ under the GIL.
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
@@ -30,7 +31,16 @@ from jitlite.compiler import program as compiler
 from jitlite.executor import last_run
 from jitlite.executor.alternatives import Alternatives
 from jitlite.executor.argument_types import ArgumentTypes
-from jitlite.executor.plans import Counter, Counters, ExecutorState, Plan, RegionPlan, region_states_of, strategy_at
+from jitlite.executor.plans import (
+    Counter,
+    Counters,
+    ExecutorState,
+    Plan,
+    RegionPlan,
+    region_states_of,
+    strategy_at,
+    take_place,
+)
 from jitlite.executor.spec_plans import SpecPlans
 from jitlite.executor.specialize import Specialized, fallback_function, may_gain, specialize
 from jitlite.executor.tiers import Calls, lowered, plan_for
@@ -84,6 +94,7 @@ class Executor(Exchanged):
         self._code: Code | None = None
         self._plain_code: Code | None = None
         self._calls = Counter()
+        self._patience = 1
         self._seen: ArgumentTypes | None = None
         self._profile_code: Code | None = None
         self._profiled_types: dict[str, Type] = {}
@@ -243,11 +254,23 @@ class Executor(Exchanged):
     def _count_call(self, *arguments: object) -> Any:
         """Run the general plan and count, until the function has turned out to be called often."""
         self._calls.bump()
-        if self._calls.value >= options.current().specialize_after:
-            self._in_time(self._decide_specialization)
+        if self._calls.value >= options.current().specialize_after * self._patience:
+            return self._run_and_take(self._decide_specialization, arguments)
         return self.general.run(*arguments)
 
-    def _in_time(self, step: Callable[[], None]) -> None:
+    def _run_and_take(self, step: Callable[[], None], arguments: tuple[object, ...]) -> Any:
+        """Run the general plan, and take a step towards another one. How long the run took is told to who does
+        that in the background, so it comes behind it."""
+        if not options.current().background:
+            self._in_time(step)
+            return self.general.run(*arguments)
+        since = time.perf_counter()
+        try:
+            return self.general.run(*arguments)
+        finally:
+            self._in_time(step, time.perf_counter() - since)
+
+    def _in_time(self, step: Callable[[], None], call: float = 0.0) -> None:
         """Take a step towards another plan: now, or in the background, once, while calls go on as they did."""
         if not options.current().background:
             step()
@@ -264,7 +287,7 @@ class Executor(Exchanged):
                 finally:
                     self._pending.discard(step.__name__)
 
-            background.submit(job)
+            background.submit(job, call)
 
     def _decide_specialization(self) -> None:
         """Decide whether it is worth trying to specialize the function."""
@@ -277,6 +300,11 @@ class Executor(Exchanged):
                 self._commit_entry(general.run, "general plan: specialized as often as the fusion strategy allows")
             elif not may_gain(general.base):
                 self._commit_entry(general.run, "general plan: nothing in it depends on the types of arguments")
+            elif options.current().background and general.is_left_to_regions:
+                if general.has_machine_code:
+                    self._commit_entry(general.run, "general plan: nearly all of it is machine code")
+                else:
+                    self._patience *= 4  # until it is known what becomes of them
             elif options.current().background:
                 self._seen = ArgumentTypes(self.general.base.inputs, Profile())
                 self._commit_entry(self._watched, "being profiled")
@@ -293,7 +321,7 @@ class Executor(Exchanged):
             seen.note(arguments)
             self.counters.profiled.bump()
             if self.counters.profiled.value >= options.current().profiled_runs:
-                self._in_time(self._specialize_watched)
+                return self._run_and_take(self._specialize_watched, arguments)
         return self.general.run(*arguments)
 
     def _specialize_watched(self) -> None:
@@ -345,6 +373,7 @@ class Executor(Exchanged):
         self.counters.specializations.bump()
         self._for = made
         specialized = self._make_plan(made.graph)
+        take_place(general.regions, specialized.regions)
         graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
         failures, no_plan = self.counters.guard_failures, self.counters.fallbacks.bump
 

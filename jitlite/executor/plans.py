@@ -69,10 +69,22 @@ class RegionPlan:
         return self.reason if self.implementation is None else self.implementation.status
 
 
+def take_place(before: Iterable[RegionPlan], now: Iterable[RegionPlan]) -> None:
+    """Let regions of a plan know that they take the place of others, some of which have become machine code."""
+    if any(region.implementation is not None and region.implementation.is_compiled for region in before):
+        for region in now:
+            if region.implementation is not None:
+                region.implementation.expect_many_calls()
+
+
 def region_states_of(regions: Iterable[RegionPlan]) -> list[RegionState]:
     """What becomes of those regions that can be machine code."""
     made = [region.implementation for region in regions]
     return [state for state in made if isinstance(state, RegionState)]
+
+
+_NEARLY_ALL = 0.85
+"""The part of a plan's operations from which on the others do not count."""
 
 
 @dataclass
@@ -93,6 +105,21 @@ class Plan:
     ungrouped: Graph | None = None
     regions: Sequence[RegionPlan] = ()
     code: Code | None = None
+
+    @property
+    def is_left_to_regions(self) -> bool:
+        """Are nearly all operations in regions that are machine code, or may become so?"""
+        operations = sum(node.kind != "prim::Constant" for node in self.graph.all_nodes())
+        return sum(made.operations for made in self._implementations) >= _NEARLY_ALL * operations
+
+    @property
+    def has_machine_code(self) -> bool:
+        """Has a region become machine code?"""
+        return any(made.is_compiled for made in self._implementations)
+
+    @property
+    def _implementations(self) -> list[Implementation]:
+        return [region.implementation for region in self.regions if region.implementation is not None]
 
     @property
     def region_states(self) -> list[RegionState]:

@@ -200,6 +200,19 @@ class Implementation:
     def record_run(self, since: float) -> None:
         """The block has run, from `since` on by `time.perf_counter`."""
 
+    @property
+    def is_compiled(self) -> bool:
+        """Has it become machine code?"""
+        return False
+
+    @property
+    def operations(self) -> int:
+        """How many operations are machine code, or may become so."""
+        return 0
+
+    def expect_many_calls(self) -> None:
+        """It takes the place of one that was called often."""
+
 
 class PlanContext(Record, eq=True):
     """The plan that regions are in.

@@ -18,6 +18,7 @@ from jitlite.base import background, options
 from jitlite.interpreter.modes import is_intercepted
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
+from jitlite.kernels.attribute_reads import read_attributes_early
 from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
@@ -29,7 +30,7 @@ from jitlite.kernels.verify import verify
 from jitlite.native.code import NotNative
 from jitlite.native.emit import unset_boxes
 from jitlite.native.entry import is_loaded
-from jitlite.native.policy import BAILOUTS, IMPORT_SECONDS
+from jitlite.native.policy import BAILOUTS, COMPILE_SECONDS, IMPORT_SECONDS, NODE_SECONDS
 from jitlite.native.regions import NativeRegion
 from jitlite.passes.form_regions import form_regions
 
@@ -41,9 +42,8 @@ MOST = 4
 TURNS = 5
 """Runs of a new kernel, and as many of Python, that are compared."""
 
-COMPILE_SECONDS = 0.02
-NODE_SECONDS = 0.001
-"""What compiling any kernel takes, and each node of it."""
+CLEARLY = 4
+"""As many times as fast as Python, a kernel is not compared any more."""
 
 
 def _records(arguments: Sequence[object]) -> bool:
@@ -58,12 +58,17 @@ def _give_up(*arguments: object) -> None:
 class Race:
     """Measures a kernel against Python, by turns.
 
+    Args:
+        entry: the kernel.
+        before: the seconds of the fastest run in Python so far.
+
     Attributes:
         python: the seconds of the runs in Python.
     """
 
-    def __init__(self, entry: Runner) -> None:
+    def __init__(self, entry: Runner, before: float) -> None:
         self.python: list[float] = []
+        self._before = before
         self._entry = entry
         self._native: list[float] = []
         self._turns = 0
@@ -81,7 +86,12 @@ class Race:
 
     @property
     def is_over(self) -> bool:
-        return self._turns >= 2 * TURNS
+        return self._turns >= 2 * TURNS or self._is_clear
+
+    @property
+    def _is_clear(self) -> bool:
+        """Is the kernel many times as fast as any run in Python was, whatever other arguments these had?"""
+        return bool(self._native) and self._native[-1] * CLEARLY < self._before
 
     @property
     def is_lost(self) -> bool:
@@ -119,6 +129,8 @@ class KernelState(Implementation):
         self.kernels: list[CompiledKernel] = []
         self.refused: dict[tuple[Fact, ...], str] = {}
         self.seconds = 0.0
+        self._last = 0.0
+        self._fastest = float("inf")
         self._gives_tuple = gives_tuple
         self._is_now = mode == "now"
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
@@ -132,6 +144,21 @@ class KernelState(Implementation):
     def runs(self) -> int:
         """How often it ran as machine code."""
         return sum(kernel.runs for kernel in self.kernels)
+
+    @property
+    def is_compiled(self) -> bool:
+        return not self._is_given_up and bool(self.kernels or self.recordings)
+
+    @property
+    def _least_seconds(self) -> float:
+        """What a run in Python took at least, 0 where there was none."""
+        return 0.0 if self._fastest == float("inf") else self._fastest
+
+    @property
+    def operations(self) -> int:
+        refused = self.refused or (self.recordings is not None and self.recordings.refused)
+        is_left = self._is_given_up or (bool(refused) and not self.is_compiled)
+        return 0 if is_left else self.region.size
 
     @property
     def bailouts(self) -> int:
@@ -150,6 +177,7 @@ class KernelState(Implementation):
             return
         spent = time.perf_counter() - since
         self.seconds += spent
+        self._last, self._fastest = spent, min(spent, self._fastest)
         if self._race is not None:
             self._race.python.append(spent)
         elif not self._is_given_up and self.bailouts >= BAILOUTS and self.bailouts > self.runs:
@@ -173,6 +201,9 @@ class KernelState(Implementation):
         """Have the next run make a kernel for its arguments, hot or not."""
         if not self._has_all:
             self.publish(self._make_and_run)
+
+    def expect_many_calls(self) -> None:
+        self.compile_next()
 
     def prepare(self, arguments: Sequence[object]) -> None:
         """Have a kernel for these arguments, now and on this thread.
@@ -209,7 +240,7 @@ class KernelState(Implementation):
                 return None
             if options.current().background and not self._is_now:
                 self._go_on()
-                background.submit(partial(self._make_later, facts))
+                background.submit(partial(self._make_later, facts), self._last)
                 return None
             entry = self._make(facts)
         finally:
@@ -228,9 +259,9 @@ class KernelState(Implementation):
         try:
             if options.current().background and not self._is_now:
                 self._go_on()
-                background.submit(partial(self._record_later, recordings, key, arguments))
+                background.submit(partial(self._record_later, recordings, key, arguments), self._last)
                 return None
-            recordings.make(key, arguments, trial=self.is_tried)
+            recordings.make(key, arguments, trial=self.is_tried, forward_seconds=self._least_seconds)
         finally:
             self._compiling.release()
         self._go_on()
@@ -238,7 +269,7 @@ class KernelState(Implementation):
 
     def _record_later(self, recordings: Recordings, key: Key, arguments: tuple[object, ...]) -> None:
         with self._compiling:
-            recordings.make(key, arguments, trial=True)
+            recordings.make(key, arguments, trial=True, forward_seconds=self._least_seconds)
         self._go_on()
 
     def _facts(self, arguments: tuple[object, ...]) -> tuple[Fact, ...] | None:
@@ -302,7 +333,7 @@ class KernelState(Implementation):
             if not self._is_now:
                 self.publish(self._entry)
             return self._entry
-        self._race = Race(self._entry)
+        self._race = Race(self._entry, self._fastest)
         self.publish(self._compete)
         return self._entry
 
@@ -376,6 +407,7 @@ def _may_form(graph: Graph, context: PlanContext) -> bool:
 def form_tensor_regions(graph: Graph) -> FormedRegions:
     """Make regions of what may be kernels."""
     give_own_lists(graph)
+    read_attributes_early(graph)
     return form_regions(graph, KIND, TensorRun)
 
 

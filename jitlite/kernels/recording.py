@@ -117,12 +117,13 @@ class RecordingFactory:
     def __init__(self, body: Graph, make_part: MakePart, run_graph: Callable[[Graph, str], Runner]) -> None:
         self._body, self._make_part, self._run_graph = body, make_part, run_graph
 
-    def record(self, arguments: Sequence[object], *, trial: bool) -> Recording:
+    def record(self, arguments: Sequence[object], *, trial: bool, forward_seconds: float = 0.0) -> Recording:
         """What runs the region for arguments like these, and records it as one node.
 
         Args:
             arguments: of a call that records.
             trial: find out first whether that is faster than what Python does.
+            forward_seconds: what the forward pass alone takes at least in Python, as far as that is known.
 
         Raises:
             NotNative: there is nothing that does, or it is not faster.
@@ -130,7 +131,7 @@ class RecordingFactory:
         needs = needs_of(arguments)
         gradient, usual = self._differentiated(needs, tuple(map(fact_of, arguments)))
         passes = self._passes(gradient, usual)
-        python = self._run_graph(gradient.df, "backward"), self._run_graph(usual, "backward")
+        python = self._when_asked(gradient.df, "backward"), self._when_asked(usual, "backward")
         given = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments]
         with torch.no_grad():
             passes.forward.prepare(given)
@@ -140,9 +141,22 @@ class RecordingFactory:
                 raise NotNative("the forward pass gives up")
             passes.backward.prepare(_backward_inputs(gradient, given, outputs))
         recorded = _recorded(gradient, passes, *python)
-        if trial and not _is_faster(recorded, self._run_graph(self._body, "region"), arguments, needs):
+        trial_runs = _Trial(recorded, self._when_asked(self._body, "region"), arguments, needs)
+        if trial and not trial_runs.is_faster(forward_seconds):
             raise NotNative("Python records it faster")
         return Recording(recorded, passes.forward, passes.backward)
+
+    def _when_asked(self, graph: Graph, name: str) -> Runner:
+        """What runs a graph in Python; it is made when it runs for the first time, which may be never."""
+        made: Runner | None = None
+
+        def run_graph(*inputs: object) -> object:
+            nonlocal made
+            if made is None:
+                made = self._run_graph(graph, name)
+            return made(*inputs)
+
+        return run_graph
 
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
@@ -210,13 +224,13 @@ class Recordings:
             return None
         return None if key in self._known else key
 
-    def make(self, key: Key, arguments: Sequence[object], *, trial: bool) -> None:
-        """Make a recording; where that cannot be, `refused` says why."""
+    def make(self, key: Key, arguments: Sequence[object], *, trial: bool, forward_seconds: float = 0.0) -> None:
+        """Make a recording; where that cannot be, `refused` says why. `RecordingFactory.record` has the arguments."""
         self._known.add(key)
         try:
             if not is_ready():
                 raise NotNative("there is no machine code here")
-            made = self._recorder.record(arguments, trial=trial)
+            made = self._recorder.record(arguments, trial=trial, forward_seconds=forward_seconds)
         except NotNative as reason:
             self.refused[key] = str(reason)
         except Exception as error:  # a fault of ours is no reason for the program to stop
@@ -324,20 +338,33 @@ def _constant_tensor(node: Node) -> torch.Tensor | None:
     return found if isinstance(found, torch.Tensor) else None
 
 
-def _is_faster(recorded: Runner, python: Runner, arguments: Sequence[object], needs: Sequence[bool]) -> bool:
-    """Do both passes take less time than those that autograd records of what Python does?"""
-    seconds: tuple[list[float], list[float]] = ([], [])
-    started = time.perf_counter()
-    while len(seconds[0]) < _TURNS:
-        for run_region, spent in zip((recorded, python), seconds, strict=True):
-            given = [_leaf(x, need) for x, need in zip(arguments, needs, strict=True)]
-            since = time.perf_counter()
-            _both_passes(run_region, given)
-            spent.append(time.perf_counter() - since)
-        if len(seconds[0]) >= 2 and time.perf_counter() - started > _TRIAL_SECONDS:
-            break
-    ours, theirs = (min(spent[1:]) for spent in seconds)  # what else the machine does only adds to a run
-    return ours < theirs
+class _Trial:
+    """Both passes, as they are recorded by kernels and as autograd records what Python does."""
+
+    def __init__(self, recorded: Runner, python: Runner, arguments: Sequence[object], needs: Sequence[bool]) -> None:
+        self._runners = recorded, python
+        self._arguments, self._needs = arguments, needs
+
+    def is_faster(self, forward_seconds: float) -> bool:
+        """Do both passes take less time than in Python? Less than its forward pass alone says so at once."""
+        ours, theirs = self._runners
+        if min(self._seconds(ours), self._seconds(ours)) < forward_seconds:
+            return True
+        seconds: tuple[list[float], list[float]] = ([], [])
+        started = time.perf_counter()
+        while len(seconds[0]) < _TURNS:
+            for runner, spent in zip((ours, theirs), seconds, strict=True):
+                spent.append(self._seconds(runner))
+            if len(seconds[0]) >= 2 and time.perf_counter() - started > _TRIAL_SECONDS:
+                break
+        ours_took, theirs_took = (min(spent[1:]) for spent in seconds)  # what else the machine does only adds to a run
+        return ours_took < theirs_took
+
+    def _seconds(self, runner: Runner) -> float:
+        given = [_leaf(x, need) for x, need in zip(self._arguments, self._needs, strict=True)]
+        since = time.perf_counter()
+        _both_passes(runner, given)
+        return time.perf_counter() - since
 
 
 def _leaf(value: object, need: bool) -> object:

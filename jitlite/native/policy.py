@@ -1,9 +1,9 @@
 """When a region becomes machine code, and when it is given up.
 
 Python measures how long it is in a region, each time it runs it, which takes two looks at the clock. Once that sums up
-to what compiling is likely to take, the next time compiles the region (the "ski rental" rule: at most twice the time
-that the best choice would have taken). So nothing is compiled for what runs for an instant, and llvmlite is not even
-imported.
+to half of what compiling is likely to take, the region is compiled (the "ski rental" rule: at most some times the time
+that the best choice would have taken; half, for it is done in the background, and what is hot at all is likely to stay
+so). So nothing is compiled for what runs for an instant, and llvmlite is not even imported.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from jitlite.ir.regions import Implementation
 from jitlite.native.entry import Entry, MachineCode, compile_region, is_loaded
 from jitlite.native.regions import NativeRegion
 
-IMPORT_SECONDS = 0.1
-COMPILE_SECONDS = 0.02
-NODE_SECONDS = 0.001
-"""What importing llvmlite takes, compiling any region, and compiling each node of it."""
+IMPORT_SECONDS = 0.02
+COMPILE_SECONDS = 0.01
+NODE_SECONDS = 0.0005
+"""Half of what importing llvmlite takes, compiling any region, and compiling each node of it."""
 
 BAILOUTS = 8
 """A region that has bailed out so often, and at least as often as it was done, is given up."""
@@ -66,24 +66,33 @@ class RegionState(Implementation):
         return 0 if self._machine is None else int(self._machine.counters[1])
 
     @property
+    def is_compiled(self) -> bool:
+        return self._machine is not None
+
+    @property
     def price(self) -> float:
-        """The seconds that compiling it is likely to take."""
+        """The seconds in Python after which it is compiled."""
         return self._least + (0.0 if is_loaded() else IMPORT_SECONDS)
 
     def record_run(self, since: float) -> None:
         """Python has run the region, from `since` on."""
         if self._is_cold:
-            self.seconds += time.perf_counter() - since
+            spent = time.perf_counter() - since
+            self.seconds += spent
             if self.seconds > self._least and self.seconds > self.price:
                 self._is_cold = False
                 if options.current().background:
                     self.status = "hot: it is being compiled"
-                    background.submit(self._make)
+                    background.submit(self._make, spent)
                 else:
                     self.status = "hot: its next run compiles it"
                     self.publish(self._compile)
         elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._give_up(f"given up, for it missed {self.bailouts} times of {self.bailouts + self.runs}")
+
+    def expect_many_calls(self) -> None:
+        if self._is_cold:
+            self.seconds = self.price
 
     def _give_up(self, why: str) -> None:
         self.status = why

@@ -173,7 +173,7 @@ def test_the_interval_at_which_threads_take_turns_is_the_process_s():
 def test_the_work_lets_go_of_the_interpreter(monkeypatch):
     """Whatever else it does, it walks over graphs."""
     slept, here = [], []
-    monkeypatch.setattr(turns, "_TURN", 0.0)
+    monkeypatch.setattr(turns, "SHORTEST", 0.0)
     monkeypatch.setattr(turns.time, "sleep", lambda seconds: slept.append((threading.get_ident(), seconds)))
     graph = jitlite.script(pick).graph
     for node in graph.nodes:

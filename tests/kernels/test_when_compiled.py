@@ -1,0 +1,106 @@
+"""When a region becomes a kernel, when that is settled, and what other plans learn of it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+from torch import Tensor
+
+import jitlite
+from jitlite.base import options, turns
+from jitlite.base.background import wait_for_compilation
+from jitlite.kernels import backend, recording, torch_abi
+from jitlite.native import policy
+
+pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
+
+
+def chain(x: Tensor, y: Tensor) -> Tensor:
+    if x.dim() == 2 and x.size(1) > 1:
+        y = y * 2.0 + 1.0
+    else:
+        y = y * 3.0 + 1.0
+    for _ in range(3):
+        x = torch.tanh(x * y + 0.5)
+    return x
+
+
+X = torch.linspace(-1.0, 1.0, 6).reshape(2, 3)
+
+
+@pytest.fixture(autouse=True)
+def is_hot_at_once(monkeypatch):
+    for module in (backend, policy):
+        for name in ("COMPILE_SECONDS", "NODE_SECONDS", "IMPORT_SECONDS"):
+            monkeypatch.setattr(module, name, 0.0)
+
+
+def slow(*arguments: object) -> object:
+    time.sleep(0.01)
+    return arguments
+
+
+def test_a_kernel_that_is_many_times_as_fast_is_compared_once():
+    race = backend.Race(lambda *arguments: arguments, before=0.05)
+    assert race.turn(1) == (1,)
+    assert race.is_over and not race.is_lost
+
+
+def test_a_kernel_that_is_about_as_fast_is_compared_by_turns():
+    race = backend.Race(slow, before=0.015)
+    for _ in range(2 * backend.TURNS):
+        assert not race.is_over
+        if race.turn(1) is None:
+            race.python.append(0.005)
+    assert race.is_over and race.is_lost
+
+
+def test_python_need_not_record_what_takes_less_than_its_forward_pass():
+    asked = []
+
+    def python(*arguments: Tensor) -> Tensor:
+        asked.append(arguments)
+        time.sleep(0.01)
+        return arguments[0] * 2
+
+    trial = recording._Trial(lambda x: x * 2, python, [X], [True])
+    assert trial.is_faster(5.0) and not asked
+    assert trial.is_faster(0.0) and asked
+
+
+def test_what_is_machine_code_is_not_specialized():
+    with options.override(background=True, native="auto", specialize_after=4), torch.no_grad():
+        scripted = jitlite.script(chain)
+        for _ in range(60):
+            torch.testing.assert_close(scripted(X, X), chain(X, X))
+            assert wait_for_compilation(60)
+        assert scripted.executor.decision == "general plan: nearly all of it is machine code"
+
+
+def test_a_region_without_a_kernel_is_in_the_way_of_nothing():
+    def chosen(x: Tensor, y: Tensor) -> Tensor:
+        if x.dim() == 2 and x.size(0) != 77 and x.size(1) != 77 and y.dim() == 2 and y.size(0) != 77:
+            x = x * y + 1.0  # a branch that gives this or its argument has no kernel
+        for _ in range(3):
+            x = torch.tanh(x * y + 0.5)
+        return x
+
+    with options.override(background=True, native="auto", specialize_after=4), torch.no_grad():
+        scripted = jitlite.script(chosen)
+        for _ in range(100):
+            torch.testing.assert_close(scripted(X, X), chosen(X, X))
+            assert wait_for_compilation(60)
+        assert scripted.executor.decision.endswith("knowing the types of arguments would save nothing")
+
+
+@pytest.mark.parametrize(
+    ("call", "turn"), [(0.0, turns.SHORTEST), (1e-6, turns.SHORTEST), (2e-4, 4 * 2e-4), (1.0, turns.LONGEST)]
+)
+def test_turns_are_as_long_as_some_calls(call, turn):
+    try:
+        turns.begin(1, call)
+        assert turns._turn == pytest.approx(turn)
+    finally:
+        turns.begin(0)
