@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -70,11 +71,12 @@ class RegionPlan:
 
 
 def take_place(before: Iterable[RegionPlan], now: Iterable[RegionPlan]) -> None:
-    """Let regions of a plan know that they take the place of others, some of which have become machine code."""
-    if any(region.implementation is not None and region.implementation.is_compiled for region in before):
-        for region in now:
-            if region.implementation is not None:
-                region.implementation.expect_many_calls()
+    """Let regions of a plan take the place of others: they are as hot as the hottest of these."""
+    replaced = [region.implementation for region in before if region.implementation is not None]
+    spent = max((math.inf if made.is_compiled else made.seconds for made in replaced), default=0.0)
+    for region in now:
+        if region.implementation is not None:
+            region.implementation.warm_up(spent)
 
 
 def region_states_of(regions: Iterable[RegionPlan]) -> list[RegionState]:

@@ -173,6 +173,7 @@ class Implementation:
             to call.
         status: a sentence about it.
         is_adaptive: may `run` be exchanged, and is `record_run` to be called?
+        seconds: what Python has spent on it, as far as that is counted.
     """
 
     is_adaptive = False
@@ -180,6 +181,7 @@ class Implementation:
     def __init__(self, run: Runner | None, status: str = "it is run as one operation") -> None:
         self.run = run
         self.status = status
+        self.seconds = 0.0
         self._published: list[Callable[[object], None]] = []
 
     def on_publish(self, put: Callable[[object], None]) -> None:
@@ -210,8 +212,8 @@ class Implementation:
         """How many operations are machine code, or may become so."""
         return 0
 
-    def expect_many_calls(self) -> None:
-        """It takes the place of one that was called often."""
+    def warm_up(self, seconds: float) -> None:
+        """It takes the place of one on which Python has spent so many seconds; infinity: it was compiled."""
 
 
 class PlanContext(Record, eq=True):

@@ -128,7 +128,6 @@ class KernelState(Implementation):
         self.name = name
         self.kernels: list[CompiledKernel] = []
         self.refused: dict[tuple[Fact, ...], str] = {}
-        self.seconds = 0.0
         self._last = 0.0
         self._fastest = float("inf")
         self._gives_tuple = gives_tuple
@@ -202,8 +201,11 @@ class KernelState(Implementation):
         if not self._has_all:
             self.publish(self._make_and_run)
 
-    def expect_many_calls(self) -> None:
-        self.compile_next()
+    def warm_up(self, seconds: float) -> None:
+        if seconds > self._least and self.run is None:
+            self.compile_next()
+        else:
+            self.seconds = seconds
 
     def prepare(self, arguments: Sequence[object]) -> None:
         """Have a kernel for these arguments, now and on this thread.

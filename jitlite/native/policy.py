@@ -49,7 +49,6 @@ class RegionState(Implementation):
         super().__init__(self._compile if mode == "now" else None, "not hot yet")
         self.region = region
         self.name = name
-        self.seconds = 0.0
         self._machine: MachineCode | None = None
         self._is_cold = mode == "auto"
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
@@ -90,9 +89,8 @@ class RegionState(Implementation):
         elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._give_up(f"given up, for it missed {self.bailouts} times of {self.bailouts + self.runs}")
 
-    def expect_many_calls(self) -> None:
-        if self._is_cold:
-            self.seconds = self.price
+    def warm_up(self, seconds: float) -> None:
+        self.seconds = min(seconds, self.price)
 
     def _give_up(self, why: str) -> None:
         self.status = why
