@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 
-from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
 from jitlite.kernels.loop_ir import BOOL, DType, Fill, Lane, LaneOperator, Operand, Scalar
 from jitlite.kernels.rules import Call, rule
@@ -157,7 +156,8 @@ def glu(call: Call) -> Value:
     half = lowering.index("floordiv", value.sizes[dim], 2)
     lowering.require_equal(lowering.index("mul", half, 2), value.sizes[dim], "glu of an odd size")
     a, b = (piece(lowering, value, dim, start, half) for start in (0, half))
-    return elementwise(lowering, "mul", [a, elementwise(lowering, "sigmoid", [b], value.dtype)], value.dtype)
+    gate = call.rounded(elementwise(lowering, "sigmoid", [b], value.dtype))
+    return elementwise(lowering, "mul", [a, gate], value.dtype)
 
 
 def distance(call: Call, write: Callable[[Lanes, Lane], Lane]) -> TensorValue:
@@ -167,7 +167,5 @@ def distance(call: Call, write: Callable[[Lanes, Lane], Lane]) -> TensorValue:
         raise NotNative(f"{call.node.kind} of two dtypes")
     lanes = Lanes(floating(a.dtype))
 
-    def build(nest: NestBuilder) -> Lane:
-        return write(lanes, lanes("sub", nest.lane(a), nest.lane(b)))
-
-    return custom(call.lowering, a.dtype, [a, b], build)
+    away = call.rounded(elementwise(call.lowering, "sub", [a, b], a.dtype))
+    return custom(call.lowering, a.dtype, [away], lambda nest: write(lanes, nest.lane(away)))

@@ -34,6 +34,7 @@ from jitlite.kernels.border import (
     wrap,
 )
 from jitlite.kernels.context import KernelCode
+from jitlite.kernels.half_bits import widened_element
 from jitlite.kernels.loop_ir import (
     BOOL,
     Alloc,
@@ -235,6 +236,8 @@ class KernelEmitter(KernelCode):
     def read(self, statement: Read) -> None:
         code, dtype = self.code, statement.place.dtype
         value = code.load(dtype.stored, self.address(statement.place))
+        if dtype.wide is not None:
+            value = widened_element(code, dtype, value)
         if dtype is BOOL:
             value = code.value(f"icmp ne i8 {value}, 0")
         elif dtype.lane == "float":

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
+from jitlite.kernels.halves import Halves
 from jitlite.kernels.loop_ir import BOOL, Lane, LaneOperator, Operand, Scalar
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.totals import reduced
@@ -21,7 +22,7 @@ from jitlite.native.code import NotNative
 # -- shapes and dtypes
 
 
-@rule("aten::_size_if_not_equal")
+@rule("aten::_size_if_not_equal", halves=Halves.AS_THEY_ARE)
 def size_if_not_equal(call: Call) -> Value:
     size, other = call.numbers("self_size"), call.numbers("other_size")
     return None if call.lowering.same_sizes(size, other) else list(size)
@@ -59,14 +60,14 @@ def _without_first(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     return TensorValue(value.dtype, made.sizes, tuple(from_first), made, source=value.source)
 
 
-@rule("prim::AutogradOptions")
+@rule("prim::AutogradOptions", halves=Halves.AS_THEY_ARE)
 def options(call: Call) -> Value:
     if call.first().dtype is not call.as_tensor(call.at(1)).dtype:
         raise NotNative("a gradient is cast to another dtype")
     return None
 
 
-@rule("prim::AutogradTo")
+@rule("prim::AutogradTo", halves=Halves.AS_THEY_ARE)
 def to_options(call: Call) -> Value:
     if call.at(1) is not None:
         raise NotNative("a gradient is cast to another dtype")
@@ -101,14 +102,14 @@ def unreduce(call: Call) -> Value:
     return expanded(lowering, given, size)
 
 
-@rule("prim::AutogradPermute")
+@rule("prim::AutogradPermute", halves=Halves.AS_THEY_ARE)
 def permute_back(call: Call) -> Value:
     value = call.first()
     order = [normalized(d, value.rank) for d in call.constant("dims")]
     return permuted(call.lowering, value, sorted(range(len(order)), key=order.__getitem__))
 
 
-@rule("prim::AutogradSplit")
+@rule("prim::AutogradSplit", halves=Halves.AS_THEY_ARE)
 def split(call: Call) -> Value:
     value, sizes = call.first(), call.at(1)
     dim = normalized(call.at(2), value.rank)

@@ -8,6 +8,7 @@ from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import custom, elementwise, filled, floating
 from jitlite.kernels.gradients import dims_of_size, restored, summed_to
+from jitlite.kernels.halves import Halves
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import Lane, Operand
 from jitlite.kernels.matrices import as_rows, batched, product, unrolled
@@ -198,7 +199,7 @@ def outer(call: Call) -> Value:
 # -- a gradient in a larger one
 
 
-@rule("aten::select_backward")
+@rule("aten::select_backward", halves=Halves.AS_THEY_ARE)
 def select_backward(call: Call) -> Value:
     lowering, grad = call.lowering, call.first()
     made = _zeros(call, grad)
@@ -207,7 +208,7 @@ def select_backward(call: Call) -> Value:
     return made
 
 
-@rule("aten::slice_backward")
+@rule("aten::slice_backward", halves=Halves.AS_THEY_ARE)
 def slice_backward(call: Call) -> Value:
     lowering, grad = call.lowering, call.first()
     step = call.constant("step")
@@ -226,7 +227,7 @@ def _zeros(call: Call, grad: TensorValue) -> TensorValue:
     return made
 
 
-@rule("prim::AutogradCat", "prim::AutogradStack")
+@rule("prim::AutogradCat", "prim::AutogradStack", halves=Halves.AS_THEY_ARE)
 def rejoin(call: Call) -> Value:
     parts = call.at(0)
     if not isinstance(parts, list):

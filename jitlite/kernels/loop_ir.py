@@ -25,8 +25,10 @@ import torch
 from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
+from jitlite.kernels.dtypes import BF16 as BF16
 from jitlite.kernels.dtypes import BOOL as BOOL
 from jitlite.kernels.dtypes import DTYPES as DTYPES
+from jitlite.kernels.dtypes import F16 as F16
 from jitlite.kernels.dtypes import F32 as F32
 from jitlite.kernels.dtypes import F64 as F64
 from jitlite.kernels.dtypes import I32 as I32

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jitlite.kernels.activations import Lanes, distance
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
-from jitlite.kernels.loop_ir import BOOL, I64, Fill, Lane, LaneOperator
+from jitlite.kernels.loop_ir import BOOL, F16, I64, Fill, Lane, LaneOperator
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, log_softmaxed, reduced
 from jitlite.kernels.values import TensorValue, Value, identity
@@ -26,7 +26,7 @@ def reduction(call: Call) -> int:
 
 
 def _summed_up(call: Call, value: TensorValue) -> TensorValue:
-    how, dims = reduction(call), range(value.rank)
+    how, dims, value = reduction(call), range(value.rank), call.rounded(value)
     if how == NONE:
         return value
     if how == MEAN:
@@ -50,6 +50,8 @@ def smooth_loss(call: Call) -> Value:
     bound = call.constant("delta" if is_huber else "beta")
     if not isinstance(bound, int | float) or bound <= 0:
         raise NotNative(f"{call.node.kind} with such a bound")
+    if call.half is F16:
+        raise NotNative(f"{call.node.kind} of f16, which torch rounds in between")
 
     def write(lanes: Lanes, away: Lane) -> Lane:
         size = lanes("abs", away)
@@ -74,7 +76,7 @@ def cross_entropy_loss(call: Call) -> Value:
     floating(value.dtype)
     if value.rank not in (1, 2):
         raise NotNative("cross_entropy_loss of more dimensions")
-    return _of_classes(call, log_softmaxed(call.lowering, value, [value.rank - 1]))
+    return _of_classes(call, call.rounded(log_softmaxed(call, value, [value.rank - 1])))
 
 
 def _of_classes(call: Call, value: TensorValue) -> TensorValue:

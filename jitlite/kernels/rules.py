@@ -12,8 +12,10 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Use
+from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.loop_ir import Operand, Scalar
+from jitlite.kernels.halves import Halves, Widening, widening_for
+from jitlite.kernels.loop_ir import DType, Operand, Scalar
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.native.code import NotNative
 
@@ -32,8 +34,13 @@ WRITES: set[str] = set()
 MAY_COPY: set[str] = set()
 """Those views whose results may be copies: they cannot be made later than a write to what they are made of."""
 
+HALVES: dict[str, Halves] = {}
+"""What each kind of node does with halves."""
 
-def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False) -> Callable[[Rule], Rule]:
+
+def rule(
+    *kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False, halves: Halves = Halves.WIDE
+) -> Callable[[Rule], Rule]:
     """Say how operators are lowered.
 
     Args:
@@ -41,12 +48,14 @@ def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool =
         view: may the result share memory with the first input, and is nothing else done?
         may_copy: may it be a copy?
         writes: is the first input written?
+        halves: what is done with them; views and what writes see them as they are.
     """
 
     def put(made: Rule) -> Rule:
         for kind in kinds:
             assert kind not in RULES, f"{kind} has two rules"
             RULES[kind] = made
+            HALVES[kind] = Halves.AS_THEY_ARE if view or writes else halves
         if view:
             VIEWS.update(kinds)
         if may_copy:
@@ -90,11 +99,34 @@ class Call:
     Attributes:
         lowering: writes the kernel.
         node: the operator.
+        widening: of its operands, None where they are as they are.
     """
 
     def __init__(self, lowering: KernelBuilder, node: Node) -> None:
         self.lowering = lowering
         self.node = node
+        self.widening: Widening | None = None
+
+    def apply(self, made: Rule, how: Halves) -> Value:
+        """The result of a rule; halves are computed with as the operator does it."""
+        tensors = [self.lowering.value(v) for v in self.node.inputs if holds_tensors(v.type)]
+        self.widening = widening_for(self.lowering, self.node, how, tensors)
+        given = made(self)
+        return given if self.widening is None else self.widening.result(given)
+
+    @property
+    def half(self) -> DType | None:
+        """The narrow type that is computed with, if there is one."""
+        return None if self.widening is None else self.widening.half
+
+    def rounded(self, value: TensorValue) -> TensorValue:
+        """What a step in between gives, where torch rounds it."""
+        return value if self.widening is None else self.widening.rounded(value)
+
+    def value(self, value: GraphValue) -> Value:
+        """What an operand is."""
+        found = self.lowering.value(value)
+        return found if self.widening is None else self.widening.operand(value, found)
 
     @property
     def name(self) -> str:
@@ -108,13 +140,14 @@ class Call:
 
     def get(self, name: str) -> Value:
         """The value of an argument."""
-        return self.lowering.value(self.node.named_input(name))
+        found = self.value(self.node.named_input(name))
+        return self.widening.dtype_code(found) if self.widening is not None and name == "dtype" else found
 
     def first(self) -> TensorValue:
-        return self.as_tensor(self.lowering.value(self.node.inputs[0]))
+        return self.as_tensor(self.value(self.node.inputs[0]))
 
     def at(self, position: int) -> Value:
-        return self.lowering.value(self.node.inputs[position])
+        return self.value(self.node.inputs[position])
 
     def tensor(self, name: str) -> TensorValue:
         return self.as_tensor(self.get(name))
@@ -127,13 +160,18 @@ class Call:
     def element(self, name: str) -> TensorValue | Operand:
         """A tensor or a number."""
         found = self.get(name)
-        if isinstance(found, TensorValue | Scalar | bool | int | float):
+        if isinstance(found, TensorValue):
             return found
+        if isinstance(found, Scalar | bool | int | float):
+            is_behind = self.node.named_input(name) is not self.node.inputs[0]
+            return found if self.widening is None else self.widening.number(found, is_behind=is_behind)
         raise NotNative(f"{self.node.kind} gets {found!r} for {name}")
 
     def number(self, name: str) -> Operand:
         found = self.get(name)
         if isinstance(found, Scalar | bool | int | float):
+            if self.widening is not None:
+                self.widening.check(found)
             return found
         raise NotNative(f"{self.node.kind} gets {found!r} for {name}")
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from jitlite.ir import types as T
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import elementwise, sample_of
+from jitlite.kernels.halves import Halves
 from jitlite.kernels.indexing import indexed, listed_indices
 from jitlite.kernels.loop_ir import (
     BOOL,
@@ -140,7 +141,7 @@ def _check_number(target: TensorValue, value: Operand) -> None:
         raise NotNative("a float is written among ints")
 
 
-@rule("aten::scatter", "aten::scatter_add")
+@rule("aten::scatter", "aten::scatter_add", halves=Halves.AS_THEY_ARE)
 def scatter(call: Call) -> Value:
     """Each element of the index says where one goes, along the dimension."""
     if call.has("reduce"):
@@ -168,7 +169,7 @@ def scatter(call: Call) -> Value:
     return target
 
 
-@rule("aten::index_add", "aten::index_copy", "aten::index_fill")
+@rule("aten::index_add", "aten::index_copy", "aten::index_fill", halves=Halves.AS_THEY_ARE)
 def index_rows(call: Call) -> Value:
     """Each element of the index says where a slice goes."""
     lowering, target = call.lowering, _target(call)
@@ -267,7 +268,7 @@ def _put_rows(
     for_each(lowering, shape, one)
 
 
-@rule("aten::index_put")
+@rule("aten::index_put", halves=Halves.AS_THEY_ARE)
 def index_put(call: Call) -> Value:
     target, value = _target(call), call.tensor("values")
     tensors = listed_indices(call, target)
