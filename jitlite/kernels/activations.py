@@ -106,6 +106,7 @@ def shrink(call: Call) -> Value:
     """Softshrink keeps NaN, as a product with 0."""
     (bound,) = _constants(call, "lambd")
     is_soft = call.name == "softshrink"
+    bound = bound if is_soft else call.rounded_number(bound)
 
     def write(lanes: Lanes, x: Lane) -> Lane:
         near = lanes("mul", x, 0.0) if is_soft else lanes.number(0.0)
@@ -156,16 +157,16 @@ def glu(call: Call) -> Value:
     half = lowering.index("floordiv", value.sizes[dim], 2)
     lowering.require_equal(lowering.index("mul", half, 2), value.sizes[dim], "glu of an odd size")
     a, b = (piece(lowering, value, dim, start, half) for start in (0, half))
-    gate = call.rounded(elementwise(lowering, "sigmoid", [b], value.dtype))
-    return elementwise(lowering, "mul", [a, gate], value.dtype)
+    return elementwise(lowering, "mul", [a, elementwise(lowering, "sigmoid", [b], value.dtype)], value.dtype)
 
 
-def distance(call: Call, write: Callable[[Lanes, Lane], Lane]) -> TensorValue:
-    """An expression of the difference between two tensors of one type."""
+def distance(call: Call, write: Callable[[Lanes, Lane], Lane], *, rounds: bool = False) -> TensorValue:
+    """An expression of the difference between two tensors of one type; `rounds` it first."""
     a, b = call.first(), call.tensor("target")
     if a.dtype is not b.dtype:
         raise NotNative(f"{call.node.kind} of two dtypes")
     lanes = Lanes(floating(a.dtype))
 
-    away = call.rounded(elementwise(call.lowering, "sub", [a, b], a.dtype))
+    away = elementwise(call.lowering, "sub", [a, b], a.dtype)
+    away = call.rounded(away) if rounds else away
     return custom(call.lowering, a.dtype, [away], lambda nest: write(lanes, nest.lane(away)))

@@ -12,7 +12,7 @@ from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
 from jitlite.kernels.halves import Halves
-from jitlite.kernels.loop_ir import BOOL, Lane, LaneOperator, Operand, Scalar
+from jitlite.kernels.loop_ir import BOOL, F16, Lane, LaneOperator, Operand, Scalar
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.totals import reduced
 from jitlite.kernels.values import TensorValue, Value, is_one
@@ -163,6 +163,13 @@ def _sigmoid(lanes: Lanes, x: Lane) -> Lane:
     return lanes("sigmoid", x)
 
 
+def _sigmoid_of_result(call: Call, lanes: Lanes, g: Lane, y: Lane) -> Lane:
+    if call.half is F16:
+        step = call.rounded_lane
+        return lanes("mul", step(lanes("mul", g, step(lanes("sub", 1.0, y)))), y)
+    return lanes("mul", g, lanes("mul", lanes("sub", 1.0, y), y))
+
+
 def _silu(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
     s = _sigmoid(lanes, x)
     return lanes("mul", lanes("mul", g, s), lanes("add", lanes("mul", x, lanes("sub", 1.0, s)), 1.0))
@@ -219,7 +226,7 @@ def _hardtanh(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
 
 
 def _shrink(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
-    bound = float(call.constant("lambd"))
+    bound = call.rounded_number(float(call.constant("lambd")))
     kept = LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, -bound), lanes.test("le", x, bound)))
     return lanes.choose(kept, 0.0, g)
 
@@ -232,10 +239,7 @@ def _power(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
 
 
 _backward("aten::tanh_backward", lambda call, lanes, g, y: lanes("mul", g, lanes("sub", 1.0, lanes("mul", y, y))))
-_backward(
-    "aten::sigmoid_backward",
-    lambda call, lanes, g, y: lanes("mul", g, lanes("mul", lanes("sub", 1.0, y), y)),
-)
+_backward("aten::sigmoid_backward", _sigmoid_of_result)
 _backward(
     "aten::threshold_backward",
     lambda call, lanes, g, x: lanes.where("le", x, call.number("threshold"), 0.0, g),

@@ -140,6 +140,13 @@ def widening_for(builder: KernelBuilder, node: Node, how: Halves, operands: Sequ
     return Widening(builder, node, how, tensors)
 
 
+def refuse_narrow(node: Node, code: Value) -> None:
+    """Leave to Python what makes halves of others before it computes."""
+    asked = _by_code(code)
+    if asked is not None and asked.wide is not None:
+        raise NotNative(f"{node.kind} of another type as {asked}")
+
+
 def _tensors(values: Iterable[Value]) -> Iterator[TensorValue]:
     for value in values:
         if isinstance(value, TensorValue):

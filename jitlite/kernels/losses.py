@@ -36,7 +36,7 @@ def _summed_up(call: Call, value: TensorValue) -> TensorValue:
 
 @rule("aten::mse_loss")
 def mse_loss(call: Call) -> Value:
-    return _summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away)))
+    return _summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away), rounds=True))
 
 
 @rule("aten::l1_loss")
@@ -50,8 +50,8 @@ def smooth_loss(call: Call) -> Value:
     bound = call.constant("delta" if is_huber else "beta")
     if not isinstance(bound, int | float) or bound <= 0:
         raise NotNative(f"{call.node.kind} with such a bound")
-    if call.half is F16:
-        raise NotNative(f"{call.node.kind} of f16, which torch rounds in between")
+    if call.half is F16 or (is_huber and call.half is not None):
+        raise NotNative(f"{call.node.kind} of {call.half}, which torch rounds in between")
 
     def write(lanes: Lanes, away: Lane) -> Lane:
         size = lanes("abs", away)
@@ -128,15 +128,16 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
     parts = [v for v in (value, target, weight, positive) if v is not None]
     if any(v.dtype is not value.dtype or not v.in_order for v in parts):
         raise NotNative("a loss of tensors of other dtypes or orders")
-    lanes = Lanes(floating(value.dtype))
+    lanes, step = Lanes(floating(value.dtype)), call.rounded_lane
 
     def build(nest: NestBuilder) -> Lane:
         x, t = nest.lane(value), nest.lane(target)
         away = lanes("exp", lanes("neg", lanes("abs", x)))
-        log = lanes("sub", lanes("minimum", x, 0.0), lanes("log1p", away))
+        log = step(lanes("sub", lanes("minimum", x, 0.0), lanes("log1p", away)))
         if positive is not None:
-            log = lanes("mul", log, lanes("add", lanes("mul", lanes("sub", nest.lane(positive), 1.0), t), 1.0))
-        loss = lanes("sub", lanes("mul", lanes("sub", 1.0, t), x), log)
+            more = step(lanes("mul", step(lanes("sub", nest.lane(positive), 1.0)), t))
+            log = step(lanes("mul", log, step(lanes("add", more, 1.0))))
+        loss = step(lanes("sub", step(lanes("mul", step(lanes("sub", 1.0, t)), x)), log))
         return loss if weight is None else lanes("mul", loss, nest.lane(weight))
 
     return _summed_up(call, custom(call.lowering, value.dtype, parts, build))

@@ -268,21 +268,15 @@ def bits(call: Call) -> Value:
 @rule("aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::hardtanh", "aten::clip", halves=Halves.PROMOTED)
 def clamp(call: Call) -> Value:
     value = call.first()
-    low: Value = None
-    high: Value = None
     names = ("min_val", "max_val") if call.name == "hardtanh" else ("min", "max")
-    if call.has(names[0]) and call.get(names[0]) is not None:
-        low = call.element(names[0])
-    if call.has(names[1]) and call.get(names[1]) is not None:
-        high = call.element(names[1])
-    bounds = [b for b in (low, high) if b is not None]
-    if not bounds or any(isinstance(b, TensorValue) for b in bounds):
+    given = [name for name in names if call.has(name) and call.get(name) is not None]
+    if not given or any(isinstance(call.get(name), TensorValue) for name in given):
         raise NotNative("clamp to tensors")
-    elements: list[Element] = [value, *bounds]  # type: ignore[list-item]
+    elements: list[Element] = [value, *map(call.element, given)]
     dtype = _not_bools(call, promoted(elements))
     if dtype is not value.dtype and call.name == "hardtanh":
         raise NotNative("hardtanh of another dtype")
-    op = "clamp" if len(bounds) == 2 else "clamp_min" if low is not None else "clamp_max"
+    op = "clamp" if len(given) == 2 else "clamp_min" if given[0] == names[0] else "clamp_max"
     return elementwise(call.lowering, op, elements, dtype)
 
 

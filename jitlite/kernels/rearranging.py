@@ -152,7 +152,7 @@ def pad(call: Call) -> Value:
 
 @rule("aten::cumsum", "aten::cumprod")
 def running(call: Call) -> Value:
-    """One step along the dimension after the other; those of f32 are in f64, as torch's are."""
+    """One step along the dimension after the other; those of f32 are in f64, as torch's are, those of halves in f32."""
     value, lowering = _in_order(call), call.lowering
     dtype = dtype_argument(call) or (value.dtype if value.dtype.is_float else I64)
     dim, op = call.dim("dim", value.rank), "add" if call.name == "cumsum" else "mul"
@@ -161,7 +161,7 @@ def running(call: Call) -> Value:
     place = lowering.force(cast(lowering, value, dtype))
     made = lowering.memory(dtype, value.sizes)
     others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
-    sums = lowering.memory(F64 if dtype is F32 else dtype, others)
+    sums = lowering.memory(F64 if dtype is F32 and call.half is None else dtype, others)
     assert made.place is not None and sums.place is not None
     total = sums.place
     start = NestBuilder(lowering, others, identity(others))

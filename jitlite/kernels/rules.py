@@ -14,9 +14,10 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Use
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.halves import Halves, Widening, widening_for
-from jitlite.kernels.loop_ir import DType, Operand, Scalar
+from jitlite.kernels.halves import Halves, Widening, refuse_narrow, widening_for
+from jitlite.kernels.loop_ir import DType, Lane, LaneCast, Operand, Scalar
 from jitlite.kernels.values import TensorValue, Value
+from jitlite.kernels.vectors import rounded
 from jitlite.native.code import NotNative
 
 Rule = Callable[["Call"], Value]
@@ -111,6 +112,8 @@ class Call:
         """The result of a rule; halves are computed with as the operator does it."""
         tensors = [self.lowering.value(v) for v in self.node.inputs if holds_tensors(v.type)]
         self.widening = widening_for(self.lowering, self.node, how, tensors)
+        if self.widening is None and how is not Halves.AS_THEY_ARE and self.has("dtype"):
+            refuse_narrow(self.node, self.lowering.value(self.node.named_input("dtype")))
         given = made(self)
         return given if self.widening is None else self.widening.result(given)
 
@@ -122,6 +125,14 @@ class Call:
     def rounded(self, value: TensorValue) -> TensorValue:
         """What a step in between gives, where torch rounds it."""
         return value if self.widening is None else self.widening.rounded(value)
+
+    def rounded_number(self, number: float) -> float:
+        """The same of a number that is known."""
+        return number if self.half is None else rounded(self.half, number)
+
+    def rounded_lane(self, lane: Lane) -> Lane:
+        """The same of a lane."""
+        return lane if self.half is None else LaneCast(lane.dtype, LaneCast(self.half, lane))
 
     def value(self, value: GraphValue) -> Value:
         """What an operand is."""

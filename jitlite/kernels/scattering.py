@@ -84,6 +84,8 @@ def put(builder: KernelBuilder, into: Place, value: Place | Operand, *, adds: bo
     nest = NestBuilder(builder, into.sizes, identity(into.sizes))
     lane: Lane = nest.load(value) if isinstance(value, Place) else Fill(into.dtype, value)
     if adds:
+        if into.dtype.wide is not None:
+            raise NotNative(f"sums of {into.dtype} at places that tensors say, which torch rounds in between")
         if isinstance(scale, Scalar) or scale != 1:
             lane = LaneOperator(into.dtype, "mul", (lane, Fill(into.dtype, scale)))
         lane = LaneOperator(into.dtype, "add", (nest.load(into), lane))
