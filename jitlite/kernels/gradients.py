@@ -12,7 +12,7 @@ from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
 from jitlite.kernels.halves import Halves
-from jitlite.kernels.loop_ir import BOOL, F16, Lane, LaneOperator, Operand, Scalar
+from jitlite.kernels.loop_ir import BF16, BOOL, F16, Lane, LaneOperator, Operand, Scalar
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.totals import reduced
 from jitlite.kernels.values import TensorValue, Value, is_one
@@ -235,7 +235,10 @@ def _power(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
     exponent = call.constant("exponent")
     if exponent == 0:
         return lanes.number(0.0)
-    return lanes("mul", g, lanes("mul", lanes("pow", x, float(exponent - 1)), float(exponent)))
+    lower, step = call.rounded_number(float(exponent - 1)), call.rounded_lane
+    if call.half is BF16 and lower in (3, -2):
+        raise NotNative("the gradient of such a power of bf16, which torch rounds in between")
+    return lanes("mul", g, step(lanes("mul", step(lanes("pow", x, lower)), float(exponent))))
 
 
 _backward("aten::tanh_backward", lambda call, lanes, g, y: lanes("mul", g, lanes("sub", 1.0, lanes("mul", y, y))))

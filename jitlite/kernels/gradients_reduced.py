@@ -61,10 +61,10 @@ def spread_backward(call: Call) -> Value:
         grad = _of_root(call, grad)
     grad = restored(lowering, grad, value.rank, dims, keepdim)
     lowering.force_all([value, grad])
-    mean = averaged(lowering, value, dims, True)
-    scaled = _joined(lowering, "div", _times(lowering, grad, 2.0), freedom)
+    mean = call.rounded(averaged(lowering, value, dims, True))
+    scaled = call.rounded(_joined(lowering, "div", _times(lowering, grad, 2.0), freedom))
     lowering.force_all([mean, scaled])
-    return _times(lowering, scaled, _joined(lowering, "sub", value, mean))
+    return _times(lowering, scaled, call.rounded(_joined(lowering, "sub", value, mean)))
 
 
 def _of_root(call: Call, grad: TensorValue) -> TensorValue:
@@ -74,7 +74,8 @@ def _of_root(call: Call, grad: TensorValue) -> TensorValue:
 
     def build(nest: NestBuilder) -> Lane:
         g, root = nest.lane(grad), nest.lane(result)
-        return lanes.where("eq", root, 0.0, 0.0, lanes("div", g, lanes("mul", root, 2.0)))
+        slope = call.rounded_lane(lanes("div", g, call.rounded_lane(lanes("mul", root, 2.0))))
+        return lanes.where("eq", root, 0.0, 0.0, slope)
 
     return custom(call.lowering, grad.dtype, [grad, result], build)
 
@@ -84,8 +85,8 @@ def logsumexp_backward(call: Call) -> Value:
     lowering, value = call.lowering, call.tensor("self")
     dims, keepdim = dims_of_size(call, value.rank), bool(call.constant("keepdim"))
     grad, result = (restored(lowering, call.as_tensor(call.at(i)), value.rank, dims, keepdim) for i in (0, 2))
-    away = _joined(lowering, "sub", value, result)
-    return _times(lowering, grad, elementwise(lowering, "exp", [away], value.dtype))
+    away = call.rounded(_joined(lowering, "sub", value, result))
+    return _times(lowering, grad, call.rounded(elementwise(lowering, "exp", [away], value.dtype)))
 
 
 # -- layer norm
