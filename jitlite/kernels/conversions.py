@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.half_bits import rounded, rounded_element
+from jitlite.kernels.half_bits import rounded, rounded_element, widened_element
 from jitlite.kernels.lanes import truth
 from jitlite.kernels.loop_ir import BOOL, DType, Operand, Scalar
 from jitlite.kernels.vectors import LARGEST, Vectors, number_text
@@ -66,6 +66,17 @@ def fill_text(kc: KernelCode, dtype: DType, value: Operand) -> str:
     if value.type is T.FLOAT:
         return _of_float(kc.code, dtype, register)
     raise NotNative(f"elements of {value.type}")
+
+
+def number_of(code: LLVMBuilder, dtype: DType, element: str) -> str:
+    """An element in memory as a number of Python's."""
+    if dtype is BOOL:
+        return code.value(f"icmp ne i8 {element}, 0")
+    if dtype.wide is not None:
+        element = widened_element(code, dtype, element)
+    if dtype.lane == "float":
+        return code.value(f"fpext float {element} to double")
+    return code.value(f"sext i32 {element} to i64") if dtype.lane == "i32" else element
 
 
 def _of_bool(code: LLVMBuilder, dtype: DType, value: str) -> str:

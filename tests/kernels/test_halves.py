@@ -84,7 +84,9 @@ def assert_same_bits(got: Tensor, expected: Tensor) -> None:
 def test_every_half_is_widened_and_every_float_rounded(
     dtype: DType, target: VectorTarget | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if target is not None and not (target.has_halves and not host().has_halves):
+    if target is not None:
+        if target.has_halves and not host().has_halves:
+            pytest.skip("this machine has no instructions for f16")
         monkeypatch.setattr(walk, "host", lambda: target)
     halves, floats = all_halves(dtype), near_halves(dtype)
     assert_same_bits(computed(halves, torch.float32, lambda x: LaneCast(F32, x)), halves.float())
@@ -257,7 +259,7 @@ LEFT = [
     ("x.prod(-1)", HALVES[:1], "prod of bf16"),
     ("x.scatter_add(1, i, x)", HALVES, "sums of"),
     ("x.index_add(0, i[0], x)", HALVES, "sums of"),
-    ("F.huber_loss(x, x * 2)", HALVES, "huber_loss"),
+    ("torch._C._nn.huber_loss(x, y, 1)", HALVES, "huber_loss"),
     ("x.float().cumsum(0, dtype=x.dtype)", HALVES, "of another type as"),
     ("F.linear(x, x.float())", HALVES, "several dtypes"),
 ]
