@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from jitlite.ir import types as T
 from jitlite.kernels.context import KernelCode
-from jitlite.kernels.half_bits import rounded, rounded_element, widened_element
 from jitlite.kernels.lanes import truth
-from jitlite.kernels.loop_ir import BOOL, DType, Operand, Scalar
-from jitlite.kernels.vectors import LARGEST, Vectors, number_text
+from jitlite.kernels.loop_ir import BOOL, I64, DType, Operand, Scalar
+from jitlite.kernels.narrow_elements import rounded, rounded_element, widened_element
+from jitlite.kernels.vectors import LARGEST, Vectors, number_text, range_of
 from jitlite.native.code import LLVMBuilder, NotNative
 from jitlite.native.layout import literal
 
@@ -88,12 +88,16 @@ def _of_bool(code: LLVMBuilder, dtype: DType, value: str) -> str:
 def _of_int(code: LLVMBuilder, dtype: DType, value: str) -> str:
     if dtype is BOOL:
         return code.value(f"icmp ne i64 {value}, 0")
-    if dtype.wide is not None:
+    if dtype.wide is not None and dtype.is_float:
         return _of_float(code, dtype, code.value(f"sitofp i64 {value} to double"))
     if dtype.is_float:
         return code.value(f"sitofp i64 {value} to {dtype.lane}")
     if dtype.bytes == 8:
         return value
+    if dtype.wide is not None:
+        low, high = range_of(dtype)
+        above = code.value(f"icmp sge i64 {value}, {low}")
+        code.bail_out_unless(code.value(f"and i1 {above}, {code.value(f'icmp sle i64 {value}, {high}')}"))
     short = code.value(f"trunc i64 {value} to {dtype.lane}")
     code.bail_out_if(code.value(f"icmp ne i64 {code.value(f'sext {dtype.lane} {short} to i64')}, {value}"))
     return short
@@ -102,6 +106,8 @@ def _of_int(code: LLVMBuilder, dtype: DType, value: str) -> str:
 def _of_float(code: LLVMBuilder, dtype: DType, value: str) -> str:
     if dtype is BOOL:
         return code.value(f"fcmp une double {value}, 0.0")
+    if dtype.wide is not None and not dtype.is_float:
+        return _of_int(code, dtype, _of_float(code, I64, value))
     if not dtype.is_float:
         limit = float(1 << dtype.bytes * 8 - 1)
         above = code.value(f"fcmp oge double {value}, {-limit}")

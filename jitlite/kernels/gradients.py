@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
-from jitlite.kernels.halves import Halves
 from jitlite.kernels.loop_ir import BF16, BOOL, F16, Lane, LaneOperator, Operand, Scalar
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.totals import reduced
 from jitlite.kernels.values import TensorValue, Value, is_one
@@ -22,7 +22,7 @@ from jitlite.native.code import NotNative
 # -- shapes and dtypes
 
 
-@rule("aten::_size_if_not_equal", halves=Halves.AS_THEY_ARE)
+@rule("aten::_size_if_not_equal", narrow=Narrow.AS_THEY_ARE)
 def size_if_not_equal(call: Call) -> Value:
     size, other = call.numbers("self_size"), call.numbers("other_size")
     return None if call.lowering.same_sizes(size, other) else list(size)
@@ -60,14 +60,14 @@ def _without_first(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     return TensorValue(value.dtype, made.sizes, tuple(from_first), made, source=value.source)
 
 
-@rule("prim::AutogradOptions", halves=Halves.AS_THEY_ARE)
+@rule("prim::AutogradOptions", narrow=Narrow.AS_THEY_ARE)
 def options(call: Call) -> Value:
     if call.first().dtype is not call.as_tensor(call.at(1)).dtype:
         raise NotNative("a gradient is cast to another dtype")
     return None
 
 
-@rule("prim::AutogradTo", halves=Halves.AS_THEY_ARE)
+@rule("prim::AutogradTo", narrow=Narrow.AS_THEY_ARE)
 def to_options(call: Call) -> Value:
     if call.at(1) is not None:
         raise NotNative("a gradient is cast to another dtype")
@@ -102,14 +102,14 @@ def unreduce(call: Call) -> Value:
     return expanded(lowering, given, size)
 
 
-@rule("prim::AutogradPermute", halves=Halves.AS_THEY_ARE)
+@rule("prim::AutogradPermute", narrow=Narrow.AS_THEY_ARE)
 def permute_back(call: Call) -> Value:
     value = call.first()
     order = [normalized(d, value.rank) for d in call.constant("dims")]
     return permuted(call.lowering, value, sorted(range(len(order)), key=order.__getitem__))
 
 
-@rule("prim::AutogradSplit", halves=Halves.AS_THEY_ARE)
+@rule("prim::AutogradSplit", narrow=Narrow.AS_THEY_ARE)
 def split(call: Call) -> Value:
     value, sizes = call.first(), call.at(1)
     dim = normalized(call.at(2), value.rank)
@@ -164,7 +164,7 @@ def _sigmoid(lanes: Lanes, x: Lane) -> Lane:
 
 
 def _sigmoid_of_result(call: Call, lanes: Lanes, g: Lane, y: Lane) -> Lane:
-    if call.half is F16:
+    if call.narrow is F16:
         step = call.rounded_lane
         return lanes("mul", step(lanes("mul", g, step(lanes("sub", 1.0, y)))), y)
     return lanes("mul", g, lanes("mul", lanes("sub", 1.0, y), y))
@@ -236,7 +236,7 @@ def _power(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
     if exponent == 0:
         return lanes.number(0.0)
     lower, step = call.rounded_number(float(exponent - 1)), call.rounded_lane
-    if call.half is BF16 and lower in (3, -2):
+    if call.narrow is BF16 and lower in (3, -2):
         raise NotNative("the gradient of such a power of bf16, which torch rounds in between")
     return lanes("mul", g, step(lanes("mul", step(lanes("pow", x, lower)), float(exponent))))
 

@@ -42,7 +42,7 @@ def _between(call: Call, slope: Slope, *, is_mean: bool) -> TensorValue:
 @rule("aten::mse_loss_backward")
 def mse_loss_backward(call: Call) -> Value:
     is_mean, step = reduction(call) == MEAN, call.rounded_lane
-    if call.half is None:
+    if call.narrow is None:
         return _between(call, lambda lanes, away, g: lanes("mul", lanes("mul", away, 2.0), g), is_mean=is_mean)
     count = call.lowering.numel(call.tensor("self").sizes) if is_mean else 1
 
@@ -59,8 +59,8 @@ def smooth_loss_backward(call: Call) -> Value:
     bound = call.constant("delta" if is_huber else "beta")
     if not isinstance(bound, int | float) or bound <= 0:
         raise NotNative(f"{call.node.kind} with such a bound")
-    if call.half is not None:
-        raise NotNative(f"{call.node.kind} of {call.half}, which torch rounds in between")
+    if call.narrow is not None:
+        raise NotNative(f"{call.node.kind} of {call.narrow}, which torch rounds in between")
 
     def slope(lanes: Lanes, away: Lane, g: Lane) -> Lane:
         far = lanes("mul", g, float(bound)) if is_huber else g
@@ -132,8 +132,8 @@ def embedding_backward(call: Call) -> Value:
     call.default("scale_grad_by_freq", False)
     call.default("sparse", False)
     padding, count = call.constant("padding_idx"), call.number("num_weights")
-    if call.half is not None:
-        raise NotNative(f"sums of {call.half} at places that tensors say, which torch rounds in between")
+    if call.narrow is not None:
+        raise NotNative(f"sums of {call.narrow} at places that tensors say, which torch rounds in between")
     if grad.dtype not in (F32, F64) or index.dtype not in (I64, I32) or grad.rank != index.rank + 1:
         raise NotNative("the gradient of a table of such shapes")
     for size, own in zip(index.sizes, grad.sizes, strict=False):

@@ -8,10 +8,10 @@ from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import custom, elementwise, filled, floating
 from jitlite.kernels.gradients import dims_of_size, restored, summed_to
-from jitlite.kernels.halves import Halves
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import Lane, Operand
 from jitlite.kernels.matrices import as_rows, batched, product, unrolled
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, count_of, last_dims, layer_normed, norm_parameter, reduced
 from jitlite.kernels.values import TensorValue, Value
@@ -200,7 +200,7 @@ def outer(call: Call) -> Value:
 # -- a gradient in a larger one
 
 
-@rule("aten::select_backward", halves=Halves.AS_THEY_ARE)
+@rule("aten::select_backward", narrow=Narrow.AS_THEY_ARE)
 def select_backward(call: Call) -> Value:
     lowering, grad = call.lowering, call.first()
     made = _zeros(call, grad)
@@ -209,7 +209,7 @@ def select_backward(call: Call) -> Value:
     return made
 
 
-@rule("aten::slice_backward", halves=Halves.AS_THEY_ARE)
+@rule("aten::slice_backward", narrow=Narrow.AS_THEY_ARE)
 def slice_backward(call: Call) -> Value:
     lowering, grad = call.lowering, call.first()
     step = call.constant("step")
@@ -228,7 +228,7 @@ def _zeros(call: Call, grad: TensorValue) -> TensorValue:
     return made
 
 
-@rule("prim::AutogradCat", "prim::AutogradStack", halves=Halves.AS_THEY_ARE)
+@rule("prim::AutogradCat", "prim::AutogradStack", narrow=Narrow.AS_THEY_ARE)
 def rejoin(call: Call) -> Value:
     parts = call.at(0)
     if not isinstance(parts, list):

@@ -12,9 +12,8 @@ from collections.abc import Callable
 from jitlite.base.records import Record
 from jitlite.kernels import mathematics
 from jitlite.kernels.loop_ir import (
-    BF16,
     BOOL,
-    F16,
+    DTYPES,
     F32,
     F64,
     I32,
@@ -32,7 +31,7 @@ from jitlite.native.code import NotNative
 FLOATS, INTS = frozenset({F32, F64}), frozenset({I64, I32})
 NUMBERS, WHOLE = FLOATS | INTS, INTS | {BOOL}
 ALL = NUMBERS | {BOOL}
-HALVES = frozenset({BF16, F16})
+NARROW = frozenset(d for d in DTYPES.values() if d.wide is not None)
 
 Emit = Callable[..., str]
 """`emit(vectors, dtype, *operands)`: writes the operator on operands of the type, gives the register of the result."""
@@ -83,7 +82,7 @@ def emit_apply(v: Vectors, lane: LaneOperator, operands: list[str]) -> str:
 
 def fits(lane: Lane, dtype: DType) -> bool:
     """Is it certain that a narrow type has what a lane gives? It needs no rounding then."""
-    if dtype.wide is None or lane.dtype is not dtype.wide:
+    if not dtype.is_float or lane.dtype is not dtype.wide:
         return False
     pending = [lane]
     while pending:
@@ -452,7 +451,7 @@ LANES: dict[str, LaneOp] = {
     "bitwise_not": LaneOp(WHOLE, 1, _bitwise_not),
     "shift_left": LaneOp(INTS, 2, _shift("shl")),
     "shift_right": LaneOp(INTS, 2, _shift("ashr")),
-    "where": LaneOp(ALL | HALVES, 3, _where, chooses=True),
+    "where": LaneOp(ALL | NARROW, 3, _where, chooses=True),
     "order_key": LaneOp(ALL, 1, _order_key, I64),
     "isnan": LaneOp(FLOATS, 1, _isnan, BOOL),
     "isinf": LaneOp(FLOATS, 1, _size_compared("oeq"), BOOL),

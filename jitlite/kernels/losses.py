@@ -50,8 +50,8 @@ def smooth_loss(call: Call) -> Value:
     bound = call.constant("delta" if is_huber else "beta")
     if not isinstance(bound, int | float) or bound <= 0:
         raise NotNative(f"{call.node.kind} with such a bound")
-    if call.half is F16 or (is_huber and call.half is not None):
-        raise NotNative(f"{call.node.kind} of {call.half}, which torch rounds in between")
+    if call.narrow is F16 or (is_huber and call.narrow is not None):
+        raise NotNative(f"{call.node.kind} of {call.narrow}, which torch rounds in between")
 
     def write(lanes: Lanes, away: Lane) -> Lane:
         size = lanes("abs", away)

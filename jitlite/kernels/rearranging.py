@@ -6,7 +6,6 @@ from jitlite.ir import types as T
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast, filled, require_like, sample_of
 from jitlite.kernels.factories import dtype_argument
-from jitlite.kernels.halves import Halves
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import (
     BOOL,
@@ -23,6 +22,7 @@ from jitlite.kernels.loop_ir import (
     Repeat,
     Store,
 )
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.kernels.views import piece
@@ -36,7 +36,7 @@ def _in_order(call: Call) -> TensorValue:
     return value
 
 
-@rule("aten::tril", "aten::triu", halves=Halves.AS_THEY_ARE)
+@rule("aten::tril", "aten::triu", narrow=Narrow.AS_THEY_ARE)
 def triangle(call: Call) -> Value:
     value, diagonal = _in_order(call), call.number("diagonal")
     if value.rank < 2:
@@ -52,7 +52,7 @@ def triangle(call: Call) -> Value:
     return call.lowering.lazy(made)
 
 
-@rule("aten::flip", halves=Halves.AS_THEY_ARE)
+@rule("aten::flip", narrow=Narrow.AS_THEY_ARE)
 def flip(call: Call) -> Value:
     value, lowering = _in_order(call), call.lowering
     dims = {normalized(d, value.rank) for d in call.constant("dims")}
@@ -72,7 +72,7 @@ def flip(call: Call) -> Value:
     return lowering.lazy(TensorValue(value.dtype, value.sizes, identity(value.sizes), build=build, parts=(value,)))
 
 
-@rule("aten::roll", halves=Halves.AS_THEY_ARE)
+@rule("aten::roll", narrow=Narrow.AS_THEY_ARE)
 def roll(call: Call) -> Value:
     value, lowering = _in_order(call), call.lowering
     shifts, dims = call.constant("shifts"), call.constant("dims")
@@ -89,7 +89,7 @@ def roll(call: Call) -> Value:
     return joined(lowering, [piece(lowering, value, dim, start, rest), piece(lowering, value, dim, 0, start)], dim)
 
 
-@rule("aten::repeat", "aten::tile", halves=Halves.AS_THEY_ARE)
+@rule("aten::repeat", "aten::tile", narrow=Narrow.AS_THEY_ARE)
 def repeat(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     times = call.numbers("repeats" if call.has("repeats") else "dims")
@@ -118,7 +118,7 @@ def repeat(call: Call) -> Value:
     return made
 
 
-@rule("aten::pad", "aten::constant_pad_nd", halves=Halves.AS_THEY_ARE)
+@rule("aten::pad", "aten::constant_pad_nd", narrow=Narrow.AS_THEY_ARE)
 def pad(call: Call) -> Value:
     """A constant around the elements; the last dimension comes first in the list of widths."""
     value, lowering = _in_order(call), call.lowering
@@ -161,7 +161,7 @@ def running(call: Call) -> Value:
     place = lowering.force(cast(lowering, value, dtype))
     made = lowering.memory(dtype, value.sizes)
     others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
-    sums = lowering.memory(F64 if dtype is F32 and call.half is None else dtype, others)
+    sums = lowering.memory(F64 if dtype is F32 and call.narrow is None else dtype, others)
     assert made.place is not None and sums.place is not None
     total = sums.place
     start = NestBuilder(lowering, others, identity(others))

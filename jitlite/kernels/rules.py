@@ -14,8 +14,8 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Use
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.halves import Halves, Widening, refuse_narrow, widening_for
 from jitlite.kernels.loop_ir import DType, Lane, LaneCast, Operand, Scalar
+from jitlite.kernels.narrow_types import Narrow, Widening, refuse_narrow, widening_for
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.kernels.vectors import rounded
 from jitlite.native.code import NotNative
@@ -35,12 +35,12 @@ WRITES: set[str] = set()
 MAY_COPY: set[str] = set()
 """Those views whose results may be copies: they cannot be made later than a write to what they are made of."""
 
-HALVES: dict[str, Halves] = {}
-"""What each kind of node does with halves."""
+NARROW: dict[str, Narrow] = {}
+"""What each kind of node does with elements of narrow types."""
 
 
 def rule(
-    *kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False, halves: Halves = Halves.WIDE
+    *kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False, narrow: Narrow = Narrow.WIDE
 ) -> Callable[[Rule], Rule]:
     """Say how operators are lowered.
 
@@ -49,14 +49,14 @@ def rule(
         view: may the result share memory with the first input, and is nothing else done?
         may_copy: may it be a copy?
         writes: is the first input written?
-        halves: what is done with them; views and what writes see them as they are.
+        narrow: what is done with elements of narrow types; views and what writes see them as they are.
     """
 
     def put(made: Rule) -> Rule:
         for kind in kinds:
             assert kind not in RULES, f"{kind} has two rules"
             RULES[kind] = made
-            HALVES[kind] = Halves.AS_THEY_ARE if view or writes else halves
+            NARROW[kind] = Narrow.AS_THEY_ARE if view or writes else narrow
         if view:
             VIEWS.update(kinds)
         if may_copy:
@@ -108,19 +108,19 @@ class Call:
         self.node = node
         self.widening: Widening | None = None
 
-    def apply(self, made: Rule, how: Halves) -> Value:
-        """The result of a rule; halves are computed with as the operator does it."""
+    def apply(self, made: Rule, how: Narrow) -> Value:
+        """The result of a rule; it computes with narrow types as the operator does."""
         tensors = [self.lowering.value(v) for v in self.node.inputs if holds_tensors(v.type)]
         self.widening = widening_for(self.lowering, self.node, how, tensors)
-        if self.widening is None and how is not Halves.AS_THEY_ARE and self.has("dtype"):
+        if self.widening is None and how is not Narrow.AS_THEY_ARE and self.has("dtype"):
             refuse_narrow(self.node, self.lowering.value(self.node.named_input("dtype")))
         given = made(self)
         return given if self.widening is None else self.widening.result(given)
 
     @property
-    def half(self) -> DType | None:
+    def narrow(self) -> DType | None:
         """The narrow type that is computed with, if there is one."""
-        return None if self.widening is None else self.widening.half
+        return None if self.widening is None else self.widening.narrow
 
     def rounded(self, value: TensorValue) -> TensorValue:
         """What a step in between gives, where torch rounds it."""
@@ -128,11 +128,11 @@ class Call:
 
     def rounded_number(self, number: float) -> float:
         """The same of a number that is known."""
-        return number if self.half is None else rounded(self.half, number)
+        return number if self.narrow is None else rounded(self.narrow, number)
 
     def rounded_lane(self, lane: Lane) -> Lane:
         """The same of a lane."""
-        return lane if self.half is None else LaneCast(lane.dtype, LaneCast(self.half, lane))
+        return lane if self.narrow is None else LaneCast(lane.dtype, LaneCast(self.narrow, lane))
 
     def value(self, value: GraphValue) -> Value:
         """What an operand is."""

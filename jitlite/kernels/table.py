@@ -22,8 +22,8 @@ from jitlite.kernels import (
     writing,
 )
 from jitlite.kernels.rules import (
-    HALVES,
     MAY_COPY,
+    NARROW,
     RULES,
     VIEWS,
     WRITES,
@@ -34,7 +34,15 @@ from jitlite.kernels.rules import (
 )
 
 __all__ = [
-    "HALVES", "MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node",
+    "MAY_COPY",
+    "NARROW",
+    "RULES",
+    "VIEWS",
+    "WRITES",
+    "Call",
+    "holds_tensors",
+    "is_dtype_argument",
+    "is_tensor_node",
 ]  # fmt: skip
 
 HOLDERS = (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
 from jitlite.kernels.factories import dtype_argument
-from jitlite.kernels.halves import Halves
-from jitlite.kernels.loop_ir import BF16, BOOL, I64, DType, Fill, Lane, LaneOperator, Operand, Place, Reduce
+from jitlite.kernels.loop_ir import BF16, BOOL, I64, U8, DType, Fill, Lane, LaneOperator, Operand, Place, Reduce
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.pointwise import larger_or_smaller
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
@@ -88,7 +88,7 @@ def total(call: Call) -> Value:
     wanted = dtype_argument(call)
     dtype = wanted or (value.dtype if value.dtype.is_float else I64)
     dims = dims_of(call, value)
-    if call.half is BF16 and call.name == "prod":
+    if call.narrow is BF16 and call.name == "prod":
         raise NotNative("prod of bf16, which torch rounds after each element")
     return reduced(call.lowering, call.name, cast(call.lowering, value, dtype), dims, _keeps(call), dtype)
 
@@ -160,7 +160,7 @@ def extreme(call: Call) -> Value:
     return reduced(call.lowering, call.name, value, dims, _keeps(call))
 
 
-@rule("aten::max", "aten::min", halves=Halves.PROMOTED)
+@rule("aten::max", "aten::min", narrow=Narrow.PROMOTED)
 def extremes(call: Call) -> Value:
     value = call.first()
     if call.has("other"):
@@ -231,7 +231,8 @@ def _flat(builder: KernelBuilder, value: TensorValue) -> TensorValue:
 def any_or_all(call: Call) -> Value:
     value = call.first()
     dims = dims_of(call, value)
-    return reduced(call.lowering, call.name, cast(call.lowering, value, BOOL), dims, _keeps(call), BOOL)
+    found = reduced(call.lowering, call.name, cast(call.lowering, value, BOOL), dims, _keeps(call), BOOL)
+    return found if call.narrow is not U8 else cast(call.lowering, found, value.dtype)  # bools were bytes once
 
 
 # -- softmax

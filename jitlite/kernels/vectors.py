@@ -161,17 +161,27 @@ def number_text(dtype: DType, number: float) -> str:
         whole = int(number)
     except (ValueError, OverflowError):
         raise NotNative(f"{number} is no {dtype}") from None
-    if not -(1 << dtype.bytes * 8 - 1) <= whole < 1 << dtype.bytes * 8 - 1:
+    low, high = range_of(dtype)
+    if not low <= whole <= high:
         raise NotNative(f"{number} does not fit in {dtype}")
     return str(whole)
 
 
+def range_of(dtype: DType) -> tuple[int, int]:
+    """The lowest and the highest number of a type of ints."""
+    info = torch.iinfo(dtype.torch)
+    return int(info.min), int(info.max)
+
+
 def rounded(dtype: DType, number: float) -> float:
-    """The number of a type of floats that is nearest to one.
+    """The number of a type that is nearest to one; of a type of ints it is one already.
 
     Raises:
         NotNative: where torch has an exception for it.
     """
+    if not dtype.is_float:
+        number_text(dtype, number)
+        return number
     if LARGEST[dtype] < abs(number) < math.inf:
         raise NotNative(f"{number} does not fit in {dtype}")
     if dtype is F64:

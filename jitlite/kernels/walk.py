@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast, fill_text
-from jitlite.kernels.half_bits import narrow, widen
 from jitlite.kernels.lane_trees import operands_first, operands_of
 from jitlite.kernels.lanes import LANES, emit_apply, fits
 from jitlite.kernels.loop_ir import (
@@ -30,6 +29,7 @@ from jitlite.kernels.loop_ir import (
     Position,
     Scalar,
 )
+from jitlite.kernels.narrow_elements import narrow, widen
 from jitlite.kernels.target import host
 from jitlite.kernels.vectors import Vectors, lanes_for
 from jitlite.native.code import LLVMBuilder, NotNative

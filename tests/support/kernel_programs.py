@@ -107,7 +107,7 @@ def random_tensor(rng: random.Random, shape: list[int], dtype: torch.dtype) -> t
 
 SHAPES = [[], [4], [3], [1], [3, 4], [4, 4], [3, 1], [1, 4], [2, 3, 4], [4, 3], [0], [0, 4], [5], [1, 1], [2, 1, 4]]
 DTYPES = [torch.float64] * 5 + [torch.float32] * 4 + [torch.int64] * 3 + [torch.bool, torch.int32]
-DTYPES += [torch.bfloat16, torch.float16]
+DTYPES += [torch.bfloat16, torch.float16, torch.uint8]
 
 
 class Writer:

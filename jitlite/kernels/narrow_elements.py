@@ -1,13 +1,13 @@
-"""Elements of 16 bits as LLVM: widened to f32 where they are loaded, rounded to nearest even, and stored.
+"""Elements of narrow types as LLVM: widened where they are loaded, rounded to nearest even, and stored.
 
-A lane of such a type is a float that the type has: widening, rounding and storing are three steps, and what is computed
-between two of them stays in a register. `half` of LLVM is used where the processor converts it: elsewhere LLVM would
-call functions that nobody has linked.
+A lane of such a type is a value of the wide type that the narrow one has. Widening, rounding and storing are three
+steps, and what is computed between two of them stays in a register. `half` of LLVM is used where the processor converts
+it: elsewhere LLVM would call functions that nobody has linked.
 """
 
 from __future__ import annotations
 
-from jitlite.kernels.loop_ir import BF16, F32, I32, DType
+from jitlite.kernels.loop_ir import BF16, F32, I32, U8, DType
 from jitlite.kernels.vectors import Vectors
 from jitlite.native.code import LLVMBuilder
 
@@ -16,7 +16,9 @@ _QUIET = 0x7FC00000
 
 
 def widen(v: Vectors, dtype: DType, bits: str) -> str:
-    """A vector of floats from the 16 bits of each."""
+    """A vector of floats from the 16 bits of each, or of ints from theirs."""
+    if not dtype.is_float:
+        return v.convert("zext" if dtype is U8 else "sext", dtype.stored, bits, "i32")
     if dtype is BF16:
         whole = v.convert("zext", "i16", bits, "i32")
         return v.from_bits(F32, v.binary("shl", I32, whole, v.constant(I32, 16)))
@@ -26,7 +28,12 @@ def widen(v: Vectors, dtype: DType, bits: str) -> str:
 
 
 def rounded(v: Vectors, dtype: DType, value: str) -> str:
-    """A vector of floats, each the one of the type that is nearest."""
+    """A vector of floats, each the one of the type that is nearest; or of ints, of which the last bits are kept."""
+    if dtype is U8:
+        return v.binary("and", I32, value, v.constant(I32, 0xFF))
+    if not dtype.is_float:
+        rest = v.constant(I32, 32 - 8 * dtype.bytes)
+        return v.binary("ashr", I32, v.binary("shl", I32, value, rest), rest)
     if dtype is BF16:
         return v.from_bits(F32, v.binary("and", I32, _rounded_bits(v, value, 16), v.constant(I32, -1 << 16)))
     if v.target.has_halves:
@@ -35,7 +42,9 @@ def rounded(v: Vectors, dtype: DType, value: str) -> str:
 
 
 def narrow(v: Vectors, dtype: DType, value: str) -> str:
-    """The 16 bits of each float of a vector, all of which the type has."""
+    """The bits of each element of a vector, all of which the type has."""
+    if not dtype.is_float:
+        return v.convert("trunc", "i32", value, dtype.stored)
     if dtype is BF16:
         high = v.binary("lshr", I32, v.bits(F32, value), v.constant(I32, 16))
         return v.convert("trunc", "i32", high, "i16")
@@ -93,9 +102,9 @@ def _halves_by_hand(v: Vectors, value: str) -> str:
 
 
 def widened_element(code: LLVMBuilder, dtype: DType, bits: str) -> str:
-    """A float from 16 bits."""
+    """A value from its bits in memory."""
     v = Vectors(code, 1)
-    return v.first("float", widen(v, dtype, v.splat("i16", bits)))
+    return v.first(dtype.lane, widen(v, dtype, v.splat(dtype.stored, bits)))
 
 
 def rounded_element(code: LLVMBuilder, dtype: DType, value: str) -> str:
