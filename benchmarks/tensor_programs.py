@@ -120,7 +120,26 @@ def tensor_workloads() -> Dict[str, Tuple[Callable[..., Any], Tuple[Any, ...]]]:
         "cube_roots": (cube_roots, (torch.linspace(1.0, 60.0, 256),)),
         "longest_common": (longest_common, (torch.randint(0, 4, (16,)), torch.randint(0, 4, (16,)))),
         "chosen_words": (chosen_words, (r(100, 32), r(32, 48) * 0.3, r(48, 100), 40)),
+        **_halves(),
     }
+
+
+def _halves() -> Dict[str, Tuple[Callable[..., Any], Tuple[Any, ...]]]:
+    """Some of them with elements of 16 bits."""
+    found: Dict[str, Tuple[Callable[..., Any], Tuple[Any, ...]]] = {}
+    for name, dtype in (("bf16", torch.bfloat16), ("f16", torch.float16)):
+
+        def r(*size: int, dtype: torch.dtype = dtype) -> Tensor:
+            return torch.randn(size).to(dtype)
+
+        weights = (r(64, 32) * 0.1, r(64, 32) * 0.1)
+        found |= {f"elementwise_{n}_{name}": (elementwise, (r(n), r(n))) for n in (1_000, 100_000)}
+        found[f"functions_1000_{name}"] = functions, (r(1_000), r(1_000))
+        found[f"layer_norm_32x64_{name}"] = normalized, (r(32, 64), r(64), r(64))
+        found[f"layer_norm_2kx1k_{name}"] = normalized, (r(2048, 1024), r(1024), r(1024))
+        found[f"perceptron_{name}"] = perceptron, (r(1, 64), r(64, 128), r(128), r(128, 10), r(10))
+        found[f"gated_1x32_{name}"] = gated, (r(20, 1, 32), torch.zeros(1, 32, dtype=dtype), *weights)
+    return found
 
 
 def training_workloads() -> Dict[str, Tuple[Callable[..., Any], Tuple[Any, ...]]]:

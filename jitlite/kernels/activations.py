@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 
-from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
 from jitlite.kernels.loop_ir import BOOL, DType, Fill, Lane, LaneOperator, Operand, Scalar
 from jitlite.kernels.rules import Call, rule
@@ -107,6 +106,7 @@ def shrink(call: Call) -> Value:
     """Softshrink keeps NaN, as a product with 0."""
     (bound,) = _constants(call, "lambd")
     is_soft = call.name == "softshrink"
+    bound = bound if is_soft else call.rounded_number(bound)
 
     def write(lanes: Lanes, x: Lane) -> Lane:
         near = lanes("mul", x, 0.0) if is_soft else lanes.number(0.0)
@@ -160,14 +160,13 @@ def glu(call: Call) -> Value:
     return elementwise(lowering, "mul", [a, elementwise(lowering, "sigmoid", [b], value.dtype)], value.dtype)
 
 
-def distance(call: Call, write: Callable[[Lanes, Lane], Lane]) -> TensorValue:
-    """An expression of the difference between two tensors of one type."""
+def distance(call: Call, write: Callable[[Lanes, Lane], Lane], *, rounds: bool = False) -> TensorValue:
+    """An expression of the difference between two tensors of one type; `rounds` it first."""
     a, b = call.first(), call.tensor("target")
     if a.dtype is not b.dtype:
         raise NotNative(f"{call.node.kind} of two dtypes")
     lanes = Lanes(floating(a.dtype))
 
-    def build(nest: NestBuilder) -> Lane:
-        return write(lanes, lanes("sub", nest.lane(a), nest.lane(b)))
-
-    return custom(call.lowering, a.dtype, [a, b], build)
+    away = elementwise(call.lowering, "sub", [a, b], a.dtype)
+    away = call.rounded(away) if rounds else away
+    return custom(call.lowering, a.dtype, [away], lambda nest: write(lanes, nest.lane(away)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from jitlite.ir import types as T
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.lanes import truth
-from jitlite.kernels.loop_ir import BOOL, DType, Operand, Scalar
-from jitlite.kernels.vectors import LARGEST_F32, Vectors, number_text
+from jitlite.kernels.loop_ir import BOOL, I64, DType, Operand, Scalar
+from jitlite.kernels.narrow_elements import rounded, rounded_element, widened_element
+from jitlite.kernels.vectors import LARGEST, Vectors, number_text, range_of
 from jitlite.native.code import LLVMBuilder, NotNative
 from jitlite.native.layout import literal
 
@@ -15,6 +16,10 @@ def emit_cast(v: Vectors, source: DType, target: DType, value: str) -> str:
     """A vector in another type."""
     if source is target:
         return value
+    if source.wide is not None:  # its lanes are those of the wide type
+        return emit_cast(v, source.wide, target, value)
+    if target.wide is not None:
+        return rounded(v, target, emit_cast(v, source, target.wide, value))
     if target is BOOL:
         return truth(v, source, value)
     if source.is_float and not target.is_float:
@@ -63,6 +68,17 @@ def fill_text(kc: KernelCode, dtype: DType, value: Operand) -> str:
     raise NotNative(f"elements of {value.type}")
 
 
+def number_of(code: LLVMBuilder, dtype: DType, element: str) -> str:
+    """An element in memory as a number of Python's."""
+    if dtype is BOOL:
+        return code.value(f"icmp ne i8 {element}, 0")
+    if dtype.wide is not None:
+        element = widened_element(code, dtype, element)
+    if dtype.lane == "float":
+        return code.value(f"fpext float {element} to double")
+    return code.value(f"sext i32 {element} to i64") if dtype.lane == "i32" else element
+
+
 def _of_bool(code: LLVMBuilder, dtype: DType, value: str) -> str:
     if dtype is BOOL:
         return value
@@ -72,10 +88,16 @@ def _of_bool(code: LLVMBuilder, dtype: DType, value: str) -> str:
 def _of_int(code: LLVMBuilder, dtype: DType, value: str) -> str:
     if dtype is BOOL:
         return code.value(f"icmp ne i64 {value}, 0")
+    if dtype.wide is not None and dtype.is_float:
+        return _of_float(code, dtype, code.value(f"sitofp i64 {value} to double"))
     if dtype.is_float:
         return code.value(f"sitofp i64 {value} to {dtype.lane}")
     if dtype.bytes == 8:
         return value
+    if dtype.wide is not None:
+        low, high = range_of(dtype)
+        above = code.value(f"icmp sge i64 {value}, {low}")
+        code.bail_out_unless(code.value(f"and i1 {above}, {code.value(f'icmp sle i64 {value}, {high}')}"))
     short = code.value(f"trunc i64 {value} to {dtype.lane}")
     code.bail_out_if(code.value(f"icmp ne i64 {code.value(f'sext {dtype.lane} {short} to i64')}, {value}"))
     return short
@@ -84,6 +106,8 @@ def _of_int(code: LLVMBuilder, dtype: DType, value: str) -> str:
 def _of_float(code: LLVMBuilder, dtype: DType, value: str) -> str:
     if dtype is BOOL:
         return code.value(f"fcmp une double {value}, 0.0")
+    if dtype.wide is not None and not dtype.is_float:
+        return _of_int(code, dtype, _of_float(code, I64, value))
     if not dtype.is_float:
         limit = float(1 << dtype.bytes * 8 - 1)
         above = code.value(f"fcmp oge double {value}, {-limit}")
@@ -92,7 +116,8 @@ def _of_float(code: LLVMBuilder, dtype: DType, value: str) -> str:
     if dtype.bytes == 8:
         return value
     size = code.intrinsic("double @llvm.fabs.f64(double)", value)
-    is_large = code.value(f"fcmp ogt double {size}, {literal(LARGEST_F32, T.FLOAT)}")
+    is_large = code.value(f"fcmp ogt double {size}, {literal(LARGEST[dtype], T.FLOAT)}")
     is_finite = code.value(f"fcmp one double {size}, 0x7FF0000000000000")
     code.bail_out_if(code.value(f"and i1 {is_large}, {is_finite}"))
-    return code.value(f"fptrunc double {value} to {dtype.lane}")
+    short = code.value(f"fptrunc double {value} to {dtype.lane}")
+    return short if dtype.wide is None else rounded_element(code, dtype, short)

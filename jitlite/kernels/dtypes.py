@@ -17,6 +17,8 @@ class DType:
         lane: LLVM's type of a value; `stored` of an element in memory (a bool is a byte there).
         bytes: of an element.
         code: the number by which torch's C interface knows it.
+        wide: the type that operators compute in, where it is another one: what they give is rounded, or keeps its
+            last bits. A lane is of this type then, and a number that the narrow one has.
     """
 
     name: str
@@ -25,6 +27,12 @@ class DType:
     stored: str
     bytes: int
     code: int
+    wide: DType | None = None
+
+    @property
+    def lane_bytes(self) -> int:
+        """Of a value in a lane."""
+        return self.bytes if self.wide is None else self.wide.bytes
 
     @property
     def is_float(self) -> bool:
@@ -39,6 +47,11 @@ F64 = DType("f64", torch.float64, "double", "double", 8, 7)
 I64 = DType("i64", torch.int64, "i64", "i64", 8, 4)
 I32 = DType("i32", torch.int32, "i32", "i32", 4, 3)
 BOOL = DType("bool", torch.bool, "i1", "i8", 1, 11)
+BF16 = DType("bf16", torch.bfloat16, "float", "i16", 2, 15, F32)
+F16 = DType("f16", torch.float16, "float", "i16", 2, 5, F32)
+U8 = DType("u8", torch.uint8, "i32", "i8", 1, 0, I32)
+I8 = DType("i8", torch.int8, "i32", "i8", 1, 1, I32)
+I16 = DType("i16", torch.int16, "i32", "i16", 2, 2, I32)
 
-DTYPES: dict[torch.dtype, DType] = {d.torch: d for d in (F32, F64, I64, I32, BOOL)}
+DTYPES: dict[torch.dtype, DType] = {d.torch: d for d in (F32, F64, I64, I32, BOOL, BF16, F16, U8, I8, I16)}
 """The types of elements that kernels compute with."""

@@ -34,8 +34,8 @@ from jitlite.kernels.border import (
     wrap,
 )
 from jitlite.kernels.context import KernelCode
+from jitlite.kernels.conversions import number_of
 from jitlite.kernels.loop_ir import (
-    BOOL,
     Alloc,
     Bind,
     Boxed,
@@ -235,13 +235,7 @@ class KernelEmitter(KernelCode):
     def read(self, statement: Read) -> None:
         code, dtype = self.code, statement.place.dtype
         value = code.load(dtype.stored, self.address(statement.place))
-        if dtype is BOOL:
-            value = code.value(f"icmp ne i8 {value}, 0")
-        elif dtype.lane == "float":
-            value = code.value(f"fpext float {value} to double")
-        elif dtype.lane == "i32":
-            value = code.value(f"sext i32 {value} to i64")
-        self.registers[statement.result] = value
+        self.registers[statement.result] = number_of(code, dtype, value)
 
     # -- memory
     def alloc(self, statement: Alloc) -> None:

@@ -7,7 +7,10 @@ import torch
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast, filled, known_dtype, require_like, result_order, sample_of
 from jitlite.kernels.loop_ir import (
+    BF16,
     BOOL,
+    DTYPES,
+    F16,
     F32,
     F64,
     I32,
@@ -21,6 +24,7 @@ from jitlite.kernels.loop_ir import (
     Place,
     Scalar,
 )
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, aten, rule
 from jitlite.kernels.values import TensorValue, Value, identity
 from jitlite.native.code import NotNative
@@ -38,7 +42,7 @@ def dtype_argument(call: Call, name: str = "dtype") -> DType | None:
 
 def coded_dtype(code: object) -> DType:
     """The dtype of a number that stands for one in graphs, or of torch's own."""
-    for dtype in (F32, F64, I64, I32, BOOL):
+    for dtype in DTYPES.values():
         if code is dtype.torch or (type(code) is int and code == dtype.code):
             return dtype
     raise NotNative(f"kernels do not compute with dtype {code!r}")
@@ -65,9 +69,9 @@ def type_as(call: Call) -> Value:
     return cast(call.lowering, call.first(), call.tensor("other").dtype)
 
 
-@rule(*aten(["float", "double", "long", "int", "bool"]), view=True, may_copy=True)
+@rule(*aten(["float", "double", "long", "int", "bool", "half", "bfloat16"]), view=True, may_copy=True)
 def named_cast(call: Call) -> Value:
-    names = {"float": F32, "double": F64, "long": I64, "int": I32, "bool": BOOL}
+    names = {"float": F32, "double": F64, "long": I64, "int": I32, "bool": BOOL, "half": F16, "bfloat16": BF16}
     return cast(call.lowering, call.first(), names[call.name])
 
 
@@ -78,7 +82,7 @@ def dropout(call: Call) -> Value:
     return call.first()
 
 
-@rule("aten::clone")
+@rule("aten::clone", narrow=Narrow.AS_THEY_ARE)
 def clone(call: Call) -> Value:
     call.default("memory_format", None)
     value, lowering = call.first(), call.lowering
@@ -124,13 +128,13 @@ def default_dtype(call: Call) -> DType:
     return known_dtype(torch.get_default_dtype())
 
 
-@rule("aten::zeros", "aten::ones", "aten::zeros_like", "aten::ones_like")
+@rule("aten::zeros", "aten::ones", "aten::zeros_like", "aten::ones_like", narrow=Narrow.AS_THEY_ARE)
 def new(call: Call) -> Value:
     like = call.first().dtype if call.name.endswith("_like") else default_dtype(call)
     return _factory(call, like, 1 if call.name.startswith("ones") else 0)
 
 
-@rule("aten::full", "aten::full_like")
+@rule("aten::full", "aten::full_like", narrow=Narrow.AS_THEY_ARE)
 def full(call: Call) -> Value:
     value = call.number("fill_value")
     if call.name == "full_like":
@@ -140,13 +144,13 @@ def full(call: Call) -> Value:
     return _factory(call, like, value)
 
 
-@rule("aten::new_zeros", "aten::new_ones", "aten::new_full")
+@rule("aten::new_zeros", "aten::new_ones", "aten::new_full", narrow=Narrow.AS_THEY_ARE)
 def new_like(call: Call) -> Value:
     value: Operand = call.number("fill_value") if call.name == "new_full" else int(call.name == "new_ones")
     return _factory(call, call.first().dtype, value)
 
 
-@rule("aten::empty", "aten::empty_like", "aten::new_empty")
+@rule("aten::empty", "aten::empty_like", "aten::new_empty", narrow=Narrow.AS_THEY_ARE)
 def empty(call: Call) -> Value:
     """What is in new memory is nobody's business; zeros are as good as anything."""
     if call.name != "empty_like":
@@ -154,7 +158,7 @@ def empty(call: Call) -> Value:
     return _factory(call, call.first().dtype, 0)
 
 
-@rule("aten::eye")
+@rule("aten::eye", narrow=Narrow.AS_THEY_ARE)
 def eye(call: Call) -> Value:
     dtype = _plain_dtype(call)
     sizes = tuple(_size(call, call.number(name)) for name in ("n", "m" if call.has("m") else "n"))
@@ -178,7 +182,7 @@ MOST_ELEMENTS = 32
 """Numbers that are stored one by one."""
 
 
-@rule("aten::tensor")
+@rule("aten::tensor", narrow=Narrow.AS_THEY_ARE)
 def tensor(call: Call) -> Value:
     call.default("device", None)
     call.default("requires_grad", False)
@@ -204,7 +208,7 @@ def tensor(call: Call) -> Value:
     return made
 
 
-@rule("aten::arange")
+@rule("aten::arange", narrow=Narrow.AS_THEY_ARE)
 def arange(call: Call) -> Value:
     for name in ("layout", "device"):
         call.default(name, None)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
-from jitlite.kernels.loop_ir import BOOL, Lane, LaneOperator, Operand, Scalar
+from jitlite.kernels.loop_ir import BF16, BOOL, F16, Lane, LaneOperator, Operand, Scalar
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.totals import reduced
 from jitlite.kernels.values import TensorValue, Value, is_one
@@ -21,7 +22,7 @@ from jitlite.native.code import NotNative
 # -- shapes and dtypes
 
 
-@rule("aten::_size_if_not_equal")
+@rule("aten::_size_if_not_equal", narrow=Narrow.AS_THEY_ARE)
 def size_if_not_equal(call: Call) -> Value:
     size, other = call.numbers("self_size"), call.numbers("other_size")
     return None if call.lowering.same_sizes(size, other) else list(size)
@@ -59,14 +60,14 @@ def _without_first(builder: KernelBuilder, value: TensorValue) -> TensorValue:
     return TensorValue(value.dtype, made.sizes, tuple(from_first), made, source=value.source)
 
 
-@rule("prim::AutogradOptions")
+@rule("prim::AutogradOptions", narrow=Narrow.AS_THEY_ARE)
 def options(call: Call) -> Value:
     if call.first().dtype is not call.as_tensor(call.at(1)).dtype:
         raise NotNative("a gradient is cast to another dtype")
     return None
 
 
-@rule("prim::AutogradTo")
+@rule("prim::AutogradTo", narrow=Narrow.AS_THEY_ARE)
 def to_options(call: Call) -> Value:
     if call.at(1) is not None:
         raise NotNative("a gradient is cast to another dtype")
@@ -101,14 +102,14 @@ def unreduce(call: Call) -> Value:
     return expanded(lowering, given, size)
 
 
-@rule("prim::AutogradPermute")
+@rule("prim::AutogradPermute", narrow=Narrow.AS_THEY_ARE)
 def permute_back(call: Call) -> Value:
     value = call.first()
     order = [normalized(d, value.rank) for d in call.constant("dims")]
     return permuted(call.lowering, value, sorted(range(len(order)), key=order.__getitem__))
 
 
-@rule("prim::AutogradSplit")
+@rule("prim::AutogradSplit", narrow=Narrow.AS_THEY_ARE)
 def split(call: Call) -> Value:
     value, sizes = call.first(), call.at(1)
     dim = normalized(call.at(2), value.rank)
@@ -160,6 +161,13 @@ def _within(lanes: Lanes, x: Lane, low: Operand, high: Operand, then: Lane, othe
 
 def _sigmoid(lanes: Lanes, x: Lane) -> Lane:
     return lanes("sigmoid", x)
+
+
+def _sigmoid_of_result(call: Call, lanes: Lanes, g: Lane, y: Lane) -> Lane:
+    if call.narrow is F16:
+        step = call.rounded_lane
+        return lanes("mul", step(lanes("mul", g, step(lanes("sub", 1.0, y)))), y)
+    return lanes("mul", g, lanes("mul", lanes("sub", 1.0, y), y))
 
 
 def _silu(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
@@ -218,7 +226,7 @@ def _hardtanh(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
 
 
 def _shrink(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
-    bound = float(call.constant("lambd"))
+    bound = call.rounded_number(float(call.constant("lambd")))
     kept = LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, -bound), lanes.test("le", x, bound)))
     return lanes.choose(kept, 0.0, g)
 
@@ -227,14 +235,14 @@ def _power(call: Call, lanes: Lanes, g: Lane, x: Lane) -> Lane:
     exponent = call.constant("exponent")
     if exponent == 0:
         return lanes.number(0.0)
-    return lanes("mul", g, lanes("mul", lanes("pow", x, float(exponent - 1)), float(exponent)))
+    lower, step = call.rounded_number(float(exponent - 1)), call.rounded_lane
+    if call.narrow is BF16 and lower in (3, -2):
+        raise NotNative("the gradient of such a power of bf16, which torch rounds in between")
+    return lanes("mul", g, step(lanes("mul", step(lanes("pow", x, lower)), float(exponent))))
 
 
 _backward("aten::tanh_backward", lambda call, lanes, g, y: lanes("mul", g, lanes("sub", 1.0, lanes("mul", y, y))))
-_backward(
-    "aten::sigmoid_backward",
-    lambda call, lanes, g, y: lanes("mul", g, lanes("mul", lanes("sub", 1.0, y), y)),
-)
+_backward("aten::sigmoid_backward", _sigmoid_of_result)
 _backward(
     "aten::threshold_backward",
     lambda call, lanes, g, x: lanes.where("le", x, call.number("threshold"), 0.0, g),

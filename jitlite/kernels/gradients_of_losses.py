@@ -23,14 +23,13 @@ Slope = Callable[[Lanes, Lane, Lane], Lane]
 """The slope of a loss times the gradient, by the distance between the tensors and the gradient."""
 
 
-def _between(call: Call, slope: Slope) -> TensorValue:
+def _between(call: Call, slope: Slope, *, is_mean: bool) -> TensorValue:
     lowering, grad, value, target = call.lowering, call.first(), call.tensor("self"), call.tensor("target")
     if not grad.dtype is value.dtype is target.dtype or value.rank != target.rank:
         raise NotNative(f"{call.node.kind} of two dtypes or ranks")
     for size, other in zip(value.sizes, target.sizes, strict=True):
         lowering.require_equal(size, other, "a loss of tensors that are broadcast")
     lanes, count = Lanes(floating(grad.dtype)), lowering.numel(value.sizes)
-    is_mean = reduction(call) == MEAN
 
     def build(nest: NestBuilder) -> Lane:
         g = nest.lane(grad)
@@ -42,7 +41,16 @@ def _between(call: Call, slope: Slope) -> TensorValue:
 
 @rule("aten::mse_loss_backward")
 def mse_loss_backward(call: Call) -> Value:
-    return _between(call, lambda lanes, away, g: lanes("mul", lanes("mul", away, 2.0), g))
+    is_mean, step = reduction(call) == MEAN, call.rounded_lane
+    if call.narrow is None:
+        return _between(call, lambda lanes, away, g: lanes("mul", lanes("mul", away, 2.0), g), is_mean=is_mean)
+    count = call.lowering.numel(call.tensor("self").sizes) if is_mean else 1
+
+    def slope(lanes: Lanes, away: Lane, g: Lane) -> Lane:
+        factor = step(lanes("div", Fill(lanes.dtype, 2.0), count))
+        return lanes("mul", step(lanes("mul", step(away), factor)), g)
+
+    return _between(call, slope, is_mean=False)
 
 
 @rule("aten::smooth_l1_loss_backward", "aten::huber_loss_backward")
@@ -51,6 +59,8 @@ def smooth_loss_backward(call: Call) -> Value:
     bound = call.constant("delta" if is_huber else "beta")
     if not isinstance(bound, int | float) or bound <= 0:
         raise NotNative(f"{call.node.kind} with such a bound")
+    if call.narrow is not None:
+        raise NotNative(f"{call.node.kind} of {call.narrow}, which torch rounds in between")
 
     def slope(lanes: Lanes, away: Lane, g: Lane) -> Lane:
         far = lanes("mul", g, float(bound)) if is_huber else g
@@ -59,7 +69,7 @@ def smooth_loss_backward(call: Call) -> Value:
         above = lanes.where("ge", away, float(bound), far, inside)
         return lanes.where("le", away, -float(bound), lanes("neg", far), above)
 
-    return _between(call, slope)
+    return _between(call, slope, is_mean=reduction(call) == MEAN)
 
 
 # -- of classes
@@ -122,6 +132,8 @@ def embedding_backward(call: Call) -> Value:
     call.default("scale_grad_by_freq", False)
     call.default("sparse", False)
     padding, count = call.constant("padding_idx"), call.number("num_weights")
+    if call.narrow is not None:
+        raise NotNative(f"sums of {call.narrow} at places that tensors say, which torch rounds in between")
     if grad.dtype not in (F32, F64) or index.dtype not in (I64, I32) or grad.rank != index.rank + 1:
         raise NotNative("the gradient of a table of such shapes")
     for size, own in zip(index.sizes, grad.sizes, strict=False):
@@ -167,10 +179,10 @@ def glu_backward(call: Call) -> Value:
     a, b = (piece(lowering, value, dim, start, half) for start in (0, half))
 
     def for_first(nest: NestBuilder) -> Lane:
-        return lanes("mul", lanes("sigmoid", nest.lane(b)), nest.lane(grad))
+        return lanes("mul", call.rounded_lane(lanes("sigmoid", nest.lane(b))), nest.lane(grad))
 
     def for_second(nest: NestBuilder) -> Lane:
-        s = lanes("sigmoid", nest.lane(b))
+        s = call.rounded_lane(lanes("sigmoid", nest.lane(b)))
         slope = lanes("mul", lanes("mul", lanes("sub", 1.0, s), s), nest.lane(grad))
         return lanes("mul", slope, nest.lane(a))
 

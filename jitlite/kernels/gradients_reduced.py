@@ -11,6 +11,7 @@ from jitlite.kernels.gradients import dims_of_size, restored, summed_to
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import Lane, Operand
 from jitlite.kernels.matrices import as_rows, batched, product, unrolled
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, count_of, last_dims, layer_normed, norm_parameter, reduced
 from jitlite.kernels.values import TensorValue, Value
@@ -60,10 +61,10 @@ def spread_backward(call: Call) -> Value:
         grad = _of_root(call, grad)
     grad = restored(lowering, grad, value.rank, dims, keepdim)
     lowering.force_all([value, grad])
-    mean = averaged(lowering, value, dims, True)
-    scaled = _joined(lowering, "div", _times(lowering, grad, 2.0), freedom)
+    mean = call.rounded(averaged(lowering, value, dims, True))
+    scaled = call.rounded(_joined(lowering, "div", _times(lowering, grad, 2.0), freedom))
     lowering.force_all([mean, scaled])
-    return _times(lowering, scaled, _joined(lowering, "sub", value, mean))
+    return _times(lowering, scaled, call.rounded(_joined(lowering, "sub", value, mean)))
 
 
 def _of_root(call: Call, grad: TensorValue) -> TensorValue:
@@ -73,7 +74,8 @@ def _of_root(call: Call, grad: TensorValue) -> TensorValue:
 
     def build(nest: NestBuilder) -> Lane:
         g, root = nest.lane(grad), nest.lane(result)
-        return lanes.where("eq", root, 0.0, 0.0, lanes("div", g, lanes("mul", root, 2.0)))
+        slope = call.rounded_lane(lanes("div", g, call.rounded_lane(lanes("mul", root, 2.0))))
+        return lanes.where("eq", root, 0.0, 0.0, slope)
 
     return custom(call.lowering, grad.dtype, [grad, result], build)
 
@@ -83,8 +85,8 @@ def logsumexp_backward(call: Call) -> Value:
     lowering, value = call.lowering, call.tensor("self")
     dims, keepdim = dims_of_size(call, value.rank), bool(call.constant("keepdim"))
     grad, result = (restored(lowering, call.as_tensor(call.at(i)), value.rank, dims, keepdim) for i in (0, 2))
-    away = _joined(lowering, "sub", value, result)
-    return _times(lowering, grad, elementwise(lowering, "exp", [away], value.dtype))
+    away = call.rounded(_joined(lowering, "sub", value, result))
+    return _times(lowering, grad, call.rounded(elementwise(lowering, "exp", [away], value.dtype)))
 
 
 # -- layer norm
@@ -198,7 +200,7 @@ def outer(call: Call) -> Value:
 # -- a gradient in a larger one
 
 
-@rule("aten::select_backward")
+@rule("aten::select_backward", narrow=Narrow.AS_THEY_ARE)
 def select_backward(call: Call) -> Value:
     lowering, grad = call.lowering, call.first()
     made = _zeros(call, grad)
@@ -207,7 +209,7 @@ def select_backward(call: Call) -> Value:
     return made
 
 
-@rule("aten::slice_backward")
+@rule("aten::slice_backward", narrow=Narrow.AS_THEY_ARE)
 def slice_backward(call: Call) -> Value:
     lowering, grad = call.lowering, call.first()
     step = call.constant("step")
@@ -226,7 +228,7 @@ def _zeros(call: Call, grad: TensorValue) -> TensorValue:
     return made
 
 
-@rule("prim::AutogradCat", "prim::AutogradStack")
+@rule("prim::AutogradCat", "prim::AutogradStack", narrow=Narrow.AS_THEY_ARE)
 def rejoin(call: Call) -> Value:
     parts = call.at(0)
     if not isinstance(parts, list):

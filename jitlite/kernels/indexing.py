@@ -10,6 +10,7 @@ from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.lists import chosen, stacked
 from jitlite.kernels.loop_ir import BOOL, I32, I64, Lane, LaneCast, Operand, Place, Scalar
 from jitlite.kernels.matrices import unrolled
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorList, TensorValue, Value, identity
 from jitlite.kernels.views import permuted, selected, sliced, unsqueezed
@@ -27,7 +28,7 @@ def _of_indices(call: Call, value: TensorValue) -> TensorValue:
     return value
 
 
-@rule("aten::gather")
+@rule("aten::gather", narrow=Narrow.AS_THEY_ARE)
 def gather(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     index = _of_indices(call, call.tensor("index"))
@@ -52,7 +53,7 @@ def gather(call: Call) -> Value:
     )
 
 
-@rule("aten::embedding")
+@rule("aten::embedding", narrow=Narrow.AS_THEY_ARE)
 def embedding(call: Call) -> Value:
     weight, index = call.tensor("weight"), _of_indices(call, call.tensor("indices"))
     if weight.rank != 2:
@@ -60,7 +61,7 @@ def embedding(call: Call) -> Value:
     return rows_of(call.lowering, weight, 0, [index], wraps=False)
 
 
-@rule("aten::index_select")
+@rule("aten::index_select", narrow=Narrow.AS_THEY_ARE)
 def index_select(call: Call) -> Value:
     value, index = call.first(), _of_indices(call, call.tensor("index"))
     if value.rank == 0 or index.rank != 1:
@@ -95,7 +96,7 @@ def rows_of(
     return builder.lazy(TensorValue(value.dtype, sizes, identity(sizes), build=build, parts=(value, *indices)))
 
 
-@rule("prim::TensorItem")
+@rule("prim::TensorItem", narrow=Narrow.AS_THEY_ARE)
 def tensor_item(call: Call) -> Value:
     _, *where = call.node.inputs
     value, tensors = indexed(call, where)
@@ -107,7 +108,7 @@ def tensor_item(call: Call) -> Value:
     return rows_of(call.lowering, value, dims[0], indices, wraps=True)
 
 
-@rule("aten::index")
+@rule("aten::index", narrow=Narrow.AS_THEY_ARE)
 def index(call: Call) -> Value:
     tensors = listed_indices(call, call.first())
     return rows_of(call.lowering, call.first(), tensors[0][0], [each for _, each in tensors], wraps=True)
@@ -186,7 +187,7 @@ def _item(
     return selected(call.lowering, value, _there(value, dim), operand), dim
 
 
-@rule("aten::masked_select")
+@rule("aten::masked_select", narrow=Narrow.AS_THEY_ARE)
 def masked_select(call: Call) -> Value:
     return chosen(call.lowering, call.first(), call.tensor("mask"))
 
@@ -194,7 +195,7 @@ def masked_select(call: Call) -> Value:
 # -- put together
 
 
-@rule("aten::cat", "aten::concat", "aten::stack")
+@rule("aten::cat", "aten::concat", "aten::stack", narrow=Narrow.AS_THEY_ARE)
 def cat(call: Call) -> Value:
     lowering = call.lowering
     found = call.get("tensors")

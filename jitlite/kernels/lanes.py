@@ -11,13 +11,27 @@ from collections.abc import Callable
 
 from jitlite.base.records import Record
 from jitlite.kernels import mathematics
-from jitlite.kernels.loop_ir import BOOL, F32, F64, I32, I64, DType, Fill, Lane, LaneOperator
-from jitlite.kernels.vectors import Vectors
+from jitlite.kernels.loop_ir import (
+    BOOL,
+    DTYPES,
+    F32,
+    F64,
+    I32,
+    I64,
+    DType,
+    Fill,
+    Lane,
+    LaneCast,
+    LaneOperator,
+    Scalar,
+)
+from jitlite.kernels.vectors import Vectors, rounded
 from jitlite.native.code import NotNative
 
 FLOATS, INTS = frozenset({F32, F64}), frozenset({I64, I32})
 NUMBERS, WHOLE = FLOATS | INTS, INTS | {BOOL}
 ALL = NUMBERS | {BOOL}
+NARROW = frozenset(d for d in DTYPES.values() if d.wide is not None)
 
 Emit = Callable[..., str]
 """`emit(vectors, dtype, *operands)`: writes the operator on operands of the type, gives the register of the result."""
@@ -31,6 +45,7 @@ class LaneOp(Record, eq=True):
         arity: how many operands it has.
         gives: the type of the result; None for that of the operands.
         is_exact: is the result eager's to the bit?
+        chooses: is it an operand, or one without its sign or fraction? A type that has the operands has it, too.
     """
 
     takes: frozenset[DType]
@@ -38,6 +53,7 @@ class LaneOp(Record, eq=True):
     emit: Emit
     gives: DType | None = None
     is_exact: bool = True
+    chooses: bool = False
 
 
 def result_of(op: str, operands: tuple[DType, ...]) -> DType:
@@ -62,6 +78,34 @@ def emit_apply(v: Vectors, lane: LaneOperator, operands: list[str]) -> str:
     if lane.op == "pow":
         return _pow(v, lane.operands[-1], operands)
     return LANES[lane.op].emit(v, lane.operands[-1].dtype, *operands)
+
+
+def fits(lane: Lane, dtype: DType) -> bool:
+    """Is it certain that a narrow type has what a lane gives? It needs no rounding then."""
+    if not dtype.is_float or lane.dtype is not dtype.wide:
+        return False
+    pending = [lane]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, LaneCast) and each.dtype is dtype.wide:
+            each = each.operand
+        if each.dtype is dtype or each.dtype is BOOL:
+            continue
+        if isinstance(each, Fill) and not isinstance(each.value, Scalar):
+            if not _has(dtype, each.value):
+                return False
+        elif isinstance(each, LaneOperator) and each.dtype is dtype.wide and LANES[each.op].chooses:
+            pending += each.operands
+        else:
+            return False
+    return True
+
+
+def _has(dtype: DType, number: float) -> bool:
+    try:
+        return rounded(dtype, number) == number
+    except NotNative:
+        return False
 
 
 # -- arithmetic
@@ -367,24 +411,24 @@ LANES: dict[str, LaneOp] = {
     "mul": LaneOp(ALL, 2, _by_kind("fmul", "mul", "and")),
     "div": LaneOp(FLOATS, 2, _by_kind("fdiv", "")),
     "add_scaled": LaneOp(NUMBERS, 3, _add_scaled),
-    "neg": LaneOp(NUMBERS, 1, _neg),
-    "abs": LaneOp(NUMBERS, 1, _abs),
+    "neg": LaneOp(NUMBERS, 1, _neg, chooses=True),
+    "abs": LaneOp(NUMBERS, 1, _abs, chooses=True),
     "sqrt": LaneOp(FLOATS, 1, _sqrt),
     "rsqrt": LaneOp(FLOATS, 1, _rsqrt),
     "reciprocal": LaneOp(FLOATS, 1, _reciprocal),
     "square": LaneOp(NUMBERS, 1, _square),
-    "relu": LaneOp(NUMBERS, 1, _relu),
+    "relu": LaneOp(NUMBERS, 1, _relu, chooses=True),
     "leaky_relu": LaneOp(FLOATS, 2, _leaky_relu),
-    "maximum": LaneOp(ALL, 2, _maximum),
-    "minimum": LaneOp(ALL, 2, _minimum),
-    "clamp_min": LaneOp(NUMBERS, 2, _clamp_min),
-    "clamp_max": LaneOp(NUMBERS, 2, _clamp_max),
-    "clamp": LaneOp(NUMBERS, 3, _clamp),
-    "floor": LaneOp(NUMBERS, 1, _rounded("floor")),
-    "ceil": LaneOp(NUMBERS, 1, _rounded("ceil")),
-    "trunc": LaneOp(NUMBERS, 1, _rounded("trunc")),
-    "round": LaneOp(NUMBERS, 1, _rounded("roundeven")),
-    "sign": LaneOp(NUMBERS, 1, _sign),
+    "maximum": LaneOp(ALL, 2, _maximum, chooses=True),
+    "minimum": LaneOp(ALL, 2, _minimum, chooses=True),
+    "clamp_min": LaneOp(NUMBERS, 2, _clamp_min, chooses=True),
+    "clamp_max": LaneOp(NUMBERS, 2, _clamp_max, chooses=True),
+    "clamp": LaneOp(NUMBERS, 3, _clamp, chooses=True),
+    "floor": LaneOp(NUMBERS, 1, _rounded("floor"), chooses=True),
+    "ceil": LaneOp(NUMBERS, 1, _rounded("ceil"), chooses=True),
+    "trunc": LaneOp(NUMBERS, 1, _rounded("trunc"), chooses=True),
+    "round": LaneOp(NUMBERS, 1, _rounded("roundeven"), chooses=True),
+    "sign": LaneOp(NUMBERS, 1, _sign, chooses=True),
     "fmod": LaneOp(NUMBERS, 2, _fmod),
     "remainder": LaneOp(NUMBERS, 2, _remainder),
     "div_floor": LaneOp(NUMBERS, 2, _div_floor),
@@ -407,7 +451,7 @@ LANES: dict[str, LaneOp] = {
     "bitwise_not": LaneOp(WHOLE, 1, _bitwise_not),
     "shift_left": LaneOp(INTS, 2, _shift("shl")),
     "shift_right": LaneOp(INTS, 2, _shift("ashr")),
-    "where": LaneOp(ALL, 3, _where),
+    "where": LaneOp(ALL | NARROW, 3, _where, chooses=True),
     "order_key": LaneOp(ALL, 1, _order_key, I64),
     "isnan": LaneOp(FLOATS, 1, _isnan, BOOL),
     "isinf": LaneOp(FLOATS, 1, _size_compared("oeq"), BOOL),

@@ -21,6 +21,7 @@ from jitlite.kernels.loop_ir import (
     Set,
     Statement,
 )
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.kernels.views import wrapped
@@ -43,7 +44,7 @@ def new_list(builder: KernelBuilder) -> TensorList:
     return TensorList(count, builder.level, start, moment=builder.moment)
 
 
-@rule("aten::append")
+@rule("aten::append", narrow=Narrow.AS_THEY_ARE)
 def append(call: Call) -> Value:
     lowering = call.lowering
     found, value = call.at(0), call.as_tensor(call.at(1))
@@ -70,7 +71,7 @@ def _put(builder: KernelBuilder, value: TensorValue, place: Place) -> None:
         builder.copy(value, place)
 
 
-@rule("prim::AutogradKeep")
+@rule("prim::AutogradKeep", narrow=Narrow.AS_THEY_ARE)
 def keep(call: Call) -> Value:
     """Appending, but how the value lies in memory does not matter."""
     lowering = call.lowering
@@ -106,7 +107,7 @@ def _row_of_whole(call: Call, found: TensorList, value: TensorValue) -> Place | 
     return Place(whole.buffer, offset, value.sizes, whole.strides[1:])
 
 
-@rule("prim::AutogradKept")
+@rule("prim::AutogradKept", narrow=Narrow.AS_THEY_ARE)
 def kept(call: Call) -> Value:
     lowering, found = call.lowering, call.at(0)
     if not isinstance(found, TensorList):
@@ -187,7 +188,7 @@ def stacked(builder: KernelBuilder, found: TensorList) -> TensorValue:
     return TensorValue(found.storage.dtype, sizes, identity(sizes), place, source=MemorySource.MIXED)
 
 
-@rule("aten::len")
+@rule("aten::len", narrow=Narrow.AS_THEY_ARE)
 def len_(call: Call) -> Value:
     found = call.at(0)
     if isinstance(found, TensorList):
@@ -200,7 +201,7 @@ def len_(call: Call) -> Value:
     return value.sizes[0]
 
 
-@rule("aten::__getitem__")
+@rule("aten::__getitem__", narrow=Narrow.AS_THEY_ARE)
 def get_item(call: Call) -> Value:
     found, index = call.at(0), call.at(1)
     if isinstance(found, TensorList) and isinstance(index, Scalar | int):

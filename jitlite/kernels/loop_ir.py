@@ -25,12 +25,17 @@ import torch
 from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
+from jitlite.kernels.dtypes import BF16 as BF16
 from jitlite.kernels.dtypes import BOOL as BOOL
 from jitlite.kernels.dtypes import DTYPES as DTYPES
+from jitlite.kernels.dtypes import F16 as F16
 from jitlite.kernels.dtypes import F32 as F32
 from jitlite.kernels.dtypes import F64 as F64
+from jitlite.kernels.dtypes import I8 as I8
+from jitlite.kernels.dtypes import I16 as I16
 from jitlite.kernels.dtypes import I32 as I32
 from jitlite.kernels.dtypes import I64 as I64
+from jitlite.kernels.dtypes import U8 as U8
 from jitlite.kernels.dtypes import DType as DType
 
 # -- scalars

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from jitlite.kernels.activations import Lanes, distance
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
-from jitlite.kernels.loop_ir import BOOL, I64, Fill, Lane, LaneOperator
+from jitlite.kernels.loop_ir import BOOL, F16, I64, Fill, Lane, LaneOperator
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged, log_softmaxed, reduced
 from jitlite.kernels.values import TensorValue, Value, identity
@@ -26,7 +26,7 @@ def reduction(call: Call) -> int:
 
 
 def _summed_up(call: Call, value: TensorValue) -> TensorValue:
-    how, dims = reduction(call), range(value.rank)
+    how, dims, value = reduction(call), range(value.rank), call.rounded(value)
     if how == NONE:
         return value
     if how == MEAN:
@@ -36,7 +36,7 @@ def _summed_up(call: Call, value: TensorValue) -> TensorValue:
 
 @rule("aten::mse_loss")
 def mse_loss(call: Call) -> Value:
-    return _summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away)))
+    return _summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away), rounds=True))
 
 
 @rule("aten::l1_loss")
@@ -50,6 +50,8 @@ def smooth_loss(call: Call) -> Value:
     bound = call.constant("delta" if is_huber else "beta")
     if not isinstance(bound, int | float) or bound <= 0:
         raise NotNative(f"{call.node.kind} with such a bound")
+    if call.narrow is F16 or (is_huber and call.narrow is not None):
+        raise NotNative(f"{call.node.kind} of {call.narrow}, which torch rounds in between")
 
     def write(lanes: Lanes, away: Lane) -> Lane:
         size = lanes("abs", away)
@@ -74,7 +76,7 @@ def cross_entropy_loss(call: Call) -> Value:
     floating(value.dtype)
     if value.rank not in (1, 2):
         raise NotNative("cross_entropy_loss of more dimensions")
-    return _of_classes(call, log_softmaxed(call.lowering, value, [value.rank - 1]))
+    return _of_classes(call, call.rounded(log_softmaxed(call, value, [value.rank - 1])))
 
 
 def _of_classes(call: Call, value: TensorValue) -> TensorValue:
@@ -126,15 +128,16 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
     parts = [v for v in (value, target, weight, positive) if v is not None]
     if any(v.dtype is not value.dtype or not v.in_order for v in parts):
         raise NotNative("a loss of tensors of other dtypes or orders")
-    lanes = Lanes(floating(value.dtype))
+    lanes, step = Lanes(floating(value.dtype)), call.rounded_lane
 
     def build(nest: NestBuilder) -> Lane:
         x, t = nest.lane(value), nest.lane(target)
         away = lanes("exp", lanes("neg", lanes("abs", x)))
-        log = lanes("sub", lanes("minimum", x, 0.0), lanes("log1p", away))
+        log = step(lanes("sub", lanes("minimum", x, 0.0), lanes("log1p", away)))
         if positive is not None:
-            log = lanes("mul", log, lanes("add", lanes("mul", lanes("sub", nest.lane(positive), 1.0), t), 1.0))
-        loss = lanes("sub", lanes("mul", lanes("sub", 1.0, t), x), log)
+            more = step(lanes("mul", step(lanes("sub", nest.lane(positive), 1.0)), t))
+            log = step(lanes("mul", log, step(lanes("add", more, 1.0))))
+        loss = step(lanes("sub", step(lanes("mul", step(lanes("sub", 1.0, t)), x)), log))
         return loss if weight is None else lanes("mul", loss, nest.lane(weight))
 
     return _summed_up(call, custom(call.lowering, value.dtype, parts, build))

@@ -48,7 +48,7 @@ from jitlite.kernels.loop_ir import (
 from jitlite.kernels.reading import CONVERSIONS
 from jitlite.kernels.results import ResultBuilder
 from jitlite.kernels.statement_walks import without_certain_branches
-from jitlite.kernels.table import RULES, WRITES, Call, is_dtype_argument, is_tensor_node
+from jitlite.kernels.table import NARROW, RULES, WRITES, Call, is_dtype_argument, is_tensor_node
 from jitlite.kernels.uses import read_in, writes
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
@@ -242,7 +242,7 @@ class Lowering(ResultBuilder):
         rule = RULES.get(node.kind)
         if rule is None:
             raise NotNative(f"there is no kernel for {node.kind}")
-        given = rule(Call(self, node))
+        given = Call(self, node).apply(rule, NARROW[node.kind])
         if len(node.outputs) == 1:
             self.values[node.output] = self._own(given, node)
             return

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jitlite.ir import types as T
 from jitlite.kernels.lane_trees import operands_of
-from jitlite.kernels.loop_ir import F32, I32, Fill, Gather, Lane, LaneOperator, Scalar
+from jitlite.kernels.loop_ir import BF16, BOOL, F32, F64, I64, Fill, Gather, Lane, LaneOperator, Scalar
 from jitlite.kernels.vectors import number_text
 from jitlite.native.code import NotNative
 
@@ -41,8 +41,8 @@ def _fits(lane: Fill) -> bool:
     value = lane.value
     if isinstance(value, Scalar):
         if value.type is T.FLOAT:
-            return lane.dtype.is_float and lane.dtype is not F32
-        return value.type is T.BOOL or lane.dtype is not I32
+            return lane.dtype is F64
+        return value.type is T.BOOL or lane.dtype in (F64, F32, BF16, I64, BOOL)
     try:
         number_text(lane.dtype, value)
     except NotNative:

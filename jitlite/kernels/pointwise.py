@@ -9,6 +9,7 @@ import torch
 from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import Element, custom, elementwise, floating, promoted, sample_of
 from jitlite.kernels.loop_ir import (
+    BF16,
     BOOL,
     DType,
     Fill,
@@ -16,8 +17,9 @@ from jitlite.kernels.loop_ir import (
     LaneOperator,
     Scalar,
 )
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, aten, rule
-from jitlite.kernels.values import TensorValue, Value, identity
+from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.kernels.views import unsqueezed
 from jitlite.native.code import NotNative
 
@@ -73,7 +75,7 @@ def sign(call: Call) -> Value:
 def nan_to_num(call: Call) -> Value:
     value = call.first()
     dtype = floating(value.dtype)
-    largest = torch.finfo(dtype.torch).max
+    largest = torch.finfo((call.narrow or dtype).torch).max
     found = {name: call.optional_number(name) for name in ("nan", "posinf", "neginf")}
     nan, high, low = (0.0 if v is None else v for v in found.values())
     high, low = (largest if found["posinf"] is None else high), (-largest if found["neginf"] is None else low)
@@ -138,7 +140,7 @@ def _not_bools(call: Call, dtype: DType) -> DType:
     return dtype
 
 
-@rule("aten::add", "aten::sub", "aten::subtract", "aten::rsub")
+@rule("aten::add", "aten::sub", "aten::subtract", "aten::rsub", narrow=Narrow.PROMOTED)
 def sums(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     alpha = call.number("alpha") if call.has("alpha") else 1
@@ -152,13 +154,13 @@ def sums(call: Call) -> Value:
     return elementwise(call.lowering, "add" if call.name == "add" else "sub", [a, b], dtype)
 
 
-@rule("aten::atan2", "aten::hypot")
+@rule("aten::atan2", "aten::hypot", narrow=Narrow.PROMOTED)
 def angles(call: Call) -> Value:
     a, b = call.first(), call.tensor("other")
     return elementwise(call.lowering, call.name, [a, b], floating(promoted([a, b])))
 
 
-@rule("aten::outer")
+@rule("aten::outer", narrow=Narrow.PROMOTED)
 def outer(call: Call) -> Value:
     a, b, lowering = call.first(), call.tensor("vec2"), call.lowering
     if a.rank != 1 or b.rank != 1:
@@ -177,14 +179,14 @@ def shifts(call: Call) -> Value:
     )
 
 
-@rule("aten::mul", "aten::multiply")
+@rule("aten::mul", "aten::multiply", narrow=Narrow.SCALED)
 def products(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     dtype = promoted([a, b])
     return elementwise(call.lowering, "logical_and" if dtype is BOOL else "mul", [a, b], dtype)
 
 
-@rule("aten::div", "aten::divide", "aten::true_divide", "aten::floor_divide")
+@rule("aten::div", "aten::divide", "aten::true_divide", "aten::floor_divide", narrow=Narrow.SCALED)
 def quotients(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     mode = (
@@ -197,16 +199,19 @@ def quotients(call: Call) -> Value:
     dtype = _not_bools(call, promoted([a, b]))
     if mode is None:
         return elementwise(call.lowering, "div", [a, b], floating(dtype))
+    is_half = call.narrow is not None and call.narrow.is_float
+    if is_half and isinstance(b, TensorValue) and not all(map(is_one, b.sizes)):
+        raise NotNative(f"{call.node.kind} of {call.narrow} to whole numbers, which torch rounds in between")
     return elementwise(call.lowering, f"div_{mode}", [a, b], dtype)
 
 
-@rule("aten::remainder", "aten::fmod")
+@rule("aten::remainder", "aten::fmod", narrow=Narrow.PROMOTED)
 def remainders(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     return elementwise(call.lowering, call.name, [a, b], _not_bools(call, promoted([a, b])))
 
 
-@rule("aten::maximum", "aten::minimum")
+@rule("aten::maximum", "aten::minimum", narrow=Narrow.PROMOTED)
 def extremes(call: Call) -> Value:
     a, b = call.first(), call.tensor("other")
     return larger_or_smaller(call, call.name, a, b)
@@ -220,7 +225,7 @@ def larger_or_smaller(call: Call, op: str, a: TensorValue, b: TensorValue) -> Te
     return elementwise(call.lowering, op, [a, b], dtype)
 
 
-@rule("aten::pow")
+@rule("aten::pow", narrow=Narrow.PROMOTED)
 def power(call: Call) -> Value:
     base, exponent = call.element("self"), call.element("exponent")
     if not isinstance(base, TensorValue) or isinstance(exponent, TensorValue | Scalar):
@@ -228,16 +233,21 @@ def power(call: Call) -> Value:
     dtype = floating(promoted([base, exponent]))
     if dtype is not base.dtype:
         raise NotNative("pow of another dtype")
+    if call.narrow is BF16 and exponent in (3, -2):
+        square = call.rounded(elementwise(call.lowering, "mul", [base, base], dtype))
+        if exponent == 3:
+            return elementwise(call.lowering, "mul", [square, base], dtype)
+        return elementwise(call.lowering, "reciprocal", [square], dtype)
     return elementwise(call.lowering, "pow", [base, float(exponent)], dtype)
 
 
-@rule(*aten(["eq", "ne", "lt", "le", "gt", "ge"]))
+@rule(*aten(["eq", "ne", "lt", "le", "gt", "ge"]), narrow=Narrow.PROMOTED)
 def comparisons(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     return elementwise(call.lowering, call.name, [a, b], promoted([a, b]), BOOL)
 
 
-@rule(*aten(["logical_and", "logical_or", "logical_xor"]))
+@rule(*aten(["logical_and", "logical_or", "logical_xor"]), narrow=Narrow.PROMOTED)
 def logic(call: Call) -> Value:
     a, b = call.first(), call.tensor("other")
     return elementwise(call.lowering, call.name, [a, b], promoted([a, b]), BOOL)
@@ -256,24 +266,18 @@ def bits(call: Call) -> Value:
 # -- more operands
 
 
-@rule("aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::hardtanh", "aten::clip")
+@rule("aten::clamp", "aten::clamp_min", "aten::clamp_max", "aten::hardtanh", "aten::clip", narrow=Narrow.PROMOTED)
 def clamp(call: Call) -> Value:
     value = call.first()
-    low: Value = None
-    high: Value = None
     names = ("min_val", "max_val") if call.name == "hardtanh" else ("min", "max")
-    if call.has(names[0]):
-        low = call.get(names[0])
-    if call.has(names[1]):
-        high = call.get(names[1])
-    bounds = [b for b in (low, high) if b is not None]
-    if not bounds or any(isinstance(b, TensorValue) for b in bounds):
+    given = [name for name in names if call.has(name) and call.get(name) is not None]
+    if not given or any(isinstance(call.get(name), TensorValue) for name in given):
         raise NotNative("clamp to tensors")
-    elements: list[Element] = [value, *bounds]  # type: ignore[list-item]
+    elements: list[Element] = [value, *map(call.element, given)]
     dtype = _not_bools(call, promoted(elements))
     if dtype is not value.dtype and call.name == "hardtanh":
         raise NotNative("hardtanh of another dtype")
-    op = "clamp" if len(bounds) == 2 else "clamp_min" if low is not None else "clamp_max"
+    op = "clamp" if len(given) == 2 else "clamp_min" if given[0] == names[0] else "clamp_max"
     return elementwise(call.lowering, op, elements, dtype)
 
 
@@ -283,7 +287,7 @@ def relu6(call: Call) -> Value:
     return elementwise(call.lowering, "clamp", [value, 0, 6], _not_bools(call, value.dtype))
 
 
-@rule("aten::where")
+@rule("aten::where", narrow=Narrow.PROMOTED)
 def where(call: Call) -> Value:
     condition = call.tensor("condition")
     if condition.dtype is not BOOL or not call.has("other"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jitlite.kernels.elementwise import floating
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import averaged
 from jitlite.kernels.values import Value
@@ -23,7 +24,7 @@ def adaptive_average(call: Call) -> Value:
     return averaged(lowering, value, list(range(value.rank - pooled, value.rank)), keep=True)
 
 
-@rule("aten::list_with_default")
+@rule("aten::list_with_default", narrow=Narrow.AS_THEY_ARE)
 def list_with_default(call: Call) -> Value:
     wanted, sizes = call.get("out_size"), call.get("defaults")
     if not isinstance(wanted, list) or not isinstance(sizes, list) or len(sizes) <= len(wanted):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jitlite.ir import types as T
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import BOOL, DType, Operand, Place, Read, Scalar
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorValue, Value, is_one
 from jitlite.native.code import NotNative
@@ -40,7 +41,7 @@ CONVERSIONS = ("aten::item", "aten::Int", "aten::Float", "aten::Bool", "aten::In
 """Operators whose rules take a number too, of whatever type `item` has given."""
 
 
-@rule(*CONVERSIONS)
+@rule(*CONVERSIONS, narrow=Narrow.AS_THEY_ARE)
 def item(call: Call) -> Value:
     found = call.at(0)
     lowering = call.lowering

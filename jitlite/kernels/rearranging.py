@@ -22,6 +22,7 @@ from jitlite.kernels.loop_ir import (
     Repeat,
     Store,
 )
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.kernels.views import piece
@@ -35,7 +36,7 @@ def _in_order(call: Call) -> TensorValue:
     return value
 
 
-@rule("aten::tril", "aten::triu")
+@rule("aten::tril", "aten::triu", narrow=Narrow.AS_THEY_ARE)
 def triangle(call: Call) -> Value:
     value, diagonal = _in_order(call), call.number("diagonal")
     if value.rank < 2:
@@ -51,7 +52,7 @@ def triangle(call: Call) -> Value:
     return call.lowering.lazy(made)
 
 
-@rule("aten::flip")
+@rule("aten::flip", narrow=Narrow.AS_THEY_ARE)
 def flip(call: Call) -> Value:
     value, lowering = _in_order(call), call.lowering
     dims = {normalized(d, value.rank) for d in call.constant("dims")}
@@ -71,7 +72,7 @@ def flip(call: Call) -> Value:
     return lowering.lazy(TensorValue(value.dtype, value.sizes, identity(value.sizes), build=build, parts=(value,)))
 
 
-@rule("aten::roll")
+@rule("aten::roll", narrow=Narrow.AS_THEY_ARE)
 def roll(call: Call) -> Value:
     value, lowering = _in_order(call), call.lowering
     shifts, dims = call.constant("shifts"), call.constant("dims")
@@ -88,7 +89,7 @@ def roll(call: Call) -> Value:
     return joined(lowering, [piece(lowering, value, dim, start, rest), piece(lowering, value, dim, 0, start)], dim)
 
 
-@rule("aten::repeat", "aten::tile")
+@rule("aten::repeat", "aten::tile", narrow=Narrow.AS_THEY_ARE)
 def repeat(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     times = call.numbers("repeats" if call.has("repeats") else "dims")
@@ -117,7 +118,7 @@ def repeat(call: Call) -> Value:
     return made
 
 
-@rule("aten::pad", "aten::constant_pad_nd")
+@rule("aten::pad", "aten::constant_pad_nd", narrow=Narrow.AS_THEY_ARE)
 def pad(call: Call) -> Value:
     """A constant around the elements; the last dimension comes first in the list of widths."""
     value, lowering = _in_order(call), call.lowering
@@ -151,7 +152,7 @@ def pad(call: Call) -> Value:
 
 @rule("aten::cumsum", "aten::cumprod")
 def running(call: Call) -> Value:
-    """One step along the dimension after the other; those of f32 are in f64, as torch's are."""
+    """One step along the dimension after the other; those of f32 are in f64, as torch's are, those of halves in f32."""
     value, lowering = _in_order(call), call.lowering
     dtype = dtype_argument(call) or (value.dtype if value.dtype.is_float else I64)
     dim, op = call.dim("dim", value.rank), "add" if call.name == "cumsum" else "mul"
@@ -160,7 +161,7 @@ def running(call: Call) -> Value:
     place = lowering.force(cast(lowering, value, dtype))
     made = lowering.memory(dtype, value.sizes)
     others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
-    sums = lowering.memory(F64 if dtype is F32 else dtype, others)
+    sums = lowering.memory(F64 if dtype is F32 and call.narrow is None else dtype, others)
     assert made.place is not None and sums.place is not None
     total = sums.place
     start = NestBuilder(lowering, others, identity(others))

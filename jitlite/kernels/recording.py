@@ -161,6 +161,7 @@ class RecordingFactory:
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
         annotate(graph, facts)
+        run(graph, ("peephole",))  # what is asked of dtypes is known now
         try:
             gradient = differentiate(graph, computes_again=True)
         except ValueError as error:

@@ -12,9 +12,12 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Use
+from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
-from jitlite.kernels.loop_ir import Operand, Scalar
+from jitlite.kernels.loop_ir import DType, Lane, LaneCast, Operand, Scalar
+from jitlite.kernels.narrow_types import Narrow, Widening, refuse_narrow, widening_for
 from jitlite.kernels.values import TensorValue, Value
+from jitlite.kernels.vectors import rounded
 from jitlite.native.code import NotNative
 
 Rule = Callable[["Call"], Value]
@@ -32,8 +35,13 @@ WRITES: set[str] = set()
 MAY_COPY: set[str] = set()
 """Those views whose results may be copies: they cannot be made later than a write to what they are made of."""
 
+NARROW: dict[str, Narrow] = {}
+"""What each kind of node does with elements of narrow types."""
 
-def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False) -> Callable[[Rule], Rule]:
+
+def rule(
+    *kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False, narrow: Narrow = Narrow.WIDE
+) -> Callable[[Rule], Rule]:
     """Say how operators are lowered.
 
     Args:
@@ -41,12 +49,14 @@ def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool =
         view: may the result share memory with the first input, and is nothing else done?
         may_copy: may it be a copy?
         writes: is the first input written?
+        narrow: what is done with elements of narrow types; views and what writes see them as they are.
     """
 
     def put(made: Rule) -> Rule:
         for kind in kinds:
             assert kind not in RULES, f"{kind} has two rules"
             RULES[kind] = made
+            NARROW[kind] = Narrow.AS_THEY_ARE if view or writes else narrow
         if view:
             VIEWS.update(kinds)
         if may_copy:
@@ -90,11 +100,44 @@ class Call:
     Attributes:
         lowering: writes the kernel.
         node: the operator.
+        widening: of its operands, None where they are as they are.
     """
 
     def __init__(self, lowering: KernelBuilder, node: Node) -> None:
         self.lowering = lowering
         self.node = node
+        self.widening: Widening | None = None
+
+    def apply(self, made: Rule, how: Narrow) -> Value:
+        """The result of a rule; it computes with narrow types as the operator does."""
+        tensors = [self.lowering.value(v) for v in self.node.inputs if holds_tensors(v.type)]
+        self.widening = widening_for(self.lowering, self.node, how, tensors)
+        if self.widening is None and how is not Narrow.AS_THEY_ARE and self.has("dtype"):
+            refuse_narrow(self.node, self.lowering.value(self.node.named_input("dtype")))
+        given = made(self)
+        return given if self.widening is None else self.widening.result(given)
+
+    @property
+    def narrow(self) -> DType | None:
+        """The narrow type that is computed with, if there is one."""
+        return None if self.widening is None else self.widening.narrow
+
+    def rounded(self, value: TensorValue) -> TensorValue:
+        """What a step in between gives, where torch rounds it."""
+        return value if self.widening is None else self.widening.rounded(value)
+
+    def rounded_number(self, number: float) -> float:
+        """The same of a number that is known."""
+        return number if self.narrow is None else rounded(self.narrow, number)
+
+    def rounded_lane(self, lane: Lane) -> Lane:
+        """The same of a lane."""
+        return lane if self.narrow is None else LaneCast(lane.dtype, LaneCast(self.narrow, lane))
+
+    def value(self, value: GraphValue) -> Value:
+        """What an operand is."""
+        found = self.lowering.value(value)
+        return found if self.widening is None else self.widening.operand(value, found)
 
     @property
     def name(self) -> str:
@@ -108,13 +151,14 @@ class Call:
 
     def get(self, name: str) -> Value:
         """The value of an argument."""
-        return self.lowering.value(self.node.named_input(name))
+        found = self.value(self.node.named_input(name))
+        return self.widening.dtype_code(found) if self.widening is not None and name == "dtype" else found
 
     def first(self) -> TensorValue:
-        return self.as_tensor(self.lowering.value(self.node.inputs[0]))
+        return self.as_tensor(self.value(self.node.inputs[0]))
 
     def at(self, position: int) -> Value:
-        return self.lowering.value(self.node.inputs[position])
+        return self.value(self.node.inputs[position])
 
     def tensor(self, name: str) -> TensorValue:
         return self.as_tensor(self.get(name))
@@ -127,13 +171,18 @@ class Call:
     def element(self, name: str) -> TensorValue | Operand:
         """A tensor or a number."""
         found = self.get(name)
-        if isinstance(found, TensorValue | Scalar | bool | int | float):
+        if isinstance(found, TensorValue):
             return found
+        if isinstance(found, Scalar | bool | int | float):
+            is_behind = self.node.named_input(name) is not self.node.inputs[0]
+            return found if self.widening is None else self.widening.number(found, is_behind=is_behind)
         raise NotNative(f"{self.node.kind} gets {found!r} for {name}")
 
     def number(self, name: str) -> Operand:
         found = self.get(name)
         if isinstance(found, Scalar | bool | int | float):
+            if self.widening is not None:
+                self.widening.check(found)
             return found
         raise NotNative(f"{self.node.kind} gets {found!r} for {name}")
 

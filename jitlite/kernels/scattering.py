@@ -26,6 +26,7 @@ from jitlite.kernels.loop_ir import (
     Repeat,
     Scalar,
 )
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.reading import read
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.totals import reduced
@@ -83,6 +84,8 @@ def put(builder: KernelBuilder, into: Place, value: Place | Operand, *, adds: bo
     nest = NestBuilder(builder, into.sizes, identity(into.sizes))
     lane: Lane = nest.load(value) if isinstance(value, Place) else Fill(into.dtype, value)
     if adds:
+        if into.dtype.wide is not None:
+            raise NotNative(f"sums of {into.dtype} at places that tensors say, which torch does in its own way")
         if isinstance(scale, Scalar) or scale != 1:
             lane = LaneOperator(into.dtype, "mul", (lane, Fill(into.dtype, scale)))
         lane = LaneOperator(into.dtype, "add", (nest.load(into), lane))
@@ -140,7 +143,7 @@ def _check_number(target: TensorValue, value: Operand) -> None:
         raise NotNative("a float is written among ints")
 
 
-@rule("aten::scatter", "aten::scatter_add")
+@rule("aten::scatter", "aten::scatter_add", narrow=Narrow.AS_THEY_ARE)
 def scatter(call: Call) -> Value:
     """Each element of the index says where one goes, along the dimension."""
     if call.has("reduce"):
@@ -168,7 +171,7 @@ def scatter(call: Call) -> Value:
     return target
 
 
-@rule("aten::index_add", "aten::index_copy", "aten::index_fill")
+@rule("aten::index_add", "aten::index_copy", "aten::index_fill", narrow=Narrow.AS_THEY_ARE)
 def index_rows(call: Call) -> Value:
     """Each element of the index says where a slice goes."""
     lowering, target = call.lowering, _target(call)
@@ -267,7 +270,7 @@ def _put_rows(
     for_each(lowering, shape, one)
 
 
-@rule("aten::index_put")
+@rule("aten::index_put", narrow=Narrow.AS_THEY_ARE)
 def index_put(call: Call) -> Value:
     target, value = _target(call), call.tensor("values")
     tensors = listed_indices(call, target)

@@ -21,9 +21,29 @@ from jitlite.kernels import (
     views,
     writing,
 )
-from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_dtype_argument, is_tensor_node
+from jitlite.kernels.rules import (
+    MAY_COPY,
+    NARROW,
+    RULES,
+    VIEWS,
+    WRITES,
+    Call,
+    holds_tensors,
+    is_dtype_argument,
+    is_tensor_node,
+)
 
-__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node"]
+__all__ = [
+    "MAY_COPY",
+    "NARROW",
+    "RULES",
+    "VIEWS",
+    "WRITES",
+    "Call",
+    "holds_tensors",
+    "is_dtype_argument",
+    "is_tensor_node",
+]  # fmt: skip
 
 HOLDERS = (
     activations, factories, gradients, gradients_of_losses, gradients_reduced, indexing, lists, losses, matrices, norms,

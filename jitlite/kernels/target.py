@@ -13,10 +13,12 @@ class VectorTarget(Record, eq=True):
 
     Attributes:
         bytes: of a vector register.
+        has_halves: does it convert f16 by itself?
         attributes: what the definition of a function that has vectors needs, in LLVM's language.
     """
 
     bytes: int
+    has_halves: bool = False
 
     @property
     def attributes(self) -> str:
@@ -28,9 +30,10 @@ class VectorTarget(Record, eq=True):
 def host() -> VectorTarget:
     """This machine, as LLVM sees it."""
     features = importlib.import_module("llvmlite.binding").get_host_cpu_features()
+    has_halves = bool(features.get("f16c"))
     if all(features.get(name) for name in ("avx512f", "avx512bw", "avx512dq", "avx512vl")):
-        return VectorTarget(64)
-    return VectorTarget(32 if features.get("avx2") and features.get("fma") else 16)
+        return VectorTarget(64, has_halves)
+    return VectorTarget(32 if features.get("avx2") and features.get("fma") else 16, has_halves)
 
 
 def attributes() -> str:

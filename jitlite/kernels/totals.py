@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
 from jitlite.kernels.factories import dtype_argument
-from jitlite.kernels.loop_ir import BOOL, I64, DType, Fill, Lane, LaneOperator, Operand, Place, Reduce
+from jitlite.kernels.loop_ir import BF16, BOOL, I64, U8, DType, Fill, Lane, LaneOperator, Operand, Place, Reduce
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.pointwise import larger_or_smaller
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
@@ -87,6 +88,8 @@ def total(call: Call) -> Value:
     wanted = dtype_argument(call)
     dtype = wanted or (value.dtype if value.dtype.is_float else I64)
     dims = dims_of(call, value)
+    if call.narrow is BF16 and call.name == "prod":
+        raise NotNative("prod of bf16, which torch rounds after each element")
     return reduced(call.lowering, call.name, cast(call.lowering, value, dtype), dims, _keeps(call), dtype)
 
 
@@ -157,7 +160,7 @@ def extreme(call: Call) -> Value:
     return reduced(call.lowering, call.name, value, dims, _keeps(call))
 
 
-@rule("aten::max", "aten::min")
+@rule("aten::max", "aten::min", narrow=Narrow.PROMOTED)
 def extremes(call: Call) -> Value:
     value = call.first()
     if call.has("other"):
@@ -228,7 +231,8 @@ def _flat(builder: KernelBuilder, value: TensorValue) -> TensorValue:
 def any_or_all(call: Call) -> Value:
     value = call.first()
     dims = dims_of(call, value)
-    return reduced(call.lowering, call.name, cast(call.lowering, value, BOOL), dims, _keeps(call), BOOL)
+    found = reduced(call.lowering, call.name, cast(call.lowering, value, BOOL), dims, _keeps(call), BOOL)
+    return found if call.narrow is not U8 else cast(call.lowering, found, value.dtype)  # bools were bytes once
 
 
 # -- softmax
@@ -245,7 +249,7 @@ def softmax(call: Call) -> Value:
     if not value.in_order:
         raise NotNative("softmax of a tensor that lies in another order")
     if "log" in call.name:
-        return log_softmaxed(lowering, value, dims)
+        return log_softmaxed(call, value, dims)
     away = _below_most(lowering, value, dims)
     raised = elementwise(lowering, "exp", [away], dtype)
     lowering.force(raised)
@@ -263,11 +267,15 @@ def _below_most(builder: KernelBuilder, value: TensorValue, dims: Sequence[int])
     return elementwise(builder, "sub", [value, most], value.dtype)
 
 
-def log_softmaxed(builder: KernelBuilder, value: TensorValue, dims: Sequence[int]) -> TensorValue:
-    """The logarithm of softmax, over at most one dimension."""
+def log_softmaxed(call: Call, value: TensorValue, dims: Sequence[int]) -> TensorValue:
+    """The logarithm of softmax, over at most one dimension. That along rows rounds sums and their logarithms."""
+    builder = call.lowering
     away, dtype = _below_most(builder, value, dims), value.dtype
     total = reduced(builder, "sum", elementwise(builder, "exp", [away], dtype), dims, True)
+    is_along_rows = all(is_one(size) for d in dims for size in value.sizes[d + 1 :])
+    total = call.rounded(total) if is_along_rows else total
     logarithm = elementwise(builder, "log", [total], dtype)
+    logarithm = call.rounded(logarithm) if is_along_rows else logarithm
     builder.force(logarithm)
     return elementwise(builder, "sub", [away, logarithm], dtype)
 
@@ -289,9 +297,11 @@ def logsumexp(call: Call) -> Value:
 
     held = custom(lowering, value.dtype, [most], finite)
     lowering.force(held)
-    away = elementwise(lowering, "sub", [value, held], value.dtype)
-    total = reduced(lowering, "sum", elementwise(lowering, "exp", [away], value.dtype), dims, True)
-    found = elementwise(lowering, "add", [elementwise(lowering, "log", [total], value.dtype), held], value.dtype)
+    away = call.rounded(elementwise(lowering, "sub", [value, held], value.dtype))
+    raised = call.rounded(elementwise(lowering, "exp", [away], value.dtype))
+    total = call.rounded(reduced(lowering, "sum", raised, dims, True))
+    logarithm = call.rounded(elementwise(lowering, "log", [total], value.dtype))
+    found = elementwise(lowering, "add", [logarithm, held], value.dtype)
     if _keeps(call):
         return found
     return _shaped(lowering.force(found), dims, False)

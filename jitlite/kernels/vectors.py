@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import struct
 
-from jitlite.kernels.loop_ir import BOOL, DType
+import torch
+
+from jitlite.kernels.loop_ir import BOOL, DTYPES, F16, F32, F64, DType
 from jitlite.kernels.target import VectorTarget, host
 from jitlite.native.code import LLVMBuilder, NotNative
 
@@ -141,7 +143,8 @@ class Vectors:
         return parts[0]
 
 
-LARGEST_F32 = float.fromhex("0x1.fffffep+127")
+LARGEST = {dtype: torch.finfo(dtype.torch).max for dtype in DTYPES.values() if dtype.is_float}
+"""The largest number of each type of floats."""
 
 
 def number_text(dtype: DType, number: float) -> str:
@@ -153,17 +156,43 @@ def number_text(dtype: DType, number: float) -> str:
     if dtype.lane == "i1":
         return "true" if number else "false"
     if dtype.is_float:
-        if dtype.bytes == 4 and LARGEST_F32 < abs(number) < math.inf:
-            raise NotNative(f"{number} does not fit in {dtype}")
-        rounded = struct.unpack("f", struct.pack("f", number))[0] if dtype.bytes == 4 else float(number)
-        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
+        return f"0x{struct.unpack('<Q', struct.pack('<d', rounded(dtype, number)))[0]:016X}"
     try:
         whole = int(number)
     except (ValueError, OverflowError):
         raise NotNative(f"{number} is no {dtype}") from None
-    if not -(1 << dtype.bytes * 8 - 1) <= whole < 1 << dtype.bytes * 8 - 1:
+    low, high = range_of(dtype)
+    if not low <= whole <= high:
         raise NotNative(f"{number} does not fit in {dtype}")
     return str(whole)
+
+
+def range_of(dtype: DType) -> tuple[int, int]:
+    """The lowest and the highest number of a type of ints."""
+    info = torch.iinfo(dtype.torch)
+    return int(info.min), int(info.max)
+
+
+def rounded(dtype: DType, number: float) -> float:
+    """The number of a type that is nearest to one; of a type of ints it is one already.
+
+    Raises:
+        NotNative: where torch has an exception for it.
+    """
+    if not dtype.is_float:
+        number_text(dtype, number)
+        return number
+    if LARGEST[dtype] < abs(number) < math.inf:
+        raise NotNative(f"{number} does not fit in {dtype}")
+    if dtype is F64:
+        return float(number)
+    single: float = struct.unpack("f", struct.pack("f", number))[0]
+    if dtype is F16:
+        return float(struct.unpack("e", struct.pack("e", single))[0])
+    if dtype is F32 or single != single:
+        return single
+    (bits,) = struct.unpack("I", struct.pack("f", single))
+    return float(struct.unpack("f", struct.pack("I", bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000))[0])
 
 
 def lanes_for(dtypes: set[DType], target: VectorTarget) -> int:
@@ -171,5 +200,5 @@ def lanes_for(dtypes: set[DType], target: VectorTarget) -> int:
 
     Bools follow the others: they are bits of a mask, and bytes only in memory.
     """
-    numbers = {d.bytes for d in dtypes if d is not BOOL} or {1}
+    numbers = {d.lane_bytes for d in dtypes if d is not BOOL} or {1}
     return min(2 * target.bytes // max(numbers), target.bytes // min(numbers))

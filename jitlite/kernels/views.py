@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.copies import contiguous_copy, reshaped_copy
 from jitlite.kernels.loop_ir import Operand, Place, Scalar
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
@@ -455,7 +456,7 @@ def _wrong(found: Sequence[Value]) -> Value:
 # -- questions
 
 
-@rule("aten::size")
+@rule("aten::size", narrow=Narrow.AS_THEY_ARE)
 def size(call: Call) -> Value:
     value = call.first()
     if len(call.node.inputs) < 2:
@@ -465,12 +466,12 @@ def size(call: Call) -> Value:
     return value.sizes[call.dim("dim", value.rank)]
 
 
-@rule("aten::dim", "aten::ndimension")
+@rule("aten::dim", "aten::ndimension", narrow=Narrow.AS_THEY_ARE)
 def dim(call: Call) -> Value:
     return call.first().rank
 
 
-@rule("aten::numel")
+@rule("aten::numel", narrow=Narrow.AS_THEY_ARE)
 def numel(call: Call) -> Value:
     return call.lowering.numel(call.first().sizes)
 
@@ -480,12 +481,12 @@ def dtype(call: Call) -> Value:
     return call.first().dtype.code
 
 
-@rule("aten::is_floating_point")
+@rule("aten::is_floating_point", narrow=Narrow.AS_THEY_ARE)
 def is_floating_point(call: Call) -> Value:
     return call.first().dtype.is_float
 
 
-@rule("aten::__is__", "aten::__isnot__")
+@rule("aten::__is__", "aten::__isnot__", narrow=Narrow.AS_THEY_ARE)
 def is_none(call: Call) -> Value:
     found = [call.at(0), call.at(1)]
     if None not in found:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast, fill_text
 from jitlite.kernels.lane_trees import operands_first, operands_of
-from jitlite.kernels.lanes import LANES, emit_apply
+from jitlite.kernels.lanes import LANES, emit_apply, fits
 from jitlite.kernels.loop_ir import (
     BOOL,
     I64,
@@ -29,6 +29,7 @@ from jitlite.kernels.loop_ir import (
     Position,
     Scalar,
 )
+from jitlite.kernels.narrow_elements import narrow, widen
 from jitlite.kernels.target import host
 from jitlite.kernels.vectors import Vectors, lanes_for
 from jitlite.native.code import LLVMBuilder, NotNative
@@ -258,7 +259,8 @@ class Points:
         if isinstance(lane, Position):
             return self.along(lane.dim)
         if isinstance(lane, LaneCast):
-            return emit_cast(self.v, lane.operand.dtype, lane.dtype, self.value(lane.operand))
+            value = self.value(lane.operand)
+            return value if fits(lane.operand, lane.dtype) else emit_cast(self.v, lane.operand.dtype, lane.dtype, value)
         if isinstance(lane, LaneOperator):
             return emit_apply(self.v, lane, [self.value(o) for o in lane.operands])
         if isinstance(lane, Gather):
@@ -290,9 +292,7 @@ class Points:
         v, code = self.v, self.v.code
         if is_number(stride, 0):
             element = code.value(f"load {dtype.stored}, ptr {start}, align {dtype.bytes}")
-            if dtype is BOOL:
-                return v.splat("i1", code.value(f"icmp ne i8 {element}, 0"))
-            return v.splat(dtype.lane, element)
+            return self._as_lane(dtype, v.splat(dtype.stored, element))
         if not is_number(stride, 1):
             return self.load_at(dtype, self._addresses(dtype, start, stride))
         address = self._address(dtype, start)
@@ -319,6 +319,8 @@ class Points:
         whole = v.vector(dtype.stored)
         if dtype is BOOL:
             value = v.convert("zext", "i1", value, "i8")
+        elif dtype.wide is not None:
+            value = narrow(v, dtype, value)
         start, stride = self.walk.pointers[place], self._inner_stride(place)
         if not self.walk.order:
             code.emit(f"store {dtype.stored} {v.first(dtype.stored, value)}, ptr {start}, align {dtype.bytes}")
@@ -341,9 +343,12 @@ class Points:
         code.emit(f"call void @{name}({whole} {value}, ptr {address}, i32 {dtype.bytes}, {v.vector('i1')} {self.mask})")
 
     def _suffix(self, dtype: DType) -> str:
-        return f"v{self.v.count}" + (f"f{dtype.bytes * 8}" if dtype.is_float else dtype.stored)
+        letter = {"float": "f32", "double": "f64"}.get(dtype.stored, dtype.stored)
+        return f"v{self.v.count}{letter}"
 
     def _as_lane(self, dtype: DType, loaded: str) -> str:
+        if dtype.wide is not None:
+            return widen(self.v, dtype, loaded)
         if dtype is not BOOL:
             return loaded
         return self.v.code.value(f"icmp ne {self.v.vector('i8')} {loaded}, zeroinitializer")

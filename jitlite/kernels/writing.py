@@ -27,7 +27,7 @@ from jitlite.kernels.pointwise import (
     silu,
     sums,
 )
-from jitlite.kernels.rules import Call, aten, rule
+from jitlite.kernels.rules import NARROW, Call, aten, rule
 from jitlite.kernels.values import MemorySource, TensorValue, Value, is_one
 from jitlite.native.code import NotNative
 
@@ -121,7 +121,7 @@ def in_place(call: Call) -> Value:
     if into.source is not MemorySource.OWN:
         raise NotNative("a tensor that comes from outside is written")
     plain = _WithoutUnderscore(call.lowering, call.node)
-    value = _IN_PLACE[plain.name](plain)
+    value = plain.apply(_IN_PLACE[plain.name], NARROW[f"aten::{plain.name}"])
     assert isinstance(value, TensorValue)
     if value.dtype is not into.dtype:
         raise NotNative(f"{call.node.kind} would give another dtype")

@@ -380,6 +380,8 @@ def maker(rank, dtype=F32, has_strides=False):
         with kc.code.counting(kc.product(scalars[:rank])) as i:
             stored = dtype.stored
             one = {"i": "1", "f": "1.0", "d": "1.0"}[stored[0]]
+            if dtype.wide is not None and dtype.is_float:
+                one = str(torch.ones((), dtype=dtype.torch).view(torch.int16).item())
             kc.code.store(stored, one, kc.element(buffer, kc.pointer(buffer), i))
         return wrap(kc, buffer)
 

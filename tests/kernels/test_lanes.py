@@ -13,6 +13,7 @@ from kernel_harness import Compiled, place_of
 from jitlite.kernels.lanes import LANES
 from jitlite.kernels.loop_ir import DTYPES, F32, F64, I32, I64, DType, Fill, LaneCast, LaneOperator, Load, Nest, Store
 from jitlite.kernels.meanings import order_key
+from jitlite.kernels.vectors import range_of
 from jitlite.native.code import NotNative
 
 FLOATS = [
@@ -57,6 +58,9 @@ def samples(dtype: DType) -> torch.Tensor:
         return torch.tensor(FLOATS, dtype=torch.float64).to(dtype.torch)
     if dtype.lane == "i1":
         return torch.tensor([False, True])
+    if dtype.wide is not None:
+        low, high = range_of(dtype)
+        return torch.tensor([n for n in (*WHOLES, low, high) if low <= n <= high], dtype=dtype.torch)
     return torch.tensor(WHOLES + (LARGE if dtype is I64 else []), dtype=dtype.torch)
 
 
@@ -93,7 +97,7 @@ def same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Are they alike to the bit? Any NaN is as good as another."""
     if not a.is_floating_point():
         return a == b
-    bits = torch.int32 if a.dtype == torch.float32 else torch.int64
+    bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
     return (a.view(bits) == b.view(bits)) | (a.isnan() & b.isnan())
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
-from kernel_law import EXACT, FEW, LAYOUTS, SUMS, compared, extreme, outcome, turned
+from kernel_law import EXACT, FEW, LAYOUTS, SUMS, ULP, compared, extreme, outcome, turned
 from kernel_programs import function_of
 
 import jitlite
@@ -61,6 +61,14 @@ EXACT_INTS = """
     x.amax(0) | x.max() | x.argmax(-1) | x.argmin() | x.any() | x.all(0) | x.clone().add_(y) | x.clone().mul_(3)
     x.sign() | x << 2 | x >> 1 | x.bitwise_left_shift(y) | x.bitwise_right_shift(y) | torch.outer(v, v)
     x.count_nonzero(1) | x.ne(y) | x.ge(v) | x.logical_xor(y) | x.remainder(3) | x // 5 | x.fmod(4) | x.floor_divide(7)
+"""
+
+IMAGES = """
+    x.float() / 255 | x.to(torch.float32) * 0.1 | x * 0.5 | x.half() | x.bfloat16() * x | x + 100 | x < 100
+    x.to(torch.uint8) | x.float().to(torch.uint8) | (x.double() * 300.7).to(torch.uint8) | x.clamp(0, 100) | x.cumsum(0)
+    (x.float() * 3e9).to(torch.int16) | (x.float() * -300.7).to(torch.int8) | x + y.long() | x + y.to(torch.int8)
+    x.mean(dtype=torch.float32) | x * y.float() | x.to(torch.int16) + y.to(torch.uint8) | x // 7 | x.any() | x.all(0)
+    x.sort()[0] | x.amax(0)
 """
 
 SUMMED = """
@@ -185,17 +193,33 @@ def _nodes(nodes):
 TABLES = {
     "exact floats": (EXACT_FLOATS, (torch.float32, torch.float64), EXACT, True),
     "functions": (FUNCTIONS, (torch.float32, torch.float64), FEW, False),
-    "exact ints": (EXACT_INTS, (torch.int64, torch.int32), EXACT, True),
+    "exact ints": (EXACT_INTS, (torch.int64, torch.int32, torch.int8, torch.uint8), EXACT, True),
+    "images": (IMAGES, (torch.uint8, torch.int8, torch.int16), EXACT, True),
     "sums": (SUMMED, (torch.float32, torch.float64), SUMS, False),
     "moved": (MOVED, (torch.float32, torch.int32), EXACT, False),
 }
 
 
+HALVES = (torch.bfloat16, torch.float16)
+NOT_OF_HALVES = ("x.div(y, rounding_mode='floor')", "x.prod(-1)")
+"""What torch rounds in between; see `test_halves.py`."""
+
+
+def without(table: str, texts: Sequence[str]) -> str:
+    for text in texts:
+        table = table.replace(text, "")
+    return table
+
+
+LACKS = {**dict.fromkeys(HALVES, NOT_OF_HALVES), torch.uint8: ["x.clamp(-1, 2)"]}
+"""What has no kernel for a type."""
+
+
 CASES = [
     pytest.param(name, dtype, group, source, id=f"{name}, {dtype}: {group[0]}")
     for name, (table, dtypes, _, _) in TABLES.items()
-    for dtype in dtypes
-    for group, source in functions(table)
+    for dtype in (*dtypes, *(HALVES if torch.float32 in dtypes else ()))
+    for group, source in functions(without(table, LACKS.get(dtype, ())))
 ]
 
 
@@ -203,6 +227,7 @@ CASES = [
 def test_operators(name: str, dtype: torch.dtype, group: list[str], source: str) -> None:
     """As in eager Python, in all layouts, and a kernel does run."""
     _, _, units, with_extremes = TABLES[name]
+    units = min(units, ULP) if dtype in HALVES else units
     check(source, dtype, units, with_extremes, must_run=True)
 
 

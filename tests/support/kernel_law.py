@@ -20,6 +20,9 @@ EXACT = 0.0
 WHOLE = 0.25
 """Equal, but for the sign of zero, which sums of products leave open."""
 
+ULP = 1.0
+"""One unit in the last place, for halves: both sides round what they have in f32."""
+
 FEW = 8.0
 """A few units in the last place, for functions."""
 

@@ -95,7 +95,8 @@ def random_tensor(rng: random.Random, shape: list[int], dtype: torch.dtype) -> t
         stored[0] += 2
         start, steps = 2, 1
     total = torch.Size(stored).numel()
-    values = torch.tensor([rng.randint(-4, 5) for _ in range(total)], dtype=torch.int64).to(dtype).view(stored)
+    least = 0 if dtype is torch.uint8 else -4
+    values = torch.tensor([rng.randint(least, 5) for _ in range(total)], dtype=torch.int64).to(dtype).view(stored)
     if how == 1 and shape:
         values = values[..., start::steps][..., : shape[-1]]
     elif how == 2 and shape:
@@ -106,7 +107,8 @@ def random_tensor(rng: random.Random, shape: list[int], dtype: torch.dtype) -> t
 
 
 SHAPES = [[], [4], [3], [1], [3, 4], [4, 4], [3, 1], [1, 4], [2, 3, 4], [4, 3], [0], [0, 4], [5], [1, 1], [2, 1, 4]]
-DTYPES = [torch.float64] * 5 + [torch.float32] * 4 + [torch.int64] * 3 + [torch.bool, torch.int32]
+DTYPES = ([torch.float64] * 5 + [torch.float32] * 4 + [torch.int64] * 3 + [torch.bool, torch.int32]) * 3
+DTYPES += [torch.bfloat16, torch.float16, torch.uint8]
 
 
 class Writer:

@@ -274,6 +274,8 @@ class Formula:
         assert isinstance(given, T.TensorType) and isinstance(made, T.TensorType)
         if given.dtype is not None and given.dtype is made.dtype and given.device == made.device is not None:
             return grad
+        if given.dtype is not None and made.dtype is not None and given.device == made.device is not None:
+            return call(grad.place, "aten::to", grad, given.dtype) if given.dtype.is_floating_point else grad
         options = call(self.before, "prim::AutogradOptions", of, result or self.result)
         return grad.prim("AutogradTo", options)
 
