@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -42,6 +43,17 @@ class Lanes:
 
     def _lane(self, operand: Lane | Operand) -> Lane:
         return operand if isinstance(operand, Lane) else Fill(self.dtype, operand)
+
+
+def within(lanes: Lanes, x: Lane, low: Operand, high: Operand) -> Lane:
+    """Is an element between two bounds, or one of them? NaN is not."""
+    return LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, low), lanes.test("le", x, high)))
+
+
+def xlogy(lanes: Lanes, x: Lane, y: Lane) -> Lane:
+    """`x * log(y)`, 0 where `x` is that, NaN where `y` is."""
+    found = lanes.where("eq", x, 0.0, 0.0, lanes("mul", x, lanes("log", y)))
+    return lanes.choose(LaneOperator(BOOL, "isnan", (y,)), math.nan, found)
 
 
 def _activation(call: Call, write: Callable[[Lanes, Lane], Lane]) -> TensorValue:
@@ -113,10 +125,18 @@ def shrink(call: Call) -> Value:
         below = lanes.where("lt", x, -bound, lanes("add", x, bound), near) if is_soft else None
         if below is not None:
             return lanes.where("gt", x, bound, lanes("sub", x, bound), below)
-        inside = LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, -bound), lanes.test("le", x, bound)))
-        return lanes.choose(inside, near, x)
+        return lanes.choose(within(lanes, x, -bound, bound), near, x)
 
     return _activation(call, write)
+
+
+@rule("aten::xlogy")
+def xlogy_(call: Call) -> Value:
+    a, b = call.first(), call.tensor("other")
+    if a.dtype is not b.dtype:
+        raise NotNative("xlogy of two dtypes")
+    lanes = Lanes(floating(a.dtype))
+    return custom(call.lowering, a.dtype, [a, b], lambda nest: xlogy(lanes, nest.lane(a), nest.lane(b)))
 
 
 @rule("aten::frac")

@@ -21,7 +21,7 @@ from jitlite.native.code import NotNative
 # -- shapes and dtypes
 
 
-@rule("aten::_size_if_not_equal")
+@rule("aten::_size_if_not_equal", of_sizes=True)
 def size_if_not_equal(call: Call) -> Value:
     size, other = call.numbers("self_size"), call.numbers("other_size")
     return None if call.lowering.same_sizes(size, other) else list(size)

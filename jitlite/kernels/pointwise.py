@@ -17,6 +17,7 @@ from jitlite.kernels.loop_ir import (
     Scalar,
 )
 from jitlite.kernels.rules import Call, aten, rule
+from jitlite.kernels.scalar_nodes import compared_sizes
 from jitlite.kernels.values import TensorValue, Value, identity
 from jitlite.kernels.views import unsqueezed
 from jitlite.native.code import NotNative
@@ -231,7 +232,15 @@ def power(call: Call) -> Value:
     return elementwise(call.lowering, "pow", [base, float(exponent)], dtype)
 
 
-@rule(*aten(["eq", "ne", "lt", "le", "gt", "ge"]))
+@rule("aten::eq", "aten::ne", of_sizes=True)
+def equal(call: Call) -> Value:
+    if isinstance(call.at(0), list):
+        found = compared_sizes(call.lowering, call.as_numbers(call.at(0)), call.as_numbers(call.at(1)))
+        return found if call.name == "eq" else call.lowering.index("not", found)
+    return comparisons(call)
+
+
+@rule(*aten(["lt", "le", "gt", "ge"]))
 def comparisons(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     return elementwise(call.lowering, call.name, [a, b], promoted([a, b]), BOOL)

@@ -31,7 +31,7 @@ from jitlite.native.code import NotNative
 from jitlite.native.entry import is_ready
 from jitlite.native.regions import NativeRegion
 from jitlite.operators.gradient import Gradient
-from jitlite.passes.autodiff import differentiate, requiring
+from jitlite.passes.autodiff import differentiate, replace_composites, requiring
 from jitlite.passes.registry import run
 from jitlite.passes.specialize_autogradzero import usual_gradients
 
@@ -147,6 +147,8 @@ class RecordingFactory:
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
         annotate(graph, facts)
+        if replace_composites(graph):
+            annotate(graph, facts)  # of the new nodes nothing was known
         try:
             gradient = differentiate(graph, computes_again=True)
         except ValueError as error:

@@ -29,11 +29,16 @@ WRITES: set[str] = set()
 """The kinds of nodes that write their first input."""
 
 
+OF_SIZES: set[str] = set()
+"""The kinds of nodes that take lists of sizes whose elements are known."""
+
 MAY_COPY: set[str] = set()
 """Those views whose results may be copies: they cannot be made later than a write to what they are made of."""
 
 
-def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False) -> Callable[[Rule], Rule]:
+def rule(
+    *kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False, of_sizes: bool = False
+) -> Callable[[Rule], Rule]:
     """Say how operators are lowered.
 
     Args:
@@ -41,6 +46,7 @@ def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool =
         view: may the result share memory with the first input, and is nothing else done?
         may_copy: may it be a copy?
         writes: is the first input written?
+        of_sizes: may it take nothing but lists of sizes?
     """
 
     def put(made: Rule) -> Rule:
@@ -53,6 +59,8 @@ def rule(*kinds: str, view: bool = False, may_copy: bool = False, writes: bool =
             MAY_COPY.update(kinds)
         if writes:
             WRITES.update(kinds)
+        if of_sizes:
+            OF_SIZES.update(kinds)
         return made
 
     return put
@@ -76,6 +84,13 @@ def holds_tensors(t: T.Type) -> bool:
     if isinstance(t, T.TupleType):
         return any(map(holds_tensors, t.elements))
     return isinstance(t, T.TensorType)
+
+
+def takes_sizes(node: Node) -> bool:
+    """Does a node take nothing but lists of sizes, of which one is that of a tensor or made of such?"""
+    if node.kind not in OF_SIZES or not all(isinstance(v.type, T.ListType) for v in node.inputs):
+        return False
+    return any(v.node.kind in RULES for v in node.inputs) and not is_tensor_node(node)
 
 
 def is_dtype_argument(use: Use) -> bool:
@@ -142,7 +157,9 @@ class Call:
 
     def numbers(self, name: str) -> list[Operand]:
         """A list of numbers whose length is known."""
-        found = self.get(name)
+        return self.as_numbers(self.get(name), name)
+
+    def as_numbers(self, found: Value, name: str = "an operand") -> list[Operand]:
         if isinstance(found, bool | int | float):
             return [found]
         if isinstance(found, list) and all(isinstance(v, Scalar | bool | int | float) for v in found):

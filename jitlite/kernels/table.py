@@ -2,6 +2,7 @@
 
 from jitlite.kernels import (
     activations,
+    class_losses,
     factories,
     gradients,
     gradients_of_losses,
@@ -17,16 +18,31 @@ from jitlite.kernels import (
     reading,
     rearranging,
     scattering,
+    several_views,
     totals,
     views,
     writing,
 )
-from jitlite.kernels.rules import MAY_COPY, RULES, VIEWS, WRITES, Call, holds_tensors, is_dtype_argument, is_tensor_node
+from jitlite.kernels.rules import (
+    MAY_COPY,
+    RULES,
+    VIEWS,
+    WRITES,
+    Call,
+    holds_tensors,
+    is_dtype_argument,
+    is_tensor_node,
+    takes_sizes,
+)
 
-__all__ = ["MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node"]
+__all__ = [
+    "MAY_COPY", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node",
+    "takes_sizes",
+]  # fmt: skip
 
 HOLDERS = (
-    activations, factories, gradients, gradients_of_losses, gradients_reduced, indexing, lists, losses, matrices, norms,
-    ordering, pointwise, pooling, reading, rearranging, scattering, totals, views, writing,
+    activations, class_losses, factories, gradients, gradients_of_losses, gradients_reduced, indexing, lists, losses,
+    matrices, norms, ordering, pointwise, pooling, reading, rearranging, scattering, several_views,
+    totals, views, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -30,6 +30,7 @@ from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_
 from jitlite.passes.autodiff_recompute import compute_again
 from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
 from jitlite.passes.rules import gradients
+from jitlite.passes.rules import gradients_classes as gradients_classes  # declares rules
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
 from jitlite.passes.rules.formula import (
@@ -92,12 +93,13 @@ def differentiate(graph: Graph, *, computes_again: bool = False) -> Gradient:
         ValueError: a gradient would pass a node that is not differentiated, or the graph writes a tensor.
     """
     f = graph.copy()
-    _lower(f)
+    replace_composites(f)
     return Differentiation(f).run(computes_again)
 
 
-def _lower(f: Graph) -> None:
-    """Replace nodes whose gradient needs more than they give by ones that give it."""
+def replace_composites(f: Graph) -> bool:
+    """Replace nodes whose gradient needs more than they give by ones that give it; gives whether there were any."""
+    changed = False
     for node in list(f.all_nodes()):
         rule = rule_of(node)
         if rule is None or rule.lower is None:
@@ -108,7 +110,27 @@ def _lower(f: Graph) -> None:
         for output, result in zip(node.outputs, results, strict=True):
             result.value.type = output.type
             output.replace_all_uses_with(result.value)
+            _without_unpacking(result.value)
+        displays = [v.node for v in node.inputs if v.node.kind == "prim::ListConstruct"]
         node.destroy()
+        for display in displays:
+            if not display.output.has_uses:
+                display.destroy()
+        changed = True
+    return changed
+
+
+def _without_unpacking(value: Value) -> None:
+    """Read the elements of a display where it is unpacked."""
+    for use in value.uses if value.node.kind == "prim::ListConstruct" else ():
+        if use.user.kind == "prim::ListUnpack":
+            for element, output in zip(value.node.inputs, use.user.outputs, strict=True):
+                if element.type == T.TENSOR:
+                    element.type = output.type
+                output.replace_all_uses_with(element)
+            use.user.destroy()
+    if value.node.kind == "prim::ListConstruct" and not value.has_uses:
+        value.node.destroy()
 
 
 _Found = Sym | list[Sym | None] | None
@@ -419,6 +441,8 @@ class _Sources:
     def operator(self, node: Node) -> None:
         rule = None if "Subgraph" in node.attributes else rule_of(node)
         if rule is not None:
+            if self.of(v for name, v in arguments_of(node) if name in rule.fixed):
+                raise ValueError(_REFUSAL.format(node.kind))
             inputs = [v for name, v in arguments_of(node) if name in rule.inputs]
             outputs = node.outputs if rule.outputs is None else [node.outputs[i] for i in rule.outputs]
             self.note(outputs, self.of(inputs))

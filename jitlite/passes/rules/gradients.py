@@ -32,6 +32,7 @@ from jitlite.passes.rules.formula import (
     declare,
     list_of,
     scaled,
+    shape_of,
     unpacked,
 )
 
@@ -207,6 +208,11 @@ for _name, _beaten, _beating in (
     ("max.other", "lt", "gt"), ("maximum", "lt", "gt"), ("min.other", "gt", "lt"), ("minimum", "gt", "lt"),
 ):  # fmt: skip
     _pointwise(_name, self=_larger(_beaten), other=_larger(_beating))
+_pointwise(
+    "xlogy.Tensor",
+    self=lambda f: f.grad.xlogy(f.other).masked_fill(f.self.eq(0).logical_and(f.other.le(0)), 0),
+    other=lambda f: f.grad * f.self / f.other,
+)
 _pointwise("masked_fill.Scalar", self=lambda f: f.grad.masked_fill(f.mask, 0))
 _pointwise("clamp.Tensor", self=_clamp, min=_below, max=_above, when=_known_none("min", "max"))
 _pointwise(
@@ -214,6 +220,9 @@ _pointwise(
     self=lambda f: f.condition.where(f.grad, 0),
     other=lambda f: call(f.place, "aten::where", f.condition, 0, f.grad),
 )
+
+_pointwise("where.ScalarSelf", other=lambda f: call(f.place, "aten::where", f.condition, 0, f.grad))
+_pointwise("where.ScalarOther", self=lambda f: f.condition.where(f.grad, 0))
 
 
 # -- dtypes
@@ -386,6 +395,21 @@ def _restacked(f: Formula) -> Sym:
     return call(f.place, "prim::AutogradStack", _grads(f), f.size(f.self), f.dim)
 
 
+def _broadcast(f: Formula) -> list[Sym]:
+    """Each tensor, expanded to the shape of all."""
+    elements = f.elements("tensors")
+    shapes = {shape_of(x.value.type) for x in elements}
+    if len(shapes) > 1 or None in shapes:
+        size = call(f.before, "prim::BroadcastSizes", *(f.size(x) for x in elements))
+        elements = [call(f.before, "aten::expand", x, size) for x in elements]
+    return [list_of(f.before, elements, T.TENSOR)]
+
+
+def _is_broadcast(node: Node) -> bool:
+    return is_display(node) and is_unpacked(node)
+
+
+declare("broadcast_tensors", Rule({"tensors": None}, when=_is_broadcast, lower=_broadcast))
 declare("cat", Rule({"tensors": _uncat}, when=is_display))
 declare("stack", Rule({"tensors": _unstack}, when=is_display))
 for _name in ("chunk", "split.Tensor", "split_with_sizes"):
