@@ -100,6 +100,14 @@ class KernelBuilder:
         """What a value of the graph is here."""
         raise NotImplementedError
 
+    def node(self, node: Node) -> None:
+        """Write what a node does. What it gives is known from then on."""
+        raise NotImplementedError
+
+    def know(self, value: GraphValue, found: Value) -> None:
+        """Take it that a value of a graph is this."""
+        raise NotImplementedError
+
     # -- statements
     def write(self, statement: Statement) -> None:
         self.statements.append(statement)
@@ -245,8 +253,13 @@ class KernelBuilder:
     def _take_as_equal(self, a: Operand, b: Operand) -> None:
         if not isinstance(a, Scalar):
             a, b = b, a
-        if isinstance(a, Scalar) and a is not b:
-            self._same[-1][a] = b
+        if not isinstance(a, Scalar) or a is b:
+            return
+        self._same[-1][a] = b
+        for key, result in [entry for known in self._known for entry in known.items()]:
+            if any(named == (Scalar, a) for named in key[1:]):  # what is computed of the one is so of the other
+                operands = [named[1] for named in key[1:] if isinstance(named, tuple)]
+                self.note(str(key[0]), operands, result)
 
     def are_equal(self, a: Operand, b: Operand) -> bool:
         """Are two sizes known to be equal?"""

@@ -6,9 +6,10 @@ there is no choice left either. A backward pass knows numbers only if they are c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
+from jitlite.ir import types as T
+from jitlite.ir.graph import Block, Graph, Node, Use, Value, constant_of
 from jitlite.kernels.scalar_nodes import CLASSES
 from jitlite.native.regions import raises
 from jitlite.passes.dce import erase_branch_output
@@ -62,10 +63,20 @@ def name_numbers(graph: Graph, known: Mapping[Value, object]) -> None:
     for node in [*graph.all_nodes()]:
         for output in node.outputs:
             number = known.get(output)
+            if isinstance(number, list) and _is_ints(output.type) and all(type(n) is int for n in number):
+                _read_constant(graph, node, output, number, [*output.uses])
             uses = [use for use in output.uses if use.user.kind != "prim::Loop"]  # the length of a range stays with it
             if node.kind == "prim::Constant" or type(number) is not CLASSES.get(output.type) or not uses:
                 continue
-            with graph.inserting_before(node):
-                constant = graph.insert_constant(number)
-            for use in uses:
-                use.user.replace_input(use.offset, constant)
+            _read_constant(graph, node, output, number, uses)
+
+
+def _is_ints(t: T.Type) -> bool:
+    return isinstance(t, T.ListType) and t.element is T.INT
+
+
+def _read_constant(graph: Graph, node: Node, output: Value, number: object, uses: Sequence[Use]) -> None:
+    with graph.inserting_before(node):
+        constant = graph.insert_constant(number, output.type)
+    for use in uses:
+        use.user.replace_input(use.offset, constant)

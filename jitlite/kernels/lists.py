@@ -200,6 +200,11 @@ def len_(call: Call) -> Value:
     return value.sizes[0]
 
 
+@rule("aten::list", of_sizes=True)
+def list_(call: Call) -> Value:
+    return list(call.as_numbers(call.at(0)))
+
+
 @rule("aten::__getitem__")
 def get_item(call: Call) -> Value:
     found, index = call.at(0), call.at(1)

@@ -200,6 +200,9 @@ class Lowering(ResultBuilder):
             return self._constant_tensor(held)
         return _constant(held)
 
+    def know(self, value: GraphValue, found: Value) -> None:
+        self.values[value] = found
+
     def operand(self, value: GraphValue) -> Operand:
         """A number, or a list or dict that machine code holds."""
         found = self.value(value)

@@ -139,7 +139,14 @@ def _not_bools(call: Call, dtype: DType) -> DType:
     return dtype
 
 
-@rule("aten::add", "aten::sub", "aten::subtract", "aten::rsub")
+@rule("aten::add", of_sizes=True)
+def sum_or_list(call: Call) -> Value:
+    if isinstance(call.at(0), list):
+        return [*call.as_numbers(call.at(0)), *call.as_numbers(call.at(1))]
+    return sums(call)
+
+
+@rule("aten::sub", "aten::subtract", "aten::rsub")
 def sums(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     alpha = call.number("alpha") if call.has("alpha") else 1

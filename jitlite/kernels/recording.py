@@ -147,7 +147,7 @@ class RecordingFactory:
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
         annotate(graph, facts)
-        if replace_composites(graph):
+        while replace_composites(graph, all_parts=True):
             annotate(graph, facts)  # of the new nodes nothing was known
         try:
             gradient = differentiate(graph, computes_again=True)
@@ -244,6 +244,9 @@ def _flattened(graph: Graph) -> tuple[Graph, list[int]]:
         raise NotNative("the gradients are constants")
     flat.block.erase_output(0)
     made.destroy()
+    for node in [node for node in flat.all_nodes() if node.kind == "aten::reshape"]:
+        with flat.inserting_before(node):
+            node.replace_input(0, _contiguous(flat, node.inputs[0]))  # whether it is a view, nobody asks
     places: list[int] = []
     known: dict[Value, int] = {}
     for value in elements:

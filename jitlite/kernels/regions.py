@@ -185,8 +185,11 @@ def draws_numbers(node: Node) -> bool:
     op = node.op
     if op is None or op.effect is not Effect.RANDOM:
         return False
-    index = op.schema.argument_index("train")
-    return index is None or constant_of(node.inputs[index], True) is not False
+    for name, off in (("train", False), ("training", False), ("dropout_p", 0.0)):
+        index = op.schema.argument_index(name)
+        if index is not None and constant_of(node.inputs[index], None) == off:
+            return False
+    return True
 
 
 def _too_little(nodes: list[Node]) -> str | None:

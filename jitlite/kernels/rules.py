@@ -87,10 +87,9 @@ def holds_tensors(t: T.Type) -> bool:
 
 
 def takes_sizes(node: Node) -> bool:
-    """Does a node take nothing but lists of sizes, of which one is that of a tensor or made of such?"""
-    if node.kind not in OF_SIZES or not all(isinstance(v.type, T.ListType) for v in node.inputs):
-        return False
-    return any(v.node.kind in RULES for v in node.inputs) and not is_tensor_node(node)
+    """Does a node take lists of sizes and no tensors, of which one is that of a tensor or made of such?"""
+    lists = [v for v in node.inputs if isinstance(v.type, T.ListType)]
+    return node.kind in OF_SIZES and any(v.node.kind in RULES for v in lists) and not is_tensor_node(node)
 
 
 def is_dtype_argument(use: Use) -> bool:

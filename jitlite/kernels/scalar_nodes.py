@@ -39,10 +39,9 @@ def _computed(node: Node, operands: Sequence[Operand]) -> Operand | None:
         found = op.fn(*operands)
     except Exception:  # Python raises it, where the operator runs
         return None
-    wanted = CLASSES.get(node.output.type)
-    if type(found) is not wanted or (isinstance(found, int) and not -_LIMIT <= found < _LIMIT):
+    if not isinstance(found, bool | int | float) or type(found) is not CLASSES.get(node.output.type):
         return None
-    return found  # type: ignore[no-any-return]
+    return None if isinstance(found, int) and not -_LIMIT <= found < _LIMIT else found
 
 
 def _unequal(builder: KernelBuilder, a: Operand, b: Operand) -> Operand:

@@ -3,6 +3,7 @@
 from jitlite.kernels import (
     activations,
     class_losses,
+    composites,
     factories,
     gradients,
     gradients_of_losses,
@@ -41,8 +42,8 @@ __all__ = [
 ]  # fmt: skip
 
 HOLDERS = (
-    activations, class_losses, factories, gradients, gradients_of_losses, gradients_reduced, indexing, lists, losses,
-    matrices, norms, ordering, pointwise, pooling, reading, rearranging, scattering, several_views,
+    activations, class_losses, composites, factories, gradients, gradients_of_losses, gradients_reduced, indexing,
+    lists, losses, matrices, norms, ordering, pointwise, pooling, reading, rearranging, scattering, several_views,
     totals, views, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -58,8 +58,10 @@ def _kept(place: Place, dims: Sequence[int], offset: Operand) -> Place:
     return Place(place.buffer, offset, tuple(place.sizes[d] for d in dims), tuple(place.strides[d] for d in dims))
 
 
-@rule("aten::slice", view=True)
+@rule("aten::slice", view=True, of_sizes=True)
 def slice_(call: Call) -> Value:
+    if isinstance(call.at(0), list):
+        return call.as_numbers(call.at(0))[call.constant("start") : call.constant("end") : call.constant("step")]  # type: ignore[return-value]
     value = call.first()
     step = call.constant("step")
     if type(step) is not int or step < 1:

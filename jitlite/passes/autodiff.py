@@ -33,6 +33,8 @@ from jitlite.passes.rules import gradients
 from jitlite.passes.rules import gradients_classes as gradients_classes  # declares rules
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
+from jitlite.passes.rules import parts as parts  # declares what operators are made of
+from jitlite.passes.rules.composites import parts_of
 from jitlite.passes.rules.formula import (
     Alongside,
     Contribution,
@@ -97,18 +99,25 @@ def differentiate(graph: Graph, *, computes_again: bool = False) -> Gradient:
     return Differentiation(f).run(computes_again)
 
 
-def replace_composites(f: Graph) -> bool:
-    """Replace nodes whose gradient needs more than they give by ones that give it; gives whether there were any."""
+def replace_composites(f: Graph, *, all_parts: bool = False) -> bool:
+    """Replace nodes whose gradient needs more than they give by ones that give it; gives whether there were any.
+
+    Args:
+        f: changed in place.
+        all_parts: replace also what is faster in one piece where no machine code runs the parts.
+    """
     changed = False
     for node in list(f.all_nodes()):
         rule = rule_of(node)
-        if rule is None or rule.lower is None:
+        write = (parts_of(node) if all_parts else None) or (None if rule is None else rule.lower)
+        if write is None:
             continue
         with f.inserting_before(node):
             place = FormulaPlace(f)
-            results = rule.lower(Formula(node, place, place, (), frozenset()))
+            results = write(Formula(node, place, place, (), frozenset()))
         for output, result in zip(node.outputs, results, strict=True):
-            result.value.type = output.type
+            if result.value not in node.inputs:
+                result.value.type = output.type
             output.replace_all_uses_with(result.value)
             _without_unpacking(result.value)
         displays = [v.node for v in node.inputs if v.node.kind == "prim::ListConstruct"]

@@ -94,19 +94,27 @@ declare("batch_norm", Rule(dict.fromkeys(("input", "weight", "bias")), lower=lam
 
 
 def _drops(node: Node) -> bool:
-    """Does a dropout certainly drop something? With a probability of 0, it gives its argument, with 1 zeros."""
+    """Does a dropout certainly drop something, or nothing? With a probability of 0 it gives what it is given."""
     found = dict(arguments_of(node))
     f = {name: found[name].node.attributes.get("value", MISSING) for name in ("p", "train")}
-    return f["train"] is True and isinstance(f["p"], float) and 0 < f["p"] < 1
+    return f["train"] is False or (f["train"] is True and isinstance(f["p"], float) and 0 < f["p"] < 1)
+
+
+def _is_off(node: Node) -> bool:
+    return dict(arguments_of(node))["train"].node.attributes.get("value", MISSING) is False
 
 
 def _dropped(f: Formula) -> list[Sym]:
+    if not f.constant("train"):
+        return [f.input]
     kept = 1 - f.constant("p")
     noise = call(f.before, "aten::div", call(f.before, "aten::bernoulli", f.input, kept), kept)
     return [call(f.before, "aten::mul", f.input, noise)]
 
 
 declare("dropout", Rule({"input": None}, when=_drops, lower=_dropped))
+for _name in ("alpha_dropout", "feature_dropout", "feature_alpha_dropout"):
+    declare(_name, Rule({"input": None}, when=_is_off, lower=lambda f: [f.input]))
 declare("embedding", Rule({
     "weight": lambda f: f.grad.embedding_backward(
         f.indices, f.size_at(f.weight, 0), f.padding_idx, f.scale_grad_by_freq, False),
