@@ -463,3 +463,19 @@ def test_threads_record_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_table_that_is_read_both_ways() -> None:
+    """Its gradient is a sum of two that lie in memory in different orders."""
+
+    def tied(indices: Tensor, table: Tensor):
+        return (torch.nn.functional.embedding(indices, table * 2) @ table.t()).tanh()
+
+    indices, table = torch.tensor([1, 0, 1]), torch.randn(4, 3, requires_grad=True)
+    scripted = jitlite.script(tied)
+    for _ in range(2):
+        (found,) = torch.autograd.grad(scripted(indices, table).sum(), table)
+        (expected,) = torch.autograd.grad(tied(indices, table).sum(), table)
+        torch.testing.assert_close(found, expected)
+    ((_, state),) = tensor_regions(scripted.executor)
+    assert len(state.recordings) == 1
