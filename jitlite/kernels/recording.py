@@ -91,6 +91,14 @@ class _Passes:
     places: Sequence[int]
 
 
+_Halfway = tuple[Gradient, _Passes, tuple[Runner, Runner]]
+"""What there is before the forward pass has run: two graphs, their kernels, and what runs the backward pass in Python."""
+
+
+class GaveUp(NotNative):
+    """The kernel of a forward pass could not do it for some values of its arguments, as a loop that does not run."""
+
+
 class Recording(Record):
     """What runs a region and records it as one node.
 
@@ -116,6 +124,7 @@ class RecordingFactory:
 
     def __init__(self, body: Graph, make_part: MakePart, run_graph: Callable[[Graph, str], Runner]) -> None:
         self._body, self._make_part, self._run_graph = body, make_part, run_graph
+        self._halfway: dict[Key, _Halfway] = {}
 
     def record(self, arguments: Sequence[object], *, trial: bool) -> Recording:
         """What runs the region for arguments like these, and records it as one node.
@@ -125,24 +134,35 @@ class RecordingFactory:
             trial: find out first whether that is faster than what Python does.
 
         Raises:
+            GaveUp: not for these very arguments; for others of the same kind there may be.
             NotNative: there is nothing that does, or it is not faster.
         """
         needs = needs_of(arguments)
-        gradient, usual = self._differentiated(needs, tuple(map(fact_of, arguments)))
-        passes = self._passes(gradient, usual)
-        python = self._run_graph(gradient.df, "backward"), self._run_graph(usual, "backward")
         given = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments]
+        key = needs, tuple(map(fact_of, arguments))
+        if key not in self._halfway:
+            self._halfway[key] = self._forward(key, given)
+        gradient, passes, python = self._halfway[key]
         with torch.no_grad():
-            passes.forward.prepare(given)
-            passes.forward.settle()  # both graphs are made for the dtypes of these arguments
             outputs = passes.forward.attempt(*given)
             if outputs is None:
-                raise NotNative("the forward pass gives up")
+                raise GaveUp("the forward pass gave up")
             passes.backward.prepare(_backward_inputs(gradient, given, outputs))
+        del self._halfway[key]
         recorded = _recorded(gradient, passes, *python)
         if trial and not _is_faster(recorded, self._run_graph(self._body, "region"), arguments, needs):
             raise NotNative("Python records it faster")
         return Recording(recorded, passes.forward, passes.backward)
+
+    def _forward(self, key: Key, given: Sequence[object]) -> _Halfway:
+        """Both passes, of which the forward one has a kernel."""
+        gradient, usual = self._differentiated(*key)
+        passes = self._passes(gradient, usual)
+        python = self._run_graph(gradient.df, "backward"), self._run_graph(usual, "backward")
+        with torch.no_grad():
+            passes.forward.prepare(given)
+            passes.forward.settle()  # both graphs are made for the dtypes of these arguments
+        return gradient, passes, python
 
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
@@ -219,6 +239,9 @@ class Recordings:
             if not is_ready():
                 raise NotNative("there is no machine code here")
             made = self._recorder.record(arguments, trial=trial)
+        except GaveUp as reason:
+            self.refused[key] = f"{reason}; another call may find it different"
+            self._known.discard(key)
         except NotNative as reason:
             self.refused[key] = str(reason)
         except Exception as error:  # a fault of ours is no reason for the program to stop
@@ -226,6 +249,7 @@ class Recordings:
                 raise
             self.refused[key] = f"making it failed with {type(error).__name__}"
         else:
+            self.refused.pop(key, None)
             self.made[key] = made
             self._by_needs.setdefault(key[0], []).append(made)
 

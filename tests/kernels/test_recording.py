@@ -479,3 +479,24 @@ def test_a_table_that_is_read_both_ways() -> None:
         torch.testing.assert_close(found, expected)
     ((_, state),) = tensor_regions(scripted.executor)
     assert len(state.recordings) == 1
+
+
+def test_a_loop_that_does_not_run_at_first() -> None:
+    """Its first call says nothing about later ones."""
+
+    def repeated(x: Tensor, w: Tensor, count: int):
+        y = x * 2
+        for _ in range(count):
+            y = torch.tanh(y * w)
+        return y * 3
+
+    scripted = jitlite.script(repeated)
+    x, w = torch.randn(2, 3), torch.rand(3, requires_grad=True)
+    scripted(x.requires_grad_(), w, 0)
+    ((_, state),) = tensor_regions(scripted.executor)
+    assert not state.recordings and "may find it different" in "".join(state.recordings.refused.values())
+    for count in (2, 0, 3):
+        found = torch.autograd.grad(scripted(x, w, count).sum(), (x, w), allow_unused=True)
+        expected = torch.autograd.grad(repeated(x, w, count).sum(), (x, w), allow_unused=True)
+        assert_same(found, expected)
+    assert len(state.recordings) == 1 and not state.recordings.refused
