@@ -119,6 +119,8 @@ def shrink(call: Call) -> Value:
     """Softshrink keeps NaN, as a product with 0."""
     (bound,) = _constants(call, "lambd")
     is_soft = call.name == "softshrink"
+    if is_soft and not bound >= 0:
+        raise NotNative("softshrink with a negative bound")
 
     def write(lanes: Lanes, x: Lane) -> Lane:
         near = lanes("mul", x, 0.0) if is_soft else lanes.number(0.0)
@@ -128,6 +130,23 @@ def shrink(call: Call) -> Value:
         return lanes.choose(within(lanes, x, -bound, bound), near, x)
 
     return _activation(call, write)
+
+
+@rule("aten::logaddexp")
+def logaddexp(call: Call) -> Value:
+    a, b = call.first(), call.tensor("other")
+    if a.dtype is not b.dtype:
+        raise NotNative("logaddexp of two dtypes")
+    lanes = Lanes(floating(a.dtype))
+
+    def build(nest: NestBuilder) -> Lane:
+        x, y = nest.lane(a), nest.lane(b)
+        away = lanes("exp", lanes("neg", lanes("abs", lanes("sub", x, y))))
+        found = lanes("add", lanes("maximum", x, y), lanes("log1p", away))
+        same = LaneOperator(BOOL, "logical_and", (lanes.test("eq", x, y), lanes.test("eq", lanes("abs", x), math.inf)))
+        return lanes.choose(same, x, found)
+
+    return custom(call.lowering, a.dtype, [a, b], build)
 
 
 @rule("aten::xlogy")

@@ -12,6 +12,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels import norms as norms  # has rules of its own for some of them
+from jitlite.kernels import rearranging as rearranging  # has, too
 from jitlite.kernels.loop_ir import Scalar
 from jitlite.kernels.rules import RULES, Call, rule
 from jitlite.kernels.values import TensorValue, Value

@@ -101,6 +101,8 @@ def silu(call: Call) -> Value:
 @rule("aten::gelu")
 def gelu(call: Call) -> Value:
     value, how = call.first(), call.constant("approximate")
+    if how not in ("none", "tanh"):
+        raise NotNative(f"gelu as {how!r}")
     return elementwise(call.lowering, "gelu" if how == "none" else "gelu_tanh", [value], floating(value.dtype))
 
 

@@ -92,7 +92,7 @@ class _Passes:
 
 
 _Halfway = tuple[Gradient, _Passes, tuple[Runner, Runner]]
-"""What there is before the forward pass has run: two graphs, their kernels, and what runs the backward pass in Python."""
+"""What there is before the forward pass has run: the gradient, kernels, and what runs the backward pass in Python."""
 
 
 class GaveUp(NotNative):

@@ -171,6 +171,8 @@ def _operator_fault(node: Node) -> str | None:
     """Why an operator on tensors does not qualify, whatever its operands are."""
     if node.kind not in RULES:
         return f"there is no kernel for {node.kind}"
+    if node.kind not in WRITES and _writes_argument(node):
+        return f"{node.kind} puts its result into a tensor that it is given"
     if draws_numbers(node):
         return f"{node.kind} draws random numbers"
     if node.kind == "prim::dtype" and not all(map(is_dtype_argument, node.output.uses)):
@@ -178,6 +180,12 @@ def _operator_fault(node: Node) -> str | None:
     sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
     read = all(_reads_sizes(use.user) or is_left(use.user) for v in sizes for use in v.uses)
     return None if read else "a list of sizes is more than given to operators"
+
+
+def _writes_argument(node: Node) -> bool:
+    """Does its schema say that it writes a tensor?"""
+    arguments = () if node.op is None else node.op.schema.arguments
+    return any(a.is_write and isinstance(T.without_none(a.type), T.TensorType) for a in arguments)
 
 
 def draws_numbers(node: Node) -> bool:

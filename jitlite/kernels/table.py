@@ -22,6 +22,7 @@ from jitlite.kernels import (
     several_views,
     totals,
     views,
+    windows,
     writing,
 )
 from jitlite.kernels.rules import (
@@ -44,6 +45,6 @@ __all__ = [
 HOLDERS = (
     activations, class_losses, composites, factories, gradients, gradients_of_losses, gradients_reduced, indexing,
     lists, losses, matrices, norms, ordering, pointwise, pooling, reading, rearranging, scattering, several_views,
-    totals, views, writing,
+    totals, views, windows, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -32,6 +32,7 @@ from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
 from jitlite.passes.rules import gradients
 from jitlite.passes.rules import gradients_classes as gradients_classes  # declares rules
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
+from jitlite.passes.rules import gradients_moves as gradients_moves  # declares rules
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
 from jitlite.passes.rules import parts as parts  # declares what operators are made of
 from jitlite.passes.rules.composites import parts_of

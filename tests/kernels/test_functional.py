@@ -106,6 +106,18 @@ ONE_KERNEL = """
     F.scaled_dot_product_attention(query * 2, key, value, is_causal=True)
     F.scaled_dot_product_attention(query * 2, key, value, bonus) | F.one_hot(classes, 5) * 2
     F.scaled_dot_product_attention(query * 2, key, value, mask, scale=0.5)
+    F.pad(x * 2, [1, 2]) + 1 | F.pad(image * 2, [1, 2, 0, 1], value=3.0) + 1
+    F.max_pool2d(image * 2, 2) | F.max_pool2d(image * 2, 3, 2, 1) | F.max_pool2d(image * 2, 2, 1, dilation=2)
+    F.avg_pool2d(image * 2, 2) | F.avg_pool2d(image * 2, (3, 2), 2, (1, 0)) | F.max_pool1d(seq * 2, 3, 1, 1)
+    F.avg_pool1d(seq * 2, 2) | F.lp_pool1d(seq * seq, 2.0, 2)
+    (x * 2).max(1)[0] | (x * 2).min(0, keepdim=True)[0] | (x * 2).max() | (x * 2).min() | (x * 2).narrow(1, 1, 2) + 1
+    (x * 2).roll(1, 0) + 1 | (image * 2).movedim(1, -1) + 1 | (x * 2).swapaxes(0, 1) + 1 | (x * 2).repeat(2, 3)
+    (x * 2).repeat(2, 1, 1) + 1 | (x * 2).repeat_interleave(2, 1) | (x * 2).repeat_interleave(3) + 1
+    torch.logaddexp(x * 2, y) | torch.logaddexp(x * 2, row) | (x * 2).norm()
+    torch.linalg.vector_norm(x * 2, dim=0) | torch.cdist(x * 2, y) | (x * 2).detach() * y
+    torch.einsum('bi,oi->bo', x * 2, weight) | torch.einsum('nhqd,nhkd->nhqk', query * 2, key)
+    torch.einsum('nhqd,nhkd->qnhk', query * 2, key) | torch.einsum('bij,bjk->bik', seq * 2, seq.transpose(1, 2))
+    (x * 2).scatter_add(0, (classes % 4).unsqueeze(1).expand(4, 5), y) | (x * 2).index_add(0, classes % 4, y)
 """
 
 WITHOUT_GRADIENT = {

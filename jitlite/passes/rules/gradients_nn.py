@@ -154,3 +154,27 @@ declare("max_pool2d_with_indices", Rule({
 declare("max_pool2d", Rule({"self": None}, lower=lambda f: _first(calls(
     f.before, "aten::max_pool2d_with_indices", f.self, f.kernel_size, f.stride, f.padding, f.dilation,
     f.ceil_mode))))  # fmt: skip
+
+
+# -- what is put around
+
+
+def _is_constant_pad(node: Node) -> bool:
+    """Is a constant put around the elements, in known widths none of which is negative?"""
+    found = dict(arguments_of(node))
+    widths = found["pad"].node.attributes.get("value", MISSING)
+    mode = found["mode"].node.attributes.get("value", MISSING) if "mode" in found else "constant"
+    return isinstance(widths, list) and all(type(w) is int and w >= 0 for w in widths) and mode == "constant"
+
+
+def _inside(f: Formula) -> Sym:
+    grad, widths, name = f.grad, f.constant("pad"), "input" if "input" in f.arguments else "self"
+    for i in range(0, len(widths), 2):
+        dim = -1 - i // 2
+        if widths[i] or widths[i + 1]:
+            grad = call(f.place, "aten::narrow", grad, dim, widths[i], f.size_at(getattr(f, name), dim))
+    return grad
+
+
+for _name in ("pad", "constant_pad_nd"):
+    declare(_name, Rule({"self": _inside}, when=_is_constant_pad))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.passes.rules import parts_losses as parts_losses  # declares more
-from jitlite.passes.rules.composites import both, declare_parts, known, number, rank, rank_of, said
+from jitlite.passes.rules import parts_shapes as parts_shapes  # declares more
+from jitlite.passes.rules.composites import Write, both, declare_parts, known, number, rank, rank_of, said
 from jitlite.passes.rules.formula import Formula, Sym, arguments_of, call, calls, list_of
 
 # -- norms
@@ -167,62 +166,45 @@ def _has_slopes(node: Node) -> bool:
     return one or (slopes == 1 and dims >= 2)
 
 
+def _has_bounds(node: Node) -> bool:
+    low, high = number(node, "lower"), number(node, "upper")
+    return isinstance(low, int | float) and isinstance(high, int | float) and low <= high
+
+
 declare_parts("prelu", _parametric, both(known("self", "weight"), _has_slopes))
 declare_parts("rrelu", lambda f: [f.self.leaky_relu((f.constant("lower") + f.constant("upper")) / 2)],
-              both(known("self"), said(training=False)))  # fmt: skip
+              both(known("self"), said(training=False), _has_bounds))  # fmt: skip
 
 
-# -- where elements go
+# -- pools of lines are those of images of one row
 
 
-def _rearranged(f: Formula, shape: Sequence[object], order: Sequence[int], made: Sequence[object]) -> list[Sym]:
-    """In another shape, permuted, and put together again."""
-    return [f.self.reshape(_sizes(f, *shape)).permute(list(order)).reshape(_sizes(f, *made))]
+def _as_image(kind: str, *names: str) -> Write:
+    def write(f: Formula) -> list[Sym]:
+        given = {name: f.constant(name) for name in names}
+        given["stride"] = given["stride"] or given["kernel_size"]
+        return [call(f.before, f"aten::{kind}", f.self.unsqueeze(-2), *map(_of_row, given.items())).squeeze(-2)]
+
+    return write
 
 
-def _batch(f: Formula) -> list[Sym]:
-    return [f.size_at(f.self, d) for d in range(rank(f, "self") - 3)]
+def _of_row(argument: tuple[str, object]) -> object:
+    """An argument for each dimension of a row as one for an image."""
+    name, value = argument
+    return [0 if name == "padding" else 1, *value] if isinstance(value, list) else value
 
 
-def _shuffled(f: Formula) -> list[Sym]:
-    factor, batch, dims = f.constant("upscale_factor"), _batch(f), rank(f, "self")
-    height, width = f.size_at(f.self, -2), f.size_at(f.self, -1)
-    n = len(batch)
-    order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
-    made = [*batch, -1, _product(f, height, factor), _product(f, width, factor)]
-    assert dims >= 3
-    return _rearranged(f, [*batch, -1, factor, factor, height, width], order, made)
+_LINE = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
+_MEAN_LINE = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
 
 
-def _unshuffled(f: Formula) -> list[Sym]:
-    factor, batch = f.constant("downscale_factor"), _batch(f)
-    n = len(batch)
-    channels, height, width = (f.size_at(f.self, d) for d in (-3, -2, -1))
-    down = [call(f.before, "aten::floordiv", size, factor) for size in (height, width)]
-    order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
-    made = [*batch, _product(f, channels, factor * factor), *down]
-    return _rearranged(f, [*batch, channels, down[0], factor, down[1], factor], order, made)
+def _is_line(node: Node) -> bool:
+    """Is it a line of channels, with windows that are known?"""
+    found = dict(arguments_of(node))
+    return rank_of(found["self"].type) in (2, 3) and all(
+        value.node.kind == "prim::Constant" for name, value in found.items() if name != "self"
+    )
 
 
-def _product(f: Formula, size: Sym, factor: int) -> Sym:
-    return call(f.before, "aten::mul", size, factor)
-
-
-def _is_image(factor: str) -> Callable[[Node], bool]:
-    def hold(node: Node) -> bool:
-        by = number(node, factor)
-        return rank_of(dict(arguments_of(node))["self"].type) >= 3 and isinstance(by, int) and by > 0
-
-    return hold
-
-
-declare_parts("pixel_shuffle", _shuffled, _is_image("upscale_factor"))
-declare_parts("pixel_unshuffle", _unshuffled, _is_image("downscale_factor"))
-
-
-def _interleaved(f: Formula) -> list[Sym]:
-    sizes = [f.size_at(f.self, d) for d in range(rank(f, "self"))]
-    return _rearranged(f, [sizes[0], f.groups, -1, *sizes[2:]], [0, 2, 1, *range(3, len(sizes) + 1)], sizes)
-
-
-declare_parts("channel_shuffle", _interleaved, _is_image("groups"))
+declare_parts("max_pool1d", _as_image("max_pool2d", *_LINE), both(known("self"), _is_line))
+declare_parts("avg_pool1d", _as_image("avg_pool2d", *_MEAN_LINE), both(known("self"), _is_line))
