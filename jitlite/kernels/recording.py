@@ -31,7 +31,8 @@ from jitlite.native.code import NotNative
 from jitlite.native.entry import is_ready
 from jitlite.native.regions import NativeRegion
 from jitlite.operators.gradient import Gradient
-from jitlite.passes.autodiff import differentiate, replace_composites, requiring
+from jitlite.passes.autodiff import differentiate, refuse_fixed, requiring
+from jitlite.passes.autodiff_composites import replace_composites
 from jitlite.passes.registry import run
 from jitlite.passes.specialize_autogradzero import usual_gradients
 
@@ -170,6 +171,7 @@ class RecordingFactory:
         while replace_composites(graph, all_parts=True):
             annotate(graph, facts)  # of the new nodes nothing was known
         try:
+            refuse_fixed(graph)
             gradient = differentiate(graph, computes_again=True)
         except ValueError as error:
             raise NotNative(str(error)) from None

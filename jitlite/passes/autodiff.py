@@ -26,6 +26,7 @@ from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.operators.gradient import Gradient
+from jitlite.passes.autodiff_composites import replace_composites
 from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_of, takes_part
 from jitlite.passes.autodiff_recompute import compute_again
 from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
@@ -34,13 +35,10 @@ from jitlite.passes.rules import gradients_classes as gradients_classes  # decla
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
 from jitlite.passes.rules import gradients_moves as gradients_moves  # declares rules
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
-from jitlite.passes.rules import parts as parts  # declares what operators are made of
-from jitlite.passes.rules.composites import parts_of
 from jitlite.passes.rules.formula import (
     Alongside,
     Contribution,
     Formula,
-    FormulaPlace,
     Rule,
     Sym,
     arguments_of,
@@ -100,47 +98,17 @@ def differentiate(graph: Graph, *, computes_again: bool = False) -> Gradient:
     return Differentiation(f).run(computes_again)
 
 
-def replace_composites(f: Graph, *, all_parts: bool = False) -> bool:
-    """Replace nodes whose gradient needs more than they give by ones that give it; gives whether there were any.
+def refuse_fixed(graph: Graph) -> None:
+    """Ask that arguments for which autograd raises where they require a gradient do not require one.
 
-    Args:
-        f: changed in place.
-        all_parts: replace also what is faster in one piece where no machine code runs the parts.
+    Raises:
+        ValueError: one does, or `differentiate` would raise.
     """
-    changed = False
-    for node in list(f.all_nodes()):
+    found = _Sources(graph).found
+    for node in graph.all_nodes():
         rule = rule_of(node)
-        write = (parts_of(node) if all_parts else None) or (None if rule is None else rule.lower)
-        if write is None:
-            continue
-        with f.inserting_before(node):
-            place = FormulaPlace(f)
-            results = write(Formula(node, place, place, (), frozenset()))
-        for output, result in zip(node.outputs, results, strict=True):
-            if result.value not in node.inputs:
-                result.value.type = output.type
-            output.replace_all_uses_with(result.value)
-            _without_unpacking(result.value)
-        displays = [v.node for v in node.inputs if v.node.kind == "prim::ListConstruct"]
-        node.destroy()
-        for display in displays:
-            if not display.output.has_uses:
-                display.destroy()
-        changed = True
-    return changed
-
-
-def _without_unpacking(value: Value) -> None:
-    """Read the elements of a display where it is unpacked."""
-    for use in value.uses if value.node.kind == "prim::ListConstruct" else ():
-        if use.user.kind == "prim::ListUnpack":
-            for element, output in zip(value.node.inputs, use.user.outputs, strict=True):
-                if element.type == T.TENSOR:
-                    element.type = output.type
-                output.replace_all_uses_with(element)
-            use.user.destroy()
-    if value.node.kind == "prim::ListConstruct" and not value.has_uses:
-        value.node.destroy()
+        if rule is not None and any(found.get(v) for name, v in arguments_of(node) if name in rule.fixed):
+            raise ValueError(f"{node.kind} has no gradient for an argument that requires one")
 
 
 _Found = Sym | list[Sym | None] | None
@@ -451,8 +419,6 @@ class _Sources:
     def operator(self, node: Node) -> None:
         rule = None if "Subgraph" in node.attributes else rule_of(node)
         if rule is not None:
-            if self.of(v for name, v in arguments_of(node) if name in rule.fixed):
-                raise ValueError(_REFUSAL.format(node.kind))
             inputs = [v for name, v in arguments_of(node) if name in rule.inputs]
             outputs = node.outputs if rule.outputs is None else [node.outputs[i] for i in rule.outputs]
             self.note(outputs, self.of(inputs))
