@@ -71,6 +71,7 @@ def windows_of(call: Call, value: TensorValue) -> Windows:
         raise NotNative(f"{call.node.kind} with such windows")
     if max(apart) > 1 and max(around) > 0:
         raise NotNative(f"{call.node.kind} with windows that have gaps, around what is padded")
+    lowering.check(lowering.index("lt", 0, value.sizes[-3]), "a pool of no channels")
     counts = []
     for d in (0, 1):
         reach = lowering.index("add", value.sizes[d - 2], 2 * around[d] - apart[d] * (size[d] - 1) - 1)

@@ -39,8 +39,8 @@ def at_once():
 LEFT_TO_PYTHON = set(
     """
     _autocast_to_full_precision _autocast_to_reduced_precision _slow_conv2d_forward acosh adaptive_avg_pool3d addcmul
-    asinh avg_pool2d batch_norm clamp.Tensor conv1d conv2d conv3d convolution dropout index.Tensor_hacked_twin lgamma
-    max_pool2d max_pool2d_with_indices native_batch_norm pow.Scalar pow.Tensor_Tensor prim::AutogradAdd
+    asinh batch_norm clamp.Tensor conv1d conv2d conv3d convolution index.Tensor_hacked_twin lgamma
+    native_batch_norm pow.Scalar pow.Tensor_Tensor prim::AutogradAdd
     prim::ConstantChunk to.device to.dtype_layout to.prim_Device
     """.split()
 )
