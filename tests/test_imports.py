@@ -124,7 +124,8 @@ DECLARING = {
     "frontend.emit.emitter.statement", "frontend.syntax.python_expressions.expression_builder",
     "frontend.syntax.python_expressions.statement_builder", "interpreter.instructions.instruction", "ir.ops.op",
     "ir.ops.op_family", "ir.ops.structural", "ir.traits.known", "passes.registry.graph_pass",
-    "passes.registry.inexact_pass", "passes.rules.formula.declare", "kernels.rules.rule",
+    "passes.registry.inexact_pass", "passes.rules.composites.declare_parts",
+    "passes.rules.formula.declare", "kernels.rules.rule",
 }  # fmt: skip
 """Functions that enter declarations of one kind, each where it stands, into the table of the kind."""
 HOOKS = {

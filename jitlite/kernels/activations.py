@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 
+from jitlite.kernels.building import NestBuilder
 from jitlite.kernels.elementwise import custom, elementwise, floating
 from jitlite.kernels.loop_ir import BOOL, DType, Fill, Lane, LaneOperator, Operand, Scalar
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.values import TensorValue, Value
 from jitlite.kernels.views import piece
@@ -41,6 +44,17 @@ class Lanes:
 
     def _lane(self, operand: Lane | Operand) -> Lane:
         return operand if isinstance(operand, Lane) else Fill(self.dtype, operand)
+
+
+def within(lanes: Lanes, x: Lane, low: Operand, high: Operand) -> Lane:
+    """Is an element between two bounds, or one of them? NaN is not."""
+    return LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, low), lanes.test("le", x, high)))
+
+
+def xlogy(lanes: Lanes, x: Lane, y: Lane) -> Lane:
+    """`x * log(y)`, 0 where `x` is that, NaN where `y` is."""
+    found = lanes.where("eq", x, 0.0, 0.0, lanes("mul", x, lanes("log", y)))
+    return lanes.choose(LaneOperator(BOOL, "isnan", (y,)), math.nan, found)
 
 
 def _activation(call: Call, write: Callable[[Lanes, Lane], Lane]) -> TensorValue:
@@ -106,6 +120,8 @@ def shrink(call: Call) -> Value:
     """Softshrink keeps NaN, as a product with 0."""
     (bound,) = _constants(call, "lambd")
     is_soft = call.name == "softshrink"
+    if is_soft and not bound >= 0:
+        raise NotNative("softshrink with a negative bound")
     bound = bound if is_soft else call.rounded_number(bound)
 
     def write(lanes: Lanes, x: Lane) -> Lane:
@@ -113,10 +129,35 @@ def shrink(call: Call) -> Value:
         below = lanes.where("lt", x, -bound, lanes("add", x, bound), near) if is_soft else None
         if below is not None:
             return lanes.where("gt", x, bound, lanes("sub", x, bound), below)
-        inside = LaneOperator(BOOL, "logical_and", (lanes.test("ge", x, -bound), lanes.test("le", x, bound)))
-        return lanes.choose(inside, near, x)
+        return lanes.choose(within(lanes, x, -bound, bound), near, x)
 
     return _activation(call, write)
+
+
+@rule("aten::logaddexp", narrow=Narrow.LEFT)
+def logaddexp(call: Call) -> Value:
+    a, b = call.first(), call.tensor("other")
+    if a.dtype is not b.dtype:
+        raise NotNative("logaddexp of two dtypes")
+    lanes = Lanes(floating(a.dtype))
+
+    def build(nest: NestBuilder) -> Lane:
+        x, y = nest.lane(a), nest.lane(b)
+        away = lanes("exp", lanes("neg", lanes("abs", lanes("sub", x, y))))
+        found = lanes("add", lanes("maximum", x, y), lanes("log1p", away))
+        same = LaneOperator(BOOL, "logical_and", (lanes.test("eq", x, y), lanes.test("eq", lanes("abs", x), math.inf)))
+        return lanes.choose(same, x, found)
+
+    return custom(call.lowering, a.dtype, [a, b], build)
+
+
+@rule("aten::xlogy", narrow=Narrow.LEFT)
+def xlogy_(call: Call) -> Value:
+    a, b = call.first(), call.tensor("other")
+    if a.dtype is not b.dtype:
+        raise NotNative("xlogy of two dtypes")
+    lanes = Lanes(floating(a.dtype))
+    return custom(call.lowering, a.dtype, [a, b], lambda nest: xlogy(lanes, nest.lane(a), nest.lane(b)))
 
 
 @rule("aten::frac")

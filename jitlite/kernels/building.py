@@ -10,6 +10,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.coalescing import coalesced
+from jitlite.kernels.later_reads import is_read_later, reads
 from jitlite.kernels.loop_ir import (
     I64,
     Alloc,
@@ -37,7 +38,7 @@ from jitlite.kernels.loop_ir import (
     Store,
 )
 from jitlite.kernels.partial_lanes import may_give_up
-from jitlite.kernels.size_folding import COMMUTES, CONDITIONS, FOLD, simplified
+from jitlite.kernels.size_folding import COMMUTES, CONDITIONS, FOLD, equalities, opposite, simplified
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.native.code import NotNative
 
@@ -99,6 +100,14 @@ class KernelBuilder:
         """What a value of the graph is here."""
         raise NotImplementedError
 
+    def node(self, node: Node) -> None:
+        """Write what a node does. What it gives is known from then on."""
+        raise NotImplementedError
+
+    def know(self, value: GraphValue, found: Value) -> None:
+        """Take it that a value of a graph is this."""
+        raise NotImplementedError
+
     # -- statements
     def write(self, statement: Statement) -> None:
         self.statements.append(statement)
@@ -153,6 +162,8 @@ class KernelBuilder:
             folded: Operand = FOLD[op](*given)
             return folded
         short = simplified(op, given)
+        if short is None and op == "not":
+            short = opposite(given[0], self._definitions)
         if short is not None:
             return short
         key = self._key(op, given)
@@ -229,6 +240,8 @@ class KernelBuilder:
         if condition is False:
             raise NotNative(reason)
         self.write(Check(condition, reason))
+        for a, b in equalities(condition, self._definitions):
+            self._take_as_equal(self.canonical(a), self.canonical(b))
 
     def require_equal(self, a: Operand, b: Operand, reason: str) -> None:
         """Go on only where two sizes are equal; from here on they are."""
@@ -236,10 +249,17 @@ class KernelBuilder:
         if a is b or (not isinstance(a, Scalar) and not isinstance(b, Scalar) and a == b):
             return
         self.check(self.index("eq", a, b), reason)
+
+    def _take_as_equal(self, a: Operand, b: Operand) -> None:
         if not isinstance(a, Scalar):
             a, b = b, a
-        if isinstance(a, Scalar):
-            self._same[-1][a] = b
+        if not isinstance(a, Scalar) or a is b:
+            return
+        self._same[-1][a] = b
+        for key, result in [entry for known in self._known for entry in known.items()]:
+            if any(named == (Scalar, a) for named in key[1:]):  # what is computed of the one is so of the other
+                operands = [named[1] for named in key[1:] if isinstance(named, tuple)]
+                self.note(str(key[0]), operands, result)
 
     def are_equal(self, a: Operand, b: Operand) -> bool:
         """Are two sizes known to be equal?"""
@@ -372,7 +392,7 @@ class KernelBuilder:
     def _is_needed_later(self, value: TensorValue, evaluated: dict[TensorValue, Lane]) -> bool:
         done = self.finished | {v.node for v in evaluated if v.node is not None}
         pending = {v.node for v in self._lazy if v.node is not None and v.node not in done}
-        return value.node is not None and _is_read_later(value.node, done, pending, {})
+        return value.node is not None and is_read_later(value.node, done, pending, {})
 
     def before_write(self, buffer: Buffer) -> None:
         """Have in memory what is an expression over a buffer that is about to be written."""
@@ -388,23 +408,6 @@ class KernelBuilder:
         """A new tensor, contiguous, whose elements are still to be stored."""
         place = self.alloc(dtype, sizes)
         return TensorValue(dtype, tuple(sizes), identity(sizes), place, node=node)
-
-
-def _is_read_later(node: Node, done: set[Node], pending: set[Node], known: dict[Node, bool]) -> bool:
-    """Is what a node gives read by one that is still to come, or by an expression of which that is true?"""
-    found = known.get(node)
-    if found is None:
-        users = [use.user for v in node.outputs for use in v.uses if use.user not in done]
-        found = any(u not in pending or _is_read_later(u, done, pending, known) for u in users)
-        known[node] = found
-    return found
-
-
-def reads(value: TensorValue, buffer: Buffer) -> bool:
-    """Does a tensor read the memory of a buffer, or may it?"""
-    if value.place is not None:
-        return value.place.buffer is buffer or value.place.buffer.owner is Owner.ALIAS
-    return any(reads(part, buffer) for part in value.parts)
 
 
 class NestBuilder:

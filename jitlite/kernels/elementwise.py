@@ -84,8 +84,17 @@ def floating(dtype: DType) -> DType:
 # -- results
 
 
-def result_order(builder: KernelBuilder, sizes: Sequence[Operand], parts: Sequence[TensorValue]) -> tuple[int, ...]:
-    """The order in memory of the dimensions of a result: that of the operands, as torch's TensorIterator has it."""
+def result_order(
+    builder: KernelBuilder, sizes: Sequence[Operand], parts: Sequence[TensorValue], *, is_in_turn: bool = False
+) -> tuple[int, ...]:
+    """The order in memory of the dimensions of a result: that of the operands, as torch's TensorIterator has it.
+
+    Args:
+        builder: of the kernel.
+        sizes: of the result.
+        parts: the operands.
+        is_in_turn: are they in the order in which torch takes them? Where they differ, it asks one after the other.
+    """
     rank = len(sizes)
     orders = []
     for part in parts:
@@ -98,9 +107,27 @@ def result_order(builder: KernelBuilder, sizes: Sequence[Operand], parts: Sequen
         return tuple(wanted)
     first = orders[0]
     if any(order != first for order in orders) or sorted(first) != wanted:
-        raise NotNative("operands lie in memory in different orders")
+        if not is_in_turn:
+            raise NotNative("operands lie in memory in different orders")
+        first = _joined_order(wanted, orders)
     require_elements(builder, sizes)
     return tuple(first)
+
+
+def _joined_order(dims: Sequence[int], orders: Sequence[Sequence[int]]) -> list[int]:
+    """The order of dimensions where for each two the first operand that has both decides."""
+    found = list(dims)[::-1]  # innermost first
+    for start in range(1, len(found)):
+        at = start
+        for before in range(start - 1, -1, -1):
+            order = next((o for o in orders if found[before] in o and found[at] in o), None)
+            if order is None:
+                continue
+            if order.index(found[before]) > order.index(found[at]):
+                break
+            found[before], found[at] = found[at], found[before]
+            at = before
+    return found[::-1]
 
 
 def require_elements(builder: KernelBuilder, sizes: Sequence[Operand]) -> None:
@@ -131,7 +158,7 @@ def elementwise(
     def build(nest: NestBuilder) -> Lane:
         return LaneOperator(dtype, op, tuple(nest.operand(e, compute) for e in kept))
 
-    order = result_order(builder, sizes, parts)
+    order = result_order(builder, sizes, parts, is_in_turn=True)
     functions = (op in FUNCTIONS) + functions_of(parts)
     return builder.lazy(TensorValue(dtype, sizes, order, build=build, parts=parts, functions=functions))
 

@@ -75,7 +75,7 @@ def named_cast(call: Call) -> Value:
     return cast(call.lowering, call.first(), names[call.name])
 
 
-@rule("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", view=True)
+@rule("aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout", view=True)
 def dropout(call: Call) -> Value:
     if call.constant("p") != 0:
         call.require_false("train", "dropout draws random numbers")

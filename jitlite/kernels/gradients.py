@@ -22,7 +22,7 @@ from jitlite.native.code import NotNative
 # -- shapes and dtypes
 
 
-@rule("aten::_size_if_not_equal", narrow=Narrow.AS_THEY_ARE)
+@rule("aten::_size_if_not_equal", of_sizes=True, narrow=Narrow.AS_THEY_ARE)
 def size_if_not_equal(call: Call) -> Value:
     size, other = call.numbers("self_size"), call.numbers("other_size")
     return None if call.lowering.same_sizes(size, other) else list(size)

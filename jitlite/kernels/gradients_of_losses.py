@@ -6,10 +6,19 @@ from collections.abc import Callable
 
 from jitlite.kernels.activations import Lanes
 from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.class_losses import (
+    along_classes,
+    class_dim,
+    class_losses,
+    class_weights,
+    rows_with_classes,
+    summed_classes,
+)
 from jitlite.kernels.elementwise import custom, elementwise, filled, floating
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import BOOL, F32, F64, I32, I64, Fill, Lane, LaneOperator, Operand, Place
-from jitlite.kernels.losses import MEAN, NONE, class_losses, reduction, summed_classes
+from jitlite.kernels.losses import MEAN, NONE, reduction
+from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, rule
 from jitlite.kernels.scattering import Point, for_each, part, position, put
 from jitlite.kernels.totals import reduced
@@ -72,10 +81,29 @@ def smooth_loss_backward(call: Call) -> Value:
     return _between(call, slope, is_mean=reduction(call) == MEAN)
 
 
+@rule("aten::binary_cross_entropy_backward", narrow=Narrow.LEFT)
+def binary_cross_entropy_backward(call: Call) -> Value:
+    lowering, grad, value, target = call.lowering, call.first(), call.tensor("self"), call.tensor("target")
+    weight = None if call.get("weight") is None else call.tensor("weight")
+    parts = [v for v in (grad, value, target, weight) if v is not None]
+    if any(v.dtype is not value.dtype or not v.in_order for v in parts):
+        raise NotNative("the gradient of a loss of tensors of other dtypes or orders")
+    lanes, count = Lanes(floating(value.dtype)), lowering.numel(value.sizes)
+
+    def build(nest: NestBuilder) -> Lane:
+        x = nest.lane(value)
+        spread = lanes("maximum", lanes("mul", lanes("sub", 1.0, x), x), 1e-12)
+        slope = lanes("div", lanes("mul", nest.lane(grad), lanes("sub", x, nest.lane(target))), spread)
+        slope = slope if weight is None else lanes("mul", slope, nest.lane(weight))
+        return lanes("div", slope, count) if reduction(call) == MEAN else slope
+
+    return custom(lowering, value.dtype, parts, build)
+
+
 # -- of classes
 
 
-@rule("aten::nll_loss_forward")
+@rule("aten::nll_loss_forward", "aten::nll_loss2d_forward")
 def nll_loss_forward(call: Call) -> Value:
     """The loss, and how many rows count; 0 where the losses of rows are the result."""
     lowering, value = call.lowering, call.first()
@@ -87,39 +115,38 @@ def nll_loss_forward(call: Call) -> Value:
     return [summed_classes(call, losses, lambda: number), number]
 
 
-@rule("aten::nll_loss_backward")
+@rule("aten::nll_loss_backward", "aten::nll_loss2d_backward")
 def nll_loss_backward(call: Call) -> Value:
-    lowering, grad, value, target = call.lowering, call.first(), call.tensor("self"), call.tensor("target")
-    call.default("weight", None)
+    lowering, grad, value = call.lowering, call.first(), call.tensor("self")
+    target, weight, dim = rows_with_classes(call, value), class_weights(call, value), class_dim(value)
     ignored, how = call.constant("ignore_index"), reduction(call)
     dtype = floating(value.dtype)
-    if value.rank not in (1, 2) or target.rank != value.rank - 1 or target.dtype is not I64:
-        raise NotNative(f"{call.node.kind} of such shapes")
     if grad.dtype is not dtype or grad.rank != (target.rank if how == NONE else 0):
         raise NotNative(f"{call.node.kind} of a gradient of another dtype or shape")
-    if target.rank:
-        lowering.require_equal(value.sizes[0], target.sizes[0], "there are not as many classes as rows")
     if how == MEAN:
         grad = elementwise(lowering, "div", [grad, call.tensor("total_weight")], dtype)
     lowering.force_all([grad, target])
     sizes, lanes = value.sizes, Lanes(dtype)
 
     def build(nest: NestBuilder) -> Lane:
-        index = nest.load(_with_last(target))
-        at = nest.position(value.rank - 1) or Fill(I64, 0)
+        index = nest.load(_along(target, dim))
+        at = nest.position(dim) or Fill(I64, 0)
         is_class = LaneOperator(BOOL, "eq", (index, at))
         counts = LaneOperator(BOOL, "ne", (index, Fill(I64, ignored)))
-        slope = lanes("neg", nest.load(_with_last(grad)))
+        slope = lanes("neg", nest.load(_along(grad, dim) if grad.rank else lowering.force(grad)))
+        if weight is not None:
+            slope = lanes("mul", slope, nest.lane(along_classes(weight, value.rank)))
         return lanes.choose(LaneOperator(BOOL, "logical_and", (is_class, counts)), slope, 0.0)
 
     return lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build, parts=(grad, target)))
 
 
-def _with_last(value: TensorValue) -> Place:
-    """The memory of a tensor, repeated along a new last dimension."""
-    assert value.place is not None
+def _along(value: TensorValue, dim: int) -> Place:
+    """The memory of a tensor, repeated along a new dimension."""
     own = value.place
-    return Place(own.buffer, own.offset, (*own.sizes, 1), (*own.strides, 0))
+    assert own is not None
+    sizes, strides = (*own.sizes[:dim], 1, *own.sizes[dim:]), (*own.strides[:dim], 0, *own.strides[dim:])
+    return Place(own.buffer, own.offset, sizes, strides)
 
 
 # -- rows of tables

@@ -201,14 +201,33 @@ def len_(call: Call) -> Value:
     return value.sizes[0]
 
 
+@rule("aten::list", of_sizes=True, narrow=Narrow.AS_THEY_ARE)
+def list_(call: Call) -> Value:
+    return list(call.as_numbers(call.at(0)))
+
+
 @rule("aten::__getitem__", narrow=Narrow.AS_THEY_ARE)
 def get_item(call: Call) -> Value:
     found, index = call.at(0), call.at(1)
     if isinstance(found, TensorList) and isinstance(index, Scalar | int):
         return element(call.lowering, found, index)
+    if isinstance(found, list) and isinstance(index, Scalar):
+        return _size_at(call, found, index)
     if not isinstance(found, list) or type(index) is not int or not -len(found) <= index < len(found):
         raise NotNative("an element of a list that is not known")
     return found[index]
+
+
+def _size_at(call: Call, found: list[Value], index: Scalar) -> Operand:
+    """An element of a short list of ints, of which only the kernel knows which one."""
+    sizes, lowering = call.as_numbers(found), call.lowering
+    if not sizes or call.node.output.type is not T.INT:
+        raise NotNative("an element of a list that is not known")
+    at = wrapped(lowering, index, len(sizes))
+    element = sizes[-1]
+    for i, size in enumerate(sizes[:-1]):
+        element = lowering.index("select", lowering.index("eq", at, i), size, element)
+    return element
 
 
 # -- masks

@@ -1,16 +1,16 @@
-"""Losses."""
+"""Losses of two tensors, element by element; `class_losses.py` has those of classes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from jitlite.kernels.activations import Lanes, distance
+from jitlite.kernels.activations import Lanes, distance, within, xlogy
 from jitlite.kernels.building import NestBuilder
-from jitlite.kernels.elementwise import cast, custom, elementwise, floating
-from jitlite.kernels.loop_ir import BOOL, F16, I64, Fill, Lane, LaneOperator
+from jitlite.kernels.elementwise import custom, floating
+from jitlite.kernels.loop_ir import BOOL, F16, Fill, Lane, LaneOperator
+from jitlite.kernels.narrow_types import Narrow
+from jitlite.kernels.reading import read
 from jitlite.kernels.rules import Call, rule
-from jitlite.kernels.totals import averaged, log_softmaxed, reduced
-from jitlite.kernels.values import TensorValue, Value, identity
+from jitlite.kernels.totals import averaged, reduced
+from jitlite.kernels.values import TensorValue, Value
 from jitlite.native.code import NotNative
 
 NONE, MEAN, SUM = range(3)
@@ -25,7 +25,7 @@ def reduction(call: Call) -> int:
     return int(found)
 
 
-def _summed_up(call: Call, value: TensorValue) -> TensorValue:
+def summed_up(call: Call, value: TensorValue) -> TensorValue:
     how, dims, value = reduction(call), range(value.rank), call.rounded(value)
     if how == NONE:
         return value
@@ -36,12 +36,12 @@ def _summed_up(call: Call, value: TensorValue) -> TensorValue:
 
 @rule("aten::mse_loss")
 def mse_loss(call: Call) -> Value:
-    return _summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away), rounds=True))
+    return summed_up(call, distance(call, lambda lanes, away: lanes("mul", away, away), rounds=True))
 
 
 @rule("aten::l1_loss")
 def l1_loss(call: Call) -> Value:
-    return _summed_up(call, distance(call, lambda lanes, away: lanes("abs", away)))
+    return summed_up(call, distance(call, lambda lanes, away: lanes("abs", away)))
 
 
 @rule("aten::smooth_l1_loss", "aten::huber_loss")
@@ -61,64 +61,7 @@ def smooth_loss(call: Call) -> Value:
             return lanes.where("le", size, float(bound), near, lanes("mul", lanes("sub", size, half), float(bound)))
         return lanes.where("lt", size, float(bound), lanes("div", near, float(bound)), lanes("sub", size, half))
 
-    return _summed_up(call, distance(call, write))
-
-
-@rule("aten::nll_loss", "aten::nll_loss_nd")
-def nll_loss(call: Call) -> Value:
-    return _of_classes(call, call.first())
-
-
-@rule("aten::cross_entropy_loss")
-def cross_entropy_loss(call: Call) -> Value:
-    call.default("label_smoothing", 0.0)
-    value = call.first()
-    floating(value.dtype)
-    if value.rank not in (1, 2):
-        raise NotNative("cross_entropy_loss of more dimensions")
-    return _of_classes(call, call.rounded(log_softmaxed(call, value, [value.rank - 1])))
-
-
-def _of_classes(call: Call, value: TensorValue) -> TensorValue:
-    """What the log-probability of the class is less than 0, for each row, where the class is not to be ignored."""
-    losses, counted = class_losses(call, value)
-    return summed_classes(call, losses, lambda: reduced(call.lowering, "sum", counted, range(counted.rank), False))
-
-
-def summed_classes(call: Call, losses: TensorValue, number: Callable[[], TensorValue]) -> TensorValue:
-    """The losses of rows as the operator sums them up; `number` gives how many count."""
-    how = reduction(call)
-    if how == NONE:
-        return losses
-    total = reduced(call.lowering, "sum", losses, range(losses.rank), False)
-    return total if how == SUM else elementwise(call.lowering, "div", [total, number()], losses.dtype)
-
-
-def class_losses(call: Call, value: TensorValue) -> tuple[TensorValue, TensorValue]:
-    """The losses of rows, and whether they count: 1 or 0."""
-    lowering, target = call.lowering, call.tensor("target")
-    call.default("weight", None)
-    ignored = call.constant("ignore_index")
-    dtype = floating(value.dtype)
-    if value.rank not in (1, 2) or target.rank != value.rank - 1 or target.dtype is not I64:
-        raise NotNative(f"{call.node.kind} of such shapes")
-    if target.rank:
-        lowering.require_equal(value.sizes[0], target.sizes[0], "there are not as many classes as rows")
-    place = lowering.force(value)
-    lowering.force(target)
-
-    def counts(nest: NestBuilder) -> Lane:
-        return LaneOperator(BOOL, "ne", (nest.lane(target), Fill(I64, ignored)))
-
-    def build(nest: NestBuilder) -> Lane:
-        is_counted = counts(nest)
-        index = LaneOperator(I64, "where", (is_counted, nest.lane(target), Fill(I64, 0)))
-        found = nest.gather(place, [*range(target.rank), index], wraps=False)
-        return LaneOperator(dtype, "where", (is_counted, LaneOperator(dtype, "neg", (found,)), Fill(dtype, 0.0)))
-
-    sizes = target.sizes
-    losses = lowering.lazy(TensorValue(dtype, sizes, identity(sizes), build=build, parts=(value, target)))
-    return losses, cast(lowering, custom(lowering, BOOL, [target], counts), dtype)
+    return summed_up(call, distance(call, write))
 
 
 @rule("aten::binary_cross_entropy_with_logits")
@@ -140,4 +83,50 @@ def binary_cross_entropy_with_logits(call: Call) -> Value:
         loss = step(lanes("sub", step(lanes("mul", step(lanes("sub", 1.0, t)), x)), log))
         return loss if weight is None else lanes("mul", loss, nest.lane(weight))
 
-    return _summed_up(call, custom(call.lowering, value.dtype, parts, build))
+    return summed_up(call, custom(call.lowering, value.dtype, parts, build))
+
+
+@rule("aten::binary_cross_entropy", narrow=Narrow.LEFT)
+def binary_cross_entropy(call: Call) -> Value:
+    """Logarithms are no less than -100; what is no probability is left to Python, which raises."""
+    lowering, value, target = call.lowering, call.first(), call.tensor("target")
+    weight = None if call.get("weight") is None else call.tensor("weight")
+    parts = [v for v in (value, target, weight) if v is not None]
+    if any(v.dtype is not value.dtype or not v.in_order for v in parts):
+        raise NotNative("a loss of tensors of other dtypes or orders")
+    if not lowering.same_sizes(lowering.broadcast(*(v.sizes for v in parts)), value.sizes):
+        raise NotNative("a loss of tensors that are broadcast")
+    lanes = Lanes(floating(value.dtype))
+
+    def is_none(nest: NestBuilder) -> Lane:
+        x = nest.lane(value)
+        return LaneOperator(BOOL, "logical_not", (within(lanes, x, 0.0, 1.0),))
+
+    lowering.force(value)
+    outside = reduced(lowering, "any", custom(lowering, BOOL, [value], is_none), range(value.rank), False)
+    lowering.check(lowering.index("not", read(lowering, outside)), "an element is no probability")
+
+    def build(nest: NestBuilder) -> Lane:
+        x, t = nest.lane(value), nest.lane(target)
+        logs = [lanes("maximum", lanes(*f), -100.0) for f in (("log1p", lanes("neg", x)), ("log", x))]
+        loss = lanes("sub", lanes("mul", lanes("sub", t, 1.0), logs[0]), lanes("mul", t, logs[1]))
+        return loss if weight is None else lanes("mul", loss, nest.lane(weight))
+
+    return summed_up(call, custom(lowering, value.dtype, parts, build))
+
+
+@rule("aten::kl_div", narrow=Narrow.LEFT)
+def kl_div(call: Call) -> Value:
+    value, target = call.first(), call.tensor("target")
+    if value.dtype is not target.dtype:
+        raise NotNative("kl_div of two dtypes")
+    lanes, is_log = Lanes(floating(value.dtype)), call.constant("log_target")
+
+    def build(nest: NestBuilder) -> Lane:
+        x, t = nest.lane(value), nest.lane(target)
+        if is_log:
+            return lanes("mul", lanes("exp", t), lanes("sub", t, x))
+        entropy = xlogy(lanes, t, t)
+        return lanes("sub", entropy, lanes("mul", t, x))
+
+    return summed_up(call, custom(call.lowering, value.dtype, [value, target], build))

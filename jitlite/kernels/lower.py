@@ -47,8 +47,9 @@ from jitlite.kernels.loop_ir import (
 )
 from jitlite.kernels.reading import CONVERSIONS
 from jitlite.kernels.results import ResultBuilder
+from jitlite.kernels.scalar_nodes import known_result
 from jitlite.kernels.statement_walks import without_certain_branches
-from jitlite.kernels.table import NARROW, RULES, WRITES, Call, is_dtype_argument, is_tensor_node
+from jitlite.kernels.table import NARROW, RULES, WRITES, Call, is_dtype_argument, is_tensor_node, takes_sizes
 from jitlite.kernels.uses import read_in, writes
 from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
 from jitlite.native.code import NotNative
@@ -199,6 +200,9 @@ class Lowering(ResultBuilder):
             return self._constant_tensor(held)
         return _constant(held)
 
+    def know(self, value: GraphValue, found: Value) -> None:
+        self.values[value] = found
+
     def operand(self, value: GraphValue) -> Operand:
         """A number, or a list or dict that machine code holds."""
         found = self.value(value)
@@ -229,7 +233,8 @@ class Lowering(ResultBuilder):
 
     def _is_display(self, node: Node) -> bool:
         """Is a list only read by operators on tensors? Then its elements are known."""
-        return all(is_tensor_node(use.user) and use.user.kind in RULES for use in node.output.uses)
+        users = [use.user for use in node.output.uses]
+        return all((is_tensor_node(user) and user.kind in RULES) or takes_sizes(user) for user in users)
 
     def _reads_known_list(self, node: Node) -> bool:
         if node.kind not in RULES:
@@ -261,6 +266,10 @@ class Lowering(ResultBuilder):
         if any(v.type is T.NUMBER for v in node.outputs):
             raise NotNative(f"{node.kind} gives a number whose type is not known")
         operands = tuple(self.operand(v) for v in node.inputs)
+        known = known_result(self, node, operands)
+        if known is not None:
+            self.values[node.output] = known
+            return
         results = tuple(self.scalar(v.type, _base_name(v)) for v in node.outputs)
         for value, result in zip(node.outputs, results, strict=True):
             self.values[value] = result

@@ -12,6 +12,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
+from jitlite.kernels.decided import name_numbers, settle_branches
 from jitlite.kernels.facts import Fact
 from jitlite.kernels.loop_ir import Operand, Scalar
 from jitlite.kernels.lower import Lowering, lowered
@@ -22,7 +23,7 @@ _CPU = torch.device("cpu")
 
 
 def annotate(graph: Graph, facts: Sequence[Fact]) -> None:
-    """Give the tensors of a graph the types that they have where facts hold.
+    """Give the tensors of a graph the types that they have where facts hold, and take the branches that these decide.
 
     Raises:
         NotNative: there is no kernel of the graph for these facts.
@@ -34,6 +35,8 @@ def annotate(graph: Graph, facts: Sequence[Fact]) -> None:
             symbols = [_symbol(lowering, size, numbers) for size in found.sizes]
             sizes = [None if isinstance(size, Scalar) else int(size) for size in found.sizes]
             value.type = T.TensorType.of(found.dtype.torch, sizes, None, _CPU, value.type.requires_grad, symbols)
+    settle_branches(graph, lowering.values)
+    name_numbers(graph, lowering.values)
 
 
 def _symbol(lowering: Lowering, size: Operand, numbers: dict[Operand, int]) -> int | None:

@@ -31,6 +31,8 @@ class Narrow(Enum):
     """The same, but a single number that stands behind is not rounded, as in `x * 0.1`."""
     AS_THEY_ARE = "as they are"
     """The rule sees them: it moves elements, or rounds at each of its steps."""
+    LEFT = "left to Python"
+    """Where torch rounds in between is not known."""
 
 
 class Widening:
@@ -135,7 +137,10 @@ class Widening:
 def widening_for(builder: KernelBuilder, node: Node, how: Narrow, operands: Sequence[Value]) -> Widening | None:
     """How what is narrow among operands is widened; None where there are none, or the rule wants them as they are."""
     tensors = list(_tensors(operands))
-    if how is Narrow.AS_THEY_ARE or not any(v.dtype.wide is not None for v in tensors):
+    narrow = next((v.dtype for v in tensors if v.dtype.wide is not None), None)
+    if how is Narrow.LEFT and narrow is not None:
+        raise NotNative(f"{node.kind} of {narrow}")
+    if how is Narrow.AS_THEY_ARE or narrow is None:
         return None
     return Widening(builder, node, how, tensors)
 

@@ -19,6 +19,7 @@ from jitlite.kernels.loop_ir import (
 )
 from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, aten, rule
+from jitlite.kernels.scalar_nodes import compared_sizes
 from jitlite.kernels.values import TensorValue, Value, identity, is_one
 from jitlite.kernels.views import unsqueezed
 from jitlite.native.code import NotNative
@@ -102,6 +103,8 @@ def silu(call: Call) -> Value:
 @rule("aten::gelu")
 def gelu(call: Call) -> Value:
     value, how = call.first(), call.constant("approximate")
+    if how not in ("none", "tanh"):
+        raise NotNative(f"gelu as {how!r}")
     return elementwise(call.lowering, "gelu" if how == "none" else "gelu_tanh", [value], floating(value.dtype))
 
 
@@ -140,7 +143,14 @@ def _not_bools(call: Call, dtype: DType) -> DType:
     return dtype
 
 
-@rule("aten::add", "aten::sub", "aten::subtract", "aten::rsub", narrow=Narrow.PROMOTED)
+@rule("aten::add", of_sizes=True, narrow=Narrow.PROMOTED)
+def sum_or_list(call: Call) -> Value:
+    if isinstance(call.at(0), list):
+        return [*call.as_numbers(call.at(0)), *call.as_numbers(call.at(1))]
+    return sums(call)
+
+
+@rule("aten::sub", "aten::subtract", "aten::rsub", narrow=Narrow.PROMOTED)
 def sums(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     alpha = call.number("alpha") if call.has("alpha") else 1
@@ -241,7 +251,15 @@ def power(call: Call) -> Value:
     return elementwise(call.lowering, "pow", [base, float(exponent)], dtype)
 
 
-@rule(*aten(["eq", "ne", "lt", "le", "gt", "ge"]), narrow=Narrow.PROMOTED)
+@rule("aten::eq", "aten::ne", of_sizes=True, narrow=Narrow.PROMOTED)
+def equal(call: Call) -> Value:
+    if isinstance(call.at(0), list):
+        found = compared_sizes(call.lowering, call.as_numbers(call.at(0)), call.as_numbers(call.at(1)))
+        return found if call.name == "eq" else call.lowering.index("not", found)
+    return comparisons(call)
+
+
+@rule(*aten(["lt", "le", "gt", "ge"]), narrow=Narrow.PROMOTED)
 def comparisons(call: Call) -> Value:
     a, b = call.element("self"), _second(call)
     return elementwise(call.lowering, call.name, [a, b], promoted([a, b]), BOOL)

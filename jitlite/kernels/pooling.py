@@ -24,7 +24,7 @@ def adaptive_average(call: Call) -> Value:
     return averaged(lowering, value, list(range(value.rank - pooled, value.rank)), keep=True)
 
 
-@rule("aten::list_with_default", narrow=Narrow.AS_THEY_ARE)
+@rule("aten::list_with_default", of_sizes=True, narrow=Narrow.AS_THEY_ARE)
 def list_with_default(call: Call) -> Value:
     wanted, sizes = call.get("out_size"), call.get("defaults")
     if not isinstance(wanted, list) or not isinstance(sizes, list) or len(sizes) <= len(wanted):

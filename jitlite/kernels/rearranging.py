@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jitlite.ir import types as T
-from jitlite.kernels.building import NestBuilder
+from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import cast, filled, require_like, sample_of
 from jitlite.kernels.factories import dtype_argument
 from jitlite.kernels.indexing import joined
@@ -130,12 +132,17 @@ def pad(call: Call) -> Value:
         raise NotNative("pad of such widths")
     if isinstance(sample_of(number), float) and not value.dtype.is_float:
         raise NotNative("a float is put around ints")
+    for width in widths:
+        lowering.check(lowering.index("le", 0, width), "pad by a negative width")
+    return padded(lowering, value, widths, number)
+
+
+def padded(lowering: KernelBuilder, value: TensorValue, widths: Sequence[Operand], number: Operand) -> TensorValue:
+    """The elements with a number around them, as `pad` takes the widths."""
     sizes = list(value.sizes)
     starts: list[Operand] = [0] * value.rank
     for i in range(len(widths) // 2):
         dim = value.rank - 1 - i
-        for width in widths[2 * i : 2 * i + 2]:
-            lowering.check(lowering.index("le", 0, width), "pad by a negative width")
         starts[dim] = widths[2 * i]
         sizes[dim] = lowering.index("add", lowering.index("add", widths[2 * i], sizes[dim]), widths[2 * i + 1])
     made = lowering.memory(value.dtype, sizes)

@@ -31,7 +31,8 @@ from jitlite.native.code import NotNative
 from jitlite.native.entry import is_ready
 from jitlite.native.regions import NativeRegion
 from jitlite.operators.gradient import Gradient
-from jitlite.passes.autodiff import differentiate, requiring
+from jitlite.passes.autodiff import differentiate, refuse_fixed, requiring
+from jitlite.passes.autodiff_composites import replace_composites
 from jitlite.passes.registry import run
 from jitlite.passes.specialize_autogradzero import usual_gradients
 
@@ -91,6 +92,14 @@ class _Passes:
     places: Sequence[int]
 
 
+_Halfway = tuple[Gradient, _Passes, tuple[Runner, Runner]]
+"""What there is before the forward pass has run: the gradient, kernels, and what runs the backward pass in Python."""
+
+
+class GaveUp(NotNative):
+    """The kernel of a forward pass could not do it for some values of its arguments, as a loop that does not run."""
+
+
 class Recording(Record):
     """What runs a region and records it as one node.
 
@@ -116,6 +125,7 @@ class RecordingFactory:
 
     def __init__(self, body: Graph, make_part: MakePart, run_graph: Callable[[Graph, str], Runner]) -> None:
         self._body, self._make_part, self._run_graph = body, make_part, run_graph
+        self._halfway: dict[Key, _Halfway] = {}
 
     def record(self, arguments: Sequence[object], *, trial: bool, forward_seconds: float = 0.0) -> Recording:
         """What runs the region for arguments like these, and records it as one node.
@@ -126,25 +136,36 @@ class RecordingFactory:
             forward_seconds: what the forward pass alone takes at least in Python, as far as that is known.
 
         Raises:
+            GaveUp: not for these very arguments; for others of the same kind there may be.
             NotNative: there is nothing that does, or it is not faster.
         """
         needs = needs_of(arguments)
-        gradient, usual = self._differentiated(needs, tuple(map(fact_of, arguments)))
-        passes = self._passes(gradient, usual)
-        python = self._when_asked(gradient.df, "backward"), self._when_asked(usual, "backward")
         given = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments]
+        key = needs, tuple(map(fact_of, arguments))
+        if key not in self._halfway:
+            self._halfway[key] = self._forward(key, given)
+        gradient, passes, python = self._halfway[key]
         with torch.no_grad():
-            passes.forward.prepare(given)
-            passes.forward.settle()  # both graphs are made for the dtypes of these arguments
             outputs = passes.forward.attempt(*given)
             if outputs is None:
-                raise NotNative("the forward pass gives up")
+                raise GaveUp("the forward pass gave up")
             passes.backward.prepare(_backward_inputs(gradient, given, outputs))
+        del self._halfway[key]
         recorded = _recorded(gradient, passes, *python)
         trial_runs = _Trial(recorded, self._when_asked(self._body, "region"), arguments, needs)
         if trial and not trial_runs.is_faster(forward_seconds):
             raise NotNative("Python records it faster")
         return Recording(recorded, passes.forward, passes.backward)
+
+    def _forward(self, key: Key, given: Sequence[object]) -> _Halfway:
+        """Both passes, of which the forward one has a kernel."""
+        gradient, usual = self._differentiated(*key)
+        passes = self._passes(gradient, usual)
+        python = self._when_asked(gradient.df, "backward"), self._when_asked(usual, "backward")
+        with torch.no_grad():
+            passes.forward.prepare(given)
+            passes.forward.settle()  # both graphs are made for the dtypes of these arguments
+        return gradient, passes, python
 
     def _when_asked(self, graph: Graph, name: str) -> Runner:
         """What runs a graph in Python; it is made when it runs for the first time, which may be never."""
@@ -161,8 +182,11 @@ class RecordingFactory:
     def _differentiated(self, needs: Sequence[bool], facts: Sequence[Fact]) -> tuple[Gradient, Graph]:
         graph = requiring(self._body, needs)
         annotate(graph, facts)
+        while replace_composites(graph, all_parts=True):
+            annotate(graph, facts)  # of the new nodes nothing was known
         run(graph, ("peephole",))  # what is asked of dtypes is known now
         try:
+            refuse_fixed(graph)
             gradient = differentiate(graph, computes_again=True)
         except ValueError as error:
             raise NotNative(str(error)) from None
@@ -232,6 +256,9 @@ class Recordings:
             if not is_ready():
                 raise NotNative("there is no machine code here")
             made = self._recorder.record(arguments, trial=trial, forward_seconds=forward_seconds)
+        except GaveUp as reason:
+            self.refused[key] = f"{reason}; another call may find it different"
+            self._known.discard(key)
         except NotNative as reason:
             self.refused[key] = str(reason)
         except Exception as error:  # a fault of ours is no reason for the program to stop
@@ -239,6 +266,7 @@ class Recordings:
                 raise
             self.refused[key] = f"making it failed with {type(error).__name__}"
         else:
+            self.refused.pop(key, None)
             self.made[key] = made
             self._by_needs.setdefault(key[0], []).append(made)
 
@@ -257,6 +285,9 @@ def _flattened(graph: Graph) -> tuple[Graph, list[int]]:
         raise NotNative("the gradients are constants")
     flat.block.erase_output(0)
     made.destroy()
+    for node in [node for node in flat.all_nodes() if node.kind == "aten::reshape"]:
+        with flat.inserting_before(node):
+            node.replace_input(0, _contiguous(flat, node.inputs[0]))  # whether it is a view, nobody asks
     places: list[int] = []
     known: dict[Value, int] = {}
     for value in elements:

@@ -17,10 +17,19 @@ from jitlite.ir.analysis import ancestor_in
 from jitlite.ir.graph import Block, Graph, Node, Use, Value, constant_of, is_constant
 from jitlite.ir.ops import Effect
 from jitlite.ir.regions import Region
-from jitlite.kernels.table import MAY_COPY, RULES, VIEWS, WRITES, holds_tensors, is_dtype_argument, is_tensor_node
+from jitlite.kernels.table import (
+    MAY_COPY,
+    RULES,
+    VIEWS,
+    WRITES,
+    holds_tensors,
+    is_dtype_argument,
+    is_tensor_node,
+    takes_sizes,
+)
 from jitlite.native.code import NotNative
 from jitlite.native.layout import SCALARS
-from jitlite.native.regions import NativeRun, all_nodes, raises
+from jitlite.native.regions import NativeRun, all_nodes, is_left, raises
 from jitlite.passes.form_regions import outputs_of
 
 LARGEST = 400
@@ -30,9 +39,6 @@ LEAST = 2
 """Operators on tensors, views left out, that a region without a loop has to have."""
 
 _KNOWN_LISTS = frozenset({"prim::ListConstruct"})
-
-_LISTS_OF_SIZES = frozenset({"aten::list_with_default"})
-"""Operators that give lists of sizes which they take from lists."""
 
 
 class TensorRun(NativeRun):
@@ -47,7 +53,7 @@ class TensorRun(NativeRun):
 
     # -- which nodes qualify
     def add(self, nodes: Sequence[Node]) -> str | None:
-        if any(node.kind == "prim::Loop" and not _has_tensors(node) for node in nodes):
+        if any(node.kind == "prim::Loop" and not _has_tensors(node) and not _looks_at_sizes(node) for node in nodes):
             return "a loop over numbers is a region of its own"
         if self._nodes and nodes[0].kind == "prim::GetAttr" and nodes[0].input not in self._known:
             nodes[0].move_before(self._nodes[0])  # nothing in the run sets an attribute
@@ -58,8 +64,10 @@ class TensorRun(NativeRun):
         if node.kind in ("prim::If", "prim::Loop", "prim::TupleUnpack", "prim::Uninitialized"):
             if node.kind in ("prim::TupleUnpack", "prim::Uninitialized") and is_tensor_node(node):
                 raise NotNative(f"there is no kernel for {node.kind} of tensors")
+            if node.kind == "prim::If" and all(map(raises, node.blocks)):
+                raise NotNative("either branch raises or warns")
             super()._check(node)
-        elif is_tensor_node(node) or _takes_number(node) or node.kind in _LISTS_OF_SIZES:
+        elif is_tensor_node(node) or _takes_number(node) or takes_sizes(node):
             self._check_tensors(node)
             self._known.update(node.outputs)
         else:
@@ -83,6 +91,9 @@ class TensorRun(NativeRun):
             if node.inputs[0] not in self._own:
                 raise NotNative(f"{node.kind} writes a tensor that the region has not made")
             self._own.update(node.outputs)
+        elif node.kind in _KNOWN_LISTS:
+            if self._own.issuperset(node.inputs):
+                self._own.add(node.output)
         elif node.kind not in VIEWS or (node.inputs and node.inputs[0] in self._own):
             self._own.update(v for v in node.outputs if holds_tensors(v.type))
 
@@ -160,13 +171,21 @@ def _operator_fault(node: Node) -> str | None:
     """Why an operator on tensors does not qualify, whatever its operands are."""
     if node.kind not in RULES:
         return f"there is no kernel for {node.kind}"
+    if node.kind not in WRITES and _writes_argument(node):
+        return f"{node.kind} puts its result into a tensor that it is given"
     if draws_numbers(node):
         return f"{node.kind} draws random numbers"
     if node.kind == "prim::dtype" and not all(map(is_dtype_argument, node.output.uses)):
         return "a dtype, which is an object in Python, is more than an argument"
     sizes = [v for v in node.outputs if isinstance(v.type, T.ListType) and not holds_tensors(v.type)]
-    read = all(_reads_sizes(use.user) for v in sizes for use in v.uses)
+    read = all(_reads_sizes(use.user) or is_left(use.user) for v in sizes for use in v.uses)
     return None if read else "a list of sizes is more than given to operators"
+
+
+def _writes_argument(node: Node) -> bool:
+    """Does its schema say that it writes a tensor?"""
+    arguments = () if node.op is None else node.op.schema.arguments
+    return any(a.is_write and isinstance(T.without_none(a.type), T.TensorType) for a in arguments)
 
 
 def draws_numbers(node: Node) -> bool:
@@ -174,8 +193,11 @@ def draws_numbers(node: Node) -> bool:
     op = node.op
     if op is None or op.effect is not Effect.RANDOM:
         return False
-    index = op.schema.argument_index("train")
-    return index is None or constant_of(node.inputs[index], True) is not False
+    for name, off in (("train", False), ("training", False), ("dropout_p", 0.0)):
+        index = op.schema.argument_index(name)
+        if index is not None and constant_of(node.inputs[index], None) == off:
+            return False
+    return True
 
 
 def _too_little(nodes: list[Node]) -> str | None:
@@ -215,6 +237,12 @@ def _block_has_tensors(block: Block) -> bool:
     return not raises(block) and any(map(_has_tensors, block.nodes))
 
 
+def _looks_at_sizes(loop: Node) -> bool:
+    """Does a loop over numbers read the sizes of tensors, of which a kernel knows all?"""
+    read = [v for node in all_nodes([loop]) for v in node.inputs]
+    return any(isinstance(v.type, T.ListType) and v.node.kind in RULES for v in read)
+
+
 def _takes_number(node: Node) -> bool:
     """Does it take a number of any type, as `item` gives it?"""
     return node.kind in RULES and any(v.type is T.NUMBER for v in node.inputs)
@@ -227,7 +255,7 @@ def _is_read_in(node: Node, others: set[Node]) -> bool:
 
 def _reads_sizes(node: Node) -> bool:
     """Does a node with a rule take a list whose elements are known?"""
-    known = node.kind in ("aten::len", "aten::__getitem__") or node.kind in _LISTS_OF_SIZES
+    known = node.kind in ("aten::len", "aten::__getitem__") or takes_sizes(node)
     return known or (node.kind in RULES and is_tensor_node(node))
 
 
@@ -252,7 +280,7 @@ def give_own_lists(graph: Graph) -> None:
 
 
 def _only_looks(node: Node) -> bool:
-    return node.kind in RULES and is_tensor_node(node) and node.kind != "aten::append"
+    return takes_sizes(node) or (node.kind in RULES and is_tensor_node(node) and node.kind != "aten::append")
 
 
 def fault_of(region: Region) -> str | None:

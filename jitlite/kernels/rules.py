@@ -32,6 +32,9 @@ WRITES: set[str] = set()
 """The kinds of nodes that write their first input."""
 
 
+OF_SIZES: set[str] = set()
+"""The kinds of nodes that take lists of sizes whose elements are known."""
+
 MAY_COPY: set[str] = set()
 """Those views whose results may be copies: they cannot be made later than a write to what they are made of."""
 
@@ -40,7 +43,12 @@ NARROW: dict[str, Narrow] = {}
 
 
 def rule(
-    *kinds: str, view: bool = False, may_copy: bool = False, writes: bool = False, narrow: Narrow = Narrow.WIDE
+    *kinds: str,
+    view: bool = False,
+    may_copy: bool = False,
+    writes: bool = False,
+    of_sizes: bool = False,
+    narrow: Narrow = Narrow.WIDE,
 ) -> Callable[[Rule], Rule]:
     """Say how operators are lowered.
 
@@ -50,6 +58,7 @@ def rule(
         may_copy: may it be a copy?
         writes: is the first input written?
         narrow: what is done with elements of narrow types; views and what writes see them as they are.
+        of_sizes: may it take nothing but lists of sizes?
     """
 
     def put(made: Rule) -> Rule:
@@ -63,6 +72,8 @@ def rule(
             MAY_COPY.update(kinds)
         if writes:
             WRITES.update(kinds)
+        if of_sizes:
+            OF_SIZES.update(kinds)
         return made
 
     return put
@@ -86,6 +97,12 @@ def holds_tensors(t: T.Type) -> bool:
     if isinstance(t, T.TupleType):
         return any(map(holds_tensors, t.elements))
     return isinstance(t, T.TensorType)
+
+
+def takes_sizes(node: Node) -> bool:
+    """Does a node take lists of sizes and no tensors, of which one is that of a tensor or made of such?"""
+    lists = [v for v in node.inputs if isinstance(v.type, T.ListType)]
+    return node.kind in OF_SIZES and any(v.node.kind in RULES for v in lists) and not is_tensor_node(node)
 
 
 def is_dtype_argument(use: Use) -> bool:
@@ -191,7 +208,9 @@ class Call:
 
     def numbers(self, name: str) -> list[Operand]:
         """A list of numbers whose length is known."""
-        found = self.get(name)
+        return self.as_numbers(self.get(name), name)
+
+    def as_numbers(self, found: Value, name: str = "an operand") -> list[Operand]:
         if isinstance(found, bool | int | float):
             return [found]
         if isinstance(found, list) and all(isinstance(v, Scalar | bool | int | float) for v in found):

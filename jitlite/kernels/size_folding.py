@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from jitlite.kernels.loop_ir import Operand, Scalar
+from jitlite.kernels.loop_ir import Operand, Scalar, SizeArithmetic
 
 FOLD: dict[str, Callable[..., Operand]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
@@ -47,3 +47,24 @@ def _logic(op: str, a: Operand, b: Operand) -> Operand | None:
         if not isinstance(x, Scalar):
             return (y if x else False) if op == "and" else (True if x else y)
     return None
+
+
+Definitions = Mapping[Scalar, SizeArithmetic]
+"""The operation that computes a scalar."""
+
+
+def opposite(condition: Operand, definitions: Definitions) -> Operand | None:
+    """What a condition is not of, if it is that."""
+    made = definitions.get(condition) if isinstance(condition, Scalar) else None
+    return made.operands[0] if made is not None and made.op == "not" else None
+
+
+def equalities(condition: Operand, definitions: Definitions) -> Iterator[tuple[Operand, Operand]]:
+    """Which operands are equal where a condition holds."""
+    made = definitions.get(condition) if isinstance(condition, Scalar) else None
+    if made is not None and made.op == "and":
+        for part in made.operands:
+            yield from equalities(part, definitions)
+    elif made is not None and made.op == "eq":
+        a, b = made.operands
+        yield a, b

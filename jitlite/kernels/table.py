@@ -2,6 +2,8 @@
 
 from jitlite.kernels import (
     activations,
+    class_losses,
+    composites,
     factories,
     gradients,
     gradients_of_losses,
@@ -17,8 +19,10 @@ from jitlite.kernels import (
     reading,
     rearranging,
     scattering,
+    several_views,
     totals,
     views,
+    windows,
     writing,
 )
 from jitlite.kernels.rules import (
@@ -31,22 +35,17 @@ from jitlite.kernels.rules import (
     holds_tensors,
     is_dtype_argument,
     is_tensor_node,
+    takes_sizes,
 )
 
 __all__ = [
-    "MAY_COPY",
-    "NARROW",
-    "RULES",
-    "VIEWS",
-    "WRITES",
-    "Call",
-    "holds_tensors",
-    "is_dtype_argument",
-    "is_tensor_node",
+    "MAY_COPY", "NARROW", "RULES", "VIEWS", "WRITES", "Call", "holds_tensors", "is_dtype_argument", "is_tensor_node",
+    "takes_sizes",
 ]  # fmt: skip
 
 HOLDERS = (
-    activations, factories, gradients, gradients_of_losses, gradients_reduced, indexing, lists, losses, matrices, norms,
-    ordering, pointwise, pooling, reading, rearranging, scattering, totals, views, writing,
+    activations, class_losses, composites, factories, gradients, gradients_of_losses, gradients_reduced, indexing,
+    lists, losses, matrices, norms, ordering, pointwise, pooling, reading, rearranging, scattering, several_views,
+    totals, views, windows, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jitlite.kernels.activations import elu, hard, mish
-from jitlite.kernels.building import KernelBuilder, NestBuilder, reads
+from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import Element
+from jitlite.kernels.later_reads import reads
 from jitlite.kernels.loop_ir import (
     Buffer,
     Place,

@@ -88,8 +88,18 @@ def is_outside(value: Value) -> bool:
 
 
 def raises(block: Block) -> bool:
-    """Does the block raise, whatever it does before? It bails out then, and Python does what it does."""
-    return any(node.kind == "prim::RaiseException" for node in block.nodes)
+    """Does the block raise or warn, whatever else it does? Machine code bails out then, and Python does that."""
+    return any(node.has(Trait.RAISES_OR_WARNS) and node.has(Trait.IS_STATEMENT) for node in block.nodes)
+
+
+def is_left(node: Node) -> bool:
+    """Is a node in a block that machine code bails out of?"""
+    block = node.block
+    while block is not None and block.owner is not None:
+        if raises(block):
+            return True
+        block = block.owner.block
+    return False
 
 
 def scalar_rule(node: Node, letters: str) -> tuple[Emit, bool] | None:
@@ -155,7 +165,7 @@ class NativeRun:
             self._check_storage(node.blocks[0].inputs)
             self._known.update(node.blocks[0].inputs)
             if raises(node.blocks[0]):
-                raise NotNative("each iteration raises")
+                raise NotNative("each iteration raises or warns")
             self._check_block(node.blocks[0])
         elif node.kind == "prim::TupleUnpack":
             self._held(node.input)

@@ -26,17 +26,19 @@ from jitlite.ir.structure import Loop
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
 from jitlite.operators.gradient import Gradient
+from jitlite.passes.autodiff_composites import replace_composites
 from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_of, takes_part
 from jitlite.passes.autodiff_recompute import compute_again
 from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
 from jitlite.passes.rules import gradients
+from jitlite.passes.rules import gradients_classes as gradients_classes  # declares rules
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
+from jitlite.passes.rules import gradients_moves as gradients_moves  # declares rules
 from jitlite.passes.rules import gradients_nn as gradients_nn  # declares rules
 from jitlite.passes.rules.formula import (
     Alongside,
     Contribution,
     Formula,
-    FormulaPlace,
     Rule,
     Sym,
     arguments_of,
@@ -92,23 +94,21 @@ def differentiate(graph: Graph, *, computes_again: bool = False) -> Gradient:
         ValueError: a gradient would pass a node that is not differentiated, or the graph writes a tensor.
     """
     f = graph.copy()
-    _lower(f)
+    replace_composites(f)
     return Differentiation(f).run(computes_again)
 
 
-def _lower(f: Graph) -> None:
-    """Replace nodes whose gradient needs more than they give by ones that give it."""
-    for node in list(f.all_nodes()):
+def refuse_fixed(graph: Graph) -> None:
+    """Ask that arguments for which autograd raises where they require a gradient do not require one.
+
+    Raises:
+        ValueError: one does, or `differentiate` would raise.
+    """
+    found = _Sources(graph).found
+    for node in graph.all_nodes():
         rule = rule_of(node)
-        if rule is None or rule.lower is None:
-            continue
-        with f.inserting_before(node):
-            place = FormulaPlace(f)
-            results = rule.lower(Formula(node, place, place, (), frozenset()))
-        for output, result in zip(node.outputs, results, strict=True):
-            result.value.type = output.type
-            output.replace_all_uses_with(result.value)
-        node.destroy()
+        if rule is not None and any(found.get(v) for name, v in arguments_of(node) if name in rule.fixed):
+            raise ValueError(f"{node.kind} has no gradient for an argument that requires one")
 
 
 _Found = Sym | list[Sym | None] | None

@@ -47,13 +47,13 @@ class _Again:
         """Is a value known in `df`, or can it be?"""
         if is_constant(value) or value in self.captured or value in self.made:
             return True
-        if self.is_argument(value):
-            return not _holds_tensors(value.type)
-        return self.may_compute(value)
+        if not _holds_tensors(value.type):
+            return True  # numbers and sizes cost nothing to keep
+        return not self.is_argument(value) and self.may_compute(value)
 
     def may_compute(self, value: Value) -> bool:
         node = value.node
-        if node.has(Trait.PLAIN_VIEW) and value in self.captured and self.is_argument(node.inputs[0]):
+        if node.has(Trait.PLAIN_VIEW) and value in self.captured:
             _, *where = node.inputs
             return all(map(self.is_there, where))  # to keep a view is to keep what it is a view of
         return _is_cheap(node) and all(map(self.is_there, node.inputs))
@@ -72,16 +72,17 @@ class _Again:
         return self.made[value]
 
     def local(self, value: Value) -> Value:
-        if is_constant(value) or value in self.captured or self.is_argument(value):
-            return self.backward.local(value)
-        return self.computed(value)
+        is_kept = is_constant(value) or value in self.captured or self.is_argument(value)
+        if not is_kept and (value in self.made or self.may_compute(value)):
+            return self.computed(value)
+        return self.backward.local(value)
 
 
 def _is_cheap(node: Node) -> bool:
     op = node.op
     if node.blocks or op is None:
         return False
-    sizes = ("aten::size", "aten::_size_if_not_equal", "prim::ListConstruct")
+    sizes = ("aten::size", "aten::_size_if_not_equal", "prim::ListConstruct", "prim::BroadcastSizes")
     return op.is_pointwise or node.has(Trait.PLAIN_VIEW) or node.kind in sizes
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from kernel_law import compared, outcome
+from kernel_law import FEW, compared, difference, outcome
+from torch import Tensor
 
 import jitlite
 from jitlite.base import options
+from jitlite.executor.kernels import tensor_regions
 from jitlite.kernels import torch_abi
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
@@ -150,3 +152,30 @@ def chunk(x, n: int):
 @pytest.mark.parametrize("fn", [split, chunk])
 def test_pieces_of_no_dimensions(fn):
     agree(fn, (torch.ones(4), 1), (torch.tensor(2.0), 1))
+
+
+OPERANDS = [
+    lambda: torch.randn(4, 3),
+    lambda: torch.randn(3, 4).t(),
+    lambda: torch.randn(2, 4, 3),
+    lambda: torch.randn(2, 3, 4).transpose(1, 2),
+    lambda: torch.randn(4, 2, 3).transpose(0, 1),
+    lambda: torch.randn(3, 4, 2).permute(2, 1, 0),
+    lambda: torch.randn(4, 1),
+    lambda: torch.randn(2, 1, 3).transpose(0, 2).contiguous().transpose(0, 2),
+]
+
+
+@pytest.mark.parametrize("first", range(len(OPERANDS)))
+def test_operands_in_different_orders(first: int) -> None:
+    """Torch asks one operand after the other how the result lies in memory."""
+
+    def f(x: Tensor, y: Tensor):
+        return x * y + y, (y - x).tanh()
+
+    scripted = jitlite.script(f)
+    with options.override(native="now", verify=True):
+        for second in OPERANDS:
+            x, y = OPERANDS[first](), second()
+            assert difference(f(x, y), scripted(x, y), FEW) is None
+    assert sum(state.runs for _, state in tensor_regions(scripted.executor)) == len(OPERANDS)

@@ -39,9 +39,8 @@ def at_once():
 LEFT_TO_PYTHON = set(
     """
     _autocast_to_full_precision _autocast_to_reduced_precision _slow_conv2d_forward acosh adaptive_avg_pool3d addcmul
-    asinh avg_pool2d batch_norm clamp.Tensor conv1d conv2d conv3d convolution dropout index.Tensor_hacked_twin lgamma
-    max_pool2d max_pool2d_with_indices native_batch_norm pow.Scalar pow.Tensor_Tensor prim::AutogradAdd
-    prim::ConstantChunk to.device
+    asinh batch_norm clamp.Tensor conv1d conv2d conv3d convolution index.Tensor_hacked_twin lgamma
+    native_batch_norm pow.Scalar pow.Tensor_Tensor prim::AutogradAdd prim::ConstantChunk to.device
     """.split()
 )
 """Operators with a formula that have no kernel, or whose gradients have none."""
@@ -463,3 +462,40 @@ def test_threads_record_at_once() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_a_table_that_is_read_both_ways() -> None:
+    """Its gradient is a sum of two that lie in memory in different orders."""
+
+    def tied(indices: Tensor, table: Tensor):
+        return (torch.nn.functional.embedding(indices, table * 2) @ table.t()).tanh()
+
+    indices, table = torch.tensor([1, 0, 1]), torch.randn(4, 3, requires_grad=True)
+    scripted = jitlite.script(tied)
+    for _ in range(2):
+        (found,) = torch.autograd.grad(scripted(indices, table).sum(), table)
+        (expected,) = torch.autograd.grad(tied(indices, table).sum(), table)
+        torch.testing.assert_close(found, expected)
+    ((_, state),) = tensor_regions(scripted.executor)
+    assert len(state.recordings) == 1
+
+
+def test_a_loop_that_does_not_run_at_first() -> None:
+    """Its first call says nothing about later ones."""
+
+    def repeated(x: Tensor, w: Tensor, count: int):
+        y = x * 2
+        for _ in range(count):
+            y = torch.tanh(y * w)
+        return y * 3
+
+    scripted = jitlite.script(repeated)
+    x, w = torch.randn(2, 3), torch.rand(3, requires_grad=True)
+    scripted(x.requires_grad_(), w, 0)
+    ((_, state),) = tensor_regions(scripted.executor)
+    assert not state.recordings and "may find it different" in "".join(state.recordings.refused.values())
+    for count in (2, 0, 3):
+        found = torch.autograd.grad(scripted(x, w, count).sum(), (x, w), allow_unused=True)
+        expected = torch.autograd.grad(repeated(x, w, count).sum(), (x, w), allow_unused=True)
+        assert_same(found, expected)
+    assert len(state.recordings) == 1 and not state.recordings.refused

@@ -72,6 +72,7 @@ def function_of(source: str) -> Callable[..., Any]:
     filename = f"<kernel program {next(_numbers)}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"torch": torch, "List": list, "F": torch.nn.functional, "__name__": "kernel_programs"}
+    scope["Tensor"] = torch.Tensor
     exec(compile(source, filename, "exec"), scope)
     made: Callable[..., Any] = scope["program"]
     return made

@@ -162,6 +162,7 @@ class Rule(Record, eq=True):
         outputs: which results have gradients; None for all of them.
         when: whether the formulas hold for a node: some hold for constant arguments only, say.
         lower: replaces the node by others first, which have rules; gives what replaces its results.
+        fixed: the arguments for which autograd raises where they require a gradient.
     """
 
     inputs: Mapping[str, Contribution | None]
@@ -169,6 +170,7 @@ class Rule(Record, eq=True):
     outputs: tuple[int, ...] | None = (0,)
     when: Callable[[Node], bool] = always
     lower: Callable[[Formula], Sequence[Sym]] | None = None
+    fixed: tuple[str, ...] = ()
 
 
 class Formula:
@@ -258,7 +260,7 @@ class Formula:
 
     def summed(self, grad: Sym, of: Sym, result: Sym | None = None) -> Sym:
         """The gradient summed over the dimensions along which `of` was broadcast."""
-        given, made = (_shape_of(v.value.type) for v in (of, result or self.result))
+        given, made = (shape_of(v.value.type) for v in (of, result or self.result))
         if given is not None and given == made:
             return grad
         size: object
@@ -294,7 +296,7 @@ def _of_same_size(value: Value) -> Value:
     return value
 
 
-def _shape_of(t: Type) -> tuple[int | str, ...] | None:
+def shape_of(t: Type) -> tuple[int | str, ...] | None:
     """What is known of all sizes: a number, or what a symbol is called; None if nothing is known of one."""
     if not isinstance(t, T.TensorType) or t.sizes is None:
         return None

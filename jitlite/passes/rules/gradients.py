@@ -32,6 +32,7 @@ from jitlite.passes.rules.formula import (
     declare,
     list_of,
     scaled,
+    shape_of,
     unpacked,
 )
 
@@ -63,6 +64,12 @@ def _clamp(f: Formula) -> Sym:
     if not bounds:
         return f.grad
     return (bounds[0] if len(bounds) == 1 else bounds[0].logical_and(bounds[1])).where(f.grad, 0)
+
+
+def _is_number(node: Node, name: str) -> bool:
+    """Is an argument a constant other than 0?"""
+    found = dict(arguments_of(node))[name].node.attributes.get("value")
+    return isinstance(found, int | float) and found != 0
 
 
 def _known_none(*names: str) -> Callable[[Node], bool]:
@@ -132,6 +139,11 @@ for _name, _unary in UNARY.items():
     declare(_name, Rule({"self": _unary}))
 declare("div.Scalar_mode", Rule({"self": _rounded}, when=_known_none("rounding_mode")))
 declare("clamp", Rule({"self": _clamp}, when=_known_none("min", "max")))
+declare("clamp_min", Rule({"self": lambda f: f.self.ge(f.min).where(f.grad, 0)}))
+declare("clamp_max", Rule({"self": lambda f: f.self.le(f.max).where(f.grad, 0)}))
+declare("selu", Rule({"self": None}, lower=lambda f: [f.self.elu(1.6732632423543772, 1.0507009873554805, 1.0)]))
+declare("celu", Rule({"self": None}, when=lambda node: _is_number(node, "alpha"), lower=lambda f: [
+    f.self.elu(f.alpha, 1.0, 1.0 / f.constant("alpha"))]))  # fmt: skip
 declare("pow.Scalar", Rule({"exponent": lambda f: f.grad.prim("AutogradPowScalarBase", f.self, f.exponent, f.result)}))
 
 
@@ -207,6 +219,11 @@ for _name, _beaten, _beating in (
     ("max.other", "lt", "gt"), ("maximum", "lt", "gt"), ("min.other", "gt", "lt"), ("minimum", "gt", "lt"),
 ):  # fmt: skip
     _pointwise(_name, self=_larger(_beaten), other=_larger(_beating))
+_pointwise(
+    "xlogy.Tensor",
+    self=lambda f: f.grad.xlogy(f.other).masked_fill(f.self.eq(0).logical_and(f.other.le(0)), 0),
+    other=lambda f: f.grad * f.self / f.other,
+)
 _pointwise("masked_fill.Scalar", self=lambda f: f.grad.masked_fill(f.mask, 0))
 _pointwise("clamp.Tensor", self=_clamp, min=_below, max=_above, when=_known_none("min", "max"))
 _pointwise(
@@ -214,6 +231,9 @@ _pointwise(
     self=lambda f: f.condition.where(f.grad, 0),
     other=lambda f: call(f.place, "aten::where", f.condition, 0, f.grad),
 )
+
+_pointwise("where.ScalarSelf", other=lambda f: call(f.place, "aten::where", f.condition, 0, f.grad))
+_pointwise("where.ScalarOther", self=lambda f: f.condition.where(f.grad, 0))
 
 
 # -- dtypes
@@ -267,6 +287,33 @@ for _name, _kind in (("var", "AutogradVar"), ("std", "AutogradStd")):
     declare(_name, Rule({"self": _variance(_kind, False, lambda f: int(f.constant("unbiased")))}, when=_flag))
     declare(f"{_name}.dim", Rule({"self": _variance(_kind, True, lambda f: int(f.constant("unbiased")))}, when=_flag))
     declare(f"{_name}.correction", Rule({"self": _variance(_kind, True, lambda f: f.correction)}))
+
+
+def _length(f: Formula, order: str, where: bool = True) -> Sym:
+    """The gradient of a norm; 0 where that is 0."""
+    grad, result = f.grad, f.result
+    if where:
+        grad, result = (x.prim("AutogradUnreduce", f.size(f.self), f.dim, f.keepdim) for x in (grad, result))
+    if f.constant(order) == 1:
+        return grad * f.self.sgn()
+    return grad * (f.self / result).masked_fill(result.eq(0), 0)
+
+
+def _is_plain_norm(order: str) -> Callable[[Node], bool]:
+    """Is it a sum of sizes or the root of a sum of squares, of the same dtype?"""
+
+    def hold(node: Node) -> bool:
+        found = dict(arguments_of(node))
+        of = found[order].node.attributes.get("value", MISSING)
+        order_is_known = is_constant(found[order]) and (of is MISSING or of in (1, 2))
+        return order_is_known and ("dtype" not in found or found["dtype"].type is T.NONE)
+
+    return hold
+
+
+declare("norm.Scalar", Rule({"self": lambda f: _length(f, "p", False)}, when=_is_plain_norm("p")))
+declare("norm.ScalarOpt_dim", Rule({"self": lambda f: _length(f, "p")}, when=_is_plain_norm("p")))
+declare("linalg_vector_norm", Rule({"self": lambda f: _length(f, "ord")}, when=_is_plain_norm("ord")))
 declare("logsumexp", Rule({
     "self": lambda f: f.grad.prim("AutogradLogsumexp", f.self, f.result, f.dim, f.keepdim),
 }))  # fmt: skip
@@ -386,6 +433,21 @@ def _restacked(f: Formula) -> Sym:
     return call(f.place, "prim::AutogradStack", _grads(f), f.size(f.self), f.dim)
 
 
+def _broadcast(f: Formula) -> list[Sym]:
+    """Each tensor, expanded to the shape of all."""
+    elements = f.elements("tensors")
+    shapes = {shape_of(x.value.type) for x in elements}
+    if len(shapes) > 1 or None in shapes:
+        size = call(f.before, "prim::BroadcastSizes", *(f.size(x) for x in elements))
+        elements = [call(f.before, "aten::expand", x, size) for x in elements]
+    return [list_of(f.before, elements, T.TENSOR)]
+
+
+def _is_broadcast(node: Node) -> bool:
+    return is_display(node) and is_unpacked(node)
+
+
+declare("broadcast_tensors", Rule({"tensors": None}, when=_is_broadcast, lower=_broadcast))
 declare("cat", Rule({"tensors": _uncat}, when=is_display))
 declare("stack", Rule({"tensors": _unstack}, when=is_display))
 for _name in ("chunk", "split.Tensor", "split_with_sizes"):
@@ -411,6 +473,6 @@ declare("prim::AutogradAdd", Rule({"a": _same, "b": _same}))
 for _name in (
     *(f"{comparison}.{other}" for comparison in ("eq", "ne", "lt", "le", "gt", "ge") for other in ("Scalar", "Tensor")),
     "logical_not", "logical_and", "logical_or", "logical_xor", "isnan", "isfinite", "isinf", "nonzero", "_dim_arange",
-    "argmax", "argmin", "bernoulli", "bernoulli.p", "prim::AutogradZero",
+    "argmax", "argmin", "detach", "bernoulli", "bernoulli.p", "prim::AutogradZero",
 ):  # fmt: skip
     declare(_name, Rule({}, outputs=()))

@@ -17,20 +17,19 @@ from jitlite.passes.rules.formula import (
     Sym,
     arguments_of,
     call,
-    calls,
     constants,
     declare,
     list_of,
 )
 
-_NONE, _MEAN, _SUM = range(3)
+NONE, MEAN, SUM = range(3)
 """What is done with the losses of elements."""
 
 
-def _reduces(node: Node) -> bool:
+def reduces(node: Node) -> bool:
     """Is it known what is done with the losses of elements?"""
     found = dict(arguments_of(node))["reduction"].node.attributes.get("value", MISSING)
-    return found in (_NONE, _MEAN, _SUM)
+    return found in (NONE, MEAN, SUM)
 
 
 def _given(f: Formula, grad: Sym, of: Sym) -> Sym:
@@ -61,12 +60,10 @@ declare("huber_loss", _between("huber_loss_backward", "reduction", "delta"))
 
 
 def _absolute(f: Formula) -> Sequence[Sym]:
-    away = call(f.before, "aten::abs", call(f.before, "aten::sub", f.self, f.target))
-    how = f.constant("reduction")
-    return [away if how == _NONE else call(f.before, "aten::mean" if how == _MEAN else "aten::sum", away)]
+    return [reduced(f, (f.self - f.target).abs())]
 
 
-declare("l1_loss", Rule({"self": None, "target": None}, when=_reduces, lower=_absolute))
+declare("l1_loss", Rule({"self": None, "target": None}, when=reduces, lower=_absolute))
 
 
 def _of_logits(slope: Callable[[Formula], Sym], of: str) -> Contribution:
@@ -75,7 +72,7 @@ def _of_logits(slope: Callable[[Formula], Sym], of: str) -> Contribution:
         if not f.is_none("weight"):
             grad = grad * f.weight
         value = getattr(f, of)
-        if f.constant("reduction") == _MEAN:
+        if f.constant("reduction") == MEAN:
             grad = grad / Sym(f.place, call(f.before, "aten::numel", value).value)
         return _given(f, grad, value)
 
@@ -99,7 +96,7 @@ def _has_plain_weights(node: Node) -> bool:
     """Is it known which weights there are?"""
     found = dict(arguments_of(node))
     weights = [found[name].type for name in ("weight", "pos_weight")]
-    return _reduces(node) and all(t is T.NONE or isinstance(t, T.TensorType) for t in weights)
+    return reduces(node) and all(t is T.NONE or isinstance(t, T.TensorType) for t in weights)
 
 
 declare("binary_cross_entropy_with_logits", Rule({
@@ -107,36 +104,52 @@ declare("binary_cross_entropy_with_logits", Rule({
 }, when=_has_plain_weights))  # fmt: skip
 
 
-# -- of classes
+def _of_probability(f: Formula) -> Sym:
+    grad = f.grad.binary_cross_entropy_backward(f.self, f.target, None if f.is_none("weight") else f.weight,
+                                                f.reduction)  # fmt: skip
+    return f.cast(grad, f.self)
 
 
-def _one_row_each(node: Node) -> bool:
-    """Is it known that the target says the class of each row, or of the only one?"""
-    found = dict(arguments_of(node))
-    value, target = found["self"].type, found["target"].type
-    if not isinstance(value, T.TensorType) or not isinstance(target, T.TensorType):
-        return False
-    if value.sizes is None or target.sizes is None or target.dtype is not torch.int64:
-        return False
-    return len(value.sizes) in (1, 2) and len(target.sizes) == len(value.sizes) - 1
+def _of_truth(f: Formula) -> Sym:
+    grad = f.grad * ((1 - f.self).log() - f.self.log())
+    if not f.is_none("weight"):
+        grad = grad * f.weight
+    return _given(f, _mean_of(f, grad, "self"), f.target)
 
 
-def _is_not_smoothed(node: Node) -> bool:
-    return _one_row_each(node) and dict(arguments_of(node))["label_smoothing"].node.attributes.get("value") == 0.0
+def _mean_of(f: Formula, grad: Sym, of: str) -> Sym:
+    """The gradient for each element, where the loss may be the mean."""
+    if f.constant("reduction") != MEAN:
+        return grad
+    return grad / Sym(f.place, call(f.before, "aten::numel", getattr(f, of)).value)
 
 
-def _by_class(f: Formula, value: Sym) -> list[Sym]:
-    return [calls(f.before, "aten::nll_loss_forward", value, f.target, f.weight, f.reduction, f.ignore_index)[0]]
+def _has_plain_weight(node: Node) -> bool:
+    weight = dict(arguments_of(node))["weight"].type
+    return reduces(node) and (weight is T.NONE or isinstance(weight, T.TensorType))
 
 
-declare("nll_loss_forward", Rule({
-    "self": lambda f: f.grad.nll_loss_backward(
-        f.self, f.target, f.weight, f.reduction, f.ignore_index, f.output(1)),
-}))  # fmt: skip
-declare("nll_loss", Rule({"self": None}, lower=lambda f: _by_class(f, f.self)))
-declare("nll_loss_nd", Rule({"self": None}, when=_one_row_each, lower=lambda f: _by_class(f, f.self)))
-declare("cross_entropy_loss", Rule({"self": None}, when=_is_not_smoothed, lower=lambda f: _by_class(
-    f, call(f.before, "aten::log_softmax", f.self, -1, None))))  # fmt: skip
+declare("binary_cross_entropy", Rule({
+    "self": _of_probability, "target": _of_truth,
+}, when=_has_plain_weight, fixed=("weight",)))  # fmt: skip
+
+
+def _divergence(f: Formula) -> list[Sym]:
+    if f.constant("log_target"):
+        found = f.target.exp() * (f.target - f.self)
+    else:
+        found = f.target.xlogy(f.target) - f.target * f.self
+    return [reduced(f, found)]
+
+
+def reduced(f: Formula, losses: Sym) -> Sym:
+    """The losses of elements, summed up as the operator says."""
+    how = f.constant("reduction")
+    return losses if how == NONE else losses.mean() if how == MEAN else losses.sum()
+
+
+declare("kl_div", Rule({"self": None, "target": None}, lower=_divergence, when=lambda node: reduces(node)
+    and constants("log_target")(node)))  # fmt: skip
 
 
 # -- elements that are chosen, and where they go

@@ -94,19 +94,27 @@ declare("batch_norm", Rule(dict.fromkeys(("input", "weight", "bias")), lower=lam
 
 
 def _drops(node: Node) -> bool:
-    """Does a dropout certainly drop something? With a probability of 0, it gives its argument, with 1 zeros."""
+    """Does a dropout certainly drop something, or nothing? With a probability of 0 it gives what it is given."""
     found = dict(arguments_of(node))
     f = {name: found[name].node.attributes.get("value", MISSING) for name in ("p", "train")}
-    return f["train"] is True and isinstance(f["p"], float) and 0 < f["p"] < 1
+    return f["train"] is False or (f["train"] is True and isinstance(f["p"], float) and 0 < f["p"] < 1)
+
+
+def _is_off(node: Node) -> bool:
+    return dict(arguments_of(node))["train"].node.attributes.get("value", MISSING) is False
 
 
 def _dropped(f: Formula) -> list[Sym]:
+    if not f.constant("train"):
+        return [f.input]
     kept = 1 - f.constant("p")
     noise = call(f.before, "aten::div", call(f.before, "aten::bernoulli", f.input, kept), kept)
     return [call(f.before, "aten::mul", f.input, noise)]
 
 
 declare("dropout", Rule({"input": None}, when=_drops, lower=_dropped))
+for _name in ("alpha_dropout", "feature_dropout", "feature_alpha_dropout"):
+    declare(_name, Rule({"input": None}, when=_is_off, lower=lambda f: [f.input]))
 declare("embedding", Rule({
     "weight": lambda f: f.grad.embedding_backward(
         f.indices, f.size_at(f.weight, 0), f.padding_idx, f.scale_grad_by_freq, False),
@@ -146,3 +154,27 @@ declare("max_pool2d_with_indices", Rule({
 declare("max_pool2d", Rule({"self": None}, lower=lambda f: _first(calls(
     f.before, "aten::max_pool2d_with_indices", f.self, f.kernel_size, f.stride, f.padding, f.dilation,
     f.ceil_mode))))  # fmt: skip
+
+
+# -- what is put around
+
+
+def _is_constant_pad(node: Node) -> bool:
+    """Is a constant put around the elements, in known widths none of which is negative?"""
+    found = dict(arguments_of(node))
+    widths = found["pad"].node.attributes.get("value", MISSING)
+    mode = found["mode"].node.attributes.get("value", MISSING) if "mode" in found else "constant"
+    return isinstance(widths, list) and all(type(w) is int and w >= 0 for w in widths) and mode == "constant"
+
+
+def _inside(f: Formula) -> Sym:
+    grad, widths, name = f.grad, f.constant("pad"), "input" if "input" in f.arguments else "self"
+    for i in range(0, len(widths), 2):
+        dim = -1 - i // 2
+        if widths[i] or widths[i + 1]:
+            grad = call(f.place, "aten::narrow", grad, dim, widths[i], f.size_at(getattr(f, name), dim))
+    return grad
+
+
+for _name in ("pad", "constant_pad_nd"):
+    declare(_name, Rule({"self": _inside}, when=_is_constant_pad))
