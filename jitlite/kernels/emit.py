@@ -70,7 +70,9 @@ from jitlite.kernels.loop_ir import (
     Swap,
     TensorInput,
 )
+from jitlite.kernels.loop_orders import parallel_dims
 from jitlite.kernels.nests import emit_nest
+from jitlite.kernels.parallel import emit_parts
 from jitlite.kernels.products import Packed, ProductTarget, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
 from jitlite.kernels.sorting import emit_sort
@@ -273,11 +275,11 @@ class KernelEmitter(KernelCode):
     # -- tensors
     def nest(self, statement: Nest) -> None:
         with self._without_lock(statement.sizes):
-            emit_nest(self, statement)
+            emit_parts(self, parallel_dims(statement), statement.sizes, lambda kc: emit_nest(kc, statement))
 
     def reduce(self, statement: Reduce) -> None:
         with self._without_lock(statement.sizes):
-            emit_reduce(self, statement)
+            emit_parts(self, parallel_dims(statement), statement.sizes, lambda kc: emit_reduce(kc, statement))
 
     def sort(self, statement: Sort) -> None:
         with self._without_lock(statement.keys.sizes):

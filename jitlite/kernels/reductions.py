@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast
-from jitlite.kernels.lane_trees import operands_first
 from jitlite.kernels.lanes import ALL, LANES, NUMBERS
-from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, DType, Fill, Load, Nest, Reduce, Scalar, Store
-from jitlite.kernels.nests import emit_nest, fitness_along
+from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, DType, Fill, Nest, Reduce, Scalar, Store
+from jitlite.kernels.loop_orders import reduce_order
+from jitlite.kernels.nests import emit_nest
 from jitlite.kernels.vectors import Vectors
 from jitlite.kernels.walk import Points, Walk, counting_by, is_number
 from jitlite.native.code import NotNative
@@ -134,11 +134,11 @@ def emit_reduce(kc: KernelCode, reduce: Reduce) -> None:
         NotNative: where there is no such reduction of the type.
     """
     fold = fold_of(reduce)
-    dims = [d for d, size in enumerate(reduce.sizes) if not is_number(size, 1)]
-    reduced = [d for d in dims if d in reduce.dims]
+    order = reduce_order(reduce)
+    reduced = [d for d in order if d in reduce.dims]
     if reduce.op in ("sum", "prod", "any", "all"):
         _emit_empty(kc, reduce, fold, reduced)
-    _Reduction(kc, reduce, fold, [d for d in dims if d not in reduce.dims], reduced).emit()
+    _Reduction(kc, reduce, fold, order).emit()
 
 
 def _emit_empty(kc: KernelCode, reduce: Reduce, fold: Fold, reduced: Sequence[int]) -> None:
@@ -161,19 +161,15 @@ def _emit_empty(kc: KernelCode, reduce: Reduce, fold: Fold, reduced: Sequence[in
 
 
 class _Reduction:
-    def __init__(self, kc: KernelCode, reduce: Reduce, fold: Fold, kept: Sequence[int], reduced: Sequence[int]) -> None:
+    def __init__(self, kc: KernelCode, reduce: Reduce, fold: Fold, order: Sequence[int]) -> None:
         self.kc = kc
         self.reduce = reduce
         self.fold = fold
-        self.reduced = sorted(reduced)
+        self.reduced = sorted(d for d in order if d in reduce.dims)
         self.places = [reduce.place] + ([reduce.positions] if reduce.positions is not None else [])
-        loads = [lane.place for lane in operands_first([reduce.lane]) if isinstance(lane, Load)]
-        inner = max([*kept, *reduced], key=fitness_along(loads, []), default=None)
-        self.is_row = inner in reduced
-        outer = [d for d in (*kept, *reduced) if d != inner]
-        order = [*outer, *([] if inner is None else [inner])]
+        self.is_row = bool(order) and order[-1] in reduce.dims
         self.walk = Walk(kc, reduce.sizes, order, [reduce.lane], self.places)
-        self.kept_loops = len([d for d in kept if d != inner])
+        self.kept_loops = len([d for d in order[:-1] if d not in reduce.dims])
 
     def emit(self) -> None:
         with self.walk.unless_empty():
@@ -305,7 +301,7 @@ class _Reduction:
         with counting_by(code, "0", self.kc.operand(size), block) as start:
             stop = code.value(f"add i64 {start}, {block}")
             end = code.intrinsic("i64 @llvm.smin.i64(i64, i64)", stop, self.kc.operand(size))
-            walk.row(lambda points: self._update(self.fold, points, slots[points.copy]), start, end)
+            walk.row(lambda points: self._update(self.fold, points, slots[points.copy]), (start, end))
             self._add_to_total(slots, total)
 
     def _add_to_total(self, slots: Sequence[Sequence[str]], total: Sequence[str]) -> None:
