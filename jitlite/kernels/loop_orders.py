@@ -60,7 +60,7 @@ def parallel_dims(statement: Nest | Reduce) -> list[int]:
     What is reduced to one number is added up by one thread, in one order, so no result depends on how many there are.
     A short innermost loop whose length is known is left as it is.
     """
-    if all(map(_is_short, statement.sizes)) and math.prod(s for s in statement.sizes if isinstance(s, int)) <= GRAIN:
+    if _are_few(statement.sizes):
         return []
     if isinstance(statement, Nest):
         order, kept, stored = (
@@ -73,6 +73,22 @@ def parallel_dims(statement: Nest | Reduce) -> list[int]:
         stored = [p for p in (statement.place, statement.positions) if p is not None]
     dims = [d for d in order if d in kept and not (d == order[-1] and _is_short(statement.sizes[d]))]
     return [d for d in dims if all(isinstance(p.strides[d], Scalar) or p.strides[d] != 0 for p in stored)]
+
+
+def chunked_dim(reduce: Reduce) -> int | None:
+    """The dimension of the outermost loop of a reduction to one number, which is done chunk by chunk; None for others.
+
+    How long chunks are depends on sizes alone, and what they give is put together in their order.
+    """
+    order = reduce_order(reduce)
+    if not order or _are_few(reduce.sizes) or not reduce.dims.issuperset(order):
+        return None
+    return order[0]
+
+
+def _are_few(sizes: Sequence[Operand]) -> bool:
+    """Are there certainly no more points than one thread does?"""
+    return all(map(_is_short, sizes)) and math.prod(s for s in sizes if isinstance(s, int)) <= GRAIN
 
 
 def _is_short(size: Operand) -> bool:

@@ -116,34 +116,59 @@ def emit_parts(
         sizes: of all dimensions.
         write: writes the statement.
     """
-    parallel_for = symbol(PARALLEL_FOR) if dims else None
-    if parallel_for is None:
+    if not dims or symbol(PARALLEL_FOR) is None:
         write(kc)
         return
     code, part = kc.code, Part(kc, dims)
     write(part)
+    points = kc.product(sizes)
+
+    def share(context: str) -> tuple[str, str]:
+        which, size = _chosen(kc, [kc.operand(sizes[d]) for d in dims])
+        code.store("i64", which, code.field(context, _WHICH))
+        each = code.value(f"udiv i64 {points}, {size}")
+        return size, divided_up(kc, str(loop_orders.GRAIN), each)
+
+    is_much = code.value(f"icmp sgt i64 {points}, {loop_orders.GRAIN}")
+    emit_call(kc, part, kc.operand(sizes[dims[0]]), is_much, share)
+
+
+def emit_call(kc: KernelCode, part: Part, size: str, is_much: str, share: Callable[[str], tuple[str, str]]) -> None:
+    """Write the call of a function, or what has threads call it.
+
+    Args:
+        kc: the kernel.
+        part: the function.
+        size: how many iterations there are, if one thread does all.
+        is_much: are threads to share it?
+        share: writes how many iterations they share, and how many one of them does at least.
+    """
+    code, parallel_for = kc.code, symbol(PARALLEL_FOR)
     code.helper(part.text())
     context = _context(kc, part)
     several, alone, onward = code.fresh("several"), code.fresh("alone"), code.fresh("on")
-    points = kc.product(sizes)
-    is_much = code.value(f"icmp sgt i64 {points}, {loop_orders.GRAIN}")
-    are_there = code.value(f"icmp eq i64 {code.load('i64', pointer(lost_at()))}, 0")
-    code.branch(code.value(f"and i1 {is_much}, {are_there}"), several, alone)
+    if parallel_for is None:
+        code.go(alone)
+    else:
+        are_there = code.value(f"icmp eq i64 {code.load('i64', pointer(lost_at()))}, 0")
+        code.branch(code.value(f"and i1 {is_much}, {are_there}"), several, alone)
+        code.label(several)
+        iterations, grain = share(context)
+        operands = f"i64 0, i64 {iterations}, i64 {grain}, ptr @{part.name}, ptr {context}"
+        failed = code.value(f"call i32 {pointer(parallel_for)}({operands})")
+        code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
+        code.go(onward)
     code.label(alone)
-    code.emit(f"call void @{part.name}(i64 0, i64 {kc.operand(sizes[dims[0]])}, ptr {context})")
-    code.go(onward)
-    code.label(several)
-    which, size = _chosen(kc, [kc.operand(sizes[d]) for d in dims])
-    code.store("i64", which, code.field(context, _WHICH))
-    each = code.value(f"udiv i64 {points}, {size}")
-    grain = code.value(f"udiv i64 {code.value(f'add i64 {each}, {loop_orders.GRAIN - 1}')}, {each}")
-    operands = f"i64 0, i64 {size}, i64 {grain}, ptr @{part.name}, ptr {context}"
-    failed = code.value(f"call i32 {pointer(parallel_for)}({operands})")
-    code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
+    code.emit(f"call void @{part.name}(i64 0, i64 {size}, ptr {context})")
     code.go(onward)
     code.label(onward)
     if part.may_fail:
         code.bail_out_if(code.value(f"icmp ne i64 {code.load('i64', context)}, 0"))
+
+
+def divided_up(kc: KernelCode, a: str, b: str) -> str:
+    """A quotient, or the next whole number."""
+    return kc.code.value(f"udiv i64 {kc.add(a, kc.add(b, '-1'))}, {b}")
 
 
 def _context(kc: KernelCode, part: Part) -> str:

@@ -23,7 +23,7 @@ from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
 from jitlite.kernels.lane_trees import operands_of
 from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statement
-from jitlite.kernels.loop_orders import parallel_dims
+from jitlite.kernels.loop_orders import chunked_dim, parallel_dims
 
 _INDENT = "  "
 
@@ -256,8 +256,9 @@ def _parallel(statement: L.Nest | L.Reduce) -> str:
     places = [s.place for s in statement.stores] if isinstance(statement, L.Nest) else [statement.place]
     if any(len(place.strides) != len(statement.sizes) for place in places):
         return ""
-    dims = parallel_dims(statement)
-    return f"  # parallel: {', '.join(f'i{d}' for d in sorted(dims))}" if dims else ""
+    chunked = chunked_dim(statement) if isinstance(statement, L.Reduce) else None
+    shared = [f"i{d}" for d in sorted(parallel_dims(statement))] if chunked is None else [f"chunks of i{chunked}"]
+    return f"  # parallel: {', '.join(shared)}" if shared else ""
 
 
 @_lines.register
