@@ -17,7 +17,7 @@ from kernel_programs import function_of, random_program
 
 import jitlite
 from jitlite.base import options
-from jitlite.kernels import forks, loop_orders, parallel, torch_abi
+from jitlite.kernels import emit, forks, loop_orders, parallel, shared_products, torch_abi
 
 pytestmark = pytest.mark.skipif(
     torch_abi.torch_abi() is None or torch_abi.symbol(torch_abi.PARALLEL_FOR) is None, reason=torch_abi.why_not()
@@ -65,7 +65,12 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Scheduler:
     """All loops are shared that may be, however few points there are."""
     made = Scheduler()
     monkeypatch.setattr(loop_orders, "GRAIN", 1)
-    monkeypatch.setattr(parallel, "symbol", lambda name: made.address)
+    monkeypatch.setattr(shared_products, "WORK", 1)
+    for module in (parallel, emit):
+        real = module.symbol
+        monkeypatch.setattr(
+            module, "symbol", lambda name, real=real: made.address if name == torch_abi.PARALLEL_FOR else real(name)
+        )
     return made
 
 
@@ -136,6 +141,18 @@ def test_counts_of_threads(fn, dtype, scheduler):
     assert scheduler.shared > 2 * len(SIZES)
 
 
+def products(a, b):
+    return a @ b, b.t() @ a.t(), a @ b + b[:1], (a @ b[:, 0]) * 2, a[:2] @ b, a.t().contiguous().t() @ b
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
+def test_products(dtype, scheduler):
+    for m, k, n in ((1, 1, 1), (2, 7, 200), (5, 3, 130), (9, 16, 65), (67, 33, 9), (130, 5, 257), (3, 4, 1)):
+        a, b = torch.randn(m, k, dtype=dtype), torch.randn(k, n, dtype=dtype)
+        check(outcomes(products, [a, b], lambda count: setattr(scheduler, "count", count)), SUMS)
+    assert scheduler.shared > 30
+
+
 def test_sums_of_nothing(scheduler):
     def fn(x, y):
         return (x * y).sum(), (x > 0).any(), x.prod(), (x * y).sum(0), (x * y).sum(1)
@@ -189,6 +206,22 @@ def test_wrong_bounds_are_found(fault, scheduler, monkeypatch):
 
 def mixed(x):
     return torch.tanh(x) * 2 + 1
+
+
+def test_wrong_parts_of_products_are_found(scheduler, monkeypatch):
+    monkeypatch.setattr(shared_products, "_range", lambda code, each, size: (code.multiply("%begin", each), str(each)))
+    shared_products._part_of_rows.cache_clear()
+    try:
+        given = [torch.randn(8, 3), torch.randn(3, 5)]
+        found = outcomes(one_product, given, lambda count: setattr(scheduler, "count", count))
+    finally:
+        shared_products._part_of_rows.cache_clear()
+    with pytest.raises(AssertionError):
+        check(found, SUMS)
+
+
+def one_product(a, b):
+    return (a @ b) * 2
 
 
 def test_who_gives_up_gives_all_up(scheduler):
