@@ -1,6 +1,7 @@
 """How fast compiled functions run, beside eager Python and torch.jit.script.
 
-    python benchmarks/run_time.py [--tensors | --gradients] [--only collatz,cell] [--rounds 15] [--json out.json]
+    python benchmarks/run_time.py [--tensors | --gradients] [--threads 2] [--only collatz,cell] [--rounds 15]
+                                  [--json out.json]
 
 A ratio above 1 says that jitlite is that many times faster. Before anything is timed, jitlite's functions have been
 called until what is hot in them has been compiled.
@@ -83,9 +84,10 @@ def main() -> int:
     parser.add_argument("--json", help="write the figures to this file")
     parser.add_argument("--tensors", action="store_true", help="programs over tensors instead")
     parser.add_argument("--gradients", action="store_true", help="programs over tensors, forward and backward")
+    parser.add_argument("--threads", type=int, default=1, help="how many threads torch has")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
+    torch.set_num_threads(options.threads)
     workloads = run_workloads()
     if options.tensors or options.gradients:
         workloads = training_workloads() if options.gradients else tensor_workloads()

@@ -25,6 +25,7 @@ import torch
 from torch.autograd import forward_ad
 
 from jitlite.base import torch_internals
+from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Runner
@@ -150,6 +151,20 @@ def is_transformed() -> bool:
     )
 
 
+class _Way(Record):
+    """What a backward pass does for the gradients that there are.
+
+    Attributes:
+        fills: does it take zeros for those that are missing?
+        run: what gives the gradients; None where there are none.
+        places: positions among what the node gives, and of what is there among the gradients.
+    """
+
+    fills: bool
+    run: Runner | None
+    places: Sequence[tuple[int, int]]
+
+
 class Layout:
     """Where things are: computed once for a gradient."""
 
@@ -168,9 +183,21 @@ class Layout:
         self._constant: dict[tuple[bool, ...], tuple[int, ...]] = {}
         self._place_captured(gradient)
 
-    def reached(self, grads: Sequence[object]) -> frozenset[int]:
-        """The inputs whose gradients are not zero everywhere, by which results have one."""
-        return frozenset().union(*(sources for sources, g in zip(self.sources, grads, strict=True) if g is not None))
+    def way(self, present: Sequence[bool], fills: bool, backward: Runner, usual: Runner) -> _Way:
+        """What a backward pass does.
+
+        Args:
+            present: which results have a gradient.
+            fills: are gradients of the graph's own results that are missing zeros, unless all are missing?
+            backward: runs `df`.
+            usual: runs it where all results have a gradient and nothing that is kept has one.
+        """
+        reached = frozenset().union(*(sources for sources, p in zip(self.sources, present, strict=True) if p))
+        is_filled = fills and any(present) and not all(present[i] for i in self.own)
+        given = [present[i] or (is_filled and i in self.own) for i in self.vjps]
+        run = None if True not in given else usual if given == self.usually else backward
+        pairs = [(i + 1, n) for n, i in enumerate(self.targets) if not self.is_total or i in reached]
+        return _Way(is_filled, run, pairs)
 
     def _place_captured(self, gradient: Gradient) -> None:
         f = gradient.f
@@ -221,8 +248,15 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
         backward: runs `df`.
         usual: runs it where all results have a gradient and nothing that is kept has one.
     """
-    count, targets, is_total = layout.inputs, layout.targets, layout.is_total
-    fills = is_total and len(layout.vjps) > 1  # else the only one is there, or there is nothing to do
+    fills = layout.is_total and len(layout.vjps) > 1  # else the only one is there, or there is nothing to do
+    known: dict[tuple[bool, ...], _Way] = {}
+
+    def way_of(present: tuple[bool, ...]) -> _Way:
+        """What is done where these gradients are there."""
+        found = known.get(present)
+        if found is None:
+            found = known[present] = layout.way(present, fills, backward, usual)
+        return found
 
     class DifferentiableGraph(torch.autograd.Function):
         @staticmethod
@@ -241,21 +275,16 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            found = [None] * (count + 1)
-            reached = None
-            if is_total:
-                reached = layout.reached(grads)
-                grads = tuple(_filled(grads, layout.own, ctx.shapes)) if fills else grads
-            vjps = [grads[i] for i in layout.vjps]
+            way = way_of(tuple([g is not None for g in grads]))
+            given = _filled(grads, layout.own, ctx.shapes) if way.fills else grads
+            vjps = [given[i] for i in layout.vjps]
             saved = _saved(ctx, layout, vjps)
-            given = [v is not None for v in vjps]
-            if True in given:
+            found = [None] * (layout.inputs + 1)
+            if way.run is not None:
                 kept = [*saved, *ctx.others]
-                run = usual if given == layout.usually else backward
-                results = run(*vjps, *[kept[i] for i in layout.order])
-                for i, result in zip(targets, results, strict=True):
-                    if reached is None or i in reached:
-                        found[i + 1] = result
+                results = way.run(*vjps, *[kept[i] for i in layout.order])
+                for target, source in way.places:
+                    found[target] = results[source]
             return tuple(found)
 
     plain_apply: Runner | None = getattr(super(torch.autograd.Function, DifferentiableGraph), "apply", None)
@@ -265,9 +294,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
 def _filled(
     grads: Sequence[torch.Tensor | None], own: Sequence[int], shapes: Sequence[tuple[Any, torch.dtype, torch.device]]
 ) -> Sequence[torch.Tensor | None]:
-    """The gradients of results, with zeros for those that are missing, unless all are."""
-    if all(g is None for g in grads):
-        return grads
+    """The gradients of results, with zeros for those that are missing."""
     filled = list(grads)
     for i, (shape, dtype, device) in zip(own, shapes, strict=True):
         if filled[i] is None:

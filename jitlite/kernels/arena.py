@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from jitlite.base.records import Record
 from jitlite.kernels.context import KernelCode
+from jitlite.kernels.large_memory import advise_function
 from jitlite.kernels.loop_ir import Operand
 from jitlite.native.capi import address, pointer
 
@@ -73,6 +74,7 @@ class Arena:
             bytes: a register or number. What is negative counts as more than there is.
         """
         code = self.kc.code
+        code.helper(advise_function())
         code.helper(_function(_GROW))
         cursor, end = (code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END))
         place = code.slot("ptr")
@@ -154,6 +156,7 @@ def _function(text: str) -> str:
         "HEAD": _HEAD, "MOST": _MOST, "SMALLEST": _SMALLEST, "STEP": _LARGEST_STEP, "KEPT": _KEPT,
         "ALIGN": ALIGNMENT, "LESS": ALIGNMENT - 1,
         "FREE": pointer(address("free")), "ALLOC": pointer(address("aligned_alloc")),
+        "ADVISE": "  call void @advise(ptr %made, i64 %whole)" if advise_function() else "",
     }  # fmt: skip
     for name, value in names.items():
         text = text.replace(f"@{name}", str(value))
@@ -225,6 +228,7 @@ choose:
   %has_failed = icmp eq ptr %made, null
   br i1 %has_failed, label %none, label %begin
 begin:
+@ADVISE
   %size_at = getelementptr i64, ptr %made, i64 1
   store i64 %size, ptr %size_at
   br label %use

@@ -14,6 +14,7 @@ import torch
 from jitlite.ir import types as T
 from jitlite.kernels import torch_abi as abi
 from jitlite.kernels.context import KernelCode
+from jitlite.kernels.large_memory import advise
 from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarInput, SizesInput, TensorInput
 from jitlite.kernels.thread_locals import thread_local
 from jitlite.kernels.values import is_one
@@ -369,7 +370,9 @@ def make_result(
     answer = code.slot("ptr")
     failed = call_torch(code, "i32", abi.GET_DATA, "ptr, ptr", code.load("ptr", slot), answer)
     code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
-    kc.set_pointer(buffer, code.load("ptr", answer))
+    start = code.load("ptr", answer)
+    advise(kc, start, sizes, buffer.dtype.bytes)
+    kc.set_pointer(buffer, start)
 
 
 def _contiguous(kc: KernelCode, sizes: Sequence[str], order: Sequence[int] | None) -> list[str]:

@@ -50,6 +50,10 @@ class KernelCode:
             return b if a == "1" else a
         return self.code.value(f"mul i64 {a}, {b}")
 
+    def bounds(self, dim: int, size: Operand) -> tuple[str, str]:
+        """Where the loop over a dimension of a nest starts, and where it ends."""
+        return "0", self.operand(size)
+
     def product(self, sizes: Sequence[Operand]) -> str:
         """The number of points of a space."""
         found = "1"

@@ -33,6 +33,7 @@ from jitlite.kernels.border import (
     take_tensor,
     wrap,
 )
+from jitlite.kernels.chunks import emit_chunked
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import number_of
 from jitlite.kernels.loop_ir import (
@@ -70,9 +71,12 @@ from jitlite.kernels.loop_ir import (
     Swap,
     TensorInput,
 )
+from jitlite.kernels.loop_orders import chunked_dim, parallel_dims
 from jitlite.kernels.nests import emit_nest
+from jitlite.kernels.parallel import emit_parts
 from jitlite.kernels.products import Packed, ProductTarget, emit_pack, emit_product
 from jitlite.kernels.reductions import emit_reduce
+from jitlite.kernels.size_arithmetic import emit_size_arithmetic
 from jitlite.kernels.sorting import emit_sort
 from jitlite.kernels.statement_walks import all_statements
 from jitlite.kernels.target import attributes, host
@@ -201,7 +205,7 @@ class KernelEmitter(KernelCode):
         return "b" if isinstance(value, bool) else "i" if isinstance(value, int) else "f"
 
     def index(self, statement: SizeArithmetic) -> None:
-        self.registers[statement.result] = _index(self, statement)
+        self.registers[statement.result] = emit_size_arithmetic(self, statement)
 
     def convert(self, statement: Convert) -> None:
         code, wanted = self.code, letter_of(statement.result.type)
@@ -267,11 +271,15 @@ class KernelEmitter(KernelCode):
     # -- tensors
     def nest(self, statement: Nest) -> None:
         with self._without_lock(statement.sizes):
-            emit_nest(self, statement)
+            emit_parts(self, parallel_dims(statement), statement.sizes, lambda kc: emit_nest(kc, statement))
 
     def reduce(self, statement: Reduce) -> None:
         with self._without_lock(statement.sizes):
-            emit_reduce(self, statement)
+            dim = chunked_dim(statement)
+            if dim is not None:
+                emit_chunked(self, statement, dim, self._arenas[self._level])
+            else:
+                emit_parts(self, parallel_dims(statement), statement.sizes, lambda kc: emit_reduce(kc, statement))
 
     def sort(self, statement: Sort) -> None:
         with self._without_lock(statement.keys.sizes):
@@ -462,27 +470,6 @@ _WRITERS: dict[type[Statement], Writer] = {
     Sort: KernelEmitter.sort,
     Branch: KernelEmitter.if_, Repeat: KernelEmitter.loop,
 }  # fmt: skip
-
-_INSTRUCTIONS = {"add": "add", "sub": "sub", "mul": "mul", "floordiv": "udiv", "and": "and", "or": "or"}
-_COMPARED = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle"}
-
-
-def _index(kc: KernelEmitter, statement: SizeArithmetic) -> str:
-    code, op = kc.code, statement.op
-    operands = [kc.operand(o) for o in statement.operands]
-    if op == "select":
-        kind = stored(statement.result.type)
-        return code.value(f"select i1 {operands[0]}, {kind} {operands[1]}, {kind} {operands[2]}")
-    if op == "not":
-        return code.value(f"xor i1 {operands[0]}, true")
-    a, b = operands
-    if op in ("min", "max"):
-        return code.intrinsic(f"i64 @llvm.s{op}.i64(i64, i64)", a, b)
-    if op in _COMPARED:
-        kind = "i1" if kc._letter(statement.operands[0]) == "b" else "i64"
-        return code.value(f"icmp {_COMPARED[op]} {kind} {a}, {b}")
-    kind = "i1" if op in ("and", "or") else "i64"
-    return code.value(f"{_INSTRUCTIONS[op]} {kind} {a}, {b}")
 
 
 def emit(kernel: Kernel, cells: int, may_be_unset: frozenset[Value] = frozenset()) -> tuple[str, list[object]]:

@@ -77,11 +77,19 @@ class SharedFunction(Record, eq=True):
         """
         types = [parameter.split(" ")[0] for parameter in self.parameters.split(", ")]
         written = ", ".join(f"{t} {o}" for t, o in zip(types, operands, strict=True))
-        call = f"call {self.result} {pointer(address_of(self.name, self.text))}({written})"
+        call = f"call {self.result} {self.pointer()}({written})"
         if self.result != "void":
             return code.value(call)
         code.emit(call)
         return ""
+
+    def pointer(self) -> str:
+        """Where it is. It is compiled, if it has not been yet.
+
+        Raises:
+            NotNative: where it cannot be.
+        """
+        return pointer(address_of(self.name, self.text))
 
 
 class Summing(Record, eq=True, frozen=False):

@@ -15,7 +15,7 @@ from jitlite.kernels.loop_ir import BF16, BOOL, F16, Lane, LaneOperator, Operand
 from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
 from jitlite.kernels.totals import reduced
-from jitlite.kernels.values import TensorValue, Value, is_one
+from jitlite.kernels.values import MemorySource, TensorValue, Value, is_one
 from jitlite.kernels.views import expanded, permuted, piece, unsqueezed
 from jitlite.native.code import NotNative
 
@@ -31,7 +31,15 @@ def size_if_not_equal(call: Call) -> Value:
 @rule("aten::_grad_sum_to_size")
 def sum_to_size(call: Call) -> Value:
     value = call.first()
-    return value if call.get("size") is None else summed_to(call.lowering, value, call.numbers("size"))
+    if call.get("size") is None:
+        return value
+    found = summed_to(call.lowering, value, call.numbers("size"))
+    if found.source is MemorySource.OWN:
+        return found
+    made = call.lowering.memory(found.dtype, found.sizes)  # sums are new tensors, those over a dimension of 1, too
+    assert made.place is not None
+    call.lowering.copy(found, made.place)
+    return made
 
 
 def summed_to(builder: KernelBuilder, value: TensorValue, sizes: Sequence[Operand]) -> TensorValue:

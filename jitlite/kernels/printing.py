@@ -23,6 +23,7 @@ from jitlite.ir import types as T
 from jitlite.kernels import loop_ir as L
 from jitlite.kernels.lane_trees import operands_of
 from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statement
+from jitlite.kernels.loop_orders import chunked_dim, parallel_dims
 
 _INDENT = "  "
 
@@ -242,7 +243,7 @@ def _swap(statement: L.Swap) -> Iterator[str]:
 @_lines.register
 def _nest(statement: L.Nest) -> Iterator[str]:
     indices = _points(len(statement.sizes))
-    yield f"nest {_space(statement.sizes, indices)}:" if indices else "nest:"
+    yield (f"nest {_space(statement.sizes, indices)}:" if indices else "nest:") + _parallel(statement)
     lanes = _LaneTexts(len(indices), [store.lane for store in statement.stores])
     for store in statement.stores:
         text = lanes.text(store.lane)
@@ -250,10 +251,20 @@ def _nest(statement: L.Nest) -> Iterator[str]:
     yield from _indented(lanes.lines)
 
 
+def _parallel(statement: L.Nest | L.Reduce) -> str:
+    """Which loops threads may share. Kernels that are wrong are shown, too: their places may lack strides."""
+    places = [s.place for s in statement.stores] if isinstance(statement, L.Nest) else [statement.place]
+    if any(len(place.strides) != len(statement.sizes) for place in places):
+        return ""
+    chunked = chunked_dim(statement) if isinstance(statement, L.Reduce) else None
+    shared = [f"i{d}" for d in sorted(parallel_dims(statement))] if chunked is None else [f"chunks of i{chunked}"]
+    return f"  # parallel: {', '.join(shared)}" if shared else ""
+
+
 @_lines.register
 def _reduce(statement: L.Reduce) -> Iterator[str]:
     indices = _points(len(statement.sizes))
-    yield f"reduce {_space(statement.sizes, indices)}:"
+    yield f"reduce {_space(statement.sizes, indices)}:{_parallel(statement)}"
     lanes = _LaneTexts(len(indices), [statement.lane])
     text = lanes.text(statement.lane)
     places = [statement.place] if statement.positions is None else [statement.place, statement.positions]

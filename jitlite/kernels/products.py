@@ -1,7 +1,7 @@
 """Matrix products: which machine code does one, decided by its sizes when it runs.
 
-    columns of b side by side       rows                 `product_kernels.rows`
-    b dense along k, few rows       dots                 `product_kernels.dots`, row by row
+    columns of b side by side       rows                 `product_kernels.rows`, which threads may share
+    b dense along k, few rows       dots                 `product_kernels.dots`, row by row, the same
     b dense along k, more rows      pack, then rows      through temporary memory
     large                           sgemm_ or dgemm_     of the library that torch itself calls
 
@@ -23,7 +23,9 @@ from jitlite.base.records import Record
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.functions import FunctionBuilder, ProductVectors, SharedFunction
 from jitlite.kernels.loop_ir import F32, F64, DType, Place, Product
-from jitlite.kernels.product_kernels import dots, fill, pack, rows
+from jitlite.kernels.product_kernels import fill, pack
+from jitlite.kernels.shared_products import shared_dots, shared_rows
+from jitlite.kernels.torch_abi import PARALLEL_FOR
 from jitlite.native.capi import pointer
 from jitlite.native.code import NotNative
 
@@ -31,9 +33,9 @@ LIBRARY = {F32: "sgemm_", F64: "dgemm_"}
 """Functions with Fortran's interface: matrices are stored by columns, all arguments are pointers."""
 
 LARGE = 1 << 24
-"""Multiplications from which on the library does it in one thread: it was never much faster before, mostly slower."""
+"""Multiplications from which on the library does it: it was never much faster before, mostly slower."""
 LARGE_IN_PARALLEL = 1 << 20
-"""The same where it may have several threads do it."""
+"""The same where it may have several threads, and own code may not."""
 OWN_ONLY = 1 << 27
 """Multiplications up to which own code does it where there is no library."""
 FEW = 3
@@ -69,10 +71,16 @@ class ProductTarget(Record, eq=True):
     bytes: int = 64
     threads: int = field(default_factory=torch.get_num_threads)
 
+    @property
+    def parallel_for(self) -> int | None:
+        """Where the function is that has threads share a loop, if there is one."""
+        return self.symbol(PARALLEL_FOR)
+
     def library(self, dtype: DType) -> Library | None:
         """What does large products of a type, if there is such a thing."""
         found = self.symbol(LIBRARY[dtype])
-        return Library(found, LARGE if self.threads == 1 else LARGE_IN_PARALLEL) if found else None
+        is_alone = self.threads > 1 and self.parallel_for is None
+        return Library(found, LARGE_IN_PARALLEL if is_alone else LARGE) if found else None
 
 
 class Library(Record, eq=True):
@@ -130,7 +138,7 @@ def emit_product(kc: KernelCode, product: Product, target: ProductTarget, packed
         memory = target.memory.alloc(temporary(vectors, order, library).call(kc.code, *a[1:], *b[1:], *sizes))
     start = _matrix(kc, product.bias) if product.bias else ["null", "0", "0"]
     out = _matrix(kc, product.out)[:2]
-    failed = chooser(vectors, order, library).call(kc.code, *out, *a, *b, *start, *sizes, memory)
+    failed = chooser(vectors, order, library, target.parallel_for).call(kc.code, *out, *a, *b, *start, *sizes, memory)
     if library is None:
         kc.code.bail_out_if(failed)
 
@@ -177,6 +185,10 @@ _OPERANDS = (
 
 class _Chooser(FunctionBuilder):
     """Writes functions that look at sizes and strides, by the names of `_OPERANDS`."""
+
+    def __init__(self, vectors: ProductVectors, parallel_for: int | None = None) -> None:
+        super().__init__(vectors)
+        self.parallel_for = parallel_for
 
     def is_(self, a: str, relation: str, b: str | int) -> str:
         return self.value(f"icmp {relation} i64 {a}, {b}")
@@ -237,9 +249,11 @@ def temporary(vectors: ProductVectors, order: Order, library: Library | None) ->
 
 
 @functools.cache
-def chooser(vectors: ProductVectors, order: Order, library: Library | None) -> SharedFunction:
+def chooser(
+    vectors: ProductVectors, order: Order, library: Library | None, parallel_for: int | None = None
+) -> SharedFunction:
     """Does a product in one way or another; gives true where it is left to others. `memory` has b if it is packed."""
-    code = _Chooser(vectors)
+    code = _Chooser(vectors, parallel_for)
     nothing = code.any_of(code.is_("%M", "sle", 0), code.is_("%N", "sle", 0))
     with code.returning_if(nothing, "i1 false"):
         pass
@@ -283,7 +297,9 @@ def _start(code: _Chooser, apart: str, strides: tuple[str, str], sizes: tuple[st
 
 def _rows(code: _Chooser, start: tuple[str, str], b: str, panel: str | int, apart: str | int) -> None:
     out_and_a = ("%out", "%out.m", "%a", "%a.m", "%a.k")
-    rows(code.vectors).call(code, *out_and_a, b, str(panel), str(apart), *start, "%M", "%N", "%K")
+    shared_rows(code.vectors, code.parallel_for).call(
+        code, *out_and_a, b, str(panel), str(apart), *start, "%M", "%N", "%K"
+    )
 
 
 def _dots_by_row(code: _Chooser, start: tuple[str, str]) -> None:
@@ -291,13 +307,17 @@ def _dots_by_row(code: _Chooser, start: tuple[str, str]) -> None:
     with code.steps("0", "%M") as m:
         x = _dense(code, code.row("%a", "%a.m", m), "%a.k")
         begin = code.value(f"select i1 {has_none}, ptr null, ptr {code.row(*start, m)}")
-        dots(code.vectors).call(code, code.row("%out", "%out.m", m), x, "%b", "%b.n", begin, "%N", "%K")
+        shared_dots(code.vectors, code.parallel_for).call(
+            code, code.row("%out", "%out.m", m), x, "%b", "%b.n", begin, "%N", "%K"
+        )
 
 
 def _as_one_row(code: _Chooser) -> None:
     """The product of a matrix and a vector, the other way round: the vector is the row, and the matrix transposed."""
     begin, _ = _start(code, "0", ("0", "%start.m"), ("1", "%M"))
-    dots(code.vectors).call(code, "%out", _dense(code, "%b", "%b.k"), "%a", "%a.m", begin, "%M", "%K")
+    shared_dots(code.vectors, code.parallel_for).call(
+        code, "%out", _dense(code, "%b", "%b.k"), "%a", "%a.m", begin, "%M", "%K"
+    )
 
 
 def _dense(code: _Chooser, vector: str, stride: str) -> str:

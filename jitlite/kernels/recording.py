@@ -355,14 +355,19 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
             set_enabled(True)
         if outputs is None:
             return None
-        given = list(inputs)
-        for i in apart:  # autograd would go on to what made them, with nothing to do there
-            if isinstance(given[i], torch.Tensor):
-                given[i] = given[i].detach()
-        returned = apply(outputs, *given)
+        returned = apply(outputs, *(_detached(inputs, apart) if apart else inputs))
         return returned[0] if real == 1 else returned[:real]
 
     return call
+
+
+def _detached(inputs: Sequence[Any], apart: Sequence[int]) -> Sequence[Any]:
+    """The inputs, some of them without what made them: autograd would go on to that, with nothing to do there."""
+    given = list(inputs)
+    for i in apart:
+        if isinstance(given[i], torch.Tensor):
+            given[i] = given[i].detach()
+    return given
 
 
 def _constant_tensor(node: Node) -> torch.Tensor | None:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast
-from jitlite.kernels.lane_trees import operands_first
 from jitlite.kernels.lanes import ALL, LANES, NUMBERS
-from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, DType, Fill, Load, Nest, Reduce, Scalar, Store
-from jitlite.kernels.nests import emit_nest, fitness_along
+from jitlite.kernels.loop_ir import BOOL, F32, F64, I64, DType, Fill, Nest, Reduce, Scalar, Store
+from jitlite.kernels.loop_orders import reduce_order
+from jitlite.kernels.nests import emit_nest
 from jitlite.kernels.vectors import Vectors
 from jitlite.kernels.walk import Points, Walk, counting_by, is_number
 from jitlite.native.code import NotNative
@@ -133,17 +133,16 @@ def emit_reduce(kc: KernelCode, reduce: Reduce) -> None:
     Raises:
         NotNative: where there is no such reduction of the type.
     """
-    fold = fold_of(reduce)
-    dims = [d for d, size in enumerate(reduce.sizes) if not is_number(size, 1)]
-    reduced = [d for d in dims if d in reduce.dims]
-    if reduce.op in ("sum", "prod", "any", "all"):
-        _emit_empty(kc, reduce, fold, reduced)
-    _Reduction(kc, reduce, fold, [d for d in dims if d not in reduce.dims], reduced).emit()
+    emit_empty(kc, reduce)
+    Reduction(kc, reduce).emit()
 
 
-def _emit_empty(kc: KernelCode, reduce: Reduce, fold: Fold, reduced: Sequence[int]) -> None:
-    """Where there is nothing to reduce the result is the number that changes nothing."""
-    code = kc.code
+def emit_empty(kc: KernelCode, reduce: Reduce) -> None:
+    """Where there is nothing to reduce the result is the number that changes nothing, if there is one."""
+    if reduce.op not in ("sum", "prod", "any", "all"):
+        return
+    code, fold = kc.code, fold_of(reduce)
+    reduced = [d for d in reduce_order(reduce) if d in reduce.dims]
     unknown = [kc.operand(reduce.sizes[d]) for d in reduced if isinstance(reduce.sizes[d], Scalar)]
     is_empty = any(is_number(reduce.sizes[d], 0) for d in reduced)
     if not unknown and not is_empty:
@@ -160,20 +159,23 @@ def _emit_empty(kc: KernelCode, reduce: Reduce, fold: Fold, reduced: Sequence[in
     code.label(end)
 
 
-class _Reduction:
-    def __init__(self, kc: KernelCode, reduce: Reduce, fold: Fold, kept: Sequence[int], reduced: Sequence[int]) -> None:
+class Reduction:
+    """Writes the loops of a reduction.
+
+    Raises:
+        NotNative: where there is no such reduction of the type.
+    """
+
+    def __init__(self, kc: KernelCode, reduce: Reduce) -> None:
+        order = reduce_order(reduce)
         self.kc = kc
         self.reduce = reduce
-        self.fold = fold
-        self.reduced = sorted(reduced)
+        self.fold = fold_of(reduce)
+        self.reduced = sorted(d for d in order if d in reduce.dims)
         self.places = [reduce.place] + ([reduce.positions] if reduce.positions is not None else [])
-        loads = [lane.place for lane in operands_first([reduce.lane]) if isinstance(lane, Load)]
-        inner = max([*kept, *reduced], key=fitness_along(loads, []), default=None)
-        self.is_row = inner in reduced
-        outer = [d for d in (*kept, *reduced) if d != inner]
-        order = [*outer, *([] if inner is None else [inner])]
+        self.is_row = bool(order) and order[-1] in reduce.dims
         self.walk = Walk(kc, reduce.sizes, order, [reduce.lane], self.places)
-        self.kept_loops = len([d for d in kept if d != inner])
+        self.kept_loops = len([d for d in order[:-1] if d not in reduce.dims])
 
     def emit(self) -> None:
         with self.walk.unless_empty():
@@ -273,15 +275,27 @@ class _Reduction:
     # -- rows
     def _row_result(self) -> None:
         """The reduced loops, and then the lanes become one."""
+        self.store_scalars(self.row_state())
+
+    @property
+    def is_blocked(self) -> bool:
+        """Does what a row sums up go to a total now and then?"""
+        return self.is_row and self.reduce.op == "sum" and self.fold.dtype is F32
+
+    @property
+    def row_fold(self) -> Fold:
+        """What puts together the states of rows."""
+        return WideSum() if self.is_blocked else self.fold
+
+    def row_state(self) -> State:
+        """The state after the reduced loops, of one lane."""
         walk, v = self.walk, self.walk.vectors
-        is_blocked = self.reduce.op == "sum" and self.fold.dtype is F32
         slots = [self._slots(self.fold, v) for _ in range(walk.copies)]
-        total = self._slots(WideSum(), v) if is_blocked else []
+        total = self._slots(self.row_fold, v) if self.is_blocked else []
         self._rows(self.kept_loops, slots, total)
         v.mask = None
-        fold = WideSum() if is_blocked else self.fold
-        state = self._state(fold, v, total) if is_blocked else self._merged(slots)
-        self._store_scalars(fold, self._horizontal(fold, state))
+        state = self._state(self.row_fold, v, total) if self.is_blocked else self._merged(slots)
+        return self._horizontal(self.row_fold, state)
 
     def _rows(self, depth: int, slots: Sequence[Sequence[str]], total: Sequence[str]) -> None:
         walk = self.walk
@@ -302,10 +316,11 @@ class _Reduction:
             walk.row(lambda points: self._update(self.fold, points, slots[points.copy]))
             self._add_to_total(slots, total)
             return
-        with counting_by(code, "0", self.kc.operand(size), block) as start:
+        low, high = self.kc.bounds(walk.inner, size)
+        with counting_by(code, low, high, block) as start:
             stop = code.value(f"add i64 {start}, {block}")
-            end = code.intrinsic("i64 @llvm.smin.i64(i64, i64)", stop, self.kc.operand(size))
-            walk.row(lambda points: self._update(self.fold, points, slots[points.copy]), start, end)
+            end = code.intrinsic("i64 @llvm.smin.i64(i64, i64)", stop, high)
+            walk.row(lambda points: self._update(self.fold, points, slots[points.copy]), (start, end))
             self._add_to_total(slots, total)
 
     def _add_to_total(self, slots: Sequence[Sequence[str]], total: Sequence[str]) -> None:
@@ -339,7 +354,9 @@ class _Reduction:
             state = fold.merge(narrow, *halves)
         return state
 
-    def _store_scalars(self, fold: Fold, state: State) -> None:
+    def store_scalars(self, state: State) -> None:
+        """Store a state of one lane."""
+        fold = self.row_fold
         code, one = self.kc.code, Vectors(self.kc.code, 1, self.walk.vectors.target)
         for place, (dtype, value) in zip(self.places, self._results(fold, state), strict=True):
             value = emit_cast(one, dtype, place.dtype, value)

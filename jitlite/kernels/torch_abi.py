@@ -24,6 +24,7 @@ from typing import TypeVar
 import torch
 
 from jitlite.base.records import Record
+from jitlite.kernels.forks import threads_are_lost
 from jitlite.kernels.loop_ir import DTYPES
 from jitlite.kernels.thread_locals import NotHere, thread_index, thread_local
 
@@ -410,14 +411,19 @@ def _try_product(kind: type[ctypes.c_float] | type[ctypes.c_double]) -> Callable
 
 
 def _try_parallel_for(address: int) -> None:
-    """A trial: one chunk, which the calling thread does itself."""
+    """A trial: each iteration of a loop that torch's threads share is done once. A new thread asks for it, so that
+    torch's threads wait for that one and not for the caller's: processes that it forks could not call them."""
+    if threads_are_lost():
+        raise NotHere("the process was forked, and has not inherited torch's threads")
     called: list[tuple[int, int]] = []
     Body = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
     body = Body(lambda start, end, context: called.append((start, end)))
     run = ctypes.CFUNCTYPE(
         ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, Body, ctypes.c_void_p
     )(address)  # fmt: skip
-    _expect((run(3, 8, 100, body, None), called), (0, [(3, 8)]), PARALLEL_FOR)
+    failed = elsewhere(lambda: run(3, 1000, 1, body, None))
+    done = [i for start, end in sorted(called) for i in range(start, end)]
+    _expect((failed, done), (0, list(range(3, 1000))), PARALLEL_FOR)
 
 
 def _needs(*capabilities: str) -> Callable[[int], None]:

@@ -153,7 +153,7 @@ class Walk:
         """A loop over a dimension that is not the innermost one."""
         kc, dim = self.kc, self.order[depth]
         before = dict(self.pointers)
-        with kc.code.counting(kc.operand(self.sizes[dim])) as index:
+        with counting_by(kc.code, *kc.bounds(dim, self.sizes[dim]), 1) as index:
             self.indices[dim] = index
             for place in self.places:
                 offset = kc.multiply(index, kc.operand(place.strides[dim]))
@@ -162,24 +162,24 @@ class Walk:
             yield
         self.pointers = before
 
-    def row(self, body: Body, start: str = "0", end: str | None = None) -> None:
+    def row(self, body: Body, bounds: tuple[str, str] | None = None) -> None:
         """The innermost loop, or a part of it: some vectors at a time, then the rest under a mask."""
-        for position, mask, copy in self.vectors_of_row(start, end):
+        for position, mask, copy in self.vectors_of_row(bounds):
             points = Points(self, position, mask, copy)
             points.compute()
             body(points)
 
-    def vectors_of_row(self, start: str = "0", end: str | None = None) -> Iterator[tuple[str, str | None, int]]:
+    def vectors_of_row(self, bounds: tuple[str, str] | None = None) -> Iterator[tuple[str, str | None, int]]:
         """Loops along the innermost dimension; gives the positions of vectors, their masks, and numbers: what is
         written for each runs in each iteration, and those with different numbers run one after the other."""
         code, count = self.kc.code, self.vectors.count
         assert self.inner is not None
         size = self.sizes[self.inner]
         step = self.copies * count
-        if end is None and start == "0" and isinstance(size, int):
-            end, whole = str(size), str(size - size % step)
+        start, end = bounds or self.kc.bounds(self.inner, size)
+        if start == "0" and isinstance(size, int) and end == str(size):
+            whole = str(size - size % step)
         else:
-            end = self.kc.operand(size) if end is None else end
             length = end if start == "0" else code.value(f"sub i64 {end}, {start}")
             whole = self.kc.add(start, code.value(f"and i64 {length}, {-step}"))
         if whole != "0":

@@ -94,7 +94,7 @@ def test_a_kernel_names_what_it_takes_and_what_it_gives() -> None:
           argument 5: dtype i64
           default dtype f64
           alloc result out : f32[%n, 4]
-          nest i0 < %n, i1 < 4:
+          nest i0 < %n, i1 < 4:  # parallel: i0
             out[i0*4 + i1] = mul(load x[i0*4 + i1], f32(%by))
           give (out, argument 0, (3, none))
         """
@@ -113,7 +113,7 @@ def test_elements_are_shown_by_where_they_are() -> None:
     """A stride of 0 broadcasts, so the index does not show."""
     shows(
         """
-        nest i0 < %n, i1 < 8:
+        nest i0 < %n, i1 < 8:  # parallel: i0
           b[8 + i0*16 + i1] = add(load a[%m + i0*%i], load c[0])
         """,
         Nest(
@@ -133,7 +133,7 @@ def test_what_is_used_twice_has_a_name() -> None:
     total = apply("add", e, Fill(F32, 1.0))
     shows(
         """
-        nest i0 < %n:
+        nest i0 < %n:  # parallel: i0
           t0 = exp(load a[i0])
           t1 = add(t0, 1.0)
           b[i0] = div(t0, t1)
@@ -147,7 +147,7 @@ def test_types_are_shown_where_they_change() -> None:
     found = apply("where", LaneCast(BOOL, load(a, n)), Fill(F32, 2), LaneCast(F32, Position(I64, 0)))
     shows(
         """
-        nest i0 < %n:
+        nest i0 < %n:  # parallel: i0
           b[i0] = where(bool(load a[i0]), f32(2), f32(i0))
         """,
         Nest((n,), (Store(window(b, n), found),)),
@@ -158,7 +158,7 @@ def test_gathers_say_how_far_indices_reach() -> None:
     table, index = window(a, n, 8), load(arena("ids", I64), m, 8, strides=(1, 0))
     shows(
         """
-        nest i0 < %m, i1 < 8:
+        nest i0 < %m, i1 < 8:  # parallel: i0
           b[i0*8 + i1] = gather a[load ids[i0] of %n by 8, i1 of 8 by 1]
         """,
         Nest((m, 8), (Store(window(b, m, 8), Gather(F32, table, (index, 1))),)),
@@ -179,7 +179,7 @@ def test_reductions_name_the_indices_that_they_run_over() -> None:
     lane = apply("abs", load(a, n, 8))
     shows(
         """
-        reduce i0 < %n, i1 < 8:
+        reduce i0 < %n, i1 < 8:  # parallel: i0
           b[i0] = sum over i1 of abs(load a[i0*8 + i1])
         reduce i0 < %n, i1 < 8:
           b[i1], p[i1] = amax over i0 of abs(load a[i0*8 + i1])

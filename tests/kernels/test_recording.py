@@ -173,6 +173,10 @@ def gated(x: Tensor, w: Tensor, b: Tensor):
     return torch.sigmoid(a) * torch.tanh(c)
 
 
+def perceptron(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor):
+    return torch.addmm(c, torch.relu(torch.addmm(b, x, w)), v)
+
+
 def unused(x: Tensor, y: Tensor):
     a = torch.sin(x) * 2
     b = torch.cos(y) * 3
@@ -249,6 +253,8 @@ PROGRAMS: dict[str, tuple[Function, tuple[Any, ...]]] = {
     "broadcast": (broadcast, (r(2, 3), r(3), r(2, 1))),
     "gated": (gated, (r(4, 3), r(3, 10), r(10))),
     "gated_nothing": (gated, (r(0, 3), r(3, 10), r(10))),
+    "perceptron": (perceptron, (r(4, 3), r(3, 5), r(5), r(5, 2), r(2))),
+    "perceptron_of_one_row": (perceptron, (r(1, 3), r(3, 5), r(5), r(5, 2), r(2))),
     "unused": (unused, (r(3), r(3))),
     "same_twice": (same_twice, (r(3), r(3))),
     "same_twice_of_numbers": (same_twice, (r(), r(2, 3))),

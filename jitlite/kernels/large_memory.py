@@ -1,0 +1,66 @@
+"""Large pieces of memory, which the system gives in large pages where it is asked to.
+
+A piece of `LARGE` bytes or more is a mapping of its own to C's library, which the system takes back when the piece is
+freed. It is filled with pages when it is first written: ten thousand small ones for 40 MB, each of which takes longer
+than to compute what is in it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+from jitlite.kernels.context import KernelCode
+from jitlite.kernels.loop_ir import Operand
+from jitlite.native.capi import address, pointer
+
+LARGE = 32 * 1024 * 1024
+"""Bytes from which on C's library (glibc) never takes a piece from what it keeps for others."""
+
+_PAGE = 4096
+_IN_LARGE_PAGES = 14
+"""`MADV_HUGEPAGE`. A system that has none says no, and nothing changes."""
+
+
+def advise(kc: KernelCode, start: str, sizes: Sequence[Operand], each: int) -> None:
+    """Have memory in large pages, if it is large.
+
+    Args:
+        kc: the kernel.
+        start: the pointer.
+        sizes: the number of elements is their product, which is known to fit.
+        each: bytes of an element.
+    """
+    text, known = advise_function(), [size for size in sizes if isinstance(size, int)]
+    if text and (len(known) < len(sizes) or math.prod(known) * each >= LARGE):
+        kc.code.helper(text)
+        bytes = kc.multiply(kc.product(sizes), str(each))
+        kc.code.emit(f"call void @advise(ptr {start}, i64 {bytes})")
+
+
+@functools.cache
+def advise_function() -> str:
+    """The text of the function; "" where the system has nothing to ask."""
+    try:
+        madvise = pointer(address("madvise"))
+    except OSError:
+        return ""
+    return f"""
+define internal void @advise(ptr %start, i64 %bytes) noinline {{
+  %is_large = icmp uge i64 %bytes, {LARGE}
+  br i1 %is_large, label %ask, label %done
+ask:
+  %number = ptrtoint ptr %start to i64
+  %behind = add i64 %number, {_PAGE - 1}
+  %first = and i64 %behind, -{_PAGE}
+  %end = add i64 %number, %bytes
+  %last = and i64 %end, -{_PAGE}
+  %length = sub i64 %last, %first
+  %from = inttoptr i64 %first to ptr
+  %ignored = call i32 {madvise}(ptr %from, i64 %length, i32 {_IN_LARGE_PAGES})
+  br label %done
+done:
+  ret void
+}}
+""".strip()

@@ -1,0 +1,202 @@
+"""Loops whose iterations are shared by threads.
+
+What a statement does is a function of its own then, which does the iterations from one number to another one:
+
+    define internal void @part7(i64 %begin, i64 %end, ptr %context)
+
+The kernel calls it for all of them where there are few points, and else hands it to torch, which calls it in as many
+threads as its own operators would have (`torch.set_num_threads`), or in one where it is at something like that already.
+A process that was forked stays with one (`forks.py`). Threads compute and store, and do nothing else: they have no lock
+of the interpreter, allocate nothing, and call nothing that does. Which iterations belong together changes no result.
+
+The scalars and pointers that the function needs lie in `context`, in fields of eight bytes. The first one says whether
+the kernel is to be given up, the second one which loop is shared, where several may be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitlite.kernels import loop_orders
+from jitlite.kernels.context import KernelCode
+from jitlite.kernels.forks import lost_at
+from jitlite.kernels.loop_ir import Buffer, Operand, Scalar
+from jitlite.kernels.target import attributes
+from jitlite.kernels.torch_abi import PARALLEL_FOR, symbol
+from jitlite.native.capi import pointer
+from jitlite.native.code import BAIL_OUT
+from jitlite.native.layout import stored
+
+ITERATIONS = 128
+"""The outermost loop that has as many iterations is shared, or the longest one where none has."""
+
+_FAILED, _WHICH, _FIRST = range(3)
+"""Fields of the context, and the first one that is free."""
+
+
+# -- the function
+
+
+class Part(KernelCode):
+    """Writes the function that does a part of a statement.
+
+    Attributes:
+        name: of the function.
+        fields: what its context has, beginning with `_FIRST`.
+    """
+
+    def __init__(self, outer: KernelCode, dims: Sequence[int]) -> None:
+        super().__init__()
+        self.name = outer.code.fresh("part")
+        self.code.declared, self.code.helpers, self.kept = outer.code.declared, outer.code.helpers, outer.kept
+        self.fields: list[Scalar | Buffer] = []
+        self._dims = list(dims)
+        self._found: dict[Scalar | Buffer, str] = {}
+
+    def operand(self, value: Operand) -> str:
+        if isinstance(value, Scalar):
+            return self._taken(value, stored(value.type))
+        return super().operand(value)
+
+    def pointer(self, buffer: Buffer) -> str:
+        return self._taken(buffer, "ptr")
+
+    def _taken(self, value: Scalar | Buffer, type: str) -> str:
+        found = self._found.get(value)
+        if found is None:
+            self.fields.append(value)
+            found = self._found[value] = self._field(_FIRST + len(self.fields) - 1, type)
+        return found
+
+    def _field(self, number: int, type: str) -> str:
+        """What a field has, read before all else."""
+        place, found = self.code.fresh("%c"), self.code.fresh("%c")
+        self.code.slots.append(f"  {place} = getelementptr i64, ptr %context, i64 {number}")
+        self.code.slots.append(f"  {found} = load {type}, ptr {place}")
+        return found
+
+    def bounds(self, dim: int, size: Operand) -> tuple[str, str]:
+        if dim not in self._dims:
+            return super().bounds(dim, size)
+        if len(self._dims) == 1:
+            return "%begin", "%end"
+        which, shared, start, end = self._field(_WHICH, "i64"), *(self.code.fresh("%c") for _ in range(3))
+        self.code.slots += [
+            f"  {shared} = icmp eq i64 {which}, {self._dims.index(dim)}",
+            f"  {start} = select i1 {shared}, i64 %begin, i64 0",
+            f"  {end} = select i1 {shared}, i64 %end, i64 {self.operand(size)}",
+        ]
+        return start, end
+
+    @property
+    def may_fail(self) -> bool:
+        return any(f"%{BAIL_OUT}" in line for line in self.code.lines)
+
+    def text(self) -> str:
+        """The function."""
+        code = self.code
+        lines = [*code.lines, "  ret void"]
+        if self.may_fail:
+            lines += [f"{BAIL_OUT}:", "  store atomic i64 1, ptr %context monotonic, align 8", "  ret void"]
+        head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %context) nounwind {attributes()} {{"
+        return "\n".join([head, *code.slots, *lines, "}"])
+
+
+# -- the call
+
+
+def emit_parts(
+    kc: KernelCode, dims: Sequence[int], sizes: Sequence[Operand], write: Callable[[KernelCode], None]
+) -> None:
+    """Write a statement so that threads share it.
+
+    Args:
+        kc: the kernel.
+        dims: those that may be shared, from the outermost one inwards.
+        sizes: of all dimensions.
+        write: writes the statement.
+    """
+    if not dims or symbol(PARALLEL_FOR) is None:
+        write(kc)
+        return
+    code, part = kc.code, Part(kc, dims)
+    write(part)
+    points = kc.product(sizes)
+
+    def share(context: str) -> tuple[str, str]:
+        which, size = _chosen(kc, [kc.operand(sizes[d]) for d in dims])
+        code.store("i64", which, code.field(context, _WHICH))
+        each = code.value(f"udiv i64 {points}, {size}")
+        return size, divided_up(kc, str(loop_orders.GRAIN), each)
+
+    is_much = code.value(f"icmp sgt i64 {points}, {loop_orders.GRAIN}")
+    emit_call(kc, part, kc.operand(sizes[dims[0]]), is_much, share)
+
+
+def emit_call(kc: KernelCode, part: Part, size: str, is_much: str, share: Callable[[str], tuple[str, str]]) -> None:
+    """Write the call of a function, or what has threads call it.
+
+    Args:
+        kc: the kernel.
+        part: the function.
+        size: how many iterations there are, if one thread does all.
+        is_much: are threads to share it?
+        share: writes how many iterations they share, and how many one of them does at least.
+    """
+    code, parallel_for = kc.code, symbol(PARALLEL_FOR)
+    code.helper(part.text())
+    context = _context(kc, part)
+    several, alone, onward = code.fresh("several"), code.fresh("alone"), code.fresh("on")
+    if parallel_for is None:
+        code.go(alone)
+    else:
+        are_there = code.value(f"icmp eq i64 {code.load('i64', pointer(lost_at()))}, 0")
+        code.branch(code.value(f"and i1 {is_much}, {are_there}"), several, alone)
+        code.label(several)
+        iterations, grain = share(context)
+        operands = f"i64 0, i64 {iterations}, i64 {grain}, ptr @{part.name}, ptr {context}"
+        failed = code.value(f"call i32 {pointer(parallel_for)}({operands})")
+        code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
+        code.go(onward)
+    code.label(alone)
+    code.emit(f"call void @{part.name}(i64 0, i64 {size}, ptr {context})")
+    code.go(onward)
+    code.label(onward)
+    if part.may_fail:
+        code.bail_out_if(code.value(f"icmp ne i64 {code.load('i64', context)}, 0"))
+
+
+def divided_up(kc: KernelCode, a: str, b: str) -> str:
+    """A quotient, or the next whole number."""
+    return kc.code.value(f"udiv i64 {kc.add(a, kc.add(b, '-1'))}, {b}")
+
+
+def _context(kc: KernelCode, part: Part) -> str:
+    code = kc.code
+    context = code.slot(f"[{_FIRST + len(part.fields)} x i64]")
+    for number in (_FAILED, _WHICH):
+        code.store("i64", "0", code.field(context, number))
+    for number, value in enumerate(part.fields, _FIRST):
+        if isinstance(value, Buffer):
+            code.store("ptr", kc.pointer(value), code.field(context, number))
+        else:
+            code.store(stored(value.type), kc.operand(value), code.field(context, number))
+    return context
+
+
+def _chosen(kc: KernelCode, sizes: Sequence[str]) -> tuple[str, str]:
+    """Which of the loops is shared, and how long it is."""
+    chosen, code = ("0", sizes[0]), kc.code
+    if len(sizes) == 1:
+        return chosen
+    loops = [(str(number), size) for number, size in enumerate(sizes)]
+    for loop in loops[1:]:
+        chosen = _either(kc, code.value(f"icmp sgt i64 {loop[1]}, {chosen[1]}"), loop, chosen)
+    for loop in reversed(loops):
+        chosen = _either(kc, code.value(f"icmp sge i64 {loop[1]}, {ITERATIONS}"), loop, chosen)
+    return chosen
+
+
+def _either(kc: KernelCode, condition: str, then: tuple[str, str], other: tuple[str, str]) -> tuple[str, str]:
+    which, size = (kc.code.value(f"select i1 {condition}, i64 {a}, i64 {b}") for a, b in zip(then, other, strict=True))
+    return which, size
