@@ -354,7 +354,8 @@ def _strides(op: Op, facts: Sequence[Fact], dims: tuple[Dim, ...] | None) -> tup
     if op.name in _MADE_CONTIGUOUS:
         is_plain = _argument(op, facts, "layout") is None
     else:
-        is_plain = op.is_pointwise and op.effect is Effect.PURE and _are_contiguous(facts)
+        keeps_order = (op.is_pointwise and op.effect is Effect.PURE) or op.name in _KEEP_ORDER
+        is_plain = keeps_order and _are_contiguous(facts)
     return contiguous_strides(sizes) if is_plain else None
 
 
@@ -373,6 +374,8 @@ def _is_contiguous(fact: TensorFact) -> bool:
 
 
 _MADE_CONTIGUOUS = _aten("zeros ones full eye arange")
+_KEEP_ORDER = _aten("index_select gather embedding cumsum cumprod softmax log_softmax")
+"""Operators that are not element by element, and leave no gaps where the arguments have none."""
 
 
 # -- device

@@ -369,6 +369,9 @@ class ValuePickler:
             self._number(value, self.outside)
         elif value.layout in (torch.sparse_coo, torch.sparse_csr):
             self._sparse(value)
+        elif value.is_nested:
+            raise self.fail("is a nested tensor, which has no place in an archive",
+                            hint="keep its parts, .unbind(), in a list")  # fmt: skip
         elif value.layout is torch.strided:
             self._strided(value)
         else:

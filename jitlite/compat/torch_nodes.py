@@ -194,6 +194,17 @@ class NodeView(View, of=Node):
     def outputsAt(self, index: int) -> ValueView:
         return ValueView(self.inner.outputs[index])
 
+    def namedInput(self, name: str) -> ValueView:
+        """The input for the parameter of this name.
+
+        Raises:
+            RuntimeError: the operator has no such parameter, or the node is no operator's.
+        """
+        position = None if self.inner.op is None else self.inner.op.schema.argument_index(name)
+        if position is None:
+            raise RuntimeError(f"{self.inner.kind} has no parameter named {name}")
+        return ValueView(self.inner.inputs[position])
+
     def inputsSize(self) -> int:
         return len(self.inner.inputs)
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from jitlite.base.layouts import dense_parts
+
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-7
 """How far tensors may be apart: eager and jitlite call the same kernels, but may batch them differently."""
 
@@ -67,13 +69,24 @@ def _same_number(expected: float | complex, got: float | complex) -> bool:
 
 
 def _tensors(expected: torch.Tensor, got: torch.Tensor, path: str) -> str | None:
-    for what in ("dtype", "shape", "device", "layout", "requires_grad"):
+    for what in ("dtype", "device", "layout", "requires_grad"):
         e, g = getattr(expected, what), getattr(got, what)
         if e != g:
             return f"{path}: {what} {g}, expected {e}"
-    e, g = expected.detach(), got.detach()
-    if e.is_sparse:
-        e, g = e.to_dense(), g.to_dense()
+    parts, got_parts = dense_parts(expected.detach()), dense_parts(got.detach())
+    shapes, got_shapes = [p.shape for p in parts], [p.shape for p in got_parts]
+    if shapes != got_shapes:
+        return f"{path}: shape {_one(got_shapes)}, expected {_one(shapes)}"
+    return _first(_elements(e, g, path) for e, g in zip(parts, got_parts, strict=True))
+
+
+def _one(shapes: list[torch.Size]) -> object:
+    return shapes[0] if len(shapes) == 1 else shapes
+
+
+def _elements(e: torch.Tensor, g: torch.Tensor, path: str) -> str | None:
+    if e.is_meta:
+        return None
     if e.is_floating_point() or e.is_complex():
         same = torch.allclose(g, e, rtol=_RELATIVE, atol=_ABSOLUTE, equal_nan=True)
     else:

@@ -69,11 +69,12 @@ def constant_key(value: object) -> Hashable:
 
 
 def _tensor_key(value: torch.Tensor) -> Hashable:
-    description = (value.dtype, tuple(value.shape), value.device, value.layout, value.requires_grad)
-    if value.layout is not torch.strided or value.is_quantized or value.device.type == "meta":
+    description = (value.dtype, value.device, value.layout, value.requires_grad)
+    plain = value.layout is torch.strided and not value.is_nested
+    if not plain or value.is_quantized or value.device.type == "meta":
         return *description, id(value)
     content = value.detach().cpu().contiguous()
-    return *description, value.stride(), bytes(content.reshape(-1).view(torch.uint8).tolist())
+    return *description, tuple(value.shape), value.stride(), bytes(content.reshape(-1).view(torch.uint8).tolist())
 
 
 def isomorphic(a: Graph, b: Graph) -> bool:

@@ -95,6 +95,14 @@ def _common_type(values: list[object]) -> Type | None:
     return T.unify_all([t for t in types if t is not None])
 
 
+def attribute_or_none(found: object, name: str) -> Any:
+    """An attribute; None where there is none, in whatever way the object says so."""
+    try:
+        return getattr(found, name, None)
+    except Exception:  # of a user's `__getattr__`
+        return None
+
+
 def module_name(found: object) -> str:
     """The module that a class or function says it is from; generated code often says None, which is "" here."""
     name = getattr(found, "__module__", None)

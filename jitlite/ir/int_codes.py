@@ -115,8 +115,8 @@ PLAIN = frozenset({int, bool, float, complex, str, type(None), torch.Tensor, tor
 def same_number(a: object, b: object) -> bool:
     """Is one of them an object and the other its number?"""
     if isinstance(a, INT_OBJECTS):
-        return not isinstance(b, INT_OBJECTS) and INT_CODES[a] == b
-    return isinstance(b, INT_OBJECTS) and INT_CODES[b] == a
+        return isinstance(b, int | float | complex) and INT_CODES[a] == b
+    return isinstance(b, INT_OBJECTS) and isinstance(a, int | float | complex) and INT_CODES[b] == a
 
 
 def equal(a: object, b: object) -> bool:

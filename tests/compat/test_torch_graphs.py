@@ -360,3 +360,17 @@ def test_nodes_match_schemas():
         "aten::add(Tensor self, Scalar other) -> Tensor",
     ):
         assert not node.matches(schema)
+
+
+def test_inputs_by_the_names_of_parameters():
+    def f(x: torch.Tensor, w: torch.Tensor):
+        return torch.conv2d(x, w, stride=2)
+
+    graph = GraphView(jitlite.script(f).graph)
+    node = graph.findNode("aten::conv2d")
+    assert [node.namedInput(n).debugName() for n in ("input", "weight")] == ["x.1", "w.1"]
+    assert node.namedInput("bias").toIValue() is None
+    with pytest.raises(RuntimeError, match="aten::conv2d has no parameter named scale"):
+        node.namedInput("scale")
+    with pytest.raises(RuntimeError, match="has no parameter named x"):
+        graph.return_node().namedInput("x")

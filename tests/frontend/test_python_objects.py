@@ -806,3 +806,56 @@ def test_bytes_are_their_text():
     assert jitlite.script(f)("é".encode(), {b"a": 1}, b"b", [b"c"]) == (True, 1, True, ["c", "d"])
     with pytest.raises(RuntimeError, match="no text in UTF-8"):
         jitlite.script(f)(b"\xff", {}, None, [])
+
+
+class Refuses:
+    """An object that says in its own way that it has no attributes."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"there is no {name}")
+
+    def __hash__(self):
+        raise ValueError("no hash")
+
+    __eq__ = None
+
+
+REFUSES = Refuses()
+
+
+def reads_it(x: torch.Tensor):
+    return REFUSES.value
+
+
+def calls_it(x: torch.Tensor):
+    return REFUSES(x)
+
+
+def takes_it(x: REFUSES):
+    return x
+
+
+def asks_for_it(x: torch.Tensor):
+    return isinstance(x, REFUSES)
+
+
+@pytest.mark.parametrize("function", [reads_it, calls_it, takes_it, asks_for_it])
+def test_objects_that_answer_with_errors_of_their_own_are_refused_with_the_line(function):
+    with pytest.raises(jitlite.CompileError, match="Refuses") as caught:
+        jitlite.script(function)
+    assert caught.value.range is not None
+
+
+def test_classes_of_libraries_in_cpp_are_refused_with_the_line():
+    def makes(x: torch.Tensor):
+        return torch.classes.quantized.LinearPackedParamsBase(x)
+
+    def unknown(x: torch.Tensor):
+        return torch.classes.no_library.Nothing(x)
+
+    with pytest.raises(jitlite.CompileError, match=r"C\+\+ class cannot be made in a script") as caught:
+        jitlite.script(makes)
+    assert caught.value.range is not None
+    with pytest.raises(jitlite.CompileError, match="no_library.Nothing.*does not exist") as caught:
+        jitlite.script(unknown)
+    assert caught.value.range is not None

@@ -78,6 +78,15 @@ def factories(x: torch.Tensor, flag: bool = True):
     )
 
 
+def written_results(x: torch.Tensor):
+    a, b, c = torch.empty(0), torch.empty(0, dtype=torch.int64), torch.empty(0)
+    values, _ = torch.max(x, 0, out=(a, b))
+    pair = (torch.empty(0), torch.empty(0, dtype=torch.int64))
+    torch.topk(x, 2, out=pair)
+    torch.svd(x, out=(torch.empty(0), c, torch.empty(0)))
+    return values is a, a, b, pair, c
+
+
 multiply = torch.ops.aten.mul.Scalar
 
 
@@ -91,7 +100,7 @@ def overload_by_name(x: torch.Tensor):
         (stft_centred, VECTOR), (stft_not_centred, VECTOR), (unique_values, VECTOR), (unique_with_counts, VECTOR),
         (runs, VECTOR), (runs_with_inverse_and_counts, VECTOR), (named_norms, MATRIX), (norms, MATRIX),
         (factors, MATRIX), (positions, MATRIX), (factories, MATRIX), (item_by_method, MATRIX), (conversions, MATRIX),
-        (overloads, MATRIX), (overload_by_name, MATRIX),
+        (overloads, MATRIX), (overload_by_name, MATRIX), (written_results, MATRIX),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
@@ -116,6 +125,14 @@ def test_a_subscript_by_method_evaluates_its_subject_once():
 def test_the_named_overload_is_the_one_that_is_called():
     (node,) = [n for n in jitlite.script(overload_by_name).graph.nodes if n.kind == "aten::mul"]
     assert node.op.schema.overload == "Scalar"
+
+
+def test_out_takes_as_many_tensors_as_there_are_results():
+    def f(x: torch.Tensor):
+        return torch.add(x, 1, out=(x, x))
+
+    with pytest.raises(jitlite.CompileError, match="Arguments for call are not valid"):
+        jitlite.script(f)
 
 
 def test_an_overload_does_not_take_what_another_one_would():

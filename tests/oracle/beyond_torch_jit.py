@@ -287,6 +287,12 @@ def python_methods(x: Tensor) -> Tuple[Tensor, Tensor]:
     return x.unique(), x.norm("fro")
 
 
+def results_written(x: Tensor) -> Tuple[Tensor, Tensor]:
+    values, indices = torch.empty(0), torch.empty(0, dtype=torch.int64)
+    torch.max(x, 0, out=(values, indices))
+    return values, indices
+
+
 def one_overload(x: Tensor) -> Tensor:
     return torch.ops.aten.add.Tensor(x, x)
 
@@ -369,6 +375,7 @@ PROGRAMS: List[Tuple[Any, List[Tuple[Any, ...]]]] = [
     (tensor_methods, [(X,)]),
     (factories, [(2,)]),
     (python_methods, [(X,)]),
+    (results_written, [(torch.tensor([[1.0, 5.0], [3.0, 2.0]]),)]),
     (one_overload, [(X,)]),
     (partial_truth, [(True, X), (True, None)]),
     (negative_index, [([1, 2], (3, 4))]),

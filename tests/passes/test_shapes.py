@@ -214,3 +214,18 @@ def test_the_law_finds(plant, name, grad, monkeypatch):
         return
     with pytest.raises(Untrue):
         test_loops_branches_writes_and_modes(name, grad)
+
+
+IN_ORDER = ["x.index_select(1, i)", "x.gather(0, torch.zeros(1, 2, dtype=torch.int64))", "x.cumsum(0)", "x.softmax(1)"]
+
+
+@pytest.mark.parametrize("expression", [*IN_ORDER, "torch.embedding(x, i)"])
+def test_results_that_are_made_in_order_have_no_gaps(expression):
+    """Their strides are known, and where an argument has gaps nothing is said of them."""
+    graph = jitlite.script(compile_source(f"def f(x: Tensor, i: Tensor):\n    return {expression}\n")["f"]).graph
+    i = torch.tensor([1, 0])
+    for x in (torch.ones(2, 3), torch.ones(3, 2).t()):
+        propagate(graph, types_of([x, i]))
+        known = graph.outputs[0].type
+        assert known.strides == (T.TensorType.from_tensor(eval(expression)).strides if x.is_contiguous() else None)
+        check_run(graph, [x, i])

@@ -180,7 +180,7 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
     if T.is_subtype(container.type, T.TENSOR):
         _augment_tensor_item(em, stmt, target, container)
         return
-    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+    if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
         raise NotSupportedError(
             f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range
         )

@@ -19,6 +19,7 @@ from jitlite.frontend.emit.iteration import iterated
 from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
+from jitlite.frontend.emit.tensor_reductions import emit_reduction
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
     ConstantValue,
@@ -78,6 +79,10 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         if isinstance(only, tree.ListComp) and only.is_generator:
             return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
     args = em.emit_arguments(expr.args)
+    if isinstance(callee, BuiltinFunction) and not expr.keywords:
+        reduced = emit_reduction(em, expr.range, callee, args)
+        if reduced is not None:
+            return reduced
     return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -31,10 +32,11 @@ from jitlite.frontend.syntax.python_ast import declaration_of
 from jitlite.frontend.syntax.tree import Expr
 from jitlite.ir import ops
 from jitlite.ir import types as T
-from jitlite.ir.constants import enum_type, qualified_name
+from jitlite.ir.constants import enum_type, module_name, qualified_name
 from jitlite.ir.graph import constant_of
 from jitlite.ir.schema import Argument
 from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
 
 
 def _builtin(name: str) -> BuiltinFunction:
@@ -190,6 +192,39 @@ class OperatorPacket(BuiltinFunction):
         raise CompileError(f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {known}")
 
 
+class NumberFunction(BuiltinFunction):
+    """A function of `math` or `cmath`: a tensor is made a number for it, as Python does.
+
+    Args:
+        is_complex: the numbers are complex.
+        ints: the position from which on the parameters are ints.
+    """
+
+    def __init__(self, name: str, is_complex: bool, ints: int | None) -> None:
+        super().__init__(name)
+        self.is_complex = is_complex
+        self.ints = ints
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        return super().call(b, range, [self._number(b, range, a, i) for i, a in enumerate(args)], kwargs)
+
+    def _number(self, b: Builder, range: SourceRange, argument: NamedValue, position: int) -> NamedValue:
+        is_tensor = T.is_subtype(argument.type, T.TENSOR)
+        if self.is_complex and (is_tensor or argument.type in (T.FLOAT, T.INT, T.BOOL)):
+            number = b.op("aten::item", [argument], range=range) if is_tensor else argument.in_graph(b.graph)
+            made = b.op("aten::Complex", [number], range=range)
+        elif not is_tensor:
+            return argument
+        elif self.ints is not None and position >= self.ints:
+            made = b.convert(T.INT, argument.in_graph(b.graph), range)
+        else:
+            made = b.op("aten::Float", [argument], range=range)
+        return NamedValue(argument.name, made, range=argument.range)
+
+
+_INTS: dict[object, int] = {math.factorial: 0, math.gcd: 0, math.ldexp: 1}
+
+
 def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
     if isinstance(meaning.object, torch._ops.OpOverloadPacket):
         return OperatorPacket(scope, meaning.name, meaning.object)
@@ -197,6 +232,9 @@ def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValu
         overload = meaning.object._schema.overload_name
         only = [found for found in ops.lookup(meaning.name) if found.schema.overload == overload]
         return BuiltinFunction(meaning.name, candidates=only)
+    home = module_name(meaning.object)
+    if home in ("math", "cmath"):
+        return NumberFunction(meaning.name, home == "cmath", _INTS.get(meaning.object))
     return BuiltinFunction(meaning.name)
 
 

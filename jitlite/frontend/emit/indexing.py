@@ -38,6 +38,8 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     if isinstance(base, SugaredTuple | ConstantValue):
         base = SimpleValue(base.as_value(em, expr.value.range))
     if not isinstance(base, SimpleValue):
+        if expr.is_of_tuple:
+            raise CompileError("multidimensional indexing works on tensors only", expr.range, found=base.kind)
         return base.element(em, expr.range, em.emit(expr.indices[0]))
     value = base.value
     if T.is_subtype(value.type, T.TENSOR):
@@ -52,7 +54,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
 
 def _single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
     """The index of what is no tensor."""
-    if len(expr.indices) != 1:
+    if expr.is_of_tuple:
         raise CompileError("multidimensional indexing works on tensors only", expr.range, found=of.annotation)
     index = _emit_index_expression(em, expr.indices[0])
     if index is None:
@@ -312,7 +314,7 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
     if T.is_subtype(container.type, T.TENSOR):
         _assign_into_tensor(em, range, container, target, value)
         return
-    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+    if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
         raise NotSupportedError("Sliced expression not yet supported for subscripted assignment", target.range)
     if isinstance(container.type, T.TupleType):
         raise CompileError(f"{container.type.annotation} does not support subscripted assignment", target.range)

@@ -26,7 +26,7 @@ from jitlite.base.tracing_state import is_tracing
 from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name
 from jitlite.frontend.syntax.decorators import context_of_wrapper
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
-from jitlite.ir.constants import module_name, plain_tuple, type_of_constant
+from jitlite.ir.constants import attribute_or_none, module_name, plain_tuple, type_of_constant
 from jitlite.ir.traits import Spelling
 from jitlite.ir.unit import Function
 
@@ -160,6 +160,8 @@ def module_attribute(module: types.ModuleType, name: str) -> Meaning:
         raise LookupError(
             f"module '{module.__name__}': object has no attribute {name}" + (f", {hint}" if hint else "")
         ) from None
+    except RuntimeError as error:  # a namespace of torch.classes
+        raise LookupError(str(error)) from None
     return meaning_of(found)
 
 
@@ -196,7 +198,7 @@ def _constant(found: object) -> Meaning | None:
 def _is_in(table: Any, found: object) -> bool:
     try:
         return found in table
-    except TypeError:  # not hashable
+    except Exception:  # not hashable, or says so in its own way
         return False
 
 
@@ -208,7 +210,7 @@ def _form(found: object) -> Meaning | None:
     for table in (_PYTHON_FORMS, _TORCH_FORMS):
         if _is_in(table, found):
             return Meaning(Kind.FORM, found, table[found])
-    name = getattr(found, "__name__", None)
+    name = attribute_or_none(found, "__name__")
     return _jit_form(found, name) if isinstance(name, str) and callable(found) else None
 
 
@@ -231,7 +233,7 @@ def _script_function(found: object) -> Meaning | None:
     """A function compiled by jitlite (the function itself, or what a user holds of it)."""
     if isinstance(found, Function):
         return Meaning(Kind.SCRIPT_FUNCTION, found)
-    inner = getattr(found, "__jitlite_function__", None)
+    inner = attribute_or_none(found, "__jitlite_function__")
     return Meaning(Kind.SCRIPT_FUNCTION, inner) if isinstance(inner, Function) else None
 
 
@@ -240,8 +242,8 @@ def _module(found: object) -> Meaning | None:
 
 
 def _autograd_apply(found: object) -> Meaning | None:
-    owner = getattr(found, "__self__", None)
-    if getattr(found, "__name__", None) != "apply" or not inspect.isclass(owner):
+    owner = attribute_or_none(found, "__self__")
+    if attribute_or_none(found, "__name__") != "apply" or not inspect.isclass(owner):
         return None
     if issubclass(owner, torch.autograd.Function):
         return Meaning(Kind.AUTOGRAD_APPLY, owner, "apply")
@@ -287,8 +289,8 @@ _MARKS = {
 
 def function_mark(fn: object) -> Mark:
     """The mark of a function or method."""
-    fn = getattr(fn, "__func__", fn)
-    modifier: Any = getattr(fn, "_torchscript_modifier", None)
+    fn = attribute_or_none(fn, "__func__") or fn
+    modifier: Any = attribute_or_none(fn, "_torchscript_modifier")
     return _MARKS.get(modifier, Mark.DEFAULT)
 
 
@@ -347,7 +349,11 @@ def original_function(fn: Any) -> object:
 def _function(found: Any) -> Meaning | None:
     if is_torch_script_function(found) and source_of_script(found) is None:
         return Meaning(Kind.SCRIPT_FUNCTION, converted_function(found).__jitlite_function__)
-    is_plain = inspect.isfunction(found) or is_torch_script_function(found) or hasattr(found, "__wrapped__")
+    is_plain = (
+        inspect.isfunction(found)
+        or is_torch_script_function(found)
+        or attribute_or_none(found, "__wrapped__") is not None
+    )
     if not is_plain and not inspect.ismethod(found):
         return None
     kind = _MARKED.get(function_mark(found)) or (Kind.METHOD if inspect.ismethod(found) else None)
@@ -399,6 +405,10 @@ def _why_not(found: object) -> str:
         return f"Python builtin {found!r} is currently not supported in TorchScript"
     if isinstance(found, functools.partial):
         return "a functools.partial can be used where its arguments are numbers, strings and the like: pass the others"
+    if (type(found).__module__, name) == ("torch", "ScriptClass"):
+        return (
+            "objects of a C++ class cannot be made in a script: make them outside, and pass them or keep them in self"
+        )
     if isinstance(found, torch.Tensor):
         return "a global tensor cannot be used: pass it as an argument, or make it a buffer of a module"
     if isinstance(found, list | dict | set):

@@ -1,7 +1,7 @@
 """Arguments that torch's Python functions take and the operators behind them do not.
 
 `torch.zeros(3, requires_grad=True)` is `aten::zeros` followed by `aten::requires_grad_`; `x.nonzero(as_tuple=True)` is
-`aten::nonzero_numpy`.
+`aten::nonzero_numpy`; `torch.max(x, 0, out=(a, b))` is `aten::max` with a keyword for each of the two.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.ir import ops
+from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.operators.overloads import NamedValue
 
@@ -30,6 +31,7 @@ def call_operator(
         CompileError: where no overload fits.
     """
     if candidates is None:
+        kwargs = [given for keyword in kwargs for given in _each_out(b, name, keyword)]
         for keyword in kwargs:
             rest = [k for k in kwargs if k is not keyword]
             if keyword.name == "requires_grad" and _is_factory(name):
@@ -39,6 +41,18 @@ def call_operator(
                 wanted = "aten::nonzero_numpy" if _flag(b, keyword) else name
                 return b.op(wanted, args, rest, range, self_value)
     return b.op(name, args, kwargs, range, self_value, candidates)
+
+
+def _each_out(b: Builder, name: str, keyword: NamedValue) -> list[NamedValue]:
+    """`out=(a, b)` as a keyword for each result, named as the overloads with so many results name them."""
+    given = keyword.value
+    if keyword.name == "out" and given is not None and isinstance(given.type, T.TupleType):
+        for operator in ops.lookup(name):
+            outs = [a.name for a in operator.schema.arguments if a.kwarg_only and a.is_write]
+            if len(outs) == len(given.type.elements) > 1:
+                values = b.unpack_tuple(given)
+                return [NamedValue(out, v, range=keyword.range) for out, v in zip(outs, values, strict=True)]
+    return [keyword]
 
 
 def _is_factory(name: str) -> bool:

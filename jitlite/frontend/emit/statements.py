@@ -59,7 +59,7 @@ def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
 
 
 def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:
-    if len(target.indices) != 1 or isinstance(target.indices[0], tree.SliceExpr):
+    if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
         raise NotSupportedError("del deletes one item, not a slice", target.range)
     container = em.emit(target.value)
     index = em.emit(target.indices[0])

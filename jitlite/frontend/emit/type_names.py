@@ -12,7 +12,7 @@ import torch
 from jitlite.base import torch_internals
 from jitlite.base.source import AnnotationError, CompileError, SourceRange, did_you_mean
 from jitlite.ir.awaits import Await
-from jitlite.ir.constants import module_name
+from jitlite.ir.constants import attribute_or_none, module_name
 from jitlite.ir.types import (
     ANY,
     ANY_DICT,
@@ -171,7 +171,7 @@ _INSTEAD = {  # common annotations that are not TorchScript, by name
 def find(table: dict[object, T], key: object) -> T | None:
     try:
         return table.get(key)
-    except TypeError:  # unhashable, so not there
+    except Exception:  # unhashable in whatever way, so not there
         return None
 
 
@@ -202,7 +202,7 @@ def suggestion(name: str) -> str | None:
 
 def unknown_object(annotation: object, place: SourceRange | None, name: str | None) -> AnnotationError:
     origin = typing.get_origin(annotation) or annotation
-    bare_name = getattr(origin, "__name__", None) or getattr(origin, "_name", None) or ""
+    bare_name = attribute_or_none(origin, "__name__") or attribute_or_none(origin, "_name") or ""
     if isinstance(annotation, types.ModuleType):
         shown, hint = f"module {annotation.__name__}", "name a type in the module"
     else:

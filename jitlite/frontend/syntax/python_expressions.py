@@ -298,7 +298,8 @@ def _subscript(b: TreeBuilder, node: ast.Subscript, value: t.Expr) -> t.Expr:
     if not indices:
         indices = (t.TupleLiteral((), range=b.at.whole(node.slice)),)
     end = max(index.range.end for index in indices) + 1  # the bracket
-    return t.Subscript(value, indices, range=b.at.range(value.range.start, end))
+    has_comma = isinstance(node.slice, ast.Tuple)
+    return t.Subscript(value, indices, has_comma=has_comma, range=b.at.range(value.range.start, end))
 
 
 def _slice(b: TreeBuilder, node: ast.Slice, value: t.Expr) -> t.Expr:

@@ -334,6 +334,12 @@ class Subscript(Expr):
     kind = "subscript"
     value: Expr
     indices: tuple[Expr, ...]
+    has_comma: bool = part(HIDDEN, default=False, kw_only=True)
+
+    @property
+    def is_of_tuple(self) -> bool:
+        """Is the index a tuple? `x[1,]` has a tuple of one."""
+        return self.has_comma or len(self.indices) != 1
 
 
 class SliceExpr(Expr):

@@ -382,7 +382,7 @@ class DispatchTracer:
     def known(self, tensor: torch.Tensor) -> None:
         return None
 
-    def same_memory(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
+    def same_memory(self, tensor: torch.Tensor, other: torch.Tensor, *, detached: bool = True) -> None:
         """Note that `other` is the tensor's `.data`."""
         self.locate()
         value = self.backend.data(Traced(self.values.value_of(tensor), tensor), other)

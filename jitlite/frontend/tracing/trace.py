@@ -128,10 +128,12 @@ class Tracer(TracedValues):
         return example
 
     # -- operators
-    def same_memory(self, tensor: torch.Tensor, other: torch.Tensor) -> None:
-        """Note that `other` is the tensor's `.data`."""
+    def same_memory(self, tensor: torch.Tensor, other: torch.Tensor, *, detached: bool = True) -> None:
+        """Note that `other` is the tensor's `.data`, or where it is not detached the tensor as of another class."""
         self.recorder.locate(self._lines.of_user())
-        value = self.graph.insert("aten::detach", [self.value_of(tensor)], [T.TENSOR]).output
+        value = self.value_of(tensor)
+        if detached:
+            value = self.graph.insert("aten::detach", [value], [T.TENSOR]).output
         self._varying.add(value)
         self.bind(other, value)
 

@@ -22,6 +22,7 @@ from jitlite.base.source import NotSupportedError
 from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_tracing, recorded_by
 from jitlite.frontend.emit.plain_members import PLAIN
 from jitlite.frontend.tracing.torch_scripts import converted_function
+from jitlite.frontend.tracing.trace_values import OWN_OPERATORS, has_own_operators
 from jitlite.frontend.tracing.trace_warnings import current_place
 from jitlite.frontend.tracing.traced_functions import FUNCTIONS, method_of_tensor, new_tensor, own_function
 from jitlite.frontend.tracing.traced_indexing import get_item, set_item
@@ -85,10 +86,13 @@ def _leave(tracer: Listener) -> None:
 
 
 def _on_operator(overload: Any, *args: Any, **kwargs: Any) -> object:
-    key_set = torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY))
-    with torch_internals.exclude_key(key_set):
+    with _below_key():
         tracer = current_tracer()
         return overload(*args, **kwargs) if tracer is None else tracer.called(overload, args, kwargs)
+
+
+def _below_key() -> Any:
+    return torch_internals.exclude_key(torch_internals.dispatch_key_set(torch_internals.dispatch_key(_KEY)))
 
 
 # -- what is no operator
@@ -184,6 +188,15 @@ def _data(tensor: torch.Tensor) -> torch.Tensor:
     return found
 
 
+def _as_subclass(tensor: torch.Tensor, cls: type[torch.Tensor]) -> torch.Tensor:
+    tracer = current_tracer()
+    with _below_key():  # where an operator is Python's, its result is an object of the class Tensor already
+        made: torch.Tensor = _Base.as_subclass(tensor, cls)
+    if tracer is not None and tracer.sees_calls:
+        tracer.same_memory(tensor, made, detached=False)
+    return made
+
+
 def _set_data(tensor: torch.Tensor, new: torch.Tensor) -> None:
     tracer = _following(tensor) or _following(new)
     if tracer is not None and not tracer.below_autograd:
@@ -233,11 +246,21 @@ class _Indexing(TorchFunctionMode):
     """
 
     def __torch_function__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+        _refuse_own_operators(args)
         if func is _GET_ITEM and _following(args[0]) is not None:
             return get_item(*args)
         if func is _SET_ITEM and _following(args[0]) is not None:
             return set_item(*args)
         return func(*args, **(kwargs or {}))
+
+
+def _refuse_own_operators(args: tuple[object, ...]) -> None:
+    """Where Python's kernels would get such tensors, torch ends with an internal assertion."""
+    tracer = current_tracer()
+    if tracer is not None and tracer.sees_calls:
+        for argument in args:
+            if isinstance(argument, torch.Tensor) and has_own_operators(argument):
+                raise NotSupportedError(OWN_OPERATORS.format(type(argument).__name__))
 
 
 _GET_ITEM, _SET_ITEM = torch.Tensor.__getitem__, torch.Tensor.__setitem__
@@ -299,7 +322,7 @@ def _module_forward(module: torch.nn.Module, *args: object, **kwargs: object) ->
 
 _MEMBERS: dict[str, object] = {
     "shape": property(_shape), "size": _size, "numel": _numel, "nelement": _numel, "data": property(_data, _set_data),
-    "contiguous": _contiguous, "new_tensor": new_tensor,
+    "contiguous": _contiguous, "as_subclass": _as_subclass, "new_tensor": new_tensor,
     "__len__": _len, "__iter__": _iter,
     "__int__": _asking("__int__", "Python integer"), "__float__": _asking("__float__", "Python float"),
     "__bool__": _asking("__bool__", "Python boolean"), "__index__": _asking("__index__", ""),

@@ -105,7 +105,7 @@ def rebuilt(example: object, parts: Mapping[Any, object]) -> Any:
 def input_type(example: object) -> Type | None:
     """The type of a graph input; None for what cannot be traced."""
     if isinstance(example, torch.Tensor):
-        return T.TENSOR
+        return None if has_own_operators(example) else T.TENSOR
     if type(example) in (int, float):
         return type_of_constant(example)
     if isinstance(example, tuple):
@@ -130,8 +130,18 @@ def _common_type(elements: Collection[object]) -> Type | None:
     return None if found is T.NONE else found
 
 
+def has_own_operators(tensor: torch.Tensor) -> bool:
+    """Is the tensor of a class that says in Python what operators do, by `__torch_dispatch__`?"""
+    return type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+OWN_OPERATORS = "A {}, whose class has a __torch_dispatch__, cannot be traced: use the tensors that it is made of"
+
+
 def why_not(example: object) -> str:
     """Why something can be no input."""
+    if isinstance(example, torch.Tensor):
+        return OWN_OPERATORS.format(type(example).__name__)
     if isinstance(example, tuple):
         return next((why_not(e) for e in example if input_type(e) is None), "")
     if isinstance(example, list | dict):
