@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
-from jitlite.frontend.emit.emitter import Emitter, statement
+from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
 from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.special_methods import BINARY_METHODS, binary_magic, call_magic, is_object
@@ -32,6 +32,12 @@ def emit_assign(em: Emitter, stmt: tree.Assign) -> None:
     stored = tree.Var(tree.Ident(name, range=stmt.value.range), range=stmt.value.range)
     for target in stmt.targets:
         _assign_single(em, target, stored, None, stmt.range)
+
+
+@expression(tree.NamedExpr)
+def emit_named_expression(em: Emitter, expr: tree.NamedExpr, hint: Type | None) -> SugaredValue:
+    em.assign(expr.target.name.name, em.emit_sugared(expr.value, hint), expr.target.range)
+    return em.emit_sugared(expr.target)
 
 
 def _assign_single(

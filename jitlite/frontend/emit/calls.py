@@ -10,12 +10,15 @@ from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
+from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
+from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
+from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
 from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
@@ -77,8 +80,18 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         (only,) = expr.args
         if isinstance(only, tree.ListComp) and only.is_generator:
             return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
-    args = em.emit_arguments(expr.args)
-    return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
+    if callee is BUILTINS["len"] and len(expr.args) == 1 and not expr.keywords:
+        measured = em.emit_sugared(expr.args[0])
+        if isinstance(measured, GlobalContainer | KnownKeywords | SugaredTuple):
+            return measured.length(em, expr.range)
+        return callee.call(em, expr.range, [em.argument(None, measured, expr.args[0].range, False)], [])
+    functions = callee.takes_functions
+    positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
+    args = em.emit_arguments(positional, functions)
+    kwargs = em.emit_keywords(expr.keywords, functions)
+    if len(positional) < len(expr.args):
+        kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
+    return callee.call(em, expr.range, args, kwargs)
 
 
 # -- methods

@@ -71,9 +71,18 @@ class FunctionCompiler(Protocol):
         ...
 
     def function_for(
-        self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
+        self,
+        python_function: Callable[..., Any],
+        range: SourceRange,
+        signature: Callable[..., Any] | None = None,
+        given: Any = None,
     ) -> Function:
-        """The script function of a Python function, with the signature of another function if one is given."""
+        """The script function of a Python function, with the signature of another function if one is given, or as a
+        call needs it (`open_calls.GivenTypes`)."""
+        ...
+
+    def open_definition(self, python_function: Callable[..., Any]) -> Definition | None:
+        """A Python function some of whose parameters have the types that each call gives; None for others."""
         ...
 
     def declare(

@@ -28,11 +28,14 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.interfaces import SeenTypes
+from jitlite.frontend.emit.open_calls import type_of_default
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.python_ast import refuse_stars
 from jitlite.frontend.syntax.nested_scopes import (
+    OUTSIDE,
     bound_names,
     display_name,
     first_assignment,
@@ -177,19 +180,35 @@ class Emitter(Builder):
         self.seen_types.note(value.type)
         return value
 
-    def emit_arguments(self, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
-        """Values of call arguments, starred ones spread."""
+    def emit_arguments(self, exprs: Sequence[tree.Expr], functions: bool = False) -> list[NamedValue]:
+        """Values of call arguments, starred ones spread.
+
+        Args:
+            functions: those that are functions stay what they are, as constants of their `NamedValue`s.
+        """
         values: list[NamedValue] = []
         for expr in exprs:
             if isinstance(expr, tree.Starred):
                 parts = self.emit_sugared(expr.value).as_tuple(self, expr.range)
-                values += [NamedValue(None, p.as_value(self, expr.range), range=expr.range) for p in parts]
+                values += [self.argument(None, p, expr.range, functions) for p in parts]
+            elif functions:
+                values.append(self.argument(None, self.emit_sugared(expr), expr.range, True))
             else:
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
 
-    def emit_keywords(self, keywords: Sequence[tree.KeywordArgument]) -> list[NamedValue]:
+    def emit_keywords(self, keywords: Sequence[tree.KeywordArgument], functions: bool = False) -> list[NamedValue]:
+        if functions:
+            return [self.argument(k.name.name, self.emit_sugared(k.value), k.value.range, True) for k in keywords]
         return [NamedValue(k.name.name, self.emit(k.value), range=k.value.range) for k in keywords]
+
+    def argument(self, name: str | None, found: SugaredValue, range: SourceRange, functions: bool) -> NamedValue:
+        """What an expression denotes as an argument of a call."""
+        if functions and found.is_function:
+            return NamedValue(name, None, found, range)
+        value = found.as_value(self, range)
+        self.seen_types.note(value.type)
+        return NamedValue(name, value, range=range)
 
     # -- names
     def lookup(self, name: str, range: SourceRange) -> SugaredValue:
@@ -198,7 +217,10 @@ class Emitter(Builder):
         Raises:
             CompileError: where it is nothing.
         """
-        found = self.frame.find(self, name) or BUILTINS.get(name)
+        found = self.frame.find(self, name)
+        if found is None:
+            name = name.removeprefix(OUTSIDE)
+            found = BUILTINS.get(name)
         if found is not None:
             return found
         if name in self.frame.reasons:
@@ -217,6 +239,16 @@ class Emitter(Builder):
         assigned, shown = first_assignment(self.body, name), display_name(name)
         where = "" if assigned is None else f": it is assigned at {assigned.location()}, but not on every way to here"
         return CompileError(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
+
+    @contextmanager
+    def within(self, definition: Definition) -> Iterator[None]:
+        """Within the `with`, names mean what they mean in the body of another function."""
+        saved = self.definition, self.resolver
+        self.definition, self.resolver = definition, definition.resolver
+        try:
+            yield
+        finally:
+            self.definition, self.resolver = saved
 
     def temporary(self, prefix: str) -> str:
         """A variable name of our own, which no program can spell."""
@@ -245,9 +277,12 @@ class Emitter(Builder):
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
-        found = parse_type(expr, self.resolver.resolve_type, class_types=self.resolver.class_types)
+        found = parse_type(expr, self._denoted_in_type, class_types=self.resolver.class_types)
         self.seen_types.note(found)
         return found
+
+    def _denoted_in_type(self, name: str) -> object:
+        return self.resolver.resolve_type(name.removeprefix(OUTSIDE))
 
     # -- facts about attributes
     def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
@@ -421,6 +456,7 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
         CompileError: a default is not of the type of its parameter.
     """
     arguments = []
+    refuse_stars(source.decl.params)
     defaults, overloaded = definition.defaults, definition.signature is not None
     resolver = definition.resolver
     for position, param in enumerate(source.decl.params):
@@ -432,6 +468,8 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
         elif param.type is not None:
             parsed = parse_parameter_type(param.type, resolver.resolve_type, class_types=resolver.class_types)
             t, size = parsed.type, parsed.broadcast
+        elif name in defaults and name not in definition.inferred:
+            t = type_of_default(defaults[name]) or t
         default: dict[str, Any] = {}
         if name in defaults:
             if _default_fits(defaults[name], t, size):

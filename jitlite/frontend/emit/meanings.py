@@ -46,6 +46,7 @@ class Kind(enum.Enum):
     LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
     CONTEXT = "a class of torch for `with`"
     MODULE = "a Python module"
+    CONTAINER = "a list, dict or set: `object`"
     PARTIAL = "a functools.partial whose arguments are constants"
     AUTOGRAD_APPLY = "`apply` of an autograd function: `object` is the class"
     NAMED_TUPLE = "a NamedTuple class"
@@ -387,6 +388,8 @@ def _instance(found: object) -> Meaning:
         given = [*found.args, *found.keywords.values()]
         if all(plain_constant(a)[0] for a in given):
             return Meaning(Kind.PARTIAL, found, "partial")
+    if type(found) in (list, dict, set, frozenset):
+        return Meaning(Kind.CONTAINER, found)
     call = inspect.getattr_static(type(found), "__call__", None)
     if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:
         return Meaning(Kind.IGNORED, types.MethodType(call, found), "__call__")

@@ -33,6 +33,10 @@ class SugaredValue:
     """Base: denotes something of which nothing can be done."""
 
     kind = "value"
+    is_function = False
+    """Is it called, and no value of a graph?"""
+    takes_functions = False
+    """May arguments of a call be functions?"""
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         """The graph's value, for what is one or can become one."""
@@ -64,6 +68,18 @@ class SugaredValue:
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         raise CompileError(f"{self.kind} is not subscriptable", range)
+
+    def contains(self, b: Builder, range: SourceRange, item: Value) -> Value | None:
+        """`item in this`; None for what is a value of the graph."""
+        return None
+
+    def truth(self, b: Builder, range: SourceRange) -> Value | None:
+        """The truth of what is no value of the graph; None for what is one."""
+        return None
+
+    def as_argument(self, b: Builder, range: SourceRange) -> Value:
+        """The value as an argument of an operator."""
+        return self.as_value(b, range)
 
     @property
     def static_length(self) -> int | None:
@@ -100,7 +116,10 @@ TENSOR_CASTS: dict[str, torch.dtype] = {
 }  # fmt: skip
 """Tensor methods that are conversions to a dtype."""
 
-_TENSOR_FORMS = frozenset({"tolist", "__getitem__", *PYTHON_METHODS})
+_DTYPE_QUESTIONS = {"is_floating_point": "aten::is_floating_point", "is_complex": "aten::is_complex"}
+"""What can be asked of a dtype, which is an int to the graph, and the operators that ask it of a tensor."""
+
+_TENSOR_FORMS = frozenset({"tolist", "__getitem__", "new_tensor", *PYTHON_METHODS})
 """Tensor methods that are not simply an operator."""
 
 
@@ -164,6 +183,10 @@ class SimpleValue(SugaredValue):
         t = self.value.type
         if T.is_subtype(t, T.TENSOR):
             return self._property_of_tensor(b, range, name)
+        if t is T.INT and name in _DTYPE_QUESTIONS:  # a tensor of that dtype can be asked
+            empty = b.op("aten::empty", [b.make_list(T.INT, [b.constant(0, range)])],
+                         [NamedValue("dtype", self.value, range=range)], range)  # fmt: skip
+            return SimpleValue(b.op(_DTYPE_QUESTIONS[name], [empty], range=range))
         if t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
             return SimpleValue(b.op(Spelling.DEVICE_PROPERTY.kind_of[name], [self.value], range=range))
         if isinstance(t, T.TupleType) and name in (t.names or ()):
@@ -224,6 +247,10 @@ class SimpleValue(SugaredValue):
         t = self.value.type
         if isinstance(t, T.TupleType):
             return [SimpleValue(v) for v in b.unpack_tuple(self.value)]
+        if T.is_subtype(t, T.TENSOR) and size is not None:
+            b.op("aten::len", [self.value], range=range)  # which raises what a loop over it would
+            rows = b.op("aten::unbind", [self.value, b.constant(0, range)], range=range)
+            return [SimpleValue(v) for v in b.unpack_list(rows, size)]
         if isinstance(t, T.ListType):
             if size is None:
                 raise CompileError("cannot statically infer the expected size of a list in this context", range,
@@ -334,6 +361,8 @@ class BuiltinFunction(SugaredValue):
     `candidates` are the overloads to choose from, None for all.
     """
 
+    is_function = True
+
     def __init__(
         self, name: str, self_value: NamedValue | None = None, candidates: Sequence[ops.Op] | None = None
     ) -> None:
@@ -361,6 +390,8 @@ class BuiltinFunction(SugaredValue):
 
 class BoundMethod(SugaredValue):
     """A method of an object of a class that a library defines in C++."""
+
+    is_function = True
 
     def __init__(self, owner: Value, schema: Schema) -> None:
         self.owner = owner
@@ -419,6 +450,8 @@ class TensorCast(SugaredValue):
 
 class SpecialForm(SugaredValue):
     """A callable whose arguments are not evaluated in the ordinary way; the emitter knows each by name."""
+
+    is_function = True
 
     def __init__(self, form: str, subject: SugaredValue | None = None) -> None:
         self.form = form
