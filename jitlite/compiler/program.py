@@ -380,6 +380,7 @@ def _is_of_library(place: SourceRange) -> bool:
 _AFTER_OTHER_DEPTH = frozenset(["variables", "local calls", "lists"])
 """The first step, and those behind one that may nest a graph deeper."""
 
+
 def empty_program(carried: Iterable[CarriedSource] = (), engine: Engine | None = None) -> Program:
     """The program of a pickled one."""
     carry_sources(carried)

@@ -22,6 +22,7 @@ from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_key
 from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
+from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
     ConstantValue,
@@ -82,15 +83,31 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
             return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
     if callee is BUILTINS["len"] and len(expr.args) == 1 and not expr.keywords:
         measured = em.emit_sugared(expr.args[0])
-        if isinstance(measured, GlobalContainer | KnownKeywords | SugaredTuple):
+        if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
             return measured.length(em, expr.range)
         return callee.call(em, expr.range, [em.argument(None, measured, expr.args[0].range, False)], [])
+    if isinstance(callee, BuiltinFunction):
+        return _call_operator(em, expr, callee)
     functions = callee.takes_functions
     positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
     args = em.emit_arguments(positional, functions)
     kwargs = em.emit_keywords(expr.keywords, functions)
     if len(positional) < len(expr.args):
         kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
+    return callee.call(em, expr.range, args, kwargs)
+
+
+def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue:
+    """A call of an operator, which takes a list where Python's function takes a tuple or many arguments."""
+    positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
+    parts = em.emit_parts(positional)
+    if any(part.spread for part in parts):
+        args = with_spread_tail(em, parts, expr.range)
+    else:
+        args = [NamedValue(None, part.value, range=part.range) for part in parts]
+    kwargs = [NamedValue(k.name.name, em.emit_sugared(k.value).as_argument(em, k.value.range), range=k.value.range)
+              for k in expr.keywords]  # fmt: skip
+    kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
     return callee.call(em, expr.range, args, kwargs)
 
 
@@ -217,9 +234,12 @@ def emit_enumerate(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
     return enumerate_value(em, call.range, iterated(em, call.args[0]), start)
 
 
-@form("zip", 1)
+@form("zip", 1, None, ["strict"])
 def emit_zip(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    return ZipValue(call.range, [iterated(em, a) for a in call.args])
+    strict = isinstance(call.keywords[0].value, tree.TrueLiteral) if call.keywords else False
+    if call.keywords and not strict and not isinstance(call.keywords[0].value, tree.FalseLiteral):
+        raise CompileError("'strict' has to be True or False where the program is compiled", call.keywords[0].range)
+    return ZipValue(call.range, [iterated(em, a) for a in call.args], strict=strict)
 
 
 @form("slice", 1, 3)
@@ -235,11 +255,28 @@ def emit_slice_object(em: Emitter, call: tree.Apply, special: SpecialForm, hint:
 
 # -- containers
 @form("tuple", 0, 1)
-def emit_tuple_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+def emit_tuple_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
     if not call.args:
         return em.make_tuple([])
-    parts = em.emit_sugared(call.args[0]).as_tuple(em, call.range)
-    return em.make_tuple([p.as_value(em, call.range) for p in parts])
+    (source,) = call.args
+    if isinstance(source, tree.ListComp) and source.is_generator and not source.clauses:
+        return _tuple_of(em, call, iterated(em, source))
+    return _tuple_of(em, call, em.emit_sugared(source))
+
+
+def _tuple_of(em: Emitter, call: tree.Apply, found: SugaredValue) -> SugaredValue | Value:
+    """The tuple of what is iterated; where its length is known at run time only, of a list of its own."""
+    if isinstance(found, SimpleValue) and isinstance(found.value.type, T.TupleType):
+        return em.make_tuple(em.unpack_tuple(found.value))
+    found = found.iterate(em, call.range)
+    if found.static_length is not None:
+        parts = [found.element(em, call.range, em.number(i, call.range)) for i in _range(found.static_length)]
+        return em.make_tuple([p.as_value(em, call.range) for p in parts])
+    if isinstance(found, SimpleValue) and isinstance(found.value.type, T.ListType):
+        return ListAsTuple(em.op("aten::list", [found.value], range=call.range))
+    (element,), iterable = _temporaries(em, call, found, ["element"])
+    comprehension = tree.ListComp(element, element, iterable, range=call.range)
+    return ListAsTuple(emit_list_comprehension(em, comprehension, None))
 
 
 def _copied_list(em: Emitter, call: tree.Apply, value: Value, hint: Type | None) -> Value:
@@ -316,6 +353,13 @@ def emit_legacy_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint
     )
 
 
+@form("get_default_dtype", 0, 0)
+def emit_default_dtype(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    """The dtype of a tensor for which none is given."""
+    empty = em.op("aten::empty", [em.make_list(T.INT, [em.number(0, call.range)])], range=call.range)
+    return em.op("prim::dtype", [empty], range=call.range)
+
+
 # -- fork
 @form("fork", 1, None, ["*"])
 def emit_fork(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
@@ -365,3 +409,7 @@ def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hin
     if not isinstance(dtype, torch.dtype):
         raise NotSupportedError("torch.finfo and torch.iinfo need a constant dtype", call.range)
     return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))
+
+
+_range = range
+"""The builtin, whose name parameters take for a SourceRange."""

@@ -46,7 +46,7 @@ class SetValue(SugaredValue):
             hint="use a list, or a dict with None or True as values",
         )  # fmt: skip
 
-    def contains(self, b: Builder, range: SourceRange, item: Value) -> Value:
+    def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
         return _contains(b, range, item, self.elements)
 
 
@@ -82,7 +82,7 @@ class GlobalContainer(SugaredValue):
     def _all(self, b: Builder, range: SourceRange) -> list[SugaredValue]:
         return self._parts(self.found, range)
 
-    def contains(self, b: Builder, range: SourceRange, item: Value) -> Value:
+    def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
         parts = self._all(b, range)
         if not all(isinstance(p, ConstantValue) for p in parts):
             raise NotSupportedError(f"only constants can be looked up, and {self.kind} holds others", range)

@@ -108,7 +108,8 @@ class PythonFunction(SugaredValue):
                 b, range, args, kwargs
             )
         if needs_place(definition, args, kwargs):
-            return b.emit_sugared(InPlace(definition, args, kwargs, range=range))
+            found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
+            return found
         given = as_given(definition, args, kwargs)
         compiled = program.function_for(self.function, range, given=given)
         return FunctionValue(compiled).call(b, range, *((args, kwargs) if given is None else ([], given.arguments)))

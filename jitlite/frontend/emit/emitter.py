@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
-from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
+from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.attribute_refinement import (
     follow_effect,
     is_changeable,
@@ -28,12 +28,11 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.interfaces import SeenTypes
-from jitlite.frontend.emit.open_calls import type_of_default
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
+from jitlite.frontend.emit.sequences import Part, spread_list
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.python_ast import refuse_stars
 from jitlite.frontend.syntax.nested_scopes import (
     OUTSIDE,
     bound_names,
@@ -45,9 +44,8 @@ from jitlite.frontend.syntax.nested_scopes import (
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Op
-from jitlite.ir.schema import Argument, Schema, function_schema
+from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import value_has_type
 from jitlite.operators.overloads import NamedValue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -188,6 +186,8 @@ class Emitter(Builder):
         """
         values: list[NamedValue] = []
         for expr in exprs:
+            if isinstance(expr, tree.KeywordStarred):
+                raise NotSupportedError("keyword-arg expansion is not supported here", expr.range)
             if isinstance(expr, tree.Starred):
                 parts = self.emit_sugared(expr.value).as_tuple(self, expr.range)
                 values += [self.argument(None, p, expr.range, functions) for p in parts]
@@ -196,6 +196,22 @@ class Emitter(Builder):
             else:
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
+
+    def emit_parts(self, exprs: Sequence[tree.Expr]) -> list[Part]:
+        """Values of arguments or elements; of a list that is spread, the list."""
+        parts: list[Part] = []
+        for expr in exprs:
+            if not isinstance(expr, tree.Starred):
+                parts.append(Part(self.emit_sugared(expr).as_argument(self, expr.range), False, expr.range))
+                continue
+            found = self.emit_sugared(expr.value)
+            whole = spread_list(found)
+            if whole is not None:
+                parts.append(Part(whole, True, expr.range))
+            else:
+                spread = found.as_tuple(self, expr.range)
+                parts += [Part(p.as_value(self, expr.range), False, expr.range) for p in spread]
+        return parts
 
     def emit_keywords(self, keywords: Sequence[tree.KeywordArgument], functions: bool = False) -> list[NamedValue]:
         if functions:
@@ -443,78 +459,3 @@ class Emitter(Builder):
             value.replace_all_uses_with(settled.output)
             value.node.destroy()
             settled.output.set_name(name)
-
-
-def declared_arguments(source: tree.Def, definition: Definition) -> list[Argument]:
-    """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor.
-
-    `source` has the annotations. The first parameter of a method is of the type of the class.
-
-    Declared overloads share the defaults of their function: where one does not fit, the argument must be given.
-
-    Raises:
-        CompileError: a default is not of the type of its parameter.
-    """
-    arguments = []
-    refuse_stars(source.decl.params)
-    defaults, overloaded = definition.defaults, definition.signature is not None
-    resolver = definition.resolver
-    for position, param in enumerate(source.decl.params):
-        name = param.ident.name
-        size = None
-        t: Type = definition.inferred.get(name, T.TENSOR)
-        if position == 0 and definition.self_type is not None:
-            t = definition.self_type
-        elif param.type is not None:
-            parsed = parse_parameter_type(param.type, resolver.resolve_type, class_types=resolver.class_types)
-            t, size = parsed.type, parsed.broadcast
-        elif name in defaults and name not in definition.inferred:
-            t = type_of_default(defaults[name]) or t
-        default: dict[str, Any] = {}
-        if name in defaults:
-            if _default_fits(defaults[name], t, size):
-                value = _as_declared(defaults[name], t, size)
-                default = {"default": value, "default_text": repr(value)}
-            elif not overloaded:
-                raise CompileError(
-                    f'Expected a default value of type {t.annotation} on parameter "{name}"',
-                    param.range,
-                    expected=t.annotation,
-                    found=repr(defaults[name]),
-                )
-        arguments.append(
-            Argument(
-                name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None and t is T.TENSOR, **default
-            )
-        )
-    return arguments
-
-
-def _default_fits(value: object, declared: Type, size: int | None) -> bool:
-    """Is a default of the declared type? Numbers convert, and one may stand for a list of numbers."""
-    if value_has_type(value, declared):
-        return True
-    if size is not None and isinstance(declared, T.ListType):
-        return _default_fits(value, declared.element, None)
-    if isinstance(declared, T.OptionalType):
-        return _default_fits(value, T.without_none(declared), size)
-    if isinstance(declared, T.ListType) and isinstance(value, list | tuple):
-        return all(_default_fits(v, declared.element, None) for v in value)
-    if isinstance(declared, T.TupleType) and isinstance(value, tuple) and len(value) == len(declared.elements):
-        return all(_default_fits(v, e, None) for v, e in zip(value, declared.elements, strict=True))
-    return isinstance(value, int | float) and declared in (T.FLOAT, T.COMPLEX, T.NUMBER)
-
-
-def _as_declared(value: object, declared: Type, size: int | None = None) -> Any:
-    """A default that fits, with lists where lists are declared: for those, Python programs often write tuples."""
-    declared = T.without_none(declared)
-    if isinstance(declared, T.ListType):
-        if isinstance(value, list | tuple):
-            return [_as_declared(v, declared.element) for v in value]
-        return value if size is None or value is None else [value] * size
-    if isinstance(declared, T.TupleType) and isinstance(value, tuple):
-        parts = [_as_declared(v, e) for v, e in zip(value, declared.elements, strict=True)]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(declared, T.DictType) and isinstance(value, dict):
-        return {k: _as_declared(v, declared.value) for k, v in value.items()}
-    return value

@@ -122,7 +122,7 @@ def _emit_with_right(em: Emitter, expr: tree.BinOp, left: Value) -> Value:
     if expr.op != "in":
         return _emit_operator(em, expr, left, em.emit(expr.right))
     container = em.emit_sugared(expr.right)
-    found = container.contains(em, expr.range, left)
+    found = container.has_item(em, expr.range, left)
     return _emit_contains(em, expr, left, container.as_value(em, expr.right.range)) if found is None else found
 
 
@@ -222,7 +222,8 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
         return found
     if isinstance(container.type, T.TupleType):
         elements = em.unpack_tuple(container)
-        if any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements)):
+        mixed = T.unify_all([e.type for e in elements]) is None
+        if mixed or any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements)):
             return is_one_of(em, expr, item, elements)
         container = _as_list(em, expr, container.type, elements)
     of_enum = isinstance(container.type, T.ListType) and isinstance(container.type.element, T.EnumType)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -43,7 +44,7 @@ class KnownKeywords(SugaredValue):
             raise CompileError(f"KeyError: the call gives no keyword argument '{key}'", range)
         return self.values[key]
 
-    def contains(self, b: Builder, range: SourceRange, item: Value) -> Value:
+    def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
         """`item in kwargs`."""
         return b.constant(_key(item, range) in self.values, range)
 
@@ -112,9 +113,8 @@ def _known(em: Emitter, expr: tree.Expr) -> dict[str, SugaredValue]:
             else:
                 raise _unknown(expr.range)
         return entries
-    if isinstance(expr, tree.Apply) and isinstance(expr.callee, tree.Var) and expr.callee.name.name == "dict":
-        if not expr.args and not em.frame.is_defined("dict"):
-            return {k.name.name: em.emit_sugared(k.value) for k in expr.keywords}
+    if isinstance(expr, tree.Apply) and not expr.args and em.emit_sugared(expr.callee) is BUILTINS["dict"]:
+        return {k.name.name: em.emit_sugared(k.value) for k in expr.keywords}
     found = em.emit_sugared(expr)
     if not isinstance(found, KnownKeywords):
         raise _unknown(expr.range)

@@ -39,10 +39,8 @@ from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition
-from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter, ReturnTypes, expression, statement
 from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
-from jitlite.frontend.emit.open_calls import InPlace
 from jitlite.frontend.emit.open_types import is_open
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
@@ -51,7 +49,6 @@ from jitlite.frontend.syntax.nested_scopes import (
     bound_names,
     display_name,
     free_names,
-    with_names_outside,
     with_own_names,
 )
 from jitlite.ir import types as T
@@ -149,33 +146,19 @@ def emit_lambda(em: Emitter, expr: tree.Lambda, hint: Type | None) -> SugaredVal
     return LocalFunction("lambda", definition, _defaults(em, expr.decl), within=em.definition)
 
 
-@expression(InPlace)
-def emit_in_place(em: Emitter, expr: InPlace, hint: Type | None) -> SugaredValue:
-    """A function of the program, or a method, as if it were defined where it is called."""
-    definition = with_names_outside(expr.definition.tree)
-    defaults: dict[str, str] = {}
-    for param in definition.decl.params:
-        if param.ident.name in expr.definition.defaults:
-            name = defaults[param.ident.name] = _unused_variable(em)
-            default = expr.definition.defaults[param.ident.name]
-            with em.within(expr.definition):
-                em.assign(name, sugared_from_python(em, default, param.ident.name, param.range), param.range)
-    function = LocalFunction(expr.definition.name, definition, defaults, within=expr.definition)
-    return function.call(em, expr.range, expr.args, expr.kwargs)
-
-
 def _defaults(em: Emitter, decl: tree.Decl) -> dict[str, str]:
     found: dict[str, str] = {}
     for param in decl.params:
         if param.default is not None:
             hint = None if param.type is None else em.parse_type(param.type)
-            name = found[param.ident.name] = _unused_variable(em)
+            name = found[param.ident.name] = unused_variable(em)
             value = em.emit_sugared(param.default, hint)
             em.assign(name, _argument_value(em, value, param.default.range), param.default.range)
     return found
 
 
-def _unused_variable(em: Emitter) -> str:
+def unused_variable(em: Emitter) -> str:
+    """A name for a default."""
     while em.frame.is_defined(name := em.temporary("default")):
         pass  # captured from the function around a recursive one
     return name

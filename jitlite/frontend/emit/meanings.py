@@ -83,12 +83,13 @@ class Meaning(Record, eq=True):
 _PYTHON_FORM_NAMES = (
     "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "int", "float", "bool", "str",
     "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
-    "sorted", "list", "dict", "tuple", "id", "hash", "pow", "reversed", "slice", "set", "frozenset", "super",
+    "sorted", "list", "dict", "tuple", "map", "id", "hash", "pow", "reversed", "slice", "set", "frozenset", "super",
     "type",
 )  # fmt: skip
 _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
 _TORCH_FORMS: dict[object, str] = {
+    torch.get_default_dtype: "get_default_dtype",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
     torch.overrides.has_torch_function: "has_torch_function",

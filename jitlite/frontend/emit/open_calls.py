@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitlite.base.records import Record, replace
-from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.meanings import plain_constant
 from jitlite.frontend.emit.open_types import is_open
@@ -150,10 +149,10 @@ def _settle(
         else:
             fixed[name] = value
         return True
-    if given.value is not None and is_constant(given.value) and isinstance(constant_of(given.value), bool):
-        if not is_assigned:
-            fixed[name] = constant_of(given.value)
-            return True
+    known = constant_of(given.value) if given.value is not None and is_constant(given.value) else None
+    if isinstance(known, bool) and not is_assigned:
+        fixed[name] = known
+        return True
     found = T.unshaped(given.type)
     inferred[name] = T.TENSOR if T.is_subtype(found, T.TENSOR) else found
     return True

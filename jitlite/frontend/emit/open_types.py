@@ -22,7 +22,10 @@ from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.syntax import tree
 
 _NAMES = frozenset(
-    {"Sequence", "Iterable", "Collection", "Mapping", "Callable", "MutableSequence", "MutableMapping", "TypeGuard", "TypeIs"}
+    {
+        "Sequence", "Iterable", "Collection", "Mapping", "Callable", "MutableSequence", "MutableMapping", "TypeGuard",
+        "TypeIs",
+    }
 )  # fmt: skip
 """What generic types of `typing` and `collections.abc` are called, of which a type of TorchScript may be one."""
 

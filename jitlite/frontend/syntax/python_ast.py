@@ -161,9 +161,8 @@ def _import_from(b: TreeBuilder, node: ast.ImportFrom) -> t.Stmt:
 
 def _imports(b: TreeBuilder, node: ast.Import | ast.ImportFrom, found: Sequence[t.Import]) -> t.Stmt:
     if b.is_text:  # nobody knows who wrote it
-        raise NotSupportedError(
-            "import statements aren't supported in a text", b.at.first(node, 6), hint="import where it is compiled"
-        )
+        place = b.at.first(node, len("import" if isinstance(node, ast.Import) else "from"))
+        raise NotSupportedError("import statements aren't supported in a text", place)
     return t.Imports(tuple(found), range=b.at.whole(node))
 
 
