@@ -164,11 +164,9 @@ class Program:
         if len(self._compiling) == MOST_NESTED:
             self._compile_callees(function)
         try:
-            return self.ready(function, range)
-        except CompileError as error:
+            return self.ready(function, range, None if given is None else given.shown)
+        except CompileError:
             self._functions.pop(key, None)
-            if given is not None:
-                error.notes.append(f"compiled for {given.shown}")
             raise
 
     def open_definition(self, python_function: Callable[..., object]) -> Definition | None:
@@ -180,6 +178,13 @@ class Program:
             is_open = found is not None and not _is_of_library(found.tree.range) and has_open_parameters(found)
             self._open[python_function] = found if is_open else None
         return self._open[python_function]
+
+    def open_method(self, function: Function) -> Definition | None:
+        """A method some of whose parameters have the types that each call gives; None for others."""
+        if function not in self._open:
+            found = self._definitions.get(function)
+            self._open[function] = found if found is not None and has_open_parameters(found) else None
+        return self._open[function]
 
     def _compile_callees(self, function: Function) -> None:
         known = set(self._functions)
@@ -194,11 +199,12 @@ class Program:
                 self._functions[key] = self._declare(called, None)
             yield self._functions[key]
 
-    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
+    def ready(self, function: Function, range: SourceRange | None = None, shown: str | None = None) -> Function:
         """The function, compiled now if it was not yet; while it is being compiled, its schema has to be known.
 
         Args:
             range: the call that needs it, for errors.
+            shown: what to call it there.
 
         Raises:
             CompileError: where it does not compile; the error says by which calls the function was reached.
@@ -212,7 +218,7 @@ class Program:
                     hint=f"annotate the result: def {function.name}(...) -> T",
                 )
         except CompileError as error:
-            self._tell_caller(error, function.name, range)
+            self._tell_caller(error, shown or function.name, range)
             raise
         return function
 

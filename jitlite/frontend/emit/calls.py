@@ -269,7 +269,7 @@ def _tuple_of(em: Emitter, call: tree.Apply, found: SugaredValue) -> SugaredValu
     if isinstance(found, SimpleValue) and isinstance(found.value.type, T.TupleType):
         return em.make_tuple(em.unpack_tuple(found.value))
     found = found.iterate(em, call.range)
-    if found.static_length is not None:
+    if found.static_length is not None and found.limit(em, call.range) is None:
         parts = [found.element(em, call.range, em.number(i, call.range)) for i in _range(found.static_length)]
         return em.make_tuple([p.as_value(em, call.range) for p in parts])
     if isinstance(found, SimpleValue) and isinstance(found.value.type, T.ListType):

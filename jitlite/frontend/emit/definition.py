@@ -85,6 +85,10 @@ class FunctionCompiler(Protocol):
         """A Python function some of whose parameters have the types that each call gives; None for others."""
         ...
 
+    def open_method(self, function: Function) -> Definition | None:
+        """A method some of whose parameters have the types that each call gives; None for others."""
+        ...
+
     def declare(
         self, definition: Definition, python_function: Callable[..., Any] | None = None, qualified: str | None = None
     ) -> Function:
@@ -99,8 +103,8 @@ class FunctionCompiler(Protocol):
         """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
         ...
 
-    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
-        """The function, compiled as far as a call at `range` needs it.
+    def ready(self, function: Function, range: SourceRange | None = None, shown: str | None = None) -> Function:
+        """The function, compiled as far as a call at `range` needs it; errors call it what is `shown`.
 
         Raises:
             CompileError: where it does not compile; the error says by which calls it was reached.

@@ -22,5 +22,5 @@ def emit_in_place(em: Emitter, expr: InPlace, hint: Type | None) -> SugaredValue
             default = expr.definition.defaults[param.ident.name]
             with em.within(expr.definition):
                 em.assign(name, sugared_from_python(em, default, param.ident.name, param.range), param.range)
-    function = LocalFunction(expr.definition.name, definition, defaults, within=expr.definition)
+    function = LocalFunction(expr.definition.name, definition, defaults, within=expr.definition, is_whole=True)
     return function.call(em, expr.range, expr.args, expr.kwargs)

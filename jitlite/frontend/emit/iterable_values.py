@@ -111,8 +111,8 @@ class ZipValue(SugaredValue):
         return found
 
     def limit(self, b: Builder, range: SourceRange) -> Value | None:
-        """How many rounds of an unrolled loop there are at most; None where all of them are run."""
         lengths = [leaf.length(b, range) for leaf in self._leaves() if leaf.static_length is None]
+        lengths += [n for leaf in self._leaves() if (n := leaf.limit(b, range)) is not None]
         lengths = [n for n in lengths if not is_constant(n) or constant_of(n) < self._static_length]
         return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range) if lengths else None
 

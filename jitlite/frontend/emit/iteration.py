@@ -76,7 +76,7 @@ def _emit_over(
     if source.static_length is None:
         emit_loop(em, range, body, source, targets)
         return
-    limit = source.limit(em, iterable.range) if isinstance(source, ZipValue) else None
+    limit = source.limit(em, iterable.range)
     if body.jumps or limit is not None:
         _emit_rounds(em, range, body, source, targets, limit)
     else:
@@ -124,6 +124,9 @@ class GeneratorExpression(SugaredValue):
         assert isinstance(b, Emitter)
         assign_targets(b, [self.expr.target], [self.source.element(b, range, index)], range)
         return b.emit_sugared(self.expr.element)
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        return self.source.limit(b, range)
 
     @property
     def static_length(self) -> int | None:

@@ -90,6 +90,9 @@ class MapValue(SugaredValue):
                 for g in given]  # fmt: skip
         return self.function.call(b, range, args, [])
 
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        return self.zipped.limit(b, range)
+
     @property
     def static_length(self) -> int | None:
         return self.zipped.static_length

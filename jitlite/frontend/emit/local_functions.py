@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from jitlite.base.records import Record
+from jitlite.base.records import Record, replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
@@ -65,6 +65,7 @@ class LocalFunction(SugaredValue):
         defaults: the variables with the values of parameters' defaults, evaluated where the function was defined.
         separate: what its calls call, where it is recursive and this is what it is within itself.
         within: the function whose names mean in it what they mean there.
+        is_whole: is it that function?
     """
 
     is_function = True
@@ -77,12 +78,14 @@ class LocalFunction(SugaredValue):
         defaults: Mapping[str, str],
         separate: Separate | None = None,
         within: Definition | None = None,
+        is_whole: bool = False,
     ) -> None:
         self.name = name
         self.definition = definition
         self.defaults = defaults
         self.separate = separate
         self.within = within
+        self.is_whole = is_whole
         self.uses = (*(sorted(free_names(definition)) if separate is None else separate.captured), *defaults.values())
         """The variables of the functions around that a call uses."""
         self.kind = "a lambda" if name == "lambda" else f"the nested function '{name}'"
@@ -243,7 +246,8 @@ def _emit_body(
         definition = tree.replaced(definition, decl=tree.replaced(definition.decl, return_type=None))
         declared = None
     em.returns.append(ReturnTypes(None if declared is None else em.parse_type(declared)))
-    with em.in_loop("none"), em.inside(block, starts_function=True):
+    whole = replace(em.definition, tree=definition) if function.is_whole else em.definition
+    with em.within(whole), em.in_loop("none"), em.inside(block, starts_function=True):
         for param, argument in zip(definition.decl.params, arguments, strict=True):
             has_type = param.type is not None and not param.stars and not is_open(param.type, em.resolver)
             annotation = em.parse_type(param.type) if has_type and param.type is not None else None

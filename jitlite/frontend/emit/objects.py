@@ -17,6 +17,7 @@ from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
+from jitlite.frontend.emit.open_calls import GivenTypes, InPlace, as_given, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -37,6 +38,9 @@ _MEETING: ContextVar[frozenset[tuple[Type, Type]]] = ContextVar("meeting", defau
 class MethodValue(SugaredValue):
     """A method of an object, waiting for its call."""
 
+    is_function = True
+    takes_functions = True
+
     def __init__(
         self, owner: Value, name: str, method: Function | Schema, program: FunctionCompiler | None = None
     ) -> None:
@@ -56,8 +60,31 @@ class MethodValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
+            definition = None if _is_special(self.name) else self.program.open_method(self.method)
+            if definition is not None:
+                return self._call_open(b, range, definition, args, kwargs)
             self.program.ready(self.method, range)
         return self.emit(b, range, match_call(self.schema, b.graph, range, [*self.leading, *args], kwargs))
+
+    def _call_open(
+        self, b: Builder, range: SourceRange, definition: Definition, args: Args, kwargs: Args
+    ) -> SugaredValue:
+        """A call that tells types of parameters."""
+        assert self.program is not None
+        args = [*self.leading, *args]
+        if needs_place(definition, args, kwargs):
+            found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
+            return found
+        given = as_given(definition, args, kwargs)
+        called = self
+        if given is not None:
+            owner = object_definition(self.owner)
+            name = owner.method_as_given(self.name, given, self.method)
+            called = owner.bound(self.owner, name)
+            args, kwargs = [], given.arguments
+        assert isinstance(called.method, Function)
+        self.program.ready(called.method, range, None if given is None else given.shown)
+        return called.emit(b, range, match_call(called.schema, b.graph, range, args, kwargs))
 
     def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
@@ -305,6 +332,18 @@ class ObjectDefinition:
         self.type.methods[name] = made
         return made
 
+    def method_as_given(self, name: str, given: GivenTypes, method: Function) -> str:
+        """The name of a method as compiled for the types of a call."""
+        key = (method, given.key)
+        known = self._methods.get(key)
+        if known is None:
+            number = 1
+            while f"{name}__{number}" in self.type.methods:
+                number += 1
+            known = self._methods[key] = f"{name}__{number}"
+            self.add(known, given.definition, method.python_function)
+        return known
+
     def name(self, name: str) -> object:
         """What a name means that the scope of a method does not know, None where it means nothing."""
         return None
@@ -378,6 +417,11 @@ class ObjectDefinition:
             f"'{self.type.annotation}' object has no attribute or method '{name}'. Did you forget to initialize an "
             "attribute in __init__()?"
         )
+
+
+def _is_special(name: str) -> bool:
+    """Is it a method that Python calls, whose arguments therefore have known types?"""
+    return name.startswith("__") and name.endswith("__") and name != "__call__"
 
 
 def object_definition(value: Value) -> ObjectDefinition:

@@ -88,6 +88,10 @@ class SugaredValue:
         """The number of elements, where loops over this are unrolled at compile time."""
         return None
 
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        """How many rounds of an unrolled loop over this there are at most; None where all of them are run."""
+        return None
+
     @property
     def counted(self) -> SugaredValue:
         """What has the length that ends a loop over this."""
@@ -256,6 +260,8 @@ class SimpleValue(SugaredValue):
             rows = b.op("aten::unbind", [self.value, b.constant(0, range)], range=range)
             return [SimpleValue(v) for v in b.unpack_list(rows, size)]
         if isinstance(t, T.ListType):
+            if self.value.node.kind == "prim::ListConstruct" and not self.value.has_uses:  # just written out
+                return [SimpleValue(v) for v in self.value.node.inputs]
             if size is None:
                 raise CompileError("cannot statically infer the expected size of a list in this context", range,
                                    hint="unpack into a fixed number of names, or index the list")  # fmt: skip
