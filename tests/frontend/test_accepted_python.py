@@ -1,4 +1,4 @@
-"""Python that torch.jit refuses: each program means what it means in eager Python, on each tier, saved and written out."""
+"""Python that torch.jit refuses means what it means in eager Python: on each tier, saved, and written as Python."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ CALLS: dict[str, tuple[str, str, list[list[Any]]]] = {
     "keyword only": ("n: int", "return keyword_only(n, n, z=2), keyword_only(n, y=1.5)", [[3]]),
     "a function": (
         "x: Tensor",
-        "return apply(torch.sum, x, dim=0), apply(inc, x, scale=2), apply(F.relu, x), apply(fn=torch.neg, scale=3, input=x)",
+        "return apply(torch.sum, x, dim=0), apply(inc, x, scale=2), apply(F.relu, x), apply(fn=inc, scale=3, x=x)",
         [[T34]],
     ),
     "a lambda that captures": (
@@ -228,7 +228,8 @@ SEQUENCES: dict[str, tuple[str, str, list[list[Any]]]] = {
     "strict zip": (
         "a: List[int], b: List[int], c: List[int]",
         "r = [0]\nfor x, y in zip(a, b, strict=True):\n r.append(x * y)\n"
-        "return r, [x + y + z for x, y, z in zip(a, b, c, strict=True)], all(x < y for x, y in zip(a, b, strict=False))",
+        "s = [x + y + z for x, y, z in zip(a, b, c, strict=True)]\n"
+        "return r, s, all(x < y for x, y in zip(a, b, strict=False))",
         [[[1, 2], [3, 4], [5, 6]], [[1], [3, 4], [5]], [[1, 2], [3], [5]], [[1], [3], [5, 6]], [[1, 2], [3, 4], [5]]],
     ),
     "rows of a tensor": ("x: Tensor", "a, b, c = x\n(d, e, f, g), h, i = x\nreturn a + b + c, d", [[T34]]),

@@ -21,8 +21,10 @@ from jitlite.frontend.emit.iteration import iterated
 from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
 from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
-from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
+from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
+from jitlite.frontend.emit.special_methods import is_object
+from jitlite.frontend.emit.super_values import SuperValue
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
     ConstantValue,
@@ -159,6 +161,21 @@ def emit_isinstance_call(em: Emitter, call: tree.Apply, special: SpecialForm, hi
 @form("hasattr", 2, 2)
 def emit_hasattr_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
     return emit_hasattr(em, call.args[0], call.args[1]).value
+
+
+@form("callable", 1, 1)
+def emit_callable(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    subject = em.emit_sugared(call.args[0])
+    has_call = (
+        is_object(subject.value) and subject.has_attr(em, call.range, "__call__")
+        if isinstance(subject, SimpleValue)
+        else subject.is_function
+    )
+    return em.constant(has_call or _is_module(subject), call.range)
+
+
+def _is_module(found: SugaredValue) -> bool:
+    return isinstance(found, SimpleValue) and is_module_type(found.value.type)
 
 
 @form("getattr", 2, 3)

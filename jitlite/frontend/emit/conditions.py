@@ -156,8 +156,14 @@ def _none_status(value: Value) -> str:
 
 
 def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
-    left, right = em.emit(expr.left), em.emit(expr.right)
     holds = expr.op == "is"
+    if isinstance(expr.right, tree.NoneLiteral):
+        asked = em.emit_sugared(expr.left)
+        if asked.is_function:
+            return Condition(em.constant(not holds, expr.range), static=not holds)
+        left, right = asked.as_value(em, expr.left.range), em.emit(expr.right)
+    else:
+        left, right = em.emit(expr.left), em.emit(expr.right)
     statuses = {_none_status(left), _none_status(right)}
     if statuses == {"always"}:
         return Condition(em.constant(holds, expr.range), static=holds)
@@ -340,7 +346,10 @@ def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
 
 def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
     """isinstance with refinement of the subject, decided at compile time where its type allows."""
-    value = em.emit(subject)
+    denoted = em.emit_sugared(subject)
+    if denoted.is_function:  # of no class that scripts know
+        return Condition(em.constant(False, subject.range), static=False)
+    value = denoted.as_value(em, subject.range)
     if isinstance(value.type, T.ClassType) and value.type.is_module:
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
         return Condition(em.constant(is_one, subject.range), static=is_one)

@@ -17,6 +17,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.traits import Spelling
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import enum_value_type
 from jitlite.operators.overloads import NamedValue
 
 
@@ -250,8 +251,8 @@ def is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Val
 
 def _is_equal(em: Emitter, expr: tree.BinOp, item: Value, element: Value) -> Value:
     """Is an item what stands in a container? What is of another kind is not."""
-    kinds = [T.STRING if t is T.STRING else T.NUMBER if t in _NUMBERS else T.unshaped(t)
-             for t in (item.type, element.type)]  # fmt: skip
+    types = [enum_value_type(t) for t in (item.type, element.type)]
+    kinds = [T.NUMBER if t in _NUMBERS else T.unshaped(t) for t in types]
     if isinstance(element.type, T.UnionType):
         return em.by_type(element, expr.range, lambda one: _is_equal(em, expr, item, one))
     if T.NONE in kinds or (kinds[0] is not kinds[1] and not {T.STRING, T.NUMBER}.isdisjoint(kinds)):

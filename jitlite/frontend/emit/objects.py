@@ -384,7 +384,7 @@ class ObjectDefinition:
         """
         order = self.type.python_class.__mro__
         for cls in order[order.index(start) + 1 :]:
-            function = _function_of(cls.__dict__.get(name))
+            function = function_of(cls.__dict__.get(name))
             if function is not None:
                 return self.method_of(function, cls, name)
         raise CompileError(f"'super' object has no method '{name}'", range)
@@ -449,39 +449,6 @@ class IndexedObject(SugaredValue):
         return self.definition.element(b, range, self.value, index)
 
 
-class SuperValue(SugaredValue):
-    """`super()` in a method."""
-
-    kind = "super()"
-
-    def __init__(self, owner: Value, definition: ObjectDefinition, start: type) -> None:
-        self.owner = owner
-        self.definition = definition
-        self.start = start
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        if name == "__init__" and self._nothing_to_initialize():
-            return Nothing()
-        found = self.definition.special_of_base(self.owner, self.start, name)
-        if found is not None:
-            return found
-        return self.definition.bound(self.owner, self.definition.super_method(self.start, name, range))
-
-    def _nothing_to_initialize(self) -> bool:
-        order = self.definition.type.python_class.__mro__
-        later = order[order.index(self.start) + 1 :]
-        return not any(_function_of(cls.__dict__.get("__init__")) for cls in later)
-
-
-class Nothing(SugaredValue):
-    """`object.__init__`: a call does nothing."""
-
-    kind = "object.__init__"
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        return SimpleValue(b.constant(None, range))
-
-
 class InterfaceDefinition:
     """What a value of an interface type can do: its methods can be called."""
 
@@ -517,7 +484,7 @@ def _infer_in_signatures(found: Schema, wanted: Schema) -> None:
         infer_results([w.type], [f.type])
 
 
-def _function_of(member: object) -> object:
+def function_of(member: object) -> object:
     """The plain function behind a member of a class body."""
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
@@ -529,4 +496,4 @@ def _function_of(member: object) -> object:
 def _functions_of(member: object) -> list[object]:
     """The plain functions behind a member of a class body: those of a property are several."""
     members = [member.fget, member.fset] if isinstance(member, property) else [member]
-    return [f for f in map(_function_of, members) if f is not None]
+    return [f for f in map(function_of, members) if f is not None]
