@@ -95,6 +95,8 @@ class Program:
         self.graph_view = _graph_view.get()
         self._functions: dict[tuple[object, object], Function] = {}
         self._definitions: dict[Function, Definition] = {}
+        self._sources: dict[tuple[object, object], tuple[Definition, FunctionType]] = {}
+        """Functions that have been looked at, and are not declared yet."""
         self._open: dict[object, Definition | None] = {}
         self.module_types = ModuleTypes(self)
         self.names: Callable[[str], Any] | None = None
@@ -174,7 +176,8 @@ class Program:
         if python_function not in self._open:
             found = None
             with suppress(CompileError):  # whoever declares it says why
-                found = self._described(python_function, None)[0]
+                self._sources[python_function, None] = self._described(python_function, None)
+                found = self._sources[python_function, None][0]
             is_open = found is not None and not _is_of_library(found.tree.range) and has_open_parameters(found)
             self._open[python_function] = found if is_open else None
         return self._open[python_function]
@@ -274,6 +277,9 @@ class Program:
     def _described(
         self, python_function: Callable[..., object], signature: Callable[..., object] | None
     ) -> tuple[Definition, FunctionType]:
+        known = self._sources.pop((python_function, signature), None)
+        if known is not None:
+            return known
         source = function_tree(python_function)
         declared = None if signature is None else function_tree(signature)
         resolver = FunctionResolver(source.function, source.extra_names, self.name, self.type_of_class)

@@ -21,7 +21,7 @@ T34 = torch.arange(12.0).reshape(3, 4)
 HEAD = """
 from typing import *
 from enum import Enum
-import functools, math, torch
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -94,6 +94,11 @@ def keyword_only(x, /, y, *, z=1):
 def inner_names(x, fn):
     n = 10
     return fn(x) + n
+
+K = 5
+
+def outer_name(fn, x):
+    return fn(x) + K
 """
 
 TRUTH: dict[str, tuple[str, str, list[list[Any]]]] = {
@@ -161,6 +166,11 @@ CALLS: dict[str, tuple[str, str, list[list[Any]]]] = {
         "x: Tensor, k: float",
         "n = 3\ny = apply(lambda a, b: a * b + k + n, x, n)\nn = 4\nreturn y, inner_names(x, lambda a: a + n)",
         [[T34, 2.0]],
+    ),
+    "a name of the caller is another one": (
+        "x: int",
+        "if x > 2:\n K = 7\nelse:\n K = 1\nreturn outer_name(lambda v: v * K, x), helper(K)",
+        [[3], [1]],
     ),
     "keywords": (
         "x: int",

@@ -233,15 +233,15 @@ class Emitter(Builder):
         Raises:
             CompileError: where it is nothing.
         """
-        found = self.frame.find(self, name)
-        if found is None:
-            name = name.removeprefix(OUTSIDE)
-            found = BUILTINS.get(name)
+        is_outside = name.startswith(OUTSIDE)
+        found = None if is_outside else self.frame.find(self, name)
+        name = name.removeprefix(OUTSIDE)
+        found = found or BUILTINS.get(name)
         if found is not None:
             return found
-        if name in self.frame.reasons:
+        if not is_outside and name in self.frame.reasons:
             raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
-        if name in self.own_names:
+        if not is_outside and name in self.own_names:
             raise self._unset_error(name, range)
         try:
             python_object = self.resolver.lookup(name)

@@ -71,6 +71,8 @@ class MethodValue(SugaredValue):
     ) -> SugaredValue:
         """A call that tells types of parameters."""
         assert self.program is not None
+        method = self.method
+        assert isinstance(method, Function)
         args = [*self.leading, *args]
         if needs_place(definition, args, kwargs):
             found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
@@ -79,7 +81,7 @@ class MethodValue(SugaredValue):
         called = self
         if given is not None:
             owner = object_definition(self.owner)
-            name = owner.method_as_given(self.name, given, self.method)
+            name = owner.method_as_given(self.name, given, method)
             called = owner.bound(self.owner, name)
             args, kwargs = [], given.arguments
         assert isinstance(called.method, Function)

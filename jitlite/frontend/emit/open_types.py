@@ -16,7 +16,7 @@ import typing_extensions
 
 from jitlite.base.records import replace
 from jitlite.base.source import CompileError
-from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
+from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.syntax import tree
@@ -29,22 +29,25 @@ _NAMES = frozenset(
 )  # fmt: skip
 """What generic types of `typing` and `collections.abc` are called, of which a type of TorchScript may be one."""
 
+_BARE_CLASSES = (tuple, list, dict)
 _BARE = (tuple, list, dict, typing.Tuple, typing.List, typing.Dict)  # noqa: UP006 (the aliases are meant)
 
 
 def is_open(expr: tree.Expr, resolver: Resolver) -> bool:
     """Does an annotation leave open which type of TorchScript is meant? One that means nothing does not."""
+    if not _allows_several(expr, resolver):
+        return False
     try:
         parse_parameter_type(expr, resolver.resolve_type, class_types=resolver.class_types)
     except CompileError:
-        return _allows_several(expr, resolver)
+        return True
     return False
 
 
 def _allows_several(expr: tree.Expr, resolver: Resolver) -> bool:
     match expr:
         case tree.Subscript():
-            if _is_open_object(_denoted(expr.value, resolver)):
+            if _is_generic(_denoted(expr.value, resolver)):
                 return True
             parts = [e for i in expr.indices for e in (i.elements if isinstance(i, tree.TupleLiteral) else (i,))]
             return any(isinstance(p, tree.Dots) or _allows_several(p, resolver) for p in parts)
@@ -70,10 +73,9 @@ def _denoted(expr: tree.Expr, resolver: Resolver) -> Any:
 
 def _is_open_object(found: Any) -> bool:
     """Does an annotation object leave open which type is meant?"""
-    if isinstance(found, typing.TypeVar) or any(found is bare for bare in _BARE):
-        return True
-    name = getattr(found, "__name__", None) or getattr(found, "_name", None)
-    if name in _NAMES and getattr(found, "__module__", "") in ("typing", "typing_extensions", "collections.abc"):
+    if isinstance(found, type) and found not in _BARE_CLASSES and found.__module__ != "collections.abc":
+        return False
+    if isinstance(found, typing.TypeVar) or any(found is bare for bare in _BARE) or _is_generic(found):
         return True
     origin = typing.get_origin(found)
     if origin is None:
@@ -96,14 +98,13 @@ def without_result(definition: Definition) -> Definition:
     return replace(definition, tree=bare(definition.tree), signature=signature)
 
 
+def _is_generic(found: Any) -> bool:
+    """Is it a generic type that TorchScript has not?"""
+    name = getattr(found, "__name__", None) or getattr(found, "_name", None)
+    return name in _NAMES and getattr(found, "__module__", "") in ("typing", "typing_extensions", "collections.abc")
+
+
 def result_is_open(definition: Definition) -> bool:
     """Does only the body of a function tell what type its result has?"""
     result = (definition.signature or definition.tree).decl.return_type
-    if result is None:
-        return True
-    resolver = definition.resolver
-    try:
-        parse_type(result, resolver.resolve_type, class_types=resolver.class_types)
-    except CompileError:
-        return _allows_several(result, resolver)
-    return False
+    return result is None or is_open(result, definition.resolver)
