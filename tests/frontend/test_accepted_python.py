@@ -21,7 +21,7 @@ T34 = torch.arange(12.0).reshape(3, 4)
 HEAD = """
 from typing import *
 from enum import Enum
-import torch
+import functools, torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -91,6 +91,9 @@ def countdown(n, acc=0) -> int:
 def keyword_only(x, /, y, *, z=1):
     return x + y + z
 
+def clear(xs: List[Optional[int]]):
+    xs[0] = None
+
 def inner_names(x, fn):
     n = 10
     return fn(x) + n
@@ -138,6 +141,12 @@ TRUTH: dict[str, tuple[str, str, list[list[Any]]]] = {
         "d: Dict[str, int]",
         "if (v := d.get('a')) is not None:\n return v + 1\nif v := d.get('b'):\n return v\nreturn 0",
         [[{"a": 2}], [{"b": 3}], [{"b": 0}], [{}]],
+    ),
+    "elements": (
+        "d: Dict[str, Optional[int]], e: List[Union[int, str, None]]",
+        "n = 0\nif d['a'] is not None and d['b'] is None:\n n = d['a'] + 1\nassert isinstance(e[0], int)\n"
+        "return n + e[0] if e[-1] is None else e[0]",
+        [[{"a": 1, "b": None}, [3, None]], [{"a": None, "b": 1}, [3, "x"]], [{"a": 1, "b": None}, ["x"]]],
     ),
     "membership of what may be None": (
         "r: Optional[str], q: Optional[int]",
@@ -198,6 +207,12 @@ FUNCTIONS: dict[str, tuple[str, str, list[list[Any]]]] = {
     "in a dict": ("x: Tensor", "d = {'a': inc, 'b': torch.relu}\nreturn d['a'](d['b'](x))", [[T34]]),
     "in a loop": ("x: Tensor", "for f in (inc, torch.relu, lambda v: v * 2):\n x = f(x)\nreturn x", [[T34]]),
     "in a tuple": ("x: Tensor", "f, g = inc, dec\nreturn g(f(x))", [[T34]]),
+    "partial": (
+        "x: Tensor",
+        "p, q = functools.partial(helper, b=3), functools.partial(apply, inc)\n"
+        "return p(x), p(2), q(x), functools.partial(apply, lambda v: v + 1)(x)",
+        [[T34]],
+    ),
     "chosen": ("x: Tensor", "f = inc if torch.jit.is_scripting() or True else dec\nreturn f(x)", [[T34]]),
     "map": (
         "a: List[int], b: Tuple[int, int]",
@@ -352,6 +367,8 @@ def compare(run, expected, inputs, what, exactly=True):
 
 REFUSED = {
     "s = {1, 2}\n return s": "a set cannot be used as a value",
+    "d = [x, None]\n if d[0] is not None:\n  d.pop(0)\n  return d[0] + 1\n return x": "need not hold here any more",
+    "d = [x, None]\n for i in range(3):\n  if d[0] is not None:\n   clear(d)\n   return d[0] + 1\n return x": "need",
     "return NUMBERS": "cannot be used as a value, as it may change",
     "t = tuple([x])\n return t": "length is known at run time only",
     "global NUMBERS\n NUMBERS = [x]\n return x": "global variables cannot be assigned",
@@ -417,6 +434,19 @@ class Outer(Base):
         n, m = self.size(x.shape[0]), self.size(2.5, flag=True)
         y = self.act(self.linear, y) * scale * n + m[0]
         return y, self.size("a", 3), self.inner(x), self.inner(x, add=(1, 2)), self.inner(x, 3)
+
+
+def test_examples_and_defaults_tell_the_length_of_a_tuple():
+    namespace = compile_source(
+        source_of("x: Tensor, sizes: Tuple[int, ...] = (2, 6)", "return x.view(sizes), len(sizes)")
+    )
+    function = namespace["f"]
+    by_default = jitlite.script(function)
+    by_example = jitlite.script(function, example_inputs=[(T34, (1, 2, 6))])
+    for scripted, sizes in ((by_default, (2, 6)), (by_example, (1, 2, 6))):
+        compare(scripted, [observe(function, [T34, sizes])], [[T34, sizes]], str(sizes))
+    with pytest.raises(RuntimeError, match="Tuple"):
+        by_default(T34, (12,))
 
 
 def test_methods_are_compiled_for_the_types_of_each_call():

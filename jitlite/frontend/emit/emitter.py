@@ -20,9 +20,11 @@ from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.attribute_refinement import (
     follow_effect,
     is_changeable,
+    is_item,
     may_assign,
     runs_methods,
     shown_path,
+    writes_items,
 )
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
@@ -325,6 +327,8 @@ class Emitter(Builder):
     def _follow_operator(self, name: str, types: Iterable[Type]) -> None:
         if runs_methods(name, types) and self.facts:
             self.frame.drop(is_changeable)
+        elif self.frame.facts and writes_items(name):
+            self.frame.drop(is_item)
 
     def _explain_outdated(self, error: CompileError) -> None:
         """Where an error is about a type that was refined before, say why it no longer is."""

@@ -30,27 +30,20 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
     arguments = []
     refuse_stars(source.decl.params)
     defaults, overloaded = definition.defaults, definition.signature is not None
-    resolver = definition.resolver
     for position, param in enumerate(source.decl.params):
         name = param.ident.name
-        size = None
-        t: Type = definition.inferred.get(name, T.TENSOR)
+        size: int | None = None
+        t: Type
         if position == 0 and definition.self_type is not None:
             t = definition.self_type
-        elif param.type is not None:
-            nearest = is_open(param.type, resolver)
-            parsed = parse_parameter_type(
-                param.type, resolver.resolve_type, class_types=resolver.class_types, nearest=nearest
-            )
-            t, size = parsed.type, parsed.broadcast
-        elif name in defaults and name not in definition.inferred:
-            t = type_of_default(defaults[name]) or t
+        else:
+            t, size = _type_of(definition, param)
         default: dict[str, Any] = {}
         if name in defaults:
             if _default_fits(defaults[name], t, size):
                 value = _as_declared(defaults[name], t, size)
                 default = {"default": value, "default_text": repr(value)}
-            elif not overloaded:
+            elif not overloaded and (param.type is None or name not in definition.inferred):
                 raise CompileError(
                     f'Expected a default value of type {t.annotation} on parameter "{name}"',
                     param.range,
@@ -63,6 +56,27 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
             )
         )
     return arguments
+
+
+def _type_of(definition: Definition, param: tree.Param) -> tuple[Type, int | None]:
+    """The type of a parameter, and the length of the list that a single value stands for."""
+    name, resolver = param.ident.name, definition.resolver
+    has_default = name in definition.defaults and definition.signature is None
+    by_default = type_of_default(definition.defaults[name]) if has_default else None
+    if param.type is None:
+        return definition.inferred.get(name) or by_default or T.TENSOR, None
+    allows_several = is_open(param.type, resolver)
+    if allows_several and name in definition.inferred:
+        return definition.inferred[name], None
+    try:
+        parsed = parse_parameter_type(
+            param.type, resolver.resolve_type, class_types=resolver.class_types, nearest=allows_several
+        )
+    except CompileError:
+        if allows_several and by_default is not None and definition.defaults[name] is not None:
+            return by_default, None
+        raise
+    return parsed.type, parsed.broadcast
 
 
 def _default_fits(value: object, declared: Type, size: int | None) -> bool:
