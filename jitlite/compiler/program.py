@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -29,6 +27,7 @@ from jitlite.compiler.carried_sources import (
     is_found_by_name,
     pickles_by_value,
 )
+from jitlite.compiler.library_errors import is_of_library, tell_at_call
 from jitlite.frontend.classes.classes import (
     INTERFACE_MARK,
     ScriptClass,
@@ -53,6 +52,7 @@ from jitlite.ir.compiling import compiling as compiling
 from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
+from jitlite.ir.schema import Schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Engine, Function, SymbolTable
 from jitlite.passes.growing_lists import follow_growing_lists
@@ -178,7 +178,7 @@ class Program:
             with suppress(CompileError):  # whoever declares it says why
                 self._sources[python_function, None] = self._described(python_function, None)
                 found = self._sources[python_function, None][0]
-            is_open = found is not None and not _is_of_library(found.tree.range) and has_open_parameters(found)
+            is_open = found is not None and not is_of_library(found.tree.range) and has_open_parameters(found)
             self._open[python_function] = found if is_open else None
         return self._open[python_function]
 
@@ -227,7 +227,7 @@ class Program:
 
     def _tell_caller(self, error: CompileError, callee: str, range: SourceRange | None) -> None:
         if range is not None and error.range is not range:
-            _tell_at_call(error, callee, range)
+            tell_at_call(error, callee, range)
             error.add_caller(callee, self._compiling[-1] if self._compiling else "?", range)
 
     def unique_name(self, qualified_name: str) -> str:
@@ -303,9 +303,7 @@ class Program:
             definition = replace(definition, inferred={**shown, **definition.inferred})
         if qualified is None:
             qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
-        if definition.has_declared_result and result_is_open(definition):
-            definition = without_result(definition)
-        schema = functions.declared_schema(definition) if definition.has_declared_result else None
+        definition, schema = _with_schema(definition)
         function = Function(
             name,
             qualified_name=self.unit.unique_name(qualified),
@@ -369,24 +367,16 @@ class Program:
             self.ready(hook)
 
 
-def _tell_at_call(error: CompileError, callee: str, call: SourceRange) -> None:
-    """Tell an error in a function of Python's library at its call: nobody can mend it elsewhere."""
-    place = error.range
-    if place is None or not _is_of_library(place) or _is_of_library(call):
-        return
-    error.notes.append(f"in Python's library: {place.location()}")
-    error.message = f"'{callee}' of Python's library cannot be compiled: {error.message}"
-    error.hint = "do by hand what it does, or leave it to Python in a function marked with jitlite.ignore"
-    error.range = None
-    error.called_from.clear()
-
-
-_LIBRARY = os.path.join(sysconfig.get_paths()["stdlib"], "")
-
-
-def _is_of_library(place: SourceRange) -> bool:
-    filename = place.source.filename or ""
-    return filename.startswith(_LIBRARY) and "site-packages" not in filename
+def _with_schema(definition: Definition) -> tuple[Definition, Schema | None]:
+    """A definition with the schema that its annotations give, None where only the body tells what the result is."""
+    if not definition.has_declared_result:
+        return definition, None
+    try:
+        return definition, functions.declared_schema(definition)
+    except CompileError:
+        if not result_is_open(definition):
+            raise
+        return without_result(definition), None
 
 
 _AFTER_OTHER_DEPTH = frozenset(["variables", "local calls", "lists"])

@@ -277,6 +277,7 @@ CONTAINERS: dict[str, tuple[str, str, list[list[Any]]]] = {
         "return x in TABLE, len(NAMES), NUMBERS[0], NUMBERS[n], TABLE['a'], TABLE[x], TABLE.get(x, 5), 3 in NUMBERS",
         [["a", 2], ["b", -1], ["zz", 0], ["a", 7]],
     ),
+    "shown": ("n: int", "return f'{NUMBERS} {TABLE}{n}', 'a{{}}{}'.format(TABLE)", [[2]]),
     "gone through": (
         "n: int",
         "return [v + n for v in NUMBERS], [k for k in TABLE], sum([v for k, v in TABLE.items()])",
@@ -369,6 +370,7 @@ REFUSED = {
     "s = {1, 2}\n return s": "a set cannot be used as a value",
     "d = [x, None]\n if d[0] is not None:\n  d.pop(0)\n  return d[0] + 1\n return x": "need not hold here any more",
     "d = [x, None]\n for i in range(3):\n  if d[0] is not None:\n   clear(d)\n   return d[0] + 1\n return x": "need",
+    "return f'{NUMBERS!r:>9}'": "cannot be used as a value, as it may change",
     "return NUMBERS": "cannot be used as a value, as it may change",
     "t = tuple([x])\n return t": "length is known at run time only",
     "global NUMBERS\n NUMBERS = [x]\n return x": "global variables cannot be assigned",

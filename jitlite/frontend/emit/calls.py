@@ -15,6 +15,7 @@ from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.format_strings import has_plain_fields
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
@@ -102,14 +103,16 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
 def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue:
     """A call of an operator, which takes a list where Python's function takes a tuple or many arguments."""
     positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
-    parts = em.emit_parts(positional)
+    as_text = callee.name == "aten::format" and has_plain_fields(callee.self_value)
+    parts = em.emit_parts(positional, as_text)
     if any(part.spread for part in parts):
         args = with_spread_tail(em, parts, expr.range)
     else:
         args = [NamedValue(None, part.value, range=part.range) for part in parts]
     kwargs = [NamedValue(k.name.name, em.emit_sugared(k.value).as_argument(em, k.value.range), range=k.value.range)
               for k in expr.keywords]  # fmt: skip
-    kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
+    if len(positional) < len(expr.args):
+        kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
     return callee.call(em, expr.range, args, kwargs)
 
 

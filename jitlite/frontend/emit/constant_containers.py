@@ -76,6 +76,9 @@ class GlobalContainer(SugaredValue):
             hint="pass it as an argument, or use a tuple; `x in it`, `it[x]`, `len(it)` and loops over it are fine",
         )  # fmt: skip
 
+    def as_text(self, b: Builder, range: SourceRange) -> Value:
+        return b.constant(str(self.found), range)
+
     def _parts(self, values: Any, range: SourceRange) -> list[SugaredValue]:
         return [sugared_from_python(self.scope, v, "element", range) for v in values]
 

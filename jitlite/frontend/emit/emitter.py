@@ -199,12 +199,18 @@ class Emitter(Builder):
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
 
-    def emit_parts(self, exprs: Sequence[tree.Expr]) -> list[Part]:
-        """Values of arguments or elements; of a list that is spread, the list."""
+    def emit_parts(self, exprs: Sequence[tree.Expr], as_text: bool = False) -> list[Part]:
+        """Values of arguments or elements; of a list that is spread, the list.
+
+        Args:
+            as_text: only the text of the values will be seen.
+        """
         parts: list[Part] = []
         for expr in exprs:
             if not isinstance(expr, tree.Starred):
-                parts.append(Part(self.emit_sugared(expr).as_argument(self, expr.range), False, expr.range))
+                found = self.emit_sugared(expr)
+                value = found.as_text(self, expr.range) if as_text else found.as_argument(self, expr.range)
+                parts.append(Part(value, False, expr.range))
                 continue
             found = self.emit_sugared(expr.value)
             whole = spread_list(found)
@@ -235,16 +241,20 @@ class Emitter(Builder):
         Raises:
             CompileError: where it is nothing.
         """
-        is_outside = name.startswith(OUTSIDE)
-        found = None if is_outside else self.frame.find(self, name)
-        name = name.removeprefix(OUTSIDE)
-        found = found or BUILTINS.get(name)
+        if name.startswith(OUTSIDE):
+            name = name.removeprefix(OUTSIDE)
+            return BUILTINS.get(name) or self._from_outside(name, range)
+        found = self.frame.find(self, name) or BUILTINS.get(name)
         if found is not None:
             return found
-        if not is_outside and name in self.frame.reasons:
+        if name in self.frame.reasons:
             raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
-        if not is_outside and name in self.own_names:
+        if name in self.own_names:
             raise self._unset_error(name, range)
+        return self._from_outside(name, range)
+
+    def _from_outside(self, name: str, range: SourceRange) -> SugaredValue:
+        """What a name of the Python scope denotes."""
         try:
             python_object = self.resolver.lookup(name)
         except LookupError:

@@ -19,6 +19,7 @@ from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
 from jitlite.frontend.emit.open_calls import GivenTypes, InPlace, as_given, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver
+from jitlite.frontend.emit.special_methods import is_special_name
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import function_tree
@@ -60,7 +61,7 @@ class MethodValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
-            definition = None if _is_special(self.name) else self.program.open_method(self.method)
+            definition = None if is_special_name(self.name) else self.program.open_method(self.method)
             if definition is not None:
                 return self._call_open(b, range, definition, args, kwargs)
             self.program.ready(self.method, range)
@@ -419,11 +420,6 @@ class ObjectDefinition:
             f"'{self.type.annotation}' object has no attribute or method '{name}'. Did you forget to initialize an "
             "attribute in __init__()?"
         )
-
-
-def _is_special(name: str) -> bool:
-    """Is it a method that Python calls, whose arguments therefore have known types?"""
-    return name.startswith("__") and name.endswith("__") and name != "__call__"
 
 
 def object_definition(value: Value) -> ObjectDefinition:

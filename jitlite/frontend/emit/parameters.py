@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from jitlite.base.source import CompileError
@@ -62,20 +63,21 @@ def _type_of(definition: Definition, param: tree.Param) -> tuple[Type, int | Non
     """The type of a parameter, and the length of the list that a single value stands for."""
     name, resolver = param.ident.name, definition.resolver
     has_default = name in definition.defaults and definition.signature is None
-    by_default = type_of_default(definition.defaults[name]) if has_default else None
     if param.type is None:
+        by_default = type_of_default(definition.defaults[name]) if has_default else None
         return definition.inferred.get(name) or by_default or T.TENSOR, None
-    allows_several = is_open(param.type, resolver)
-    if allows_several and name in definition.inferred:
-        return definition.inferred[name], None
+    parse = partial(parse_parameter_type, param.type, resolver.resolve_type, class_types=resolver.class_types)
     try:
-        parsed = parse_parameter_type(
-            param.type, resolver.resolve_type, class_types=resolver.class_types, nearest=allows_several
-        )
+        parsed = parse()
     except CompileError:
-        if allows_several and by_default is not None and definition.defaults[name] is not None:
+        if not is_open(param.type, resolver):
+            raise
+        if name in definition.inferred:
+            return definition.inferred[name], None
+        by_default = type_of_default(definition.defaults[name]) if has_default else None
+        if by_default is not None and definition.defaults[name] is not None:
             return by_default, None
-        raise
+        parsed = parse(nearest=True)
     return parsed.type, parsed.broadcast
 
 

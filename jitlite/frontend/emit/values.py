@@ -83,6 +83,10 @@ class SugaredValue:
         """The value as an argument of an operator."""
         return self.as_value(b, range)
 
+    def as_text(self, b: Builder, range: SourceRange) -> Value:
+        """The value, or its text, as what a plain field of a format string shows."""
+        return self.as_argument(b, range)
+
     @property
     def static_length(self) -> int | None:
         """The number of elements, where loops over this are unrolled at compile time."""
