@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import enum
 import inspect
-import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from types import FrameType, FunctionType
+from types import FunctionType
 from typing import Any, ClassVar
 
 import torch
 
 from jitlite.base.records import replace
-from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.compiler.callees import MOST_NESTED, called_functions, compile_callees
+from jitlite.compiler.carried_sources import (
+    CarriedSource,
+    carry_sources,
+    described_source,
+    is_found_by_name,
+    pickles_by_value,
+)
+from jitlite.compiler.library_errors import is_of_library, tell_at_call
 from jitlite.frontend.classes.classes import (
     INTERFACE_MARK,
     ScriptClass,
@@ -36,14 +42,17 @@ from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit import functions
 from jitlite.frontend.emit.definition import Definition, Maker
 from jitlite.frontend.emit.meanings import Kind
+from jitlite.frontend.emit.open_calls import GivenTypes, has_open_parameters
+from jitlite.frontend.emit.open_types import result_is_open, without_result
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.syntax.python_ast import function_tree
-from jitlite.frontend.syntax.python_source import carry_source, plain_function, source_of
+from jitlite.frontend.syntax.python_source import plain_function
 from jitlite.frontend.syntax.tree_base import depth_of_tree
 from jitlite.ir.compiling import compiling as compiling
 from jitlite.ir.compiling import depth_of, make_room
 from jitlite.ir.constants import qualified_name
 from jitlite.ir.graph import Graph
+from jitlite.ir.schema import Schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Engine, Function, SymbolTable
 from jitlite.passes.growing_lists import follow_growing_lists
@@ -86,6 +95,9 @@ class Program:
         self.graph_view = _graph_view.get()
         self._functions: dict[tuple[object, object], Function] = {}
         self._definitions: dict[Function, Definition] = {}
+        self._sources: dict[tuple[object, object], tuple[Definition, FunctionType]] = {}
+        """Functions that have been looked at, and are not declared yet."""
+        self._open: dict[object, Definition | None] = {}
         self.module_types = ModuleTypes(self)
         self.names: Callable[[str], Any] | None = None
         """The meaning of names that the function to compile does not know by itself, while it is being compiled."""
@@ -106,10 +118,10 @@ class Program:
         programs, classes = self._programs_and_classes()
         compiled = [function.python_function for program in programs for function in program.unit]
         # a class that is found by its name comes with what others have put into it, as torch.compile does to nn.Module
-        bases = [base for cls in classes if cls for base in cls.__mro__ if not _is_found_by_name(base)]
+        bases = [base for cls in classes if cls for base in cls.__mro__ if not is_found_by_name(base)]
         methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
         functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}
-        return [(f, *source) for f in functions if not _is_found_by_name(f) and (source := _described_source(f))]
+        return [(f, *source) for f in functions if not is_found_by_name(f) and (source := described_source(f))]
 
     def _programs_and_classes(self) -> tuple[Iterable[Program], Iterable[type | None]]:
         """This program and those of the classes that are reached from it, and all these classes."""
@@ -129,20 +141,24 @@ class Program:
         python_function: Callable[..., object],
         range: SourceRange | None = None,
         signature: Callable[..., object] | None = None,
+        given: GivenTypes | None = None,
     ) -> Function:
         """The script function of a Python function, compiled now if it was not yet.
 
         Args:
             range: the call that needs it, for errors.
             signature: the function whose annotations and defaults count, for declared overloads.
+            given: what the call needs, where its types are those that count.
 
         Raises:
             CompileError: where it does not compile; the error says by which calls the function was reached.
         """
-        key = (python_function, signature)
+        key = (python_function, signature if given is None else given.key)
         try:
             function = self._functions.get(key)
-            if function is None:
+            if function is None and given is not None:
+                function = self._functions[key] = self.declare(given.definition, plain_function(python_function))
+            elif function is None:
                 function = self._functions[key] = self._declare(python_function, signature)
         except CompileError as error:
             self._tell_caller(error, getattr(python_function, "__name__", "?"), range)
@@ -150,10 +166,28 @@ class Program:
         if len(self._compiling) == MOST_NESTED:
             self._compile_callees(function)
         try:
-            return self.ready(function, range)
+            return self.ready(function, range, None if given is None else given.shown)
         except CompileError:
             self._functions.pop(key, None)
             raise
+
+    def open_definition(self, python_function: Callable[..., object]) -> Definition | None:
+        """A Python function some of whose parameters have the types that each call gives; None for others."""
+        if python_function not in self._open:
+            found = None
+            with suppress(CompileError):  # whoever declares it says why
+                self._sources[python_function, None] = self._described(python_function, None)
+                found = self._sources[python_function, None][0]
+            is_open = found is not None and not is_of_library(found.tree.range) and has_open_parameters(found)
+            self._open[python_function] = found if is_open else None
+        return self._open[python_function]
+
+    def open_method(self, function: Function) -> Definition | None:
+        """A method some of whose parameters have the types that each call gives; None for others."""
+        if function not in self._open:
+            found = self._definitions.get(function)
+            self._open[function] = found if found is not None and has_open_parameters(found) else None
+        return self._open[function]
 
     def _compile_callees(self, function: Function) -> None:
         known = set(self._functions)
@@ -168,11 +202,12 @@ class Program:
                 self._functions[key] = self._declare(called, None)
             yield self._functions[key]
 
-    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
+    def ready(self, function: Function, range: SourceRange | None = None, shown: str | None = None) -> Function:
         """The function, compiled now if it was not yet; while it is being compiled, its schema has to be known.
 
         Args:
             range: the call that needs it, for errors.
+            shown: what to call it there.
 
         Raises:
             CompileError: where it does not compile; the error says by which calls the function was reached.
@@ -186,13 +221,13 @@ class Program:
                     hint=f"annotate the result: def {function.name}(...) -> T",
                 )
         except CompileError as error:
-            self._tell_caller(error, function.name, range)
+            self._tell_caller(error, shown or function.name, range)
             raise
         return function
 
     def _tell_caller(self, error: CompileError, callee: str, range: SourceRange | None) -> None:
         if range is not None and error.range is not range:
-            _tell_at_call(error, callee, range)
+            tell_at_call(error, callee, range)
             error.add_caller(callee, self._compiling[-1] if self._compiling else "?", range)
 
     def unique_name(self, qualified_name: str) -> str:
@@ -236,6 +271,15 @@ class Program:
         return self._definitions[function]
 
     def _declare(self, python_function: Callable[..., object], signature: Callable[..., object] | None) -> Function:
+        definition, function = self._described(python_function, signature)
+        return self.declare(definition, function)
+
+    def _described(
+        self, python_function: Callable[..., object], signature: Callable[..., object] | None
+    ) -> tuple[Definition, FunctionType]:
+        known = self._sources.pop((python_function, signature), None)
+        if known is not None:
+            return known
         source = function_tree(python_function)
         declared = None if signature is None else function_tree(signature)
         resolver = FunctionResolver(source.function, source.extra_names, self.name, self.type_of_class)
@@ -247,7 +291,7 @@ class Program:
             defaults,
             None if declared is None else declared.definition,
         )
-        return self.declare(definition, source.function)
+        return definition, source.function
 
     def declare(
         self, definition: Definition, python_function: Callable[..., object] | None = None, qualified: str | None = None
@@ -259,7 +303,7 @@ class Program:
             definition = replace(definition, inferred={**shown, **definition.inferred})
         if qualified is None:
             qualified = f"__torch__.{name}" if python_function is None else qualified_name(python_function)  # type: ignore[arg-type]
-        schema = functions.declared_schema(definition) if definition.has_declared_result else None
+        definition, schema = _with_schema(definition)
         function = Function(
             name,
             qualified_name=self.unit.unique_name(qualified),
@@ -323,62 +367,26 @@ class Program:
             self.ready(hook)
 
 
-def _tell_at_call(error: CompileError, callee: str, call: SourceRange) -> None:
-    """Tell an error in a function of Python's library at its call: nobody can mend it elsewhere."""
-    place = error.range
-    if place is None or not _is_of_library(place) or _is_of_library(call):
-        return
-    error.notes.append(f"in Python's library: {place.location()}")
-    error.message = f"'{callee}' of Python's library cannot be compiled: {error.message}"
-    error.hint = "do by hand what it does, or leave it to Python in a function marked with jitlite.ignore"
-    error.range = None
-    error.called_from.clear()
-
-
-_LIBRARY = os.path.join(sysconfig.get_paths()["stdlib"], "")
-
-
-def _is_of_library(place: SourceRange) -> bool:
-    filename = place.source.filename or ""
-    return filename.startswith(_LIBRARY) and "site-packages" not in filename
+def _with_schema(definition: Definition) -> tuple[Definition, Schema | None]:
+    """A definition with the schema that its annotations give, None where only the body tells what the result is."""
+    if not definition.has_declared_result:
+        return definition, None
+    try:
+        return definition, functions.declared_schema(definition)
+    except CompileError:
+        if not result_is_open(definition):
+            raise
+        return without_result(definition), None
 
 
 _AFTER_OTHER_DEPTH = frozenset(["variables", "local calls", "lists"])
 """The first step, and those behind one that may nest a graph deeper."""
-
-CarriedSource = tuple[FunctionType, str, str | None, int]
-"""A function with its source: the text, its file, and the number of its first line there."""
-
-_BY_VALUE = frozenset({"cloudpickle", "dill"})
-"""Picklers that can pickle a Python function which has no name to be found by."""
-
-
-def pickles_by_value(caller: FrameType) -> bool:
-    """Is the caller a pickler that writes Python functions themselves where their names lead nowhere?"""
-    found: FrameType | None = caller
-    while found is not None and found.f_globals.get("__name__") == "pickle":  # on which such a pickler is built
-        found = found.f_back
-    return found is not None and not _BY_VALUE.isdisjoint(str(found.f_globals.get("__name__")).split("."))
-
-
-def carry_sources(carried: Iterable[CarriedSource]) -> None:
-    """Remember the sources that came with functions."""
-    for function, text, filename, first_line in carried:
-        carry_source(function, Source(text, filename, first_line))
 
 
 def empty_program(carried: Iterable[CarriedSource] = (), engine: Engine | None = None) -> Program:
     """The program of a pickled one."""
     carry_sources(carried)
     return Program(engine)
-
-
-def _described_source(function: FunctionType) -> tuple[str, str | None, int] | None:
-    try:
-        source = source_of(function)
-    except CompileError:  # then it cannot be compiled anew, nor could it here
-        return None
-    return source.text, source.filename, source.first_line
 
 
 def _classes_in(unit: SymbolTable) -> Iterator[ClassType]:
@@ -391,16 +399,6 @@ def _classes_in(unit: SymbolTable) -> Iterator[ClassType]:
         pending += found.contained
         if isinstance(found, ClassType):
             yield found
-
-
-def _is_found_by_name(function: object) -> bool:
-    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
-    if found is sys.modules.get("__main__"):
-        return False
-    name = str(getattr(function, "__qualname__", "<locals>"))
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is not None and "<locals>" not in name
 
 
 @contextmanager

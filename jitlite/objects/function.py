@@ -20,6 +20,7 @@ from jitlite.archive.tensor_identity import collecting_weights
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracing_state import Listener, current
 from jitlite.codegen import torchscript
+from jitlite.compiler import carried_sources
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.entries import install_entry
@@ -401,9 +402,9 @@ def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
     return ScriptFunction(new_program(), Function(name, schema=schema, graph=graph, engine=ENGINE))
 
 
-def compile_carried(function: object, carried: Iterable[compiler.CarriedSource]) -> ScriptFunction:
+def compile_carried(function: object, carried: Iterable[carried_sources.CarriedSource]) -> ScriptFunction:
     """Compile a Python function that came with the sources of what it calls."""
-    compiler.carry_sources(carried)
+    carried_sources.carry_sources(carried)
     return compile_function(function)
 
 
@@ -413,7 +414,7 @@ def reduce_function(scripted: ScriptFunction, function: object) -> Any:
     Raises:
         pickle.PicklingError: where the pickler can do neither.
     """
-    if function is not None and compiler.pickles_by_value(sys._getframe(2)):
+    if function is not None and carried_sources.pickles_by_value(sys._getframe(2)):
         return compile_carried, (function, scripted._program.carried_sources())
     found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
     name = getattr(function, "__qualname__", scripted.name)

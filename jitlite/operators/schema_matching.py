@@ -49,7 +49,8 @@ class NamedValue(NamedTuple):
             return self.value.type
         found = type_of_constant(self.constant)
         if found is None:
-            raise CompileError(f"a {type(self.constant).__name__} cannot be used as a value", self.range)
+            what = getattr(self.constant, "kind", f"a {type(self.constant).__name__}")
+            raise CompileError(f"{what} cannot be used as a value", self.range)
         return found
 
     def in_graph(self, graph: Graph) -> Value:

@@ -511,7 +511,6 @@ def test_a_bound_method_within_a_recursive_function_is_refused():
         ("def g(a):\n        return a\n    return g(1, 2)", r"g() takes 1 positional arguments but 2 were given"),
         ("def g(a):\n        return a\n    return g(1, a=2)", r"g() got multiple values for argument 'a'"),
         ("def g(a):\n        return a\n    return g(b=2)", r"g() got an unexpected keyword argument 'b'"),
-        ("def g(*a):\n        return a\n    return g(1)", "variable number of arguments"),
         ("@torch.no_grad()\n    def g(a):\n        return a\n    return g(1)", "decorators of nested functions"),
         ("def g(a):\n        return a + b\n    return g(1)", "undefined value b"),
         ("def g(a):\n        c = 1\n        return c\n    return c", "undefined value c"),

@@ -201,8 +201,7 @@ def test_instances_of_number_classes_become_numbers():
 @pytest.mark.parametrize(
     "found, reason",
     [
-        ([1], "a global list cannot be used"),
-        ({}, "a global dict cannot be used"),
+        (collections.defaultdict(int), "a global defaultdict cannot be used"),
         (torch.zeros(1), "a global tensor cannot be used"),
         (([1], 2), "python value of type 'tuple'"),
         (functools.partial(plain, [1]), "functools.partial"),

@@ -353,16 +353,11 @@ REJECTED = {  # statement: what is underlined, part of the message
     "@f\ndef g(): pass": ("f", "decorators of nested functions aren't supported"),
     "class C: pass": ("class", "class definitions aren't supported"),
     "return b'x'": ("b'x'", "bytes literals"),
-    "return {1, x}": ("{1, x}", "set literals aren't supported"),
     "return {i for i in x}": ("{i for i in x}", "set comprehensions aren't supported"),
-    "global y": ("global", "global variables aren't supported"),
     "nonlocal y": ("nonlocal", "nonlocal variables aren't supported"),
-    "import math": ("import", "import statements aren't supported"),
-    "from math import pi": ("from", "import statements aren't supported"),
+    "import math": ("import", "import statements aren't supported in a text"),
+    "from math import pi": ("from", "import statements aren't supported in a text"),
     "yield x": ("yield", "yield expressions aren't supported"),
-    "if (n := x): pass": ("n := x", "assignment expressions aren't supported"),
-    "f(**x)": ("**x", "keyword-arg expansion"),
-    "return {1: 2, **x}": ("x", "Dict expansion"),
     "self.y: int = 1": ("self.y: int", "must be declared in __init__"),
     "with x as (a, b): pass": ("(a, b", "plain name"),
     "match x:\n    case 1: pass": ("match", "match statements aren't supported"),
@@ -389,7 +384,7 @@ def test_variable_numbers_of_arguments(header, underlined):
 def test_error_shows_file_line_and_caret():
     def fails(x):
         y = 1
-        return y + {x}
+        return y + b"x"
 
     with pytest.raises(NotSupportedError) as error:
         function_tree(fails)
@@ -397,10 +392,10 @@ def test_error_shows_file_line_and_caret():
     first, place, head, between, source, carets, hint = str(error.value).splitlines()
     assert place == f'  at File "{__file__}", line {line}, in fails'
     assert (head, between) == ("    def fails(x):", "        y = 1")
-    assert first == f"{__file__}:{line}:19: set literals aren't supported"
-    assert source == "        return y + {x}"
+    assert first == f"{__file__}:{line}:19: bytes literals aren't supported"
+    assert source == '        return y + b"x"'
     assert carets.startswith(" " * 19 + "~" * 3)
-    assert hint.startswith("hint: use a list")
+    assert hint.startswith("hint: use a str")
 
 
 async def asynchronous(x):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
+import typing_extensions
 
 from jitlite.base.source import AnnotationError, CompileError, SourceRange
 from jitlite.frontend.emit.type_names import (
@@ -31,12 +32,13 @@ from jitlite.frontend.emit.type_names import (
     construct,
     constructor_of,
     find,
+    nearest_constructor,
     suggestion,
     unknown_object,
 )
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.python_ast import parse_expression
-from jitlite.ir.constants import module_name, qualified_name
+from jitlite.ir.constants import module_name, qualified_name, type_of_constant
 from jitlite.ir.types import (
     ANY,
     FLOAT,
@@ -94,14 +96,17 @@ def parse_type(
 
 
 def parse_parameter_type(
-    expr: t.Expr, resolve: Resolve | None = None, *, class_types: ClassTypes | None = None
+    expr: t.Expr, resolve: Resolve | None = None, *, class_types: ClassTypes | None = None, nearest: bool = False
 ) -> ParameterType:
     """Like `parse_type`, for a parameter, which may be a `BroadcastingListN[int]` or `[float]`, also optional.
+
+    Args:
+        nearest: of a generic type that several types of TorchScript are, take one: of a Sequence, a List.
 
     Raises:
         CompileError: it is no type of TorchScript.
     """
-    reader = _Reader(resolve, class_types, False)
+    reader = _Reader(resolve, class_types, False, nearest)
     name = _dotted_name(expr) or ""
     alias = _SIZE_ALIAS.search(name)
     if alias is not None:  # torch.nn's own names for what its functions take
@@ -121,7 +126,7 @@ def parse_parameter_type(
                 )
             return ParameterType(ListType.of(element), int(broadcasting.group(1)))
         if name == "Optional":
-            inner = parse_parameter_type(expr.indices[0], resolve, class_types=class_types)
+            inner = parse_parameter_type(expr.indices[0], resolve, class_types=class_types, nearest=nearest)
             if inner.broadcast is not None:
                 return ParameterType(OptionalType.of(inner.type), inner.broadcast)
     return ParameterType(reader.expression(expr))
@@ -160,6 +165,7 @@ class _Reader:
     resolve: Resolve | None
     class_types: ClassTypes | None
     bare_containers: bool
+    nearest: bool = False
 
     def denoted(self, name: str) -> object:
         """What a name denotes in Python, None for nothing."""
@@ -223,15 +229,19 @@ class _Reader:
             raise CompileError("Subscripted type must be a type identifier", expr.range)
         _not_broadcasting(name, expr.range)
         denoted = self.denoted(name)
+        if denoted in (typing.Literal, typing_extensions.Literal):
+            return literal_type([_literal(e, self) for e in _listed(expr.indices)], expr.range)
+        if denoted in (typing.Annotated, typing_extensions.Annotated):
+            return self.expression(_listed(expr.indices)[0])
         constructor = CONSTRUCTOR_NAMES.get(self.short(name)) if denoted is None else constructor_of(denoted)
+        if constructor is None and self.nearest:
+            constructor = nearest_constructor(denoted)
         if constructor is None:
             hint = suggestion(name) or "only List, Dict, Tuple, Optional, Union, Future, Await and RRef take types"
             raise CompileError(f"Unknown type constructor {name}", expr.value.range, hint=hint)
         if constructor == "Final":
             raise CompileError("Final is only for attributes of classes", expr.range, hint="leave out Final[...]")
-        arguments = expr.indices
-        if len(arguments) == 1 and isinstance(arguments[0], t.TupleLiteral):
-            arguments = arguments[0].elements
+        arguments = _listed(expr.indices)
         return self.construct(constructor, arguments, self.expression, expr.range)
 
     # Annotation objects
@@ -250,7 +260,16 @@ class _Reader:
         constructor = constructor_of(annotation)
         if constructor is not None:
             return self.bare(constructor, name or constructor, place)
-        constructor = constructor_of(typing.get_origin(annotation))
+        origin = typing.get_origin(annotation)
+        if origin in (typing.Literal, typing_extensions.Literal):
+            return literal_type(typing.get_args(annotation), place)
+        if origin in (typing.Annotated, typing_extensions.Annotated):
+            return self.python(typing.get_args(annotation)[0], place, name)
+        if isinstance(annotation, typing.NewType):
+            return self.python(annotation.__supertype__, place, name)
+        constructor = constructor_of(origin)
+        if constructor is None and self.nearest:
+            constructor = nearest_constructor(origin)
         if constructor is not None:
             arguments = typing.get_args(annotation)
             return self.construct(
@@ -340,6 +359,33 @@ class _Reader:
             raise CompileError("the length of a tuple must be known", place, hint="use List[T] for any number of T")
         contained = [read(a) for a in arguments]
         return construct(name, contained, place)
+
+
+def _listed(indices: Sequence[t.Expr]) -> Sequence[t.Expr]:
+    """What stands in the brackets of a generic type."""
+    only = indices[0] if len(indices) == 1 else None
+    return only.elements if isinstance(only, t.TupleLiteral) else indices
+
+
+def _literal(expr: t.Expr, reader: _Reader) -> object:
+    """The value that stands in a Literal."""
+    match expr:
+        case t.StringLiteral() | t.Const():
+            return expr.value
+        case t.TrueLiteral() | t.FalseLiteral():
+            return isinstance(expr, t.TrueLiteral)
+        case t.NoneLiteral():
+            return None
+    return reader.denoted(_dotted_name(expr) or "")
+
+
+def literal_type(values: Sequence[object], place: SourceRange | None) -> Type:
+    """The type of the values of a Literal. Which of its values one has is not checked, as in Python."""
+    found = [type_of_constant(value) for value in values]
+    common = unify_all([f for f in found if f is not None], default_to_union=True)
+    if common is None or None in found:
+        raise CompileError("the values of a Literal have to be numbers, strings, None or members of enums", place)
+    return common
 
 
 def _not_broadcasting(name: str, place: SourceRange) -> None:

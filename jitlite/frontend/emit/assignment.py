@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
-from jitlite.frontend.emit.emitter import Emitter, statement
+from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
-from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.special_methods import BINARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -32,6 +31,12 @@ def emit_assign(em: Emitter, stmt: tree.Assign) -> None:
     stored = tree.Var(tree.Ident(name, range=stmt.value.range), range=stmt.value.range)
     for target in stmt.targets:
         _assign_single(em, target, stored, None, stmt.range)
+
+
+@expression(tree.NamedExpr)
+def emit_named_expression(em: Emitter, expr: tree.NamedExpr, hint: Type | None) -> SugaredValue:
+    em.assign(expr.target.name.name, em.emit_sugared(expr.value, hint), expr.target.range)
+    return em.emit_sugared(expr.target)
 
 
 def _assign_single(
@@ -63,9 +68,9 @@ def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:
     parts: list[SugaredValue] = []
     for element in value.elements:
         part = em.emit_sugared(element)
-        parts.append(part if isinstance(part, LocalFunction) else SimpleValue(part.as_value(em, element.range)))
+        parts.append(part if part.is_function else SimpleValue(part.as_value(em, element.range)))
     whole = SugaredTuple(parts)
-    has_functions = any(isinstance(part, LocalFunction) for part in parts)
+    has_functions = any(part.is_function for part in parts)
     return whole if has_functions else SimpleValue(whole.as_value(em, value.range))
 
 

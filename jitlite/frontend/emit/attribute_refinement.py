@@ -1,4 +1,4 @@
-"""Refinement of attributes and of elements of tuples: `if self.x is not None: self.x + 1`.
+"""Refinement of attributes and of elements of containers: `if self.x is not None: self.x + 1`.
 
 torch.jit refines variables only. A variable is a name of the function's own, so a narrower type can be stored in it. An
 attribute belongs to an object that others may hold too. What a condition says of it is a fact of the frame
@@ -7,6 +7,7 @@ what the attribute holds:
 
   - an assignment to the variable that the path starts from;
   - an assignment to an attribute of that name, of whatever object: it may be the same one;
+  - for an element of a list or dict, which a constant index or key tells, a change of any list or dict;
   - a call of a function that makes such an assignment, directly or through others. The body of a script function says
     which attributes it assigns; of a Python function nothing is known. Operators assign none, but those that sort
     objects or turn them into text run methods of theirs, of which nothing is known either.
@@ -21,14 +22,22 @@ This module knows paths and effects; `branch_refinement.py` applies them while a
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from jitlite.frontend.emit.scope import Frame, Path
 from jitlite.frontend.syntax.nested_scopes import display_name
 from jitlite.ir import types as T
-from jitlite.ir.graph import Node, Value, constant_of
+from jitlite.ir.graph import Node, Value, constant_of, is_constant
+from jitlite.ir.ops import lookup
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function, called_function
+
+_ITEM = ".["
+"""What the link to an element of a list or dict starts with. Like an attribute, it may be assigned."""
+
+_WRITTEN = "["
+"""Stands among the names of attributes for the elements of all lists and dicts."""
 
 
 # -- paths
@@ -45,6 +54,8 @@ def path_of(value: Value) -> Path | None:
                 return None
             count = len(node.inputs[0].type.contained)
             links.append(f"[{position + count if position < 0 else position}]")
+        elif node.kind == "aten::__getitem__" and is_constant(node.inputs[1]):
+            links.append(f"{_ITEM}{constant_of(node.inputs[1])!r}]")
         elif node.kind != "prim::unchecked_cast":
             return None
         node = node.inputs[0].node
@@ -55,7 +66,8 @@ def shown_path(path: Path) -> tuple[str, str]:
     """A path as programs spell it, and a name for a variable that holds what it leads to."""
     root, *links = path
     last = next((link for link in reversed(links) if link.startswith(".")), root)
-    return "".join([display_name(root), *links]), last.lstrip(".")
+    shown = "".join([display_name(root), *links]).replace(_ITEM, "[")
+    return shown, "item" if last.startswith(_ITEM) else last.lstrip(".")
 
 
 # -- what changes attributes
@@ -77,6 +89,18 @@ _MAY_BE_OBJECTS = (T.ANY, T.ANY_LIST, T.ANY_TUPLE, T.ANY_DICT, T.PY_OBJECT)
 def runs_methods(kind: str, types: Iterable[Type]) -> bool:
     """May an operator with inputs of these types run methods of objects, as sorting and printing do?"""
     return kind in Trait.RUNS_METHODS.kinds and any(map(_may_hold_objects, types))
+
+
+@cache
+def writes_items(kind: str) -> bool:
+    """May an operator change what lists or dicts hold?"""
+    written = [a.type for op in lookup(kind) for a in op.schema.arguments if a.is_write]
+    return any(not isinstance(t, T.TensorType) for t in written)
+
+
+def is_item(path: Path) -> bool:
+    """Does the path lead to, or by way of, an element of a list or dict?"""
+    return any(link.startswith(_ITEM) for link in path)
 
 
 def _may_hold_objects(t: Type) -> bool:
@@ -114,7 +138,7 @@ def _assigned_by(node: Node, seen: set[Function]) -> frozenset[str] | None:
     if context_method is not None:
         return _assigned_by_method(node.inputs[0].type, context_method, seen)
     if not node.has(Trait.CALL):
-        return frozenset()
+        return frozenset({_WRITTEN}) if writes_items(node.kind) else frozenset()
     function = called_function(node)
     if function is not None:
         return _assigned_in(function, seen)
@@ -138,7 +162,7 @@ def follow_effect(frame: Frame, node: Node) -> None:
             frame.drop(is_changeable)
         elif names:
             links = {f".{name}" for name in names}
-            frame.drop(lambda path: not links.isdisjoint(path))
+            frame.drop(lambda path: not links.isdisjoint(path) or (_WRITTEN in names and is_item(path)))
     if node.kind == "prim::SetAttr":
         _learn_from_assignment(frame, node)
 

@@ -6,6 +6,7 @@ A `Builder` is bound to one graph. It knows nothing of statements, names or Pyth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from jitlite.base.changed import Changed
 from jitlite.base.source import CompileError, SourceRange
@@ -48,6 +49,10 @@ class Builder:
             with self.graph.inserting_before(first):
                 found = self._number_constants[key] = self.constant(value, range)
         return found
+
+    def emit_sugared(self, expr: Any, hint: Type | None = None) -> Any:
+        """What an expression of the program denotes. Only an emitter knows."""
+        raise NotImplementedError
 
     # -- operators
     def op(

@@ -38,6 +38,7 @@ class Overload(Protocol):
 class FunctionValue(SugaredValue):
     """A script function."""
 
+    is_function = True
     leading: Args = ()
 
     def __init__(self, function: Function) -> None:
@@ -195,6 +196,8 @@ class ContextClass(SugaredValue):
 class PythonCall(SugaredValue):
     """A function left to Python (`@ignore`): called as it is when the graph runs."""
 
+    is_function = True
+
     def __init__(
         self, function: Callable[..., Any], arguments: Sequence[Argument], result: Type, rest: Argument | None = None
     ) -> None:
@@ -242,6 +245,8 @@ class OverloadedFunction(SugaredValue):
     Args:
         candidates: give the schemas and the calls; they are made when the function is called.
     """
+
+    is_function = True
 
     def __init__(self, name: str, candidates: Callable[[SourceRange], Sequence[Overload]]) -> None:
         self.candidates = candidates

@@ -10,15 +10,22 @@ from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
+from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
+from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.format_strings import has_plain_fields
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
+from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
 from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
-from jitlite.frontend.emit.objects import ObjectDefinition, SuperValue
+from jitlite.frontend.emit.objects import ObjectDefinition
+from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
+from jitlite.frontend.emit.special_methods import is_object
+from jitlite.frontend.emit.super_values import SuperValue
 from jitlite.frontend.emit.tensor_reductions import emit_reduction
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
@@ -78,12 +85,37 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         (only,) = expr.args
         if isinstance(only, tree.ListComp) and only.is_generator:
             return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
-    args = em.emit_arguments(expr.args)
-    if isinstance(callee, BuiltinFunction) and not expr.keywords:
-        reduced = emit_reduction(em, expr.range, callee, args)
-        if reduced is not None:
-            return reduced
-    return callee.call(em, expr.range, args, em.emit_keywords(expr.keywords))
+    if callee is BUILTINS["len"] and len(expr.args) == 1 and not expr.keywords:
+        measured = em.emit_sugared(expr.args[0])
+        if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
+            return measured.length(em, expr.range)
+        return callee.call(em, expr.range, [em.argument(None, measured, expr.args[0].range, False)], [])
+    if isinstance(callee, BuiltinFunction):
+        return _call_operator(em, expr, callee)
+    functions = callee.takes_functions
+    positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
+    args = em.emit_arguments(positional, functions)
+    kwargs = em.emit_keywords(expr.keywords, functions)
+    if len(positional) < len(expr.args):
+        kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
+    return callee.call(em, expr.range, args, kwargs)
+
+
+def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue:
+    """A call of an operator, which takes a list where Python's function takes a tuple or many arguments."""
+    positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
+    as_text = callee.name == "aten::format" and has_plain_fields(callee.self_value)
+    parts = em.emit_parts(positional, as_text)
+    if any(part.spread for part in parts):
+        args = with_spread_tail(em, parts, expr.range)
+    else:
+        args = [NamedValue(None, part.value, range=part.range) for part in parts]
+    kwargs = [NamedValue(k.name.name, em.emit_sugared(k.value).as_argument(em, k.value.range), range=k.value.range)
+              for k in expr.keywords]  # fmt: skip
+    if len(positional) < len(expr.args):
+        kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
+    reduced = None if kwargs else emit_reduction(em, expr.range, callee, args)
+    return callee.call(em, expr.range, args, kwargs) if reduced is None else reduced
 
 
 # -- methods
@@ -134,6 +166,21 @@ def emit_isinstance_call(em: Emitter, call: tree.Apply, special: SpecialForm, hi
 @form("hasattr", 2, 2)
 def emit_hasattr_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
     return emit_hasattr(em, call.args[0], call.args[1]).value
+
+
+@form("callable", 1, 1)
+def emit_callable(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    subject = em.emit_sugared(call.args[0])
+    has_call = (
+        is_object(subject.value) and subject.has_attr(em, call.range, "__call__")
+        if isinstance(subject, SimpleValue)
+        else subject.is_function
+    )
+    return em.constant(has_call or _is_module(subject), call.range)
+
+
+def _is_module(found: SugaredValue) -> bool:
+    return isinstance(found, SimpleValue) and is_module_type(found.value.type)
 
 
 @form("getattr", 2, 3)
@@ -209,9 +256,12 @@ def emit_enumerate(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
     return enumerate_value(em, call.range, iterated(em, call.args[0]), start)
 
 
-@form("zip", 1)
+@form("zip", 1, None, ["strict"])
 def emit_zip(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    return ZipValue(call.range, [iterated(em, a) for a in call.args])
+    strict = isinstance(call.keywords[0].value, tree.TrueLiteral) if call.keywords else False
+    if call.keywords and not strict and not isinstance(call.keywords[0].value, tree.FalseLiteral):
+        raise CompileError("'strict' has to be True or False where the program is compiled", call.keywords[0].range)
+    return ZipValue(call.range, [iterated(em, a) for a in call.args], strict=strict)
 
 
 @form("slice", 1, 3)
@@ -227,11 +277,28 @@ def emit_slice_object(em: Emitter, call: tree.Apply, special: SpecialForm, hint:
 
 # -- containers
 @form("tuple", 0, 1)
-def emit_tuple_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+def emit_tuple_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
     if not call.args:
         return em.make_tuple([])
-    parts = em.emit_sugared(call.args[0]).as_tuple(em, call.range)
-    return em.make_tuple([p.as_value(em, call.range) for p in parts])
+    (source,) = call.args
+    if isinstance(source, tree.ListComp) and source.is_generator and not source.clauses:
+        return _tuple_of(em, call, iterated(em, source))
+    return _tuple_of(em, call, em.emit_sugared(source))
+
+
+def _tuple_of(em: Emitter, call: tree.Apply, found: SugaredValue) -> SugaredValue | Value:
+    """The tuple of what is iterated; where its length is known at run time only, of a list of its own."""
+    if isinstance(found, SimpleValue) and isinstance(found.value.type, T.TupleType):
+        return em.make_tuple(em.unpack_tuple(found.value))
+    found = found.iterate(em, call.range)
+    if found.static_length is not None and found.limit(em, call.range) is None:
+        parts = [found.element(em, call.range, em.number(i, call.range)) for i in _range(found.static_length)]
+        return em.make_tuple([p.as_value(em, call.range) for p in parts])
+    if isinstance(found, SimpleValue) and isinstance(found.value.type, T.ListType):
+        return ListAsTuple(em.op("aten::list", [found.value], range=call.range))
+    (element,), iterable = _temporaries(em, call, found, ["element"])
+    comprehension = tree.ListComp(element, element, iterable, range=call.range)
+    return ListAsTuple(emit_list_comprehension(em, comprehension, None))
 
 
 def _copied_list(em: Emitter, call: tree.Apply, value: Value, hint: Type | None) -> Value:
@@ -308,6 +375,13 @@ def emit_legacy_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint
     )
 
 
+@form("get_default_dtype", 0, 0)
+def emit_default_dtype(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    """The dtype of a tensor for which none is given."""
+    empty = em.op("aten::empty", [em.make_list(T.INT, [em.number(0, call.range)])], range=call.range)
+    return em.op("prim::dtype", [empty], range=call.range)
+
+
 # -- fork
 @form("fork", 1, None, ["*"])
 def emit_fork(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
@@ -357,3 +431,7 @@ def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hin
     if not isinstance(dtype, torch.dtype):
         raise NotSupportedError("torch.finfo and torch.iinfo need a constant dtype", call.range)
     return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))
+
+
+_range = range
+"""The builtin, whose name parameters take for a SourceRange."""

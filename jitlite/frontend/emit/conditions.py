@@ -16,15 +16,26 @@ from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Path, RefinementSet
 from jitlite.frontend.emit.special_methods import call_magic, is_object, length_truth
-from jitlite.frontend.emit.values import SimpleValue, SpecialForm
+from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.nested_scopes import display_name
+from jitlite.frontend.syntax.tree_base import HIDDEN, part
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
 
 
+class Evaluated(tree.Expr):
+    """What has been evaluated before."""
+
+    kind = "evaluated"
+    condition: Condition = part(HIDDEN)
+
+
 def emit_condition(em: Emitter, expr: tree.Expr) -> Condition:
     """A bool with what its truth says about variables."""
+    if isinstance(expr, Evaluated):
+        return expr.condition
     with em.at(expr.range):
         if isinstance(expr, tree.BinOp) and expr.op in ("and", "or"):
             return _emit_logical(em, expr, is_or=expr.op == "or")
@@ -40,8 +51,27 @@ def emit_condition(em: Emitter, expr: tree.Expr) -> Condition:
                 return emit_isinstance(em, *_two_arguments(expr, form))
             if form == "hasattr":
                 return emit_hasattr(em, *_two_arguments(expr, form))
-        value = to_bool(em, em.emit(expr), expr.range)
-        return Condition(value, static=_static_value(value))
+        return _emit_truth(em, expr)
+
+
+def _emit_truth(em: Emitter, expr: tree.Expr) -> Condition:
+    """The truth of an expression. What is true is not None."""
+    found = em.emit_sugared(expr)
+    truth = found.truth(em, expr.range)
+    if truth is not None:
+        return Condition(truth, static=_static_value(truth))
+    return condition_of(em, expr, found.as_value(em, expr.range))
+
+
+def condition_of(em: Emitter, expr: tree.Expr, value: Value) -> Condition:
+    """The truth of a value, which an expression has given."""
+    if value.type is T.NONE:
+        return Condition(em.constant(False, expr.range), static=False)
+    truth = to_bool(em, value, expr.range)
+    path = _path(expr, value) if T.may_be_none(value.type) else None
+    if path is not None and isinstance(value.type, T.UnionType):
+        return Condition(truth, RefinementSet({path: T.without_none(value.type)}, {}))
+    return Condition(truth, static=_static_value(truth))
 
 
 def _type_test(em: Emitter, expr: tree.Apply) -> str | None:
@@ -88,6 +118,10 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
     if value.type is T.INT:
         return em.op("aten::Bool", [value], range=range)
     truth = container_truth(em, value, range)
+    if truth is None and isinstance(value.type, T.UnionType):
+        return em.by_type(value, range, lambda one: to_bool(em, one, range))
+    if value.type is T.NONE:
+        return em.constant(False, range)
     if truth is None:
         truth = call_magic(em, range, value, "__bool__")
     if truth is not None:
@@ -122,8 +156,14 @@ def _none_status(value: Value) -> str:
 
 
 def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
-    left, right = em.emit(expr.left), em.emit(expr.right)
     holds = expr.op == "is"
+    if isinstance(expr.right, tree.NoneLiteral):
+        asked = em.emit_sugared(expr.left)
+        if asked.is_function:
+            return Condition(em.constant(not holds, expr.range), static=not holds)
+        left, right = asked.as_value(em, expr.left.range), em.emit(expr.right)
+    else:
+        left, right = em.emit(expr.left), em.emit(expr.right)
     statuses = {_none_status(left), _none_status(right)}
     if statuses == {"always"}:
         return Condition(em.constant(holds, expr.range), static=holds)
@@ -139,6 +179,8 @@ def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
 
 def _path(subject: tree.Expr, value: Value) -> Path | None:
     """What a condition about an expression says something of: a variable, or what is reached from one."""
+    if isinstance(subject, tree.NamedExpr):
+        subject = subject.target
     if isinstance(subject, tree.Var):
         return (subject.name.name,)
     return path_of(value) if isinstance(subject, tree.Select | tree.Subscript) else None
@@ -210,7 +252,7 @@ def _evaluate_once(em: Emitter, expr: tree.BinOp) -> tuple[tree.Expr, tree.Expr]
     """
     if not isinstance(expr.right, tree.BinOp) or isinstance(expr.right.left, _PLAIN):
         return expr.left, expr.right  # the middle operands further left are for the `and` on the left to look at
-    chain = _comparison_chain(expr)
+    chain = comparison_chain(expr)
     if not chain:
         return expr.left, expr.right
     bound: list[tree.Expr] = []
@@ -231,7 +273,7 @@ def _evaluate_once(em: Emitter, expr: tree.BinOp) -> tuple[tree.Expr, tree.Expr]
     return bound[0], rest
 
 
-def _comparison_chain(expr: tree.BinOp) -> list[tree.BinOp]:
+def comparison_chain(expr: tree.BinOp) -> list[tree.BinOp]:
     """The comparisons of a chain, from the left; empty for an `and` that is no chain."""
     chain: list[tree.BinOp] = []
     current: tree.Expr = expr
@@ -251,9 +293,14 @@ def _is_and(expr: tree.Expr) -> TypeGuard[tree.BinOp]:
 
 
 def emit_if_expression(
-    em: Emitter, range: SourceRange, condition: Condition, true: Callable[[], Value], false: Callable[[], Value]
+    em: Emitter,
+    range: SourceRange,
+    condition: Condition,
+    true: Callable[[], Value],
+    false: Callable[[], Value],
+    united: bool = False,
 ) -> Value:
-    """An If with one result."""
+    """An If with one result, of a Union where the types of the branches differ and that is `united`."""
     node = em.node("prim::If", [condition.value], [], range)
     blocks = [node.add_block(), node.add_block()]
     cases = ((blocks[0], condition.refinements, true), (blocks[1], condition.refinements.negation(), false))
@@ -265,7 +312,7 @@ def emit_if_expression(
         branches.add(block, frame)
     branches.join()
     true_type, false_type = (b.outputs[0].type for b in blocks)
-    merged = T.unify(true_type, false_type)
+    merged = T.unify(true_type, false_type, default_to_union=united)
     if merged is None:
         raise CompileError(
             f"if-expression's true branch has type {true_type.annotation} but false branch has type "
@@ -276,7 +323,7 @@ def emit_if_expression(
 
 
 @expression(tree.TernaryIf)
-def emit_ternary(em: Emitter, expr: tree.TernaryIf, hint: Type | None) -> Value:
+def emit_ternary(em: Emitter, expr: tree.TernaryIf, hint: Type | None) -> SugaredValue | Value:
     condition = emit_condition(em, expr.cond)
     if condition.static is not None:
         return _emit_static_ternary(em, expr, condition, hint)
@@ -285,8 +332,8 @@ def emit_ternary(em: Emitter, expr: tree.TernaryIf, hint: Type | None) -> Value:
     )
 
 
-def _emit_static_ternary(em: Emitter, expr: tree.TernaryIf, condition: Condition, hint: Type | None) -> Value:
-    return em.emit(expr.true if condition.static else expr.false, hint)
+def _emit_static_ternary(em: Emitter, expr: tree.TernaryIf, condition: Condition, hint: Type | None) -> SugaredValue:
+    return em.emit_sugared(expr.true if condition.static else expr.false, hint)
 
 
 # -- isinstance, hasattr
@@ -299,7 +346,10 @@ def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
 
 def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
     """isinstance with refinement of the subject, decided at compile time where its type allows."""
-    value = em.emit(subject)
+    denoted = em.emit_sugared(subject)
+    if denoted.is_function:  # of no class that scripts know
+        return Condition(em.constant(False, subject.range), static=False)
+    value = denoted.as_value(em, subject.range)
     if isinstance(value.type, T.ClassType) and value.type.is_module:
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
         return Condition(em.constant(is_one, subject.range), static=is_one)
@@ -341,7 +391,7 @@ def _python_object(em: Emitter, expr: tree.Expr) -> object:
     if not isinstance(expr, tree.Var) or em.frame.is_defined(expr.name.name):
         return None
     try:
-        return em.resolver.lookup(expr.name.name)
+        return em.resolver.lookup(display_name(expr.name.name))
     except LookupError:
         return None
 
@@ -358,8 +408,10 @@ _BARE_CONTAINERS: dict[str, Type] = {"list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "
 
 
 def _class_type(em: Emitter, expr: tree.Expr) -> Type:
-    if isinstance(expr, tree.Var) and expr.name.name in _BARE_CONTAINERS and not em.frame.is_defined(expr.name.name):
-        return _BARE_CONTAINERS[expr.name.name]
+    if isinstance(expr, tree.Var) and not em.frame.is_defined(expr.name.name):
+        bare = _BARE_CONTAINERS.get(display_name(expr.name.name))
+        if bare is not None:
+            return bare
     return em.parse_type(expr)
 
 

@@ -71,9 +71,22 @@ class FunctionCompiler(Protocol):
         ...
 
     def function_for(
-        self, python_function: Callable[..., Any], range: SourceRange, signature: Callable[..., Any] | None = None
+        self,
+        python_function: Callable[..., Any],
+        range: SourceRange,
+        signature: Callable[..., Any] | None = None,
+        given: Any = None,
     ) -> Function:
-        """The script function of a Python function, with the signature of another function if one is given."""
+        """The script function of a Python function, with the signature of another function if one is given, or as a
+        call needs it (`open_calls.GivenTypes`)."""
+        ...
+
+    def open_definition(self, python_function: Callable[..., Any]) -> Definition | None:
+        """A Python function some of whose parameters have the types that each call gives; None for others."""
+        ...
+
+    def open_method(self, function: Function) -> Definition | None:
+        """A method some of whose parameters have the types that each call gives; None for others."""
         ...
 
     def declare(
@@ -90,8 +103,8 @@ class FunctionCompiler(Protocol):
         """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
         ...
 
-    def ready(self, function: Function, range: SourceRange | None = None) -> Function:
-        """The function, compiled as far as a call at `range` needs it.
+    def ready(self, function: Function, range: SourceRange | None = None, shown: str | None = None) -> Function:
+        """The function, compiled as far as a call at `range` needs it; errors call it what is `shown`.
 
         Raises:
             CompileError: where it does not compile; the error says by which calls it was reached.

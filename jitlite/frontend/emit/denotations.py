@@ -25,6 +25,7 @@ from jitlite.frontend.emit.callables import (
 from jitlite.frontend.emit.definition import Maker, Scope
 from jitlite.frontend.emit.language_values import Cast, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
+from jitlite.frontend.emit.open_calls import InPlace, as_given, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
 from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
@@ -92,6 +93,9 @@ class ModuleValue(SugaredValue):
 class PythonFunction(SugaredValue):
     """A Python function, compiled when it is called."""
 
+    is_function = True
+    takes_functions = True
+
     def __init__(self, scope: Scope, function: Callable[..., Any], signature: Callable[..., Any] | None = None) -> None:
         self.scope = scope
         self.function = function
@@ -99,12 +103,24 @@ class PythonFunction(SugaredValue):
         self.kind = f"the function {getattr(function, '__name__', function)}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        compiled = self.scope.program.function_for(self.function, range, self.signature)
-        return FunctionValue(compiled).call(b, range, args, kwargs)
+        program = self.scope.program
+        definition = None if self.signature is not None else program.open_definition(self.function)
+        if definition is None:
+            return FunctionValue(program.function_for(self.function, range, self.signature)).call(
+                b, range, args, kwargs
+            )
+        if needs_place(definition, args, kwargs):
+            found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
+            return found
+        given = as_given(definition, args, kwargs)
+        compiled = program.function_for(self.function, range, given=given)
+        return FunctionValue(compiled).call(b, range, *((args, kwargs) if given is None else ([], given.arguments)))
 
 
 class DispatchedFunction(SugaredValue):
     """One of two functions, chosen at compile time by a bool argument."""
+
+    is_function = True
 
     def __init__(self, scope: Scope, name: str, dispatch: BooleanDispatch) -> None:
         self.scope = scope

@@ -4,27 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.iteration import Body, emit_for
+from jitlite.frontend.emit.known_keywords import KnownKeywords
+from jitlite.frontend.emit.sequences import ListAsTuple, joined_list
 from jitlite.frontend.emit.statements import emit_chosen
+from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
 
 
 @expression(tree.TupleLiteral)
-def emit_tuple(em: Emitter, expr: tree.TupleLiteral, hint: Type | None) -> Value:
-    return em.make_tuple([v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)])
+def emit_tuple(em: Emitter, expr: tree.TupleLiteral, hint: Type | None) -> SugaredValue | Value:
+    """A tuple of values, or of what is none; with a list spread in it, one of unknown length."""
+    if any(isinstance(e, tree.Starred) for e in expr.elements):
+        parts = em.emit_parts(expr.elements)
+        if any(part.spread for part in parts):
+            return ListAsTuple(joined_list(em, parts, expr.range))
+        return em.make_tuple([part.value for part in parts])
+    given = em.emit_arguments(expr.elements, functions=True)
+    if any(isinstance(v.constant, SugaredValue) for v in given):
+        return SugaredTuple([_sugared(em, v) for v in given])
+    return em.make_tuple([v.in_graph(em.graph) for v in given])
+
+
+def _sugared(em: Emitter, given: NamedValue) -> SugaredValue:
+    return given.constant if isinstance(given.constant, SugaredValue) else SimpleValue(given.in_graph(em.graph))
 
 
 # -- lists
 @expression(tree.ListLiteral)
 def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> Value:
-    values = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
+    if any(isinstance(e, tree.Starred) for e in expr.elements):
+        parts = em.emit_parts(expr.elements)
+        if any(part.spread for part in parts):
+            return joined_list(em, parts, expr.range)
+        values = [part.value for part in parts]
+    else:
+        values = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
     candidates = _candidates(hint, T.ListType, expr.range)
     if not values:
         if not candidates:
@@ -118,12 +141,17 @@ def _as_union(em: Emitter, value: Value, hint: Type | None) -> Value:
 
 # -- dicts
 @expression(tree.DictLiteral)
-def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Value:
+def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> SugaredValue | Value:
     keys: list[Value] = []
     values: list[Value] = []
     for key, value in zip(expr.keys, expr.values, strict=True):
+        if isinstance(value, tree.KeywordStarred):
+            return _emit_merged(em, expr, hint)
         keys.append(em.emit(key))
-        values.append(em.emit(value))
+        denoted = em.emit_sugared(value)
+        if denoted.is_function:
+            return _emit_functions(em, expr)
+        values.append(em.argument(None, denoted, value.range, False).in_graph(em.graph))
     candidates = _candidates(hint, T.DictType, expr.range)
     if not keys:
         if len(candidates) > 1:
@@ -134,6 +162,36 @@ def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Value:
     if not candidates:
         return em.make_dict(found, keys, values)
     return _as_union(em, em.make_dict(_fitting_dict(expr.range, hint, candidates, found), keys, values), hint)
+
+
+def _emit_merged(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Value:
+    """`{**a, "k": 1}`: what stands in front, or a copy of the first dict, to which the others are added in order."""
+    starred = [isinstance(v, tree.KeywordStarred) for v in expr.values]
+    count = starred.index(True)
+    others = list(zip(expr.keys, expr.values, strict=True))[max(count, 1) :]
+    if count:
+        start = tree.DictLiteral(expr.keys[:count], expr.values[:count], range=expr.range)
+        result = em.emit(start, hint)
+    else:
+        first = expr.values[0]
+        assert isinstance(first, tree.KeywordStarred)
+        result = em.op("aten::dict", [em.emit(first.value)], range=expr.range)
+    for key, value in others:
+        if isinstance(value, tree.KeywordStarred):
+            em.op("aten::update", [result, em.emit(value.value)], range=expr.range)
+        else:
+            em.op("aten::_set_item", [result, em.emit(key), em.emit(value)], range=expr.range)
+    return result
+
+
+def _emit_functions(em: Emitter, expr: tree.DictLiteral) -> SugaredValue:
+    """A dict of functions, which is none of the graph: its keys have to be written out."""
+    found: dict[str, SugaredValue] = {}
+    for key, value in zip(expr.keys, expr.values, strict=True):
+        if not isinstance(key, tree.StringLiteral):
+            raise NotSupportedError("the keys of a dict of functions have to be written out, as strings", key.range)
+        found[key.value] = em.emit_sugared(value)
+    return KnownKeywords(found)
 
 
 def _dict_type(range: SourceRange, keys: Sequence[Type], values: Sequence[Type]) -> T.DictType:

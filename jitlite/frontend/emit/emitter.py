@@ -15,24 +15,28 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
-from jitlite.frontend.emit.annotations import parse_parameter_type, parse_type
+from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
+from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.attribute_refinement import (
     follow_effect,
     is_changeable,
+    is_item,
     may_assign,
     runs_methods,
     shown_path,
+    writes_items,
 )
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
+from jitlite.frontend.emit.sequences import Part, spread_list
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import (
+    OUTSIDE,
     bound_names,
     display_name,
     first_assignment,
@@ -42,9 +46,8 @@ from jitlite.frontend.syntax.nested_scopes import (
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Op
-from jitlite.ir.schema import Argument, Schema, function_schema
+from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
-from jitlite.ir.values import value_has_type
 from jitlite.operators.overloads import NamedValue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -177,19 +180,59 @@ class Emitter(Builder):
         self.seen_types.note(value.type)
         return value
 
-    def emit_arguments(self, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
-        """Values of call arguments, starred ones spread."""
+    def emit_arguments(self, exprs: Sequence[tree.Expr], functions: bool = False) -> list[NamedValue]:
+        """Values of call arguments, starred ones spread.
+
+        Args:
+            functions: those that are functions stay what they are, as constants of their `NamedValue`s.
+        """
         values: list[NamedValue] = []
         for expr in exprs:
+            if isinstance(expr, tree.KeywordStarred):
+                raise NotSupportedError("keyword-arg expansion is not supported here", expr.range)
             if isinstance(expr, tree.Starred):
                 parts = self.emit_sugared(expr.value).as_tuple(self, expr.range)
-                values += [NamedValue(None, p.as_value(self, expr.range), range=expr.range) for p in parts]
+                values += [self.argument(None, p, expr.range, functions) for p in parts]
+            elif functions:
+                values.append(self.argument(None, self.emit_sugared(expr), expr.range, True))
             else:
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
 
-    def emit_keywords(self, keywords: Sequence[tree.KeywordArgument]) -> list[NamedValue]:
+    def emit_parts(self, exprs: Sequence[tree.Expr], as_text: bool = False) -> list[Part]:
+        """Values of arguments or elements; of a list that is spread, the list.
+
+        Args:
+            as_text: only the text of the values will be seen.
+        """
+        parts: list[Part] = []
+        for expr in exprs:
+            if not isinstance(expr, tree.Starred):
+                found = self.emit_sugared(expr)
+                value = found.as_text(self, expr.range) if as_text else found.as_argument(self, expr.range)
+                parts.append(Part(value, False, expr.range))
+                continue
+            found = self.emit_sugared(expr.value)
+            whole = spread_list(found)
+            if whole is not None:
+                parts.append(Part(whole, True, expr.range))
+            else:
+                spread = found.as_tuple(self, expr.range)
+                parts += [Part(p.as_value(self, expr.range), False, expr.range) for p in spread]
+        return parts
+
+    def emit_keywords(self, keywords: Sequence[tree.KeywordArgument], functions: bool = False) -> list[NamedValue]:
+        if functions:
+            return [self.argument(k.name.name, self.emit_sugared(k.value), k.value.range, True) for k in keywords]
         return [NamedValue(k.name.name, self.emit(k.value), range=k.value.range) for k in keywords]
+
+    def argument(self, name: str | None, found: SugaredValue, range: SourceRange, functions: bool) -> NamedValue:
+        """What an expression denotes as an argument of a call."""
+        if functions and found.is_function:
+            return NamedValue(name, None, found, range)
+        value = found.as_value(self, range)
+        self.seen_types.note(value.type)
+        return NamedValue(name, value, range=range)
 
     # -- names
     def lookup(self, name: str, range: SourceRange) -> SugaredValue:
@@ -198,6 +241,9 @@ class Emitter(Builder):
         Raises:
             CompileError: where it is nothing.
         """
+        if name.startswith(OUTSIDE):
+            name = name.removeprefix(OUTSIDE)
+            return BUILTINS.get(name) or self._from_outside(name, range)
         found = self.frame.find(self, name) or BUILTINS.get(name)
         if found is not None:
             return found
@@ -205,6 +251,10 @@ class Emitter(Builder):
             raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
         if name in self.own_names:
             raise self._unset_error(name, range)
+        return self._from_outside(name, range)
+
+    def _from_outside(self, name: str, range: SourceRange) -> SugaredValue:
+        """What a name of the Python scope denotes."""
         try:
             python_object = self.resolver.lookup(name)
         except LookupError:
@@ -217,6 +267,16 @@ class Emitter(Builder):
         assigned, shown = first_assignment(self.body, name), display_name(name)
         where = "" if assigned is None else f": it is assigned at {assigned.location()}, but not on every way to here"
         return CompileError(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
+
+    @contextmanager
+    def within(self, definition: Definition) -> Iterator[None]:
+        """Within the `with`, names mean what they mean in the body of another function."""
+        saved = self.definition, self.resolver
+        self.definition, self.resolver = definition, definition.resolver
+        try:
+            yield
+        finally:
+            self.definition, self.resolver = saved
 
     def temporary(self, prefix: str) -> str:
         """A variable name of our own, which no program can spell."""
@@ -245,9 +305,12 @@ class Emitter(Builder):
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
-        found = parse_type(expr, self.resolver.resolve_type, class_types=self.resolver.class_types)
+        found = parse_type(expr, self._denoted_in_type, class_types=self.resolver.class_types)
         self.seen_types.note(found)
         return found
+
+    def _denoted_in_type(self, name: str) -> object:
+        return self.resolver.resolve_type(name.removeprefix(OUTSIDE))
 
     # -- facts about attributes
     def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
@@ -274,6 +337,8 @@ class Emitter(Builder):
     def _follow_operator(self, name: str, types: Iterable[Type]) -> None:
         if runs_methods(name, types) and self.facts:
             self.frame.drop(is_changeable)
+        elif self.frame.facts and writes_items(name):
+            self.frame.drop(is_item)
 
     def _explain_outdated(self, error: CompileError) -> None:
         """Where an error is about a type that was refined before, say why it no longer is."""
@@ -408,75 +473,3 @@ class Emitter(Builder):
             value.replace_all_uses_with(settled.output)
             value.node.destroy()
             settled.output.set_name(name)
-
-
-def declared_arguments(source: tree.Def, definition: Definition) -> list[Argument]:
-    """The parameters of a definition with types and defaults; a parameter without annotation is a Tensor.
-
-    `source` has the annotations. The first parameter of a method is of the type of the class.
-
-    Declared overloads share the defaults of their function: where one does not fit, the argument must be given.
-
-    Raises:
-        CompileError: a default is not of the type of its parameter.
-    """
-    arguments = []
-    defaults, overloaded = definition.defaults, definition.signature is not None
-    resolver = definition.resolver
-    for position, param in enumerate(source.decl.params):
-        name = param.ident.name
-        size = None
-        t: Type = definition.inferred.get(name, T.TENSOR)
-        if position == 0 and definition.self_type is not None:
-            t = definition.self_type
-        elif param.type is not None:
-            parsed = parse_parameter_type(param.type, resolver.resolve_type, class_types=resolver.class_types)
-            t, size = parsed.type, parsed.broadcast
-        default: dict[str, Any] = {}
-        if name in defaults:
-            if _default_fits(defaults[name], t, size):
-                value = _as_declared(defaults[name], t, size)
-                default = {"default": value, "default_text": repr(value)}
-            elif not overloaded:
-                raise CompileError(
-                    f'Expected a default value of type {t.annotation} on parameter "{name}"',
-                    param.range,
-                    expected=t.annotation,
-                    found=repr(defaults[name]),
-                )
-        arguments.append(
-            Argument(
-                name, t, size, kwarg_only=param.kwarg_only, inferred=param.type is None and t is T.TENSOR, **default
-            )
-        )
-    return arguments
-
-
-def _default_fits(value: object, declared: Type, size: int | None) -> bool:
-    """Is a default of the declared type? Numbers convert, and one may stand for a list of numbers."""
-    if value_has_type(value, declared):
-        return True
-    if size is not None and isinstance(declared, T.ListType):
-        return _default_fits(value, declared.element, None)
-    if isinstance(declared, T.OptionalType):
-        return _default_fits(value, T.without_none(declared), size)
-    if isinstance(declared, T.ListType) and isinstance(value, list | tuple):
-        return all(_default_fits(v, declared.element, None) for v in value)
-    if isinstance(declared, T.TupleType) and isinstance(value, tuple) and len(value) == len(declared.elements):
-        return all(_default_fits(v, e, None) for v, e in zip(value, declared.elements, strict=True))
-    return isinstance(value, int | float) and declared in (T.FLOAT, T.COMPLEX, T.NUMBER)
-
-
-def _as_declared(value: object, declared: Type, size: int | None = None) -> Any:
-    """A default that fits, with lists where lists are declared: for those, Python programs often write tuples."""
-    declared = T.without_none(declared)
-    if isinstance(declared, T.ListType):
-        if isinstance(value, list | tuple):
-            return [_as_declared(v, declared.element) for v in value]
-        return value if size is None or value is None else [value] * size
-    if isinstance(declared, T.TupleType) and isinstance(value, tuple):
-        parts = [_as_declared(v, e) for v, e in zip(value, declared.elements, strict=True)]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(declared, T.DictType) and isinstance(value, dict):
-        return {k: _as_declared(v, declared.value) for k, v in value.items()}
-    return value

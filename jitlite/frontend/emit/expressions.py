@@ -8,6 +8,7 @@ from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.scope import Condition
 from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object
 from jitlite.frontend.emit.values import SugaredValue
@@ -16,6 +17,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.traits import Spelling
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import enum_value_type
 from jitlite.operators.overloads import NamedValue
 
 
@@ -102,7 +104,9 @@ def _fold(op: str, value: int | float | complex) -> int | float | complex | None
 
 @expression(tree.BinOp)
 def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
-    if expr.op in ("and", "or", "is", "is not"):
+    if expr.op in ("and", "or"):
+        return emit_choice(em, expr, hint)
+    if expr.op in ("is", "is not"):
         return emit_condition(em, expr).value
     # a long `a + b + c + ...` nests to the left: walk down it in a loop, not in recursion
     spine: list[tree.BinOp] = [expr]
@@ -111,8 +115,16 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
     left = em.emit(spine[-1].left)
     for node in reversed(spine):
         with em.at(node.range):
-            left = _emit_operator(em, node, left, em.emit(node.right))
+            left = _emit_with_right(em, node, left)
     return left
+
+
+def _emit_with_right(em: Emitter, expr: tree.BinOp, left: Value) -> Value:
+    if expr.op != "in":
+        return _emit_operator(em, expr, left, em.emit(expr.right))
+    container = em.emit_sugared(expr.right)
+    found = container.has_item(em, expr.range, left)
+    return _emit_contains(em, expr, left, container.as_value(em, expr.right.range)) if found is None else found
 
 
 def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
@@ -211,21 +223,42 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
         return found
     if isinstance(container.type, T.TupleType):
         elements = em.unpack_tuple(container)
-        if any(isinstance(e.type, T.EnumType) for e in elements):
-            return _is_one_of(em, expr, item, elements)
+        mixed = T.unify_all([e.type for e in elements]) is None
+        if mixed or any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements)):
+            return is_one_of(em, expr, item, elements)
         container = _as_list(em, expr, container.type, elements)
     of_enum = isinstance(container.type, T.ListType) and isinstance(container.type.element, T.EnumType)
     if of_enum and container.node.kind == "prim::ListConstruct":
-        return _is_one_of(em, expr, item, container.node.inputs)
+        return is_one_of(em, expr, item, container.node.inputs)
     if isinstance(container.type, T.UnionType) and not T.may_be_none(container.type):
         return em.by_type(container, expr.range, lambda one: _emit_contains(em, expr, item, one))
+    if T.may_be_none(item.type) and isinstance(item.type, T.UnionType):
+        return em.by_type(item, expr.range, lambda one: _emit_contains(em, expr, one, container))
+    if item.type is T.NONE and isinstance(container.type, T.ListType) and container.type.element in _NEVER_NONE:
+        return em.constant(False, expr.range)
     return em.op("aten::__contains__", [container, item], range=expr.range)
 
 
-def _is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Value]) -> Value:
+def is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Value]) -> Value:
     """Membership in what is written out, for elements that no operator of lists compares."""
+    if isinstance(item.type, T.UnionType):
+        return em.by_type(item, expr.range, lambda one: is_one_of(em, expr, one, elements))
     result = em.constant(False, expr.range)
     for element in elements:
-        equal = _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
-        result = em.op("aten::__or__", [result, equal], range=expr.range)
+        result = em.op("aten::__or__", [result, _is_equal(em, expr, item, element)], range=expr.range)
     return result
+
+
+def _is_equal(em: Emitter, expr: tree.BinOp, item: Value, element: Value) -> Value:
+    """Is an item what stands in a container? What is of another kind is not."""
+    types = [enum_value_type(t) for t in (item.type, element.type)]
+    kinds = [T.NUMBER if t in _NUMBERS else T.unshaped(t) for t in types]
+    if isinstance(element.type, T.UnionType):
+        return em.by_type(element, expr.range, lambda one: _is_equal(em, expr, item, one))
+    if T.NONE in kinds or (kinds[0] is not kinds[1] and not {T.STRING, T.NUMBER}.isdisjoint(kinds)):
+        return em.constant(kinds[0] is kinds[1], expr.range)
+    return _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
+
+
+_NUMBERS = (T.INT, T.FLOAT, T.BOOL, T.COMPLEX)
+_NEVER_NONE = (*_NUMBERS, T.STRING)

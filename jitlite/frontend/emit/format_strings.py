@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import string
+
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.ir.formatting import field_into_value
 from jitlite.ir.graph import constant_of
 from jitlite.operators.overloads import NamedValue
+
+
+def has_plain_fields(subject: NamedValue | None) -> bool:
+    """Is a format string known, and shows each field what `str` gives?"""
+    text = constant_of(subject.value, None) if subject is not None and subject.value is not None else None
+    if not isinstance(text, str):
+        return False
+    try:
+        return all(not spec and conversion is None for _, _, spec, conversion in string.Formatter().parse(text))
+    except ValueError:
+        return False
 
 
 def check_format(range: SourceRange, text: NamedValue | None) -> None:

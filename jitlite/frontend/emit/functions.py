@@ -9,10 +9,14 @@ from jitlite.frontend.emit import (
     assignment,
     calls,
     conditions,
+    constant_containers,
     displays,
     exceptions,
     expressions,
+    in_place_calls,
     indexing,
+    lazy_iterables,
+    names_outside,
     partials,
     statements,
     tensor_methods,
@@ -20,10 +24,11 @@ from jitlite.frontend.emit import (
 from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.closures import inline_forked_closures, inline_local_calls, lift_closures
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
-from jitlite.frontend.emit.emitter import Emitter, declared_arguments
+from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.exits import transform_exits
 from jitlite.frontend.emit.loops import inline_loop_conditions
 from jitlite.frontend.emit.normalize import annotate_warns, normalize_ops
+from jitlite.frontend.emit.parameters import declared_arguments
 from jitlite.frontend.emit.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
 from jitlite.frontend.emit.unset import check_reads
 from jitlite.frontend.syntax import tree
@@ -37,10 +42,14 @@ REGISTERED = (
     assignment,
     calls,
     conditions,
+    constant_containers,
     displays,
     exceptions,
     expressions,
+    in_place_calls,
     indexing,
+    lazy_iterables,
+    names_outside,
     partials,
     statements,
     tensor_methods,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
-from jitlite.frontend.emit.branch_refinement import refined
+from jitlite.frontend.emit.branch_refinement import refined, refined_sugar
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.objects import object_definition
@@ -69,7 +69,7 @@ def _emit_item(em: Emitter, range: SourceRange, base: SimpleValue, index: Value)
         return refined(em, _emit_tuple_index(em, range, value, index))
     if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
         return em.by_type(value, range, lambda one: _element(em, range, one, index))
-    return base.element(em, range, index)
+    return refined_sugar(em, base.element(em, range, index))
 
 
 def _emit_index_expression(em: Emitter, expr: tree.Expr) -> Index:

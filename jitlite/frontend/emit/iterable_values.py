@@ -72,8 +72,10 @@ class ZipValue(SugaredValue):
 
     kind = "an iterable"
 
-    def __init__(self, range: SourceRange, children: Sequence[SugaredValue]) -> None:
+    def __init__(self, range: SourceRange, children: Sequence[SugaredValue], *, strict: bool = False) -> None:
         self.children = list(children)
+        self.is_checked = not strict
+        """Are the lengths equal, or need not be? Whoever goes through it to the end checks them."""
         # a length at compile time forces unrolling
         known = [c.static_length for c in children if c.static_length is not None]
         self._static_length = min(known) if known else None
@@ -91,9 +93,26 @@ class ZipValue(SugaredValue):
         lengths = [leaf.length(b, range) for leaf in self._leaves()]
         return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
 
+    def complaints(self, b: Builder, range: SourceRange) -> list[tuple[Value, str]]:
+        """What `strict` raises at the end, and when, first things first; nothing where the lengths are known to fit."""
+        lengths = [] if self.is_checked else [child.length(b, range) for child in self.children]
+        known = [constant_of(n) for n in lengths if is_constant(n)]
+        if len(known) == len(lengths) and len(set(known)) < 2:
+            return []
+        least = b.op("prim::min", [b.make_list(T.INT, lengths)], range=range)
+        found = []
+        for first, other, word in (("aten::ne", "aten::eq", "shorter"), ("aten::eq", "aten::ne", "longer")):
+            for number, length in enumerate(lengths[1:], 2):
+                one = b.op(first, [lengths[0], least], range=range)
+                two = b.op(other, [length, least], range=range)
+                before = "argument 1" if number == 2 else f"arguments 1-{number - 1}"
+                text = f"zip() argument {number} is {word} than {before}"
+                found.append((b.op("aten::__and__", [one, two], range=range), text))
+        return found
+
     def limit(self, b: Builder, range: SourceRange) -> Value | None:
-        """How many rounds of an unrolled loop there are at most; None where all of them are run."""
         lengths = [leaf.length(b, range) for leaf in self._leaves() if leaf.static_length is None]
+        lengths += [n for leaf in self._leaves() if (n := leaf.limit(b, range)) is not None]
         lengths = [n for n in lengths if not is_constant(n) or constant_of(n) < self._static_length]
         return b.op("prim::min", [b.make_list(T.INT, lengths)], range=range) if lengths else None
 

@@ -49,10 +49,34 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
     if isinstance(source, GeneratorValue):
         _emit_over_generator(em, range, source, targets, body)
         return
+    complaints = source.complaints(em, iterable.range) if isinstance(source, ZipValue) else []
+    if complaints and tree.Break in body.jumps:
+        raise NotSupportedError(
+            "break is not supported in a loop over zip(strict=True) of what has no known length", range,
+            hint="leave out strict=True, and compare the lengths before",
+        )  # fmt: skip
+    _emit_over(em, range, source, targets, iterable, body)
+    if em.frame.block not in em.leaving:
+        for condition, text in complaints:
+            _emit_complaint(em, iterable.range, condition, text)
+
+
+def _emit_complaint(em: Emitter, range: SourceRange, condition: Value, text: str) -> None:
+    """What zip(strict=True) does behind the last element."""
+    node = em.node("prim::If", [condition], [], range)
+    raising, _ = node.add_block(), node.add_block()
+    with em.graph.inserting_at_end(raising):
+        name = em.constant("builtins.ValueError", range)
+        em.node("prim::RaiseException", [em.constant(text, range), name], [], range)
+
+
+def _emit_over(
+    em: Emitter, range: SourceRange, source: SugaredValue, targets: Targets, iterable: tree.Expr, body: Body
+) -> None:
     if source.static_length is None:
         emit_loop(em, range, body, source, targets)
         return
-    limit = source.limit(em, iterable.range) if isinstance(source, ZipValue) else None
+    limit = source.limit(em, iterable.range)
     if body.jumps or limit is not None:
         _emit_rounds(em, range, body, source, targets, limit)
     else:
@@ -100,6 +124,9 @@ class GeneratorExpression(SugaredValue):
         assert isinstance(b, Emitter)
         assign_targets(b, [self.expr.target], [self.source.element(b, range, index)], range)
         return b.emit_sugared(self.expr.element)
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        return self.source.limit(b, range)
 
     @property
     def static_length(self) -> int | None:

@@ -34,16 +34,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from jitlite.base.records import Record
+from jitlite.base.records import Record, replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter, ReturnTypes, expression, statement
+from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
+from jitlite.frontend.emit.open_types import is_open
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.nested_scopes import bound_names, display_name, free_names, with_own_names
+from jitlite.frontend.syntax.nested_scopes import (
+    bound_names,
+    display_name,
+    free_names,
+    with_own_names,
+)
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
@@ -57,15 +64,28 @@ class LocalFunction(SugaredValue):
     Args:
         defaults: the variables with the values of parameters' defaults, evaluated where the function was defined.
         separate: what its calls call, where it is recursive and this is what it is within itself.
+        within: the function whose names mean in it what they mean there.
+        is_whole: is it that function?
     """
 
+    is_function = True
+    takes_functions = True
+
     def __init__(
-        self, name: str, definition: tree.Def, defaults: Mapping[str, str], separate: Separate | None = None
+        self,
+        name: str,
+        definition: tree.Def,
+        defaults: Mapping[str, str],
+        separate: Separate | None = None,
+        within: Definition | None = None,
+        is_whole: bool = False,
     ) -> None:
         self.name = name
         self.definition = definition
         self.defaults = defaults
         self.separate = separate
+        self.within = within
+        self.is_whole = is_whole
         self.uses = (*(sorted(free_names(definition)) if separate is None else separate.captured), *defaults.values())
         """The variables of the functions around that a call uses."""
         self.kind = "a lambda" if name == "lambda" else f"the nested function '{name}'"
@@ -82,8 +102,13 @@ class LocalFunction(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         assert isinstance(b, Emitter)
-        given = [_GivenArgument(SimpleValue(a.in_graph(b.graph)), a.range or range, a.name) for a in (*args, *kwargs)]
-        return _emit_call(b, range, self, given)
+        return _emit_call(b, range, self, [_given(b, a, range) for a in (*args, *kwargs)])
+
+
+def _given(b: Builder, argument: NamedValue, range: SourceRange) -> _GivenArgument:
+    constant = argument.constant
+    value = constant if isinstance(constant, SugaredValue) else SimpleValue(argument.in_graph(b.graph))
+    return _GivenArgument(value, argument.range or range, argument.name)
 
 
 class Separate(Record, eq=True):
@@ -113,14 +138,15 @@ class _GivenArgument(Record, eq=True):
 @statement(tree.Def)
 def emit_nested_function(em: Emitter, stmt: tree.Def) -> None:
     name = stmt.name.name
-    em.assign(name, LocalFunction(display_name(name), stmt, _defaults(em, stmt.decl)), stmt.name.range)
+    made = LocalFunction(display_name(name), stmt, _defaults(em, stmt.decl), within=em.definition)
+    em.assign(name, made, stmt.name.range)
 
 
 @expression(tree.Lambda)
 def emit_lambda(em: Emitter, expr: tree.Lambda, hint: Type | None) -> SugaredValue:
     body = (tree.Return(expr.body, range=expr.body.range),)
     definition = tree.Def(tree.Ident("lambda", range=expr.range), expr.decl, body, range=expr.range)
-    return LocalFunction("lambda", definition, _defaults(em, expr.decl))
+    return LocalFunction("lambda", definition, _defaults(em, expr.decl), within=em.definition)
 
 
 def _defaults(em: Emitter, decl: tree.Decl) -> dict[str, str]:
@@ -128,13 +154,14 @@ def _defaults(em: Emitter, decl: tree.Decl) -> dict[str, str]:
     for param in decl.params:
         if param.default is not None:
             hint = None if param.type is None else em.parse_type(param.type)
-            name = found[param.ident.name] = _unused_variable(em)
+            name = found[param.ident.name] = unused_variable(em)
             value = em.emit_sugared(param.default, hint)
             em.assign(name, _argument_value(em, value, param.default.range), param.default.range)
     return found
 
 
-def _unused_variable(em: Emitter) -> str:
+def unused_variable(em: Emitter) -> str:
+    """A name for a default."""
     while em.frame.is_defined(name := em.temporary("default")):
         pass  # captured from the function around a recursive one
     return name
@@ -144,12 +171,14 @@ def _unused_variable(em: Emitter) -> str:
 def emit_local_call(em: Emitter, call: tree.Apply, function: LocalFunction) -> SugaredValue:
     """A call by expressions, of which some may denote functions."""
     given: list[_GivenArgument] = []
-    for arg in call.args:
+    starred = [a for a in call.args if isinstance(a, tree.KeywordStarred)]
+    for arg in call.args[: len(call.args) - len(starred)]:
         if isinstance(arg, tree.Starred):
             given += [_GivenArgument(p, arg.range) for p in em.emit_sugared(arg.value).as_tuple(em, arg.range)]
         else:
             given.append(_GivenArgument(_argument(em, arg), arg.range))
     given += [_GivenArgument(_argument(em, k.value), k.value.range, k.name.name) for k in call.keywords]
+    given += [_given(em, named, call.range) for named in emit_starred_keywords(em, starred)]
     return _emit_call(em, call.range, function, given)
 
 
@@ -159,14 +188,27 @@ def _argument(em: Emitter, expr: tree.Expr) -> SugaredValue:
 
 def _argument_value(em: Emitter, found: SugaredValue, range: SourceRange) -> SugaredValue:
     """A value of the graph for what can be one without doubt; functions and the like stay as they are."""
-    is_value = isinstance(found, ConstantValue | SugaredTuple)
+    is_value = isinstance(found, ConstantValue) or (isinstance(found, SugaredTuple) and not _has_functions(found))
     return SimpleValue(found.as_value(em, range)) if is_value else found
+
+
+def _has_functions(found: SugaredTuple) -> bool:
+    return any(p.is_function or (isinstance(p, SugaredTuple) and _has_functions(p)) for p in found.parts)
 
 
 def _emit_call(
     em: Emitter, range: SourceRange, function: LocalFunction, given: Sequence[_GivenArgument]
 ) -> SugaredValue:
     bound = _bind(em, function, given, range)
+    if function.within is None or function.within is em.definition:
+        return _emit_bound(em, range, function, bound)
+    with em.within(function.within):
+        return _emit_bound(em, range, function, bound)
+
+
+def _emit_bound(
+    em: Emitter, range: SourceRange, function: LocalFunction, bound: Mapping[str, _GivenArgument]
+) -> SugaredValue:
     types = {} if function.separate is None else function.separate.types
     arguments = {
         p.ident.name: _converted(em, p, bound[p.ident.name], types.get(p.ident.name))
@@ -200,10 +242,15 @@ def _emit_body(
     node = em.node("prim::LocalCall", [], [], range)
     node.attributes["name"] = function.name
     block = node.add_block()
+    if declared is not None and is_open(declared, em.resolver):
+        definition = tree.replaced(definition, decl=tree.replaced(definition.decl, return_type=None))
+        declared = None
     em.returns.append(ReturnTypes(None if declared is None else em.parse_type(declared)))
-    with em.in_loop("none"), em.inside(block, starts_function=True):
+    whole = replace(em.definition, tree=definition) if function.is_whole else em.definition
+    with em.within(whole), em.in_loop("none"), em.inside(block, starts_function=True):
         for param, argument in zip(definition.decl.params, arguments, strict=True):
-            annotation = None if param.type is None else em.parse_type(param.type)
+            has_type = param.type is not None and not param.stars and not is_open(param.type, em.resolver)
+            annotation = em.parse_type(param.type) if has_type and param.type is not None else None
             em.assign(param.ident.name, argument, param.ident.range, annotation)
         em.emit_statements(definition.body)
         result = em.finish(definition)
@@ -238,7 +285,7 @@ def _bind(
     found = _bind_given(function, given, range)
     for param in function.definition.decl.params:
         name = param.ident.name
-        if name in found:
+        if name in found or param.stars:
             continue
         if name not in function.defaults:
             raise CompileError(f"{function.name}() is missing the argument '{name}'", range)
@@ -251,27 +298,39 @@ def _bind_given(
 ) -> dict[str, _GivenArgument]:
     """The arguments that the call gives, by parameter."""
     params = function.definition.decl.params
-    positional = [p.ident.name for p in params if not p.kwarg_only]
+    positional = [p.ident.name for p in params if not p.kwarg_only and not p.stars]
     values = [g for g in given if g.name is None]
     named = [(g.name, g) for g in given if g.name is not None]
-    if len(values) > len(positional):
+    rest = {p.stars: p for p in params if p.stars}
+    if len(values) > len(positional) and 1 not in rest:
         raise CompileError(
             f"{function.name}() takes {len(positional)} positional arguments but {len(values)} were given", range
         )
     found = dict(zip(positional, values, strict=False))
-    names = {p.ident.name for p in params}
+    names = {p.ident.name for p in params if not p.stars}
+    others: dict[str, SugaredValue] = {}
     for name, argument in named:
+        if name not in names and 2 in rest:
+            others[name] = argument.value
+            continue
         if name not in names:
             raise CompileError(f"{function.name}() got an unexpected keyword argument '{name}'", range)
         if name in found:
             raise CompileError(f"{function.name}() got multiple values for argument '{name}'", range)
         found[name] = argument
+    if 1 in rest:
+        found[rest[1].ident.name] = _GivenArgument(SugaredTuple([v.value for v in values[len(positional) :]]), range)
+    if 2 in rest:
+        found[rest[2].ident.name] = _GivenArgument(KnownKeywords(others), range)
     return found
 
 
 def _converted(em: Emitter, param: tree.Param, argument: _GivenArgument, wanted: Type | None) -> SugaredValue:
     """The argument as the parameter takes it: of its declared type, or the `wanted` one, if there is one."""
-    declared = wanted if param.type is None else em.parse_type(param.type)
+    if param.stars:
+        return _argument_value(em, argument.value, argument.range)
+    is_typed = param.type is not None and not is_open(param.type, em.resolver)
+    declared = em.parse_type(param.type) if is_typed and param.type is not None else wanted
     if declared is None:
         return argument.value
     value = argument.value.as_value(em, argument.range)

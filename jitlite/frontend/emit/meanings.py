@@ -46,6 +46,7 @@ class Kind(enum.Enum):
     LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
     CONTEXT = "a class of torch for `with`"
     MODULE = "a Python module"
+    CONTAINER = "a list, dict or set: `object`"
     PARTIAL = "a functools.partial whose arguments are constants"
     AUTOGRAD_APPLY = "`apply` of an autograd function: `object` is the class"
     NAMED_TUPLE = "a NamedTuple class"
@@ -82,12 +83,13 @@ class Meaning(Record, eq=True):
 _PYTHON_FORM_NAMES = (
     "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "int", "float", "bool", "str",
     "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
-    "sorted", "list", "dict", "tuple", "id", "hash", "pow", "reversed", "slice", "set", "frozenset", "super",
-    "type",
+    "sorted", "list", "dict", "tuple", "map", "callable", "id", "hash", "pow", "reversed", "slice", "set", "frozenset",
+    "super", "type",
 )  # fmt: skip
 _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
 _TORCH_FORMS: dict[object, str] = {
+    torch.get_default_dtype: "get_default_dtype",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
     torch.overrides.has_torch_function: "has_torch_function",
@@ -393,6 +395,8 @@ def _instance(found: object) -> Meaning:
         given = [*found.args, *found.keywords.values()]
         if all(plain_constant(a)[0] for a in given):
             return Meaning(Kind.PARTIAL, found, "partial")
+    if type(found) in (list, dict, set, frozenset):
+        return Meaning(Kind.CONTAINER, found)
     call = inspect.getattr_static(type(found), "__call__", None)
     if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:
         return Meaning(Kind.IGNORED, types.MethodType(call, found), "__call__")

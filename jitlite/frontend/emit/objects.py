@@ -17,7 +17,9 @@ from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
+from jitlite.frontend.emit.open_calls import GivenTypes, InPlace, as_given, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver
+from jitlite.frontend.emit.special_methods import is_special_name
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import function_tree
@@ -36,6 +38,9 @@ _MEETING: ContextVar[frozenset[tuple[Type, Type]]] = ContextVar("meeting", defau
 
 class MethodValue(SugaredValue):
     """A method of an object, waiting for its call."""
+
+    is_function = True
+    takes_functions = True
 
     def __init__(
         self, owner: Value, name: str, method: Function | Schema, program: FunctionCompiler | None = None
@@ -56,8 +61,33 @@ class MethodValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
+            definition = None if is_special_name(self.name) else self.program.open_method(self.method)
+            if definition is not None:
+                return self._call_open(b, range, definition, args, kwargs)
             self.program.ready(self.method, range)
         return self.emit(b, range, match_call(self.schema, b.graph, range, [*self.leading, *args], kwargs))
+
+    def _call_open(
+        self, b: Builder, range: SourceRange, definition: Definition, args: Args, kwargs: Args
+    ) -> SugaredValue:
+        """A call that tells types of parameters."""
+        assert self.program is not None
+        method = self.method
+        assert isinstance(method, Function)
+        args = [*self.leading, *args]
+        if needs_place(definition, args, kwargs):
+            found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
+            return found
+        given = as_given(definition, args, kwargs)
+        called = self
+        if given is not None:
+            owner = object_definition(self.owner)
+            name = owner.method_as_given(self.name, given, method)
+            called = owner.bound(self.owner, name)
+            args, kwargs = [], given.arguments
+        assert isinstance(called.method, Function)
+        self.program.ready(called.method, range, None if given is None else given.shown)
+        return called.emit(b, range, match_call(called.schema, b.graph, range, args, kwargs))
 
     def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
@@ -305,6 +335,18 @@ class ObjectDefinition:
         self.type.methods[name] = made
         return made
 
+    def method_as_given(self, name: str, given: GivenTypes, method: Function) -> str:
+        """The name of a method as compiled for the types of a call."""
+        key = (method, given.key)
+        known = self._methods.get(key)
+        if known is None:
+            number = 1
+            while f"{name}__{number}" in self.type.methods:
+                number += 1
+            known = self._methods[key] = f"{name}__{number}"
+            self.add(known, given.definition, method.python_function)
+        return known
+
     def name(self, name: str) -> object:
         """What a name means that the scope of a method does not know, None where it means nothing."""
         return None
@@ -345,7 +387,7 @@ class ObjectDefinition:
         """
         order = self.type.python_class.__mro__
         for cls in order[order.index(start) + 1 :]:
-            function = _function_of(cls.__dict__.get(name))
+            function = function_of(cls.__dict__.get(name))
             if function is not None:
                 return self.method_of(function, cls, name)
         raise CompileError(f"'super' object has no method '{name}'", range)
@@ -405,39 +447,6 @@ class IndexedObject(SugaredValue):
         return self.definition.element(b, range, self.value, index)
 
 
-class SuperValue(SugaredValue):
-    """`super()` in a method."""
-
-    kind = "super()"
-
-    def __init__(self, owner: Value, definition: ObjectDefinition, start: type) -> None:
-        self.owner = owner
-        self.definition = definition
-        self.start = start
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        if name == "__init__" and self._nothing_to_initialize():
-            return Nothing()
-        found = self.definition.special_of_base(self.owner, self.start, name)
-        if found is not None:
-            return found
-        return self.definition.bound(self.owner, self.definition.super_method(self.start, name, range))
-
-    def _nothing_to_initialize(self) -> bool:
-        order = self.definition.type.python_class.__mro__
-        later = order[order.index(self.start) + 1 :]
-        return not any(_function_of(cls.__dict__.get("__init__")) for cls in later)
-
-
-class Nothing(SugaredValue):
-    """`object.__init__`: a call does nothing."""
-
-    kind = "object.__init__"
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        return SimpleValue(b.constant(None, range))
-
-
 class InterfaceDefinition:
     """What a value of an interface type can do: its methods can be called."""
 
@@ -473,7 +482,7 @@ def _infer_in_signatures(found: Schema, wanted: Schema) -> None:
         infer_results([w.type], [f.type])
 
 
-def _function_of(member: object) -> object:
+def function_of(member: object) -> object:
     """The plain function behind a member of a class body."""
     if isinstance(member, staticmethod | classmethod):
         member = member.__func__
@@ -485,4 +494,4 @@ def _function_of(member: object) -> object:
 def _functions_of(member: object) -> list[object]:
     """The plain functions behind a member of a class body: those of a property are several."""
     members = [member.fget, member.fset] if isinstance(member, property) else [member]
-    return [f for f in map(_function_of, members) if f is not None]
+    return [f for f in map(function_of, members) if f is not None]

@@ -22,6 +22,9 @@ from jitlite.operators.overloads import NamedValue
 class PartialValue(SugaredValue):
     """A function with some of its arguments."""
 
+    is_function = True
+    takes_functions = True
+
     def __init__(self, function: SugaredValue, args: Args, kwargs: Args) -> None:
         self.function = function
         self.args = list(args)
@@ -40,11 +43,17 @@ class PartialValue(SugaredValue):
 @form("partial", 1, None, ["*"])
 def emit_partial(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     function = em.emit_sugared(call.args[0])
-    return PartialValue(function, em.emit_arguments(call.args[1:]), em.emit_keywords(call.keywords))
+    functions = function.takes_functions
+    return PartialValue(
+        function, em.emit_arguments(call.args[1:], functions), em.emit_keywords(call.keywords, functions)
+    )
 
 
 class _GlobalPartial(SugaredValue):
     """A partial that was made in Python, all of whose arguments are constants."""
+
+    is_function = True
+    takes_functions = True
 
     def __init__(self, scope: Scope, found: functools.partial[Any], range: SourceRange) -> None:
         name = getattr(found.func, "__name__", "?")

@@ -111,3 +111,8 @@ class MagicFunction(SugaredValue):
             if self.method == "__bool__":
                 return SimpleValue(length_truth(b, range, args[0].value))
         return self.base.call(b, range, args, kwargs)
+
+
+def is_special_name(name: str) -> bool:
+    """Is it a method that Python calls, whose arguments therefore have known types?"""
+    return name.startswith("__") and name.endswith("__") and name != "__call__"

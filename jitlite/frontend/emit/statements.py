@@ -36,11 +36,6 @@ def emit_pass(em: Emitter, stmt: tree.Pass) -> None:
     pass
 
 
-@statement(tree.Global)
-def emit_global(em: Emitter, stmt: tree.Global) -> None:
-    raise NotSupportedError("global variables cannot be assigned in TorchScript", stmt.range)
-
-
 @statement(tree.Return)
 def emit_return(em: Emitter, stmt: tree.Return) -> None:
     em.emit_return(em.emit(stmt.value, em.returns[-1].declared), stmt.range)

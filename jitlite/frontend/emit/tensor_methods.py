@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import torch
 
-from jitlite.base.source import CompileError
+from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.frontend.emit.builtin_names import OTHER_MEANING, PYTHON_METHODS
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.denotations import sugared_from_python
@@ -14,6 +14,7 @@ from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import ops
+from jitlite.ir import types as T
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue
 
@@ -28,6 +29,24 @@ def emit_getitem(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
     indices = index.elements if isinstance(index, tree.TupleLiteral) else (index,)
     variable = tree.Var(tree.Ident(subject, range=call.range), range=call.range)
     return em.emit_sugared(tree.Subscript(variable, tuple(indices), range=call.range), hint)
+
+
+@form("new_tensor", 1, 1, ["dtype", "device", "requires_grad"])
+def emit_new_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    """`x.new_tensor(data)` is `torch.tensor(data)` with the dtype and the device of `x`."""
+    assert special.subject is not None
+    subject = special.subject.as_value(em, call.range)
+    data = em.emit(call.args[0])
+    given = em.emit_keywords(call.keywords)
+    if T.is_subtype(data.type, T.TENSOR):
+        raise NotSupportedError(
+            "new_tensor of a tensor isn't supported", call.range, hint="use data.detach().clone(), and .to(...)"
+        )
+    named = {k.name for k in given}
+    for name, kind in (("dtype", "prim::dtype"), ("device", "prim::device")):
+        if name not in named:
+            given.append(NamedValue(name, em.op(kind, [subject], range=call.range), range=call.range))
+    return SimpleValue(em.op("aten::tensor", [data], given, call.range))
 
 
 def emit_python_method(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:

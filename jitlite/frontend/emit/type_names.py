@@ -193,6 +193,19 @@ def constructor_of(denoted: object) -> str | None:
     return found
 
 
+_NEAREST = {
+    **dict.fromkeys(("Sequence", "MutableSequence", "Collection", "Iterable"), "List"),
+    **dict.fromkeys(("Mapping", "MutableMapping"), "Dict"),
+}
+
+
+def nearest_constructor(denoted: object) -> str | None:
+    """The generic type that is most like one of `collections.abc`, of which TorchScript has none."""
+    found = typing.get_origin(denoted) or denoted
+    is_abstract = getattr(found, "__module__", "") in ("collections.abc", "typing")
+    return _NEAREST.get(getattr(found, "__name__", "")) if is_abstract else None
+
+
 def suggestion(name: str) -> str | None:
     last = name.rpartition(".")[2]
     if last in _INSTEAD:

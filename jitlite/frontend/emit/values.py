@@ -15,8 +15,10 @@ import torch
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.builtin_names import PYTHON_METHODS
+from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unannotated
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
+from jitlite.frontend.emit.sort_order import needs_order
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -33,6 +35,10 @@ class SugaredValue:
     """Base: denotes something of which nothing can be done."""
 
     kind = "value"
+    is_function = False
+    """Is it called, and no value of a graph?"""
+    takes_functions = False
+    """May arguments of a call be functions?"""
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         """The graph's value, for what is one or can become one."""
@@ -65,9 +71,29 @@ class SugaredValue:
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         raise CompileError(f"{self.kind} is not subscriptable", range)
 
+    def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value | None:
+        """`item in this`; None for what is a value of the graph."""
+        return None
+
+    def truth(self, b: Builder, range: SourceRange) -> Value | None:
+        """The truth of what is no value of the graph; None for what is one."""
+        return None
+
+    def as_argument(self, b: Builder, range: SourceRange) -> Value:
+        """The value as an argument of an operator."""
+        return self.as_value(b, range)
+
+    def as_text(self, b: Builder, range: SourceRange) -> Value:
+        """The value, or its text, as what a plain field of a format string shows."""
+        return self.as_argument(b, range)
+
     @property
     def static_length(self) -> int | None:
         """The number of elements, where loops over this are unrolled at compile time."""
+        return None
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        """How many rounds of an unrolled loop over this there are at most; None where all of them are run."""
         return None
 
     @property
@@ -100,7 +126,10 @@ TENSOR_CASTS: dict[str, torch.dtype] = {
 }  # fmt: skip
 """Tensor methods that are conversions to a dtype."""
 
-_TENSOR_FORMS = frozenset({"tolist", "__getitem__", *PYTHON_METHODS})
+_DTYPE_QUESTIONS = {"is_floating_point": "aten::is_floating_point", "is_complex": "aten::is_complex"}
+"""What can be asked of a dtype, which is an int to the graph, and the operators that ask it of a tensor."""
+
+_TENSOR_FORMS = frozenset({"tolist", "__getitem__", "new_tensor", *PYTHON_METHODS})
 """Tensor methods that are not simply an operator."""
 
 
@@ -129,6 +158,8 @@ class SimpleValue(SugaredValue):
         this = NamedValue("self", self.value, range=range)
         if name in ("type", *_TENSOR_FORMS) and T.is_subtype(t, T.TENSOR):
             return BuiltinFunction("aten::to", this) if name == "type" else SpecialForm(name, self)
+        if name == "ndimension" and T.is_subtype(t, T.TENSOR):
+            name = "dim"
         if takes_as_self(f"aten::{name}", t):
             return BuiltinFunction(f"aten::{name}", this)
         plain = b.enum_value(self.value, range)
@@ -164,6 +195,10 @@ class SimpleValue(SugaredValue):
         t = self.value.type
         if T.is_subtype(t, T.TENSOR):
             return self._property_of_tensor(b, range, name)
+        if t is T.INT and name in _DTYPE_QUESTIONS:  # a tensor of that dtype can be asked
+            empty = b.op("aten::empty", [b.make_list(T.INT, [b.constant(0, range)])],
+                         [NamedValue("dtype", self.value, range=range)], range)  # fmt: skip
+            return SimpleValue(b.op(_DTYPE_QUESTIONS[name], [empty], range=range))
         if t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
             return SimpleValue(b.op(Spelling.DEVICE_PROPERTY.kind_of[name], [self.value], range=range))
         if isinstance(t, T.TupleType) and name in (t.names or ()):
@@ -224,7 +259,13 @@ class SimpleValue(SugaredValue):
         t = self.value.type
         if isinstance(t, T.TupleType):
             return [SimpleValue(v) for v in b.unpack_tuple(self.value)]
+        if T.is_subtype(t, T.TENSOR) and size is not None:
+            b.op("aten::len", [self.value], range=range)  # which raises what a loop over it would
+            rows = b.op("aten::unbind", [self.value, b.constant(0, range)], range=range)
+            return [SimpleValue(v) for v in b.unpack_list(rows, size)]
         if isinstance(t, T.ListType):
+            if self.value.node.kind == "prim::ListConstruct" and not self.value.has_uses:  # just written out
+                return [SimpleValue(v) for v in self.value.node.inputs]
             if size is None:
                 raise CompileError("cannot statically infer the expected size of a list in this context", range,
                                    hint="unpack into a fixed number of names, or index the list")  # fmt: skip
@@ -285,35 +326,6 @@ def _python_type(t: Type) -> type | None:
     return list if isinstance(t, T.ListType) else dict if isinstance(t, T.DictType) else None
 
 
-def _needs_order(b: Builder, range: SourceRange, subject: Value) -> None:
-    """Objects that are sorted are compared by `__lt__`."""
-    t = subject.type.element if isinstance(subject.type, T.ListType) else None
-    if t is not None and not _may_have_order(t):
-        raise CompileError(
-            f"values of type {t.annotation} are not sortable: only lists of Tensors, ints, floats, bools, strs, a "
-            "class type that defines a __lt__ method or tuples of these are",
-            range,
-        )
-    if not isinstance(t, T.ClassType) or t.definition is None:
-        return
-    definition = t.definition
-    method = definition.method("__lt__")
-    schema = None if method is None else definition.program.ready(method, range).schema
-    if schema is None or len(schema.arguments) != 2 or schema.returns[0].type is not T.BOOL:
-        raise CompileError(
-            f"To sort a list of {t.annotation}, it must define a __lt__ method with two inputs of type "
-            f"{t.annotation} that returns a bool",
-            range,
-        )
-
-
-def _may_have_order(t: Type) -> bool:
-    """Can values of the type be compared by `<` at all? Objects are looked at more closely."""
-    if isinstance(t, T.TupleType):
-        return all(map(_may_have_order, t.elements))
-    return not (isinstance(t, T.DictType | T.UnionType | T.FutureType) or t in (T.COMPLEX, T.NONE, T.DEVICE))
-
-
 def takes_as_self(name: str, t: Type) -> bool:
     """Has an operator an overload whose `self` may be a value of type `t`?"""
     for op in ops.lookup(name):
@@ -334,6 +346,8 @@ class BuiltinFunction(SugaredValue):
     `candidates` are the overloads to choose from, None for all.
     """
 
+    is_function = True
+
     def __init__(
         self, name: str, self_value: NamedValue | None = None, candidates: Sequence[ops.Op] | None = None
     ) -> None:
@@ -349,18 +363,22 @@ class BuiltinFunction(SugaredValue):
         if self.name in ("aten::sort", "aten::sorted"):
             subject = self.self_value or next(iter(args), None)
             if subject is not None and subject.value is not None:
-                _needs_order(b, range, subject.value)
+                needs_order(b, range, subject.value)
         if self.name == "aten::format":
             check_format(range, self.self_value or next(iter(args), None))
         try:
             return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
         except CompileError as error:
-            error.hint = error.hint or _of_empty_list(b, self.self_value, args) or _of_unannotated(b, args, error)
+            error.hint = (
+                error.hint or hint_for_empty_list(b, self.self_value, args) or hint_for_unannotated(b, args, error)
+            )
             raise
 
 
 class BoundMethod(SugaredValue):
     """A method of an object of a class that a library defines in C++."""
+
+    is_function = True
 
     def __init__(self, owner: Value, schema: Schema) -> None:
         self.owner = owner
@@ -373,28 +391,6 @@ class BoundMethod(SugaredValue):
         node = b.node("prim::CallMethod", matched.inputs, matched.return_types, range)
         node.attributes["name"] = self.schema.name
         return SimpleValue(node.output if node.outputs else b.constant(None, range))
-
-
-def _of_empty_list(b: Builder, subject: NamedValue | None, args: Args) -> str | None:
-    """What to do about `[]`, which is a List[Tensor], when something else is put into it."""
-    if subject is None or subject.value is None or not args or subject.value.type is not T.ListType.of(T.TENSOR):
-        return None
-    element = args[-1].type
-    name = subject.value.node.attributes.get("name", "xs") if subject.value.node.kind == "prim::Load" else "xs"
-    return f"an empty `[]` is a List[Tensor]; annotate it: `{name}: List[{element.annotation}] = []`"
-
-
-def _of_unannotated(b: Builder, args: Args, error: CompileError) -> str | None:
-    """What to do about a parameter that is a Tensor for want of an annotation, where no overload takes a Tensor."""
-    if not any("but instead found type 'Tensor'" in note for note in error.notes):
-        return None
-    for name in (b.unannotated(a.value) for a in args if a.value is not None):
-        if name is not None:
-            return (
-                f"Inferred the value for argument '{name}' to be of type 'Tensor' because it was not annotated with an "
-                f"explicit type: annotate it, such as `{name}: int`"
-            )
-    return None
 
 
 class TensorCast(SugaredValue):
@@ -419,6 +415,8 @@ class TensorCast(SugaredValue):
 
 class SpecialForm(SugaredValue):
     """A callable whose arguments are not evaluated in the ordinary way; the emitter knows each by name."""
+
+    is_function = True
 
     def __init__(self, form: str, subject: SugaredValue | None = None) -> None:
         self.form = form

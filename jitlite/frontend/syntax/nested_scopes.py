@@ -21,6 +21,9 @@ from jitlite.frontend.syntax import tree
 
 _T = TypeVar("_T", bound=tree.Tree)
 
+OUTSIDE = "$outside."
+"""What goes before the names in a function's body that are none of its own, where it is emitted within another one."""
+
 
 def has_nested_functions(definition: tree.Def) -> bool:
     """Does a function define others?"""
@@ -31,7 +34,7 @@ def bound_names(function: tree.Def | tree.Lambda) -> set[str]:
     """The names that are variables of a function itself: its parameters, and what its statements assign."""
     names = {param.ident.name for param in function.decl.params}
     names.update(name for name, _ in _assignments(function))
-    return names
+    return names.union(function.named) if isinstance(function, tree.Def) else names
 
 
 def first_assignment(function: tree.Def, name: str) -> SourceRange | None:
@@ -43,7 +46,7 @@ def _assignments(function: tree.Def | tree.Lambda) -> Iterator[tuple[str, tree.T
     waiting: list[tree.Tree] = list(reversed(function.body)) if isinstance(function, tree.Def) else []
     while waiting:
         at = waiting.pop()
-        if isinstance(at, tree.Def | tree.Handler) and at.name is not None:
+        if isinstance(at, tree.Def | tree.Handler | tree.Import) and at.name is not None:
             yield at.name.name, at
         for target in _targets(at):
             for name in names_in_target(target):
@@ -111,6 +114,12 @@ def with_own_names(function: tree.Def, prefix: str = "") -> tree.Def:
     return tree.replaced(function, decl=tree.replaced(function.decl, params=params), body=body)
 
 
+def with_names_outside(function: tree.Def) -> tree.Def:
+    """The function with `OUTSIDE` before the names that are not its own: no variable of another function is meant."""
+    mapping = {name: f"{OUTSIDE}{name}" for name in free_names(function)}
+    return tree.replaced(function, body=tuple(_plain.rename(statement, mapping) for statement in function.body))
+
+
 def _renamed(ident: tree.Ident, names: Mapping[str, str]) -> tree.Ident:
     return tree.replaced(ident, name=names.get(ident.name, ident.name))
 
@@ -136,7 +145,7 @@ class _Renamer:
                 renamed = self._function(at, names)
             case tree.ListComp() | tree.DictComp():
                 renamed = self._comprehension(at, names)
-            case tree.Handler(name=tree.Ident() as ident):
+            case tree.Handler(name=tree.Ident() as ident) | tree.Import(name=ident):
                 renamed = tree.replaced(self._parts(at, names), name=_renamed(ident, names))
             case tree.Assign(type=annotation):
                 renamed = tree.replaced(self._parts(at, names), type=annotation)

@@ -137,6 +137,41 @@ def _pass(b: TreeBuilder, node: ast.Pass) -> t.Stmt:
     return t.Pass(range=b.at.whole(node))
 
 
+@statement_builder(ast.Import)
+def _import(b: TreeBuilder, node: ast.Import) -> t.Stmt:
+    found = []
+    for alias in node.names:
+        place = b.at.whole(alias)
+        bound = alias.asname or alias.name.partition(".")[0]
+        found.append(t.Import(alias.name, "", t.Ident(bound, range=place), range=place))
+        if alias.asname is None and bound != alias.name:  # the package is bound, with the module in it
+            found.append(t.Import(bound, "", found[-1].name, range=place))
+    return _imports(b, node, found)
+
+
+@statement_builder(ast.ImportFrom)
+def _import_from(b: TreeBuilder, node: ast.ImportFrom) -> t.Stmt:
+    found = []
+    for alias in node.names:
+        place = b.at.whole(alias)
+        name = t.Ident(alias.asname or alias.name, range=place)
+        found.append(t.Import(node.module or "", alias.name, name, level=node.level, range=place))
+    return _imports(b, node, found)
+
+
+def _imports(b: TreeBuilder, node: ast.Import | ast.ImportFrom, found: Sequence[t.Import]) -> t.Stmt:
+    if b.is_text:  # nobody knows who wrote it
+        place = b.at.first(node, len("import" if isinstance(node, ast.Import) else "from"))
+        raise NotSupportedError("import statements aren't supported in a text", place)
+    return t.Imports(tuple(found), range=b.at.whole(node))
+
+
+@statement_builder(ast.Global)
+def _global(b: TreeBuilder, node: ast.Global) -> t.Stmt:
+    place = b.at.first(node, len("global"))
+    return t.Global(tuple(t.Ident(name, range=place) for name in node.names), range=place)
+
+
 @statement_builder(ast.Break)
 def _break(b: TreeBuilder, node: ast.Break) -> t.Stmt:
     return t.Break(range=b.at.whole(node))
@@ -211,7 +246,9 @@ def _function(
     params = _parameters(b, node.args, self_name)
     decl = t.Decl(params, b.optional(node.returns), range=keyword)
     decl = apply_comments(b, node, decl, is_method=is_method or self_name is not None)
+    outer_named, b.named = b.named, []
     body = b.body(node.body)
+    named, b.named = tuple(b.named), outer_named
     if b.comments:
         comment = b.comments[0]
         place = b.at.range(comment.start, comment.start + len(comment.text))
@@ -222,7 +259,7 @@ def _function(
         )
     start = b.at.source.text.find(node.name, keyword.end)
     ident = t.Ident(name or node.name, range=b.at.range(start, start + len(node.name)))
-    return t.Def(ident, decl, body, range=keyword)
+    return t.Def(ident, decl, body, named=named, range=keyword)
 
 
 @statement_builder(ast.FunctionDef)
@@ -266,19 +303,39 @@ def _lambda(b: TreeBuilder, node: ast.Lambda) -> t.Expr:
 
 
 def _parameters(b: TreeBuilder, node: ast.arguments, self_name: str | None) -> tuple[t.Param, ...]:
-    for extra, stars in ((node.vararg, 1), (node.kwarg, 2)):
-        if extra is not None:
-            start = b.at.start(extra)
-            raise NotSupportedError(
-                "Compiled functions can't take variable number of arguments",
-                b.at.range(start - stars, b.at.end(extra)),
-                hint="take a list, tuple or dict as one parameter" if stars == 1 else "name each keyword parameter",
-            )
     ordinary = [*node.posonlyargs, *node.args]
     defaults = [*[None] * (len(ordinary) - len(node.defaults)), *node.defaults]
     params = [_parameter(b, arg, d, self_name, False) for arg, d in zip(ordinary, defaults, strict=True)]
+    params += [] if node.vararg is None else [_starred_parameter(b, node.vararg, 1)]
     params += [_parameter(b, arg, d, self_name, True) for arg, d in zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+    params += [] if node.kwarg is None else [_starred_parameter(b, node.kwarg, 2)]
     return tuple(params)
+
+
+def _starred_parameter(b: TreeBuilder, node: ast.arg, stars: int) -> t.Param:
+    start = b.at.start(node)
+    ident = b.ident(node.arg, start)
+    whole = b.at.range(start - stars, b.at.end(node))
+    built = t.Param(ident, b.optional(node.annotation), None, stars == 2, stars=stars, range=whole)
+    if b.is_text:
+        refuse_stars([built])
+    return built
+
+
+def refuse_stars(params: Sequence[t.Param]) -> None:
+    """See that a function that is compiled for any call takes a known number of arguments.
+
+    Raises:
+        NotSupportedError: where it has a parameter with a star.
+    """
+    for param in params:
+        if param.stars:
+            raise NotSupportedError(
+                "Compiled functions can't take variable number of arguments",
+                param.range,
+                hint="take a list, tuple or dict as one parameter" if param.stars == 1 else
+                "name each keyword parameter",
+            )  # fmt: skip
 
 
 def _parameter(

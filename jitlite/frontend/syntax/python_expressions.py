@@ -61,15 +61,10 @@ _UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its fir
     "AsyncWith": ("async with statements", "async with", None),
     "Await": ("await expressions", "await", "use torch.jit.wait"),
     "ClassDef": ("class definitions", "class", "move the class to module level"),
-    "Import": ("import statements", "import", "import at module level"),
-    "ImportFrom": ("import statements", "from", "import at module level"),
-    "Global": ("global variables", "global", "pass the value as a parameter and return it"),
     "Nonlocal": ("nonlocal variables", "nonlocal", "pass the value as a parameter and return it"),
     "TryStar": ("exception groups", "try", "use except"),
     "Match": ("match statements", "match", "use if and elif"),
     "TypeAlias": ("type statements", "type", "define the alias at module level"),
-    "NamedExpr": ("assignment expressions", "", "assign in a statement of its own before"),
-    "Set": ("set literals", "", "use a list, or a dict with None or True as values"),
     "SetComp": ("set comprehensions", "", "use a list or dict comprehension"),
     "Yield": ("yield expressions", "yield", "append to a list and return it"),
     "YieldFrom": ("yield expressions", "yield from", "append to a list and return it"),
@@ -88,7 +83,7 @@ class TreeBuilder:
     """Builds trees for the nodes of one source. `comments` are type comments that no node has claimed yet.
 
     `is_text` says that the source is a text, whose ranges are those of torch.jit's parser of texts, and whose trees
-    hold the defaults of parameters.
+    hold the defaults of parameters. `named` are the variables that expressions of the function have set so far.
     """
 
     def __init__(self, positions: Positions, comments: Sequence[TypeComment] = (), *, is_text: bool = False):
@@ -98,6 +93,7 @@ class TreeBuilder:
         self.fill_defaults = is_text
         self.is_generator = False
         self.ignored: list[IgnoredBlock] = []
+        self.named: list[str] = []
         self.function = ""
         self.place: SourceRange | None = None
 
@@ -235,20 +231,30 @@ def _attribute(b: TreeBuilder, node: ast.Attribute, value: t.Expr) -> t.Expr:
 
 @_spine(ast.Call, "func")
 def _call(b: TreeBuilder, node: ast.Call, callee: t.Expr) -> t.Expr:
-    keywords = tuple(_keyword(b, keyword) for keyword in node.keywords)
+    keywords = tuple(_keyword(b, k.arg, k) for k in node.keywords if k.arg is not None)
+    starred = tuple(t.KeywordStarred(b.expression(k.value), range=b.at.whole(k)) for k in node.keywords if not k.arg)
     place = callee.range
     if b.is_text and not node.args and not node.keywords:
         place = b.at.range(place.start, b.at.source.text.find("(", place.end) + 1)
-    return t.Apply(callee, b.expressions(node.args), keywords, range=place)
+    return t.Apply(callee, (*b.expressions(node.args), *starred), keywords, range=place)
 
 
-def _keyword(b: TreeBuilder, node: ast.keyword) -> t.KeywordArgument:
-    if node.arg is None:
-        raise NotSupportedError(
-            "keyword-arg expansion is not supported", b.at.whole(node), hint="pass each keyword argument by name"
-        )
-    name = b.ident(node.arg, b.at.start(node))
-    return t.KeywordArgument(name, b.expression(node.value), range=name.range)
+def _keyword(b: TreeBuilder, name: str, node: ast.keyword) -> t.KeywordArgument:
+    ident = b.ident(name, b.at.start(node))
+    return t.KeywordArgument(ident, b.expression(node.value), range=ident.range)
+
+
+@expression_builder(ast.NamedExpr)
+def _named(b: TreeBuilder, node: ast.NamedExpr) -> t.Expr:
+    b.named.append(node.target.id)
+    target = b.expression(node.target)
+    assert isinstance(target, t.Var)
+    return t.NamedExpr(target, b.expression(node.value), range=b.at.whole(node))
+
+
+@expression_builder(ast.Set)
+def _set(b: TreeBuilder, node: ast.Set) -> t.Expr:
+    return t.SetLiteral(b.expressions(node.elts), range=b.at.whole(node))
 
 
 @_spine(ast.BinOp, "left")
@@ -318,15 +324,13 @@ def _tuple(b: TreeBuilder, node: ast.Tuple) -> t.Expr:
 
 @expression_builder(ast.Dict)
 def _dict(b: TreeBuilder, node: ast.Dict) -> t.Expr:
-    keys = [key for key in node.keys if key is not None]
-    if len(keys) < len(node.values):
-        where = next(value for key, value in zip(node.keys, node.values, strict=True) if key is None)
-        raise NotSupportedError(
-            "Dict expansion (e.g. `{**dict}`) is not supported",
-            b.at.whole(where),
-            hint="use d.update(other)",
-        )
-    return t.DictLiteral(b.expressions(keys), b.expressions(node.values), range=b.at.first(node, 1))
+    keys: list[t.Expr] = []
+    values: list[t.Expr] = []
+    for key, value in zip(node.keys, node.values, strict=True):
+        built = b.expression(value)
+        values.append(t.KeywordStarred(built, range=built.range) if key is None else built)
+        keys.append(values[-1] if key is None else b.expression(key))
+    return t.DictLiteral(tuple(keys), tuple(values), range=b.at.first(node, 1))
 
 
 @expression_builder(ast.ListComp)

@@ -66,17 +66,17 @@ class Positions:
         """Characters `start` to `end` of the source."""
         return self.fixed or SourceRange(self.source, start, max(start, end))
 
-    def start(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword) -> int:
+    def start(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword | ast.alias) -> int:
         """Offset of the first character of a node."""
         return self.offset(node.lineno, node.col_offset)
 
-    def end(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> int:
+    def end(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> int:
         """Offset behind the last character of a node."""
         if node.end_lineno is None or node.end_col_offset is None:
             return self.start(node)
         return self.offset(node.end_lineno, node.end_col_offset)
 
-    def whole(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword) -> SourceRange:
+    def whole(self, node: ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias) -> SourceRange:
         """All of a node."""
         return self.range(self.start(node), self.end(node))
 

@@ -23,13 +23,17 @@ class Ident(Tree):
 
 
 class Param(Tree):
-    """A parameter of a function. `default` is filled only for functions given as text and nested ones."""
+    """A parameter of a function; one with a star takes all other arguments, one with two stars the other keywords.
+
+    `default` is filled only for functions given as text and nested ones.
+    """
 
     kind = "param"
     ident: Ident
     type: Expr | None
     default: Expr | None
     kwarg_only: bool
+    stars: int = part(HIDDEN, default=0, kw_only=True)
 
 
 class Decl(Tree):
@@ -41,12 +45,13 @@ class Decl(Tree):
 
 
 class Def(Stmt):
-    """A function."""
+    """A function; `named` are the variables that its expressions set by `:=`."""
 
     kind = "def"
     name: Ident
     decl: Decl
     body: tuple[Stmt, ...]
+    named: tuple[str, ...] = part(HIDDEN, default=(), kw_only=True)
 
 
 class Property(Tree):
@@ -138,6 +143,23 @@ class Global(Stmt):
 
     kind = "global"
     names: tuple[Ident, ...]
+
+
+class Import(Stmt):
+    """`import module as name`, or `from module import attribute as name`; `level` is the number of dots in front."""
+
+    kind = "import"
+    module: str
+    attribute: str
+    name: Ident
+    level: int = part(HIDDEN, default=0, kw_only=True)
+
+
+class Imports(Stmt):
+    """The imports of one statement."""
+
+    kind = "imports"
+    imports: tuple[Import, ...]
 
 
 class Assign(Stmt):
@@ -312,7 +334,7 @@ class Dots(Expr):
 
 
 class Apply(Expr):
-    """`callee(args, keywords)`; `*x` among the arguments is a `Starred`."""
+    """`callee(args, keywords)`; `*x` among the arguments is a `Starred`, and so `**x` a `KeywordStarred`."""
 
     kind = "apply"
     callee: Expr
@@ -373,7 +395,7 @@ class TupleLiteral(Expr):
 
 
 class DictLiteral(Expr):
-    """`{keys[0]: values[0], ...}`."""
+    """`{keys[0]: values[0], ...}`; the key of `**value` is a `KeywordStarred` of it, and so is the value."""
 
     kind = "dict-literal"
     keys: tuple[Expr, ...]
@@ -451,3 +473,25 @@ class Starred(Expr):
 
     kind = "starred"
     value: Expr
+
+
+class KeywordStarred(Expr):
+    """`**value` among arguments."""
+
+    kind = "keyword-starred"
+    value: Expr
+
+
+class NamedExpr(Expr):
+    """`target := value`."""
+
+    kind = "named-expression"
+    target: Var
+    value: Expr
+
+
+class SetLiteral(Expr):
+    """`{elements}`."""
+
+    kind = "set-literal"
+    elements: tuple[Expr, ...]

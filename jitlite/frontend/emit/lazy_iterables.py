@@ -1,0 +1,98 @@
+"""`reversed` and `map`: what they give is computed while it is gone through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.calls import form
+from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.iterable_values import RangeValue, ZipValue
+from jitlite.frontend.emit.iteration import iterated
+from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredTuple, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+
+# -- reversed
+@form("reversed", 1, 1)
+def emit_reversed(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    source = iterated(em, call.args[0])
+    if isinstance(source, SugaredTuple):
+        return SugaredTuple(source.parts[::-1])
+    is_sequence = isinstance(source, SimpleValue) and (
+        isinstance(source.value.type, T.ListType) or source.value.type is T.STRING
+    )
+    if not is_sequence and not isinstance(source, RangeValue):
+        raise CompileError(f"{source.kind} cannot be reversed", call.range, hint="make it a list: reversed(list(x))")
+    return ReversedValue(em, call.range, source)
+
+
+class ReversedValue(SugaredValue):
+    """`reversed(x)`, which counts down from the length that `x` had."""
+
+    kind = "a reversed sequence"
+
+    def __init__(self, b: Builder, range: SourceRange, source: SugaredValue) -> None:
+        self.source = source
+        self.count = source.length(b, range)
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return self.count
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        last = b.op("aten::sub", [self.count, b.constant(1, range)], range=range)
+        return self.source.element(b, range, b.op("aten::sub", [last, index], range=range))
+
+    @property
+    def static_length(self) -> int | None:
+        return self.source.static_length
+
+
+# -- map
+@form("map", 2)
+def emit_map(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    sources = [iterated(em, a) for a in call.args[1:]]
+    zipped = sources[0] if len(sources) == 1 else ZipValue(call.range, sources)
+    return MapValue(em.emit_sugared(call.args[0]), sources, zipped)
+
+
+class MapValue(SugaredValue):
+    """`map(f, xs)`: an element is computed when it is asked for."""
+
+    kind = "a map"
+
+    def __init__(self, function: SugaredValue, sources: Sequence[SugaredValue], zipped: SugaredValue) -> None:
+        self.function = function
+        self.sources = sources
+        self.zipped = zipped
+
+    @property
+    def counted(self) -> SugaredValue:
+        return self.zipped.counted
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        return self.zipped.length(b, range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        given = [source.element(b, range, index) for source in self.sources]
+        args = [NamedValue(None, None, g, range) if g.is_function else NamedValue(None, g.as_value(b, range))
+                for g in given]  # fmt: skip
+        return self.function.call(b, range, args, [])
+
+    def limit(self, b: Builder, range: SourceRange) -> Value | None:
+        return self.zipped.limit(b, range)
+
+    @property
+    def static_length(self) -> int | None:
+        return self.zipped.static_length

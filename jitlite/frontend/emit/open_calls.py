@@ -1,0 +1,181 @@
+"""Calls of functions whose parameters leave types open: without annotation, with a generic one, with a star.
+
+To TorchScript a parameter without annotation is a Tensor, and so it is here where one is given. Where the call gives
+something else, torch.jit refuses; here the function is compiled for the types of the call, once for each combination:
+
+    def scale(x, factor=2, dims=None): ...      scale(x, 3)    scale(x: Tensor, factor: int), dims is None
+
+A parameter that is left to its default, or given True or False, is a constant of what is compiled, so conditions on it
+are decided. Functions among the arguments, `*args` and `**kwargs` have no type: such a call is emitted in place, as
+calls of nested functions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jitlite.base.records import Record, replace
+from jitlite.frontend.emit.definition import Definition
+from jitlite.frontend.emit.meanings import plain_constant
+from jitlite.frontend.emit.open_types import is_open
+from jitlite.frontend.emit.values import Args, ConstantValue, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.nested_scopes import first_assignment
+from jitlite.frontend.syntax.tree_base import HIDDEN, part
+from jitlite.ir import types as T
+from jitlite.ir.constants import type_of_constant
+from jitlite.ir.graph import constant_of, is_constant
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+
+class GivenTypes(Record, eq=True):
+    """A function as one call needs it.
+
+    Attributes:
+        key: the same for calls that need the same.
+        definition: what is compiled.
+        arguments: those of the call, by keyword.
+        shown: the function with the types, for errors.
+    """
+
+    key: object
+    definition: Definition
+    arguments: Sequence[NamedValue]
+    shown: str
+
+
+class InPlace(tree.Expr):
+    """A call whose callee is emitted where the call stands."""
+
+    kind = "in-place call"
+    definition: Definition = part(HIDDEN)
+    args: Args = part(HIDDEN)
+    kwargs: Args = part(HIDDEN)
+
+
+def has_open_parameters(definition: Definition) -> bool:
+    """Is there a parameter whose type each call tells?"""
+    if definition.signature is not None:
+        return False
+    params = definition.tree.decl.params
+    return any(_is_open(definition, p) for p in (params if definition.self_type is None else params[1:]))
+
+
+def _is_open(definition: Definition, param: tree.Param) -> bool:
+    return bool(param.stars) or param.type is None or is_open(param.type, definition.resolver)
+
+
+def needs_place(definition: Definition, args: Args, kwargs: Args) -> bool:
+    """Has the call arguments that no graph has, or the function parameters that none has?"""
+    given = any(isinstance(a.constant, SugaredValue) for a in (*args, *kwargs))
+    return given or any(p.stars for p in definition.tree.decl.params)
+
+
+def as_given(definition: Definition, args: Args, kwargs: Args) -> GivenTypes | None:
+    """What a call without such arguments needs.
+
+    None where that is the function as it is compiled for any call, or the arguments do not fit the parameters.
+    """
+    params = definition.tree.decl.params
+    bound = _by_parameter(params, args, kwargs)
+    if bound is None:
+        return None
+    inferred: dict[str, Type] = {}
+    fixed: dict[str, object] = {}
+    kept: list[tree.Param] = []
+    for position, param in enumerate(params):
+        is_self = position == 0 and definition.self_type is not None
+        if not is_self and _is_open(definition, param) and not _settle(definition, param, bound, inferred, fixed):
+            return None
+        if param.ident.name not in fixed:
+            kept.append(param if param.ident.name not in inferred else tree.replaced(param, type=None))
+    if not fixed and all(t is T.TENSOR for t in inferred.values()):
+        unannotated = all(p.type is None for p in params if p.ident.name in inferred)
+        if unannotated:
+            return None
+    body = tree.replaced(definition.tree, decl=tree.replaced(definition.tree.decl, params=tuple(kept)))
+    made = replace(
+        definition,
+        tree=body,
+        defaults={name: v for name, v in definition.defaults.items() if name not in fixed and name not in bound},
+        inferred={**definition.inferred, **inferred},
+        variables={**definition.variables, **{name: ConstantValue(value) for name, value in fixed.items()}},
+    )
+    key = (*bound, None, *inferred.items(), None, *((name, type(value), value) for name, value in fixed.items()))
+    arguments = [replaced_name(value, name) for name, value in bound.items() if name not in fixed]
+    return GivenTypes(key, made, arguments, _shown(definition, inferred, fixed))
+
+
+def replaced_name(value: NamedValue, name: str) -> NamedValue:
+    """The argument as one that is given by keyword."""
+    return value._replace(name=name)
+
+
+def _by_parameter(params: Sequence[tree.Param], args: Args, kwargs: Args) -> dict[str, NamedValue] | None:
+    """The arguments by parameter, in the order of the parameters; None where they do not fit."""
+    positional = [p.ident.name for p in params if not p.kwarg_only]
+    names = {p.ident.name for p in params}
+    if len(args) > len(positional):
+        return None
+    found = dict(zip(positional, args, strict=False))
+    for keyword in kwargs:
+        name = keyword.name or ""
+        if name in found or name not in names:
+            return None
+        found[name] = keyword
+    return {p.ident.name: found[p.ident.name] for p in params if p.ident.name in found}
+
+
+def _settle(
+    definition: Definition,
+    param: tree.Param,
+    bound: Mapping[str, NamedValue],
+    inferred: dict[str, Type],
+    fixed: dict[str, object],
+) -> bool:
+    """Find the type or the value of an open parameter; says whether it has one."""
+    name = param.ident.name
+    given = bound.get(name)
+    is_assigned = first_assignment(definition.tree, name) is not None
+    if given is None:
+        if name not in definition.defaults:
+            return False
+        is_plain, value = plain_constant(definition.defaults[name])
+        if not is_plain:
+            return False
+        if is_assigned:
+            inferred[name] = _type_of(value)
+        else:
+            fixed[name] = value
+        return True
+    known = constant_of(given.value) if given.value is not None and is_constant(given.value) else None
+    if isinstance(known, bool) and not is_assigned:
+        fixed[name] = known
+        return True
+    found = T.unshaped(given.type)
+    inferred[name] = T.TENSOR if T.is_subtype(found, T.TENSOR) else found
+    return True
+
+
+def _type_of(value: object) -> Type:
+    found = type_of_constant(value)
+    assert found is not None, "a plain constant has a type"
+    return found
+
+
+def _shown(definition: Definition, inferred: Mapping[str, Type], fixed: Mapping[str, object]) -> str:
+    parts = [f"{name}: {t.annotation}" for name, t in inferred.items()]
+    parts += [f"{name}={value!r}" for name, value in fixed.items()]
+    return f"{definition.name}({', '.join(parts)})"
+
+
+def type_of_default(value: object) -> Type | None:
+    """The type of a parameter without annotation by its default, None where that tells nothing.
+
+    A Tensor may be given where the default is None.
+    """
+    if value is None:
+        return T.OptionalType.of(T.TENSOR)
+    is_plain, plain = plain_constant(value)
+    return type_of_constant(plain) if is_plain else None
