@@ -105,6 +105,11 @@ def _inlined(graph: Graph) -> Iterator[str]:
         yield f"inlined, so that there are no calls: {', '.join(names)}"
 
 
+def sentence_of(name: str, gone: Counter[str], new: Counter[str]) -> str:
+    """What a pass, or a step before the passes, did to a graph, by the nodes there are fewer and more than before."""
+    return next(_done_by(name, gone, new), f"{name} changed what is connected, or its order, and no kind of node")
+
+
 def _done(records: Sequence[PassRecord]) -> Iterator[str]:
     gone: dict[str, Counter[str]] = {}
     new: dict[str, Counter[str]] = {}
