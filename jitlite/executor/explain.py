@@ -107,7 +107,9 @@ def _inlined(graph: Graph) -> Iterator[str]:
 
 def sentence_of(name: str, gone: Counter[str], new: Counter[str]) -> str:
     """What a pass, or a step before the passes, did to a graph, by the nodes there are fewer and more than before."""
-    return next(_done_by(name, gone, new), f"{name} changed what is connected, or its order, and no kind of node")
+    found = next(_done_by(name, gone, new), "changed what is connected, or its order, and no kind of node")
+    text = found.removeprefix(f"{name} ").removeprefix("took out nothing, and ")
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _done(records: Sequence[PassRecord]) -> Iterator[str]:

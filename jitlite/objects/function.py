@@ -30,7 +30,7 @@ from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
-from jitlite.frontend.emit.definition import FunctionCompiler
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.tracing.trace_mode import active_tracers, current_tracer
 from jitlite.frontend.tracing.traced_numbers import plain

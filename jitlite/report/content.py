@@ -11,8 +11,12 @@ from jitlite.ir.graph import Graph, Value
 from jitlite.ir.printer import graph_lines
 from jitlite.ir.types import TensorType, Type
 
-LONGEST_TEXT = 1500
-"""Lines of one stage that are shown: a page stays below a megabyte."""
+_LIMITS = (4000, 2000, 1200, 800, 500, 300, 150)
+"""Lines of a stage that are shown: as many as leave the page below its largest size."""
+_MOST_CHARACTERS = 850_000
+"""Of stages, their markup included: a page stays below a megabyte."""
+_MARKUP = 75
+"""Characters of markup around a line, about."""
 _AROUND = 3
 """Lines of a long source that are shown around those that something came from."""
 _LONG_SOURCE = 200
@@ -49,17 +53,19 @@ class Box(Record):
     x: int
     y: int
     width: int
-    height: int
     label: str
     detail: str
     place: str
     number: int
     kind: str = "node"
+    opens: str = ""
+    """The id of the drawing of its first block."""
 
 
 class Drawing(Record):
     """A block of a graph, drawn in layers. `edges` are paths of SVG."""
 
+    id: str
     title: str
     width: int
     height: int
@@ -180,6 +186,19 @@ class Sources:
         ]
 
 
-def cut(lines: list[Line]) -> tuple[list[Line], int]:
-    """As many lines as are shown, and how many are left out."""
-    return lines[:LONGEST_TEXT], max(len(lines) - LONGEST_TEXT, 0)
+def shorten(stages: Iterable[Stage]) -> None:
+    """Leave lines out of long stages, so that the page is not too large; each says how many."""
+    for limit in _LIMITS:
+        size = 0
+        for stage in stages:
+            stage.left_out += max(len(stage.lines) - limit, 0) + max(len(stage.rows) - limit, 0)
+            stage.lines, stage.rows = stage.lines[:limit], stage.rows[:limit]
+            size += _size(stage)
+        if size < _MOST_CHARACTERS:
+            return
+
+
+def _size(stage: Stage) -> int:
+    lines = [*stage.lines, *(line for row in stage.rows for line in (row.old, row.new) if line is not None)]
+    boxes = sum(len(drawing.boxes) for drawing in stage.drawings)
+    return sum(len(line.text) + len(line.facts) + _MARKUP for line in lines) + 5 * _MARKUP * boxes

@@ -10,12 +10,10 @@ from jitlite.report.content import Line, Row
 
 _CONTEXT = 2
 """Equal lines that are shown around each difference."""
-_MOST_ROWS = 400
-"""Rows of one diff that are shown."""
 
 
 def side_by_side(old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
-    """The rows of the diff; `skipped` rows stand for equal lines, or for the rest of a long diff."""
+    """The rows of the diff; a skipped row stands for equal lines."""
     before, after = [line.text for line in old], [line.text for line in new]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     rows: list[Row] = []
@@ -29,8 +27,6 @@ def side_by_side(old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
         at = group[-1][2]
     if len(old) > at:
         rows.append(Row("skipped", skipped=len(old) - at))
-    if len(rows) > _MOST_ROWS:
-        rows = [*rows[:_MOST_ROWS], Row("skipped", skipped=len(rows) - _MOST_ROWS)]
     return rows
 
 

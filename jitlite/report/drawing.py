@@ -27,28 +27,30 @@ _Vertex = tuple[str, int]
 
 def draw(graph: Graph, sources: Sources) -> list[Drawing]:
     """A drawing of each block of the graph, the outermost one first."""
-    return list(_drawings(graph.block, "The whole function", sources))
+    numbers = {node: f"block-{i}" for i, node in enumerate(graph.all_nodes())}
+    return list(_drawings(graph.block, "block", "The whole function", sources, numbers))
 
 
-def _drawings(block: Block, title: str, sources: Sources) -> Iterator[Drawing]:
+def _drawings(block: Block, id: str, title: str, sources: Sources, ids: dict[Node, str]) -> Iterator[Drawing]:
     nodes = [node for node in block.nodes if node.kind not in _LEFT_OUT]
     if 0 < len(nodes) <= _MOST_NODES:
-        yield _Layout(block, nodes, sources).drawing(title)
+        yield _Layout(block, nodes, sources, ids).drawing(id, title)
     for node in nodes:
         for number, inner in enumerate(node.blocks):
             _, line = sources.place(node.range)
             where = f", line {line}" if line else ""
-            yield from _drawings(inner, f"block{number} of {node.kind}{where}", sources)
+            yield from _drawings(inner, f"{ids[node]}-{number}", f"block{number} of {node.kind}{where}", sources, ids)
 
 
 class _Layout:
     """Where the boxes of one block stand."""
 
-    def __init__(self, block: Block, nodes: list[Node], sources: Sources) -> None:
+    def __init__(self, block: Block, nodes: list[Node], sources: Sources, ids: dict[Node, str]) -> None:
         self.nodes: dict[_Vertex, Node] = dict(
             zip((("box", i) for i in range(len(nodes) + 2)), [block.param_node, *nodes, block.return_node], strict=True)
         )
         self.sources = sources
+        self.ids = ids
         self.layers = self._layers()
         self.size = {v: self._size(v) for layer in self.layers for v in layer}
 
@@ -104,7 +106,7 @@ class _Layout:
         names = ", ".join(f"%{v.name}" for v in node.outputs)
         return node.kind, _shortened(_owner(node) or names)
 
-    def drawing(self, title: str) -> Drawing:
+    def drawing(self, id: str, title: str) -> Drawing:
         widths = [sum(self.size[v] for v in layer) + _GAP_X * (len(layer) - 1) for layer in self.layers]
         width = max(widths) + 2 * _MARGIN
         places: dict[_Vertex, tuple[int, int]] = {}
@@ -115,12 +117,13 @@ class _Layout:
                 x += self.size[v] + _GAP_X
         height = 2 * _MARGIN + len(self.layers) * (_HEIGHT + _GAP_Y) - _GAP_Y
         boxes = [self._box(v, *places[v]) for v in self.nodes]
-        return Drawing(title, width, height, boxes, [self._path(places, *link) for link in self.links])
+        return Drawing(id, title, width, height, boxes, [self._path(places, *link) for link in self.links])
 
     def _box(self, v: _Vertex, x: int, y: int) -> Box:
         node = self.nodes[v]
         kind = "edge" if node.kind in ("prim::Param", "prim::Return") else "holder" if node.blocks else "node"
-        return Box(x, y, self.size[v], _HEIGHT, *self._texts(node), *self.sources.place(node.range), kind)
+        opens = f"{self.ids[node]}-0" if node.blocks else ""
+        return Box(x, y, self.size[v], *self._texts(node), *self.sources.place(node.range), kind, opens)
 
     def _path(self, places: dict[_Vertex, tuple[int, int]], start: _Vertex, end: _Vertex) -> str:
         (x1, y1), (x2, y2) = places[start], places[end]

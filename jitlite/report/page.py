@@ -90,7 +90,7 @@ def report(subject: Subject) -> Report:
             changed=sum(1 for stage in found.stages if stage.is_pass),
             css=css,
             js=js,
-            policy=f"default-src 'none'; style-src {css_hash}; script-src {js_hash}; base-uri 'none'; form-action 'none'",
+            policy=f"default-src 'none'; style-src {css_hash}; script-src {js_hash}; base-uri 'none'",
         )
     )
     return Report(subject.name, html, [stage.name for stage in found.stages])

@@ -14,15 +14,15 @@ from jitlite.executor.executor import Executor
 from jitlite.executor.explain import explain, sentence_of
 from jitlite.executor.graph_runners import generated
 from jitlite.executor.kernels import Kernels
-from jitlite.interpreter.disassemble import disassemble
 from jitlite.frontend.syntax.tree import Def
+from jitlite.interpreter.disassemble import disassemble
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import Type
 from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import OPTIMIZE
 from jitlite.passes.registry import Lines, PassHook, PassRecord, find, lines_of
-from jitlite.report.content import Line, Sources, Stage, Timing, cut
+from jitlite.report.content import Line, Sources, Stage, Timing, shorten
 from jitlite.report.diffs import side_by_side
 from jitlite.report.drawing import draw
 
@@ -66,8 +66,7 @@ class Gathered(Record, frozen=False):
     unchanged: list[str] = field(default_factory=list)
 
     def add(self, id: str, name: str, group: str, about: str, lines: list[Line]) -> Stage:
-        shown, left_out = cut(lines)
-        stage = Stage(f"stage-{id}", name, group, about, lines=shown, left_out=left_out)
+        stage = Stage(f"stage-{id}", name, group, about, lines=lines)
         self.stages.append(stage)
         return stage
 
@@ -119,6 +118,7 @@ def gather(subject: Subject) -> Gathered:
     _middle(subject, found)
     _back(subject, found)
     _about(subject, found)
+    shorten(found.stages)
     return found
 
 
@@ -214,7 +214,7 @@ _KERNEL_VIEWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
 
 def _bare(text: str) -> str:
     """A line of a listing of bytecode without the place behind it."""
-    return text.partition(" # ")[0].rstrip()
+    return text.rpartition("  # ")[0].rstrip() or text
 
 
 def _about(subject: Subject, found: Gathered) -> None:

@@ -11,6 +11,13 @@
   let hits = [];
   let hit = -1;
 
+  // Links to the source say where a line comes from; written once, they keep the page small.
+  for (const link of all(".stage ol.code a, svg a")) {
+    const line = link.closest("li") || link;
+    line.dataset.p = link.getAttribute("href").slice(1);
+    if (line !== link) link.tabIndex = -1;
+  }
+
   // -- one stage at a time
 
   const TOKEN = /(%[\w.]+)|(\w+::\w+)|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')/g;
@@ -45,10 +52,20 @@
       else link.removeAttribute("aria-current");
     }
     (showsAll ? stages : [stage]).forEach(prepare);
-    links.get(stage.id).scrollIntoView({ block: "nearest", inline: "nearest" });
+    reveal(links.get(stage.id).closest("nav"), links.get(stage.id));
+    reveal(links.get(stage.id).closest("ol"), links.get(stage.id));
     if (showsAll) stage.scrollIntoView();
     if (focus) byId(stage.id + "-heading").focus({ preventScroll: true });
     if (location.hash !== "#" + stage.id) history.replaceState(null, "", "#" + stage.id);
+  }
+
+  // Scrolls a list so far that an item of it is seen, and not the page around it.
+  function reveal(list, item) {
+    const [outer, inner] = [list.getBoundingClientRect(), item.getBoundingClientRect()];
+    if (inner.top < outer.top) list.scrollTop += inner.top - outer.top - 8;
+    if (inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom + 8;
+    if (inner.left < outer.left) list.scrollLeft += inner.left - outer.left - 8;
+    if (inner.right > outer.right) list.scrollLeft += inner.right - outer.right + 8;
   }
 
   function step(by) {
@@ -67,16 +84,16 @@
     if (!scroll) return;
     if (source) {
       source.closest("details").open = true;
-      source.scrollIntoView({ block: "nearest" });
+      reveal(source.closest(".source"), source);
     }
-    const inStage = found.find((line) => current.contains(line));
-    if (inStage) inStage.scrollIntoView({ block: "nearest" });
+    const inStage = found.filter((line) => current.contains(line));
+    if (inStage.length && !inStage.some((line) => line.classList.contains("at"))) inStage[0].scrollIntoView({ block: "nearest" });
   }
 
   function tell(line, place) {
     const inStage = all(`[data-p="${place}"]`, current).length;
     const number = place.slice(place.indexOf("-") + 1);
-    const parts = [`line ${number}: ${inStage} here come from it`];
+    const parts = [`line ${number}: ${inStage} ${inStage === 1 ? "place" : "places"} in ${current.querySelector("h2").firstChild.textContent.trim()}`];
     if (line.dataset.f) parts.push(line.dataset.f);
     detail.textContent = parts.join("  ·  ");
   }
@@ -85,6 +102,8 @@
     for (const other of all(".at")) other.classList.remove("at");
     line.classList.add("at");
     light(line.dataset.p, true);
+    const opened = line.dataset.b && byId(line.dataset.b);
+    if (opened) opened.open = true;
     if (line.dataset.p) tell(line, line.dataset.p);
     else detail.textContent = line.dataset.f || "";
   }
