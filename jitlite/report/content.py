@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
@@ -17,6 +18,7 @@ _MOST_CHARACTERS = 850_000
 """Of stages, their markup included: a page stays below a megabyte."""
 _MARKUP = 75
 """Characters of markup around a line, about."""
+_DEFINITION = re.compile(r"(?:\s*@[^\n]*\n)*\s*def\s+(\w+)")
 _AROUND = 3
 """Lines of a long source that are shown around those that something came from."""
 _LONG_SOURCE = 200
@@ -111,9 +113,10 @@ class Timing(Record, eq=True):
 
 
 class SourceView(Record, frozen=False):
-    """A piece of source text: numbered lines from `first` on."""
+    """A piece of source text, of a function where it has a name: numbered lines from `first` on."""
 
-    title: str
+    name: str
+    filename: str
     prefix: str
     first: int
     texts: list[str]
@@ -163,7 +166,9 @@ class Sources:
             texts = [source.line_text(i) for i in range(first, last + 1)]
             while len(texts) > 1 and not texts[-1].strip():
                 texts.pop()
-            found.append(SourceView(source.filename or "", f"s{number}", source.first_line + first, texts))
+            named = _DEFINITION.match(source.text)
+            name = named.group(1) if named else ""
+            found.append(SourceView(name, source.filename or "", f"s{number}", source.first_line + first, texts))
         return found
 
     def line(self, text: str, range: SourceRange | None, facts: str = "") -> Line:

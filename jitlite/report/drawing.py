@@ -60,7 +60,8 @@ class _Layout:
         drawn = nx.DiGraph(edges)
         drawn.add_nodes_from(self.nodes)
         layers = [sorted(generation) for generation in nx.topological_generations(drawn)]
-        layer_of = {v: i for i, layer in enumerate(layers) for v in layer}
+        layer_of = _lowered(drawn, {v: i for i, layer in enumerate(layers) for v in layer})
+        layers = [[v for v in self.nodes if layer_of[v] == i] for i in range(len(layers))]
         self.links: list[tuple[_Vertex, _Vertex]] = []
         bends = 0
         for start, end in edges:
@@ -132,6 +133,17 @@ class _Layout:
         half = (y2 - bottom) // 2
         through = f"M{x1} {y1}V{bottom}" if start[0] == "bend" else f"M{x1} {bottom}"
         return f"{through}C{x1} {bottom + half} {x2} {y2 - half} {x2} {y2}"
+
+
+def _lowered(drawn: nx.DiGraph, layer_of: dict[_Vertex, int]) -> dict[_Vertex, int]:
+    """The layers, with what no input leads to right above its first use: the first layer would be endless."""
+    first = ("box", 0)
+    from_inputs = {first, *nx.descendants(drawn, first)}
+    for v in sorted(layer_of, key=lambda v: -layer_of[v]):
+        users = [layer_of[u] for u in drawn.successors(v)]
+        if v not in from_inputs and users:
+            layer_of[v] = min(users) - 1
+    return layer_of
 
 
 def _mean(positions: list[float]) -> float:
