@@ -23,7 +23,8 @@ from jitlite.objects.function import ScriptFunction, function_of_graph
     "report",
     "write a page that shows every stage of a function, offline, for a browser",
     argument("target", metavar="FILE:FN|FILE:MODULE|MODEL.pt|GRAPH.txt",
-             help="a function, a module or its class in a Python file, an archive, or a file with graph text"),
+             help="a function, a module or its class in a Python file, an archive, or a file with graph text; without "
+                  "--example, nothing of an archive is run"),
     argument("--example", action="append", default=[], metavar="ARG",
              help="an argument of a call, as for run, once for each; the function is called with them once"),
     argument("--init", action="append", default=[], metavar="ARG", help="of a class: an argument to make an object"),
@@ -70,7 +71,7 @@ def _function_of(options: argparse.Namespace) -> ScriptFunction:
     if _is_graph_text(target):
         return function_of_graph(Path(target).stem if target != "-" else "graph", graph_of(target))
     if is_archive(target):
-        return _method(load_archive(target, options.allow, None), options)
+        return _method(load_archive(target, options.allow, None, run_code=bool(options.example)), options)
     found = load_function(target)
     if isinstance(found, type) and issubclass(found, torch.nn.Module):
         found = _made(found, list(map(value_of, options.init)))

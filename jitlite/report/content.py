@@ -140,7 +140,7 @@ class Sources:
             return "", 0
         range = range.program_range
         source = range.source
-        if not source.text or source.filename is None:
+        if not source.text:
             return "", 0
         number = self._number(source)
         index = source.line_index(range.start)
@@ -168,7 +168,9 @@ class Sources:
                 texts.pop()
             named = _DEFINITION.match(source.text)
             name = named.group(1) if named else ""
-            found.append(SourceView(name, source.filename or "", f"s{number}", source.first_line + first, texts))
+            found.append(
+                SourceView(name, source.filename or "<string>", f"s{number}", source.first_line + first, texts)
+            )
         return found
 
     def line(self, text: str, range: SourceRange | None, facts: str = "") -> Line:
