@@ -5,6 +5,7 @@
     jitlite run FILE:FN ARGS...       jitlite run MODEL.pt --input X.npy [--method NAME] [--output Y.npy]
     jitlite convert MODEL.pt --to python|fx|exported
     jitlite opt FILE|FILE:FN -p "inline,cse"
+    jitlite report FILE:FN|FILE:MODULE|MODEL.pt|GRAPH.txt [--example ARG] -o report.html
     jitlite explain FILE:FN ARGS...   jitlite bisect FILE:FN [--input ARGS...]
     jitlite dis FILE:FN               jitlite migrate PATH... [--to compile] [--diff] [--check]
     jitlite demo                      jitlite doctor
@@ -30,7 +31,7 @@ from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
 from jitlite.cli.terminal import error_text, paint
 
 if not asks_for_doctor():
-    from jitlite.cli import about, cache, convert, functions, migrate, passes, run, show  # noqa: F401  # the other commands
+    from jitlite.cli import about, cache, convert, functions, migrate, passes, report, run, show  # noqa: F401  # the other commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -57,6 +57,7 @@ from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Engine, Function, SymbolTable
 from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
+from jitlite.passes.registry import PassHook
 
 Observer = Callable[[str, Graph], None]
 """Called with the name of a step and the graph after it."""
@@ -323,8 +324,15 @@ class Program:
         finally:
             self._compiling.pop()
 
-    def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
-        """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
+    def compile(
+        self, definition: Definition, observe: Observer | None = None, hook: PassHook | None = None
+    ) -> tuple[Graph, Any]:
+        """All the steps from tree to cleaned graph; gives the graph and the function's schema.
+
+        Args:
+            observe: called with the name of each step and the graph after it.
+            hook: what happens around the passes that clean the graph.
+        """
         make_room(depth_of_tree(definition.tree))
         graph, schema = functions.emit(self, definition, functions.declared_schema(definition))
         if observe:
@@ -335,7 +343,7 @@ class Program:
             step(graph)
             if observe:
                 observe(name, graph)
-        CLEANUP(graph)
+        CLEANUP(graph, hook)
         for _, step in functions.FINAL_STEPS:
             step(graph)
         if observe:

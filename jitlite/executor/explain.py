@@ -105,6 +105,13 @@ def _inlined(graph: Graph) -> Iterator[str]:
         yield f"inlined, so that there are no calls: {', '.join(names)}"
 
 
+def sentence_of(name: str, gone: Counter[str], new: Counter[str]) -> str:
+    """What a pass, or a step before the passes, did to a graph, by the nodes there are fewer and more than before."""
+    found = next(_done_by(name, gone, new), "changed what is connected, or its order, and no kind of node")
+    text = found.removeprefix(f"{name} ").removeprefix("took out nothing, and ")
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def _done(records: Sequence[PassRecord]) -> Iterator[str]:
     gone: dict[str, Counter[str]] = {}
     new: dict[str, Counter[str]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jitlite.executor.executor import tier_calls
 from jitlite.executor.tiers import running, translated
+from jitlite.interpreter.python_code import PythonCode
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Runner
 
@@ -13,10 +14,15 @@ def runner_for(graph: Graph, name: str) -> Runner:
     return running(graph, name, True, tier_calls()).run
 
 
-def generated_code(graph: Graph, name: str) -> str:
-    """The Python function that would run the graph, as text.
+def generated(graph: Graph, name: str) -> PythonCode:
+    """The Python function that would run the graph.
 
     Raises:
         CannotTranslate: see `translate`.
     """
-    return translated(graph, name, False, tier_calls())[0].source
+    return translated(graph, name, False, tier_calls())[0]
+
+
+def generated_code(graph: Graph, name: str) -> str:
+    """The text of that function; raises the same."""
+    return generated(graph, name).source

@@ -12,6 +12,7 @@ from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
 from jitlite.base.dynamo import unseen_by_dynamo
+from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
 from jitlite.ir.code_text import Identifier, Text, comment
@@ -70,6 +71,11 @@ class PythonCode:
             written.append(f"{text:<{width}}  {where}".rstrip() if where and where != last else text)
             last = where
         return "\n".join(written) + "\n"
+
+    @property
+    def lines(self) -> list[tuple[str, SourceRange | None]]:
+        """The lines of the text and where each comes from."""
+        return [(line.text, line.place.range if line.place else None) for line in self._lines]
 
     def get_source(self, name: str) -> str:
         """What `linecache` asks a loader for."""

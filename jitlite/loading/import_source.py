@@ -54,6 +54,7 @@ from jitlite.loading.upgraders import replacements, upgraded
 from jitlite.objects.text import let_python_call, literal_value
 from jitlite.passes.inline import inline_only
 from jitlite.passes.pipelines import CLEANUP
+from jitlite.passes.registry import PassHook
 
 CUSTOM = "__torch__.torch.classes."
 """What the names of classes begin with that libraries define in C++."""
@@ -81,8 +82,10 @@ class ArchiveProgram(Program):
         super().__init__(engine)
         self.files: dict[Source, CodeFile] = {}
 
-    def compile(self, definition: Definition, observe: Observer | None = None) -> tuple[Graph, Any]:
-        graph, schema = super().compile(definition, observe)
+    def compile(
+        self, definition: Definition, observe: Observer | None = None, hook: PassHook | None = None
+    ) -> tuple[Graph, Any]:
+        graph, schema = super().compile(definition, observe, hook)
         drop_needless_checks(graph)
         if inline_only(graph, replacements()):
             CLEANUP(graph)

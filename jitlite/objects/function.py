@@ -12,10 +12,12 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import torch
 from torch.fx import GraphModule
 
 from jitlite import archive
 from jitlite import export as exports
+from jitlite import report as reports
 from jitlite.archive.tensor_identity import collecting_weights
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracing_state import Listener, current
@@ -29,7 +31,7 @@ from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
-from jitlite.frontend.emit.definition import FunctionCompiler
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.tracing.trace_mode import active_tracers, current_tracer
 from jitlite.frontend.tracing.traced_numbers import plain
@@ -181,6 +183,42 @@ class ScriptFunction:
     def explain(self, *args: object, **kwargs: object) -> Explanation:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
         return explain(self.executor, self._bind(args, kwargs))
+
+    def report(self, *args: object, **kwargs: object) -> reports.page.Report:
+        """A page with every stage: `fn.report(x).save("report.html")`.
+
+        With arguments the function is called once, as `fn.kernels.compile` does (where one requires a gradient, as
+        `compile_with_gradients` does), and the page has kernels, and shapes as far as they follow from the arguments.
+        """
+        bound, kernels = None, self.kernels
+        if args or kwargs:
+            bound = self._bind(args, kwargs)
+            records = any(
+                isinstance(value, torch.Tensor) and value.requires_grad for value in (*args, *kwargs.values())
+            )
+            kernels = (kernels.compile_with_gradients if records else kernels.compile)(*args, **kwargs)
+        elif not self._parameters():
+            bound = self._bind(args, kwargs)
+        found = self._definition
+        about = reports.stages.Subject(
+            name=self.name,
+            signature=str(self._signature),
+            tree=None if found is None else found.tree,
+            compile=None if found is None else functools.partial(self._program.compile, found),
+            bound=bound,
+            module=self._module,
+            kernels=kernels,
+            executor=self.executor,
+        )
+        return reports.page.report(about)
+
+    @property
+    def _definition(self) -> Definition | None:
+        """What the function was compiled from, None where it has no source."""
+        try:
+            return self._program.definition_of(self.__jitlite_function__)
+        except KeyError:
+            return None
 
     @property
     def kernels(self) -> Kernels:

@@ -24,10 +24,13 @@ from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir.compiling import compiling, depth_of, make_room
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.printer import graph_lines
 from jitlite.ir.verify import verify
 from jitlite.operators.range_loops import count_range_loops
 
 Pass = Callable[[Graph], bool]
+Lines = tuple[tuple[str, SourceRange | None], ...]
+"""The lines of a graph's text, without places, and where in the user's source each comes from."""
 
 _passes: dict[str, Pass] = {}
 _inexact: set[str] = set()
@@ -99,6 +102,9 @@ class PassRecord(Record, eq=True, frozen=False):
     gone: Counter[str] = field(default_factory=Counter)
     new: Counter[str] = field(default_factory=Counter)
     """How many nodes of each kind there are fewer, and more, than before; only if the hook is to `count_kinds`."""
+    before: Lines = ()
+    after: Lines = ()
+    """The graph around a pass that changed something; only if the hook `keeps_lines`."""
 
 
 class PassError(RuntimeError):
@@ -129,6 +135,7 @@ class PassHook(Record, eq=True, frozen=False):
         differential: called with the pass's name, a copy of the graph before it and the graph after it, where the pass
             changed something; raises if the two disagree.
         records: filled with one record a pass, if `keeps_records`.
+        keeps_lines: write down in the records what the graph was before and after a pass that changed it.
     """
 
     verify: bool = False
@@ -139,6 +146,7 @@ class PassHook(Record, eq=True, frozen=False):
     numbers: Iterator[int] | None = None
     count_kinds: bool = False
     keeps_records: bool = True
+    keeps_lines: bool = False
 
     @property
     def does_nothing(self) -> bool:
@@ -160,7 +168,7 @@ class PassHook(Record, eq=True, frozen=False):
         if not self._is_within_limit(name):
             return False
         original = graph.copy() if self.differential else None
-        text = graph.to_text(ranges=False) if self.print_changed else ""
+        before = self._lines(graph)
         count, kinds = _count(graph), _kinds(graph) if self.count_kinds else Counter()
         start = time.perf_counter()
         changed = function(graph)
@@ -171,11 +179,20 @@ class PassHook(Record, eq=True, frozen=False):
         self.records.append(record)
         if self.verify:
             verify(graph)
-        if self.print_changed:
-            self.print_changed.write(_difference(name, text, graph.to_text(ranges=False)))
+        self._tell_change(record, before, self._lines(graph))
         if original is not None and self.differential is not None and changed:
             self.differential(name, original, graph)
         return changed
+
+    def _lines(self, graph: Graph) -> Lines:
+        """The text of the graph, if somebody wants to see what passes change."""
+        return lines_of(graph) if self.print_changed or self.keeps_lines else ()
+
+    def _tell_change(self, record: PassRecord, before: Lines, after: Lines) -> None:
+        if self.print_changed:
+            self.print_changed.write(_difference(record.name, before, after))
+        if self.keeps_lines and record.changed:
+            record.before, record.after = before, after
 
     def _is_within_limit(self, name: str) -> bool:
         """May the next pass run, by the bisect limit?"""
@@ -196,11 +213,14 @@ def _kinds(graph: Graph) -> Counter[str]:
     return Counter(node.kind for node in graph.all_nodes())
 
 
-def _difference(name: str, before: str, after: str) -> str:
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"before {name}", f"after {name}"
-    )
-    return "".join(lines)
+def lines_of(graph: Graph) -> Lines:
+    """The lines of the graph's text, without places, and where each comes from."""
+    return tuple((line, None if node is None else node.range) for line, node in graph_lines(graph, ranges=False))
+
+
+def _difference(name: str, before: Lines, after: Lines) -> str:
+    old, new = ([f"{text}\n" for text, _ in lines] for lines in (before, after))
+    return "".join(difflib.unified_diff(old, new, f"before {name}", f"after {name}"))
 
 
 def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None) -> bool:

@@ -99,7 +99,9 @@ class FunctionCompiler(Protocol):
         """What a function of this program was compiled from."""
         ...
 
-    def compile(self, definition: Definition, observe: Callable[[str, Graph], None] | None = None) -> tuple[Graph, Any]:
+    def compile(
+        self, definition: Definition, observe: Callable[[str, Graph], None] | None = None, hook: Any = None
+    ) -> tuple[Graph, Any]:
         """All the steps from tree to cleaned graph; gives the graph and the function's schema."""
         ...
 

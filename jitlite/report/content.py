@@ -1,0 +1,211 @@
+"""What a report shows, as plain data: stages of lines, each with the place in the source that it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from jitlite.base.records import Record
+from jitlite.base.source import Source, SourceRange
+from jitlite.ir.graph import Graph, Value
+from jitlite.ir.printer import graph_lines
+from jitlite.ir.types import TensorType, Type
+
+_LIMITS = (4000, 2000, 1200, 800, 500, 300, 150)
+"""Lines of a stage that are shown: as many as leave the page below its largest size."""
+_MOST_CHARACTERS = 850_000
+"""Of stages, their markup included: a page stays below a megabyte."""
+_MARKUP = 75
+"""Characters of markup around a line, about."""
+_DEFINITION = re.compile(r"(?:\s*@[^\n]*\n)*\s*def\s+(\w+)")
+_AROUND = 3
+"""Lines of a long source that are shown around those that something came from."""
+_LONG_SOURCE = 200
+
+
+class Line(Record, eq=True):
+    """A line of a stage.
+
+    Attributes:
+        text: without its place.
+        place: the id of the line of the source that it comes from, empty where none is known.
+        number: the number of that line in its file.
+        facts: what is known of the values it defines, for the arguments of the call.
+    """
+
+    text: str
+    place: str = ""
+    number: int = 0
+    facts: str = ""
+
+
+class Row(Record, eq=True):
+    """A row of a side-by-side diff: `kind` is same, changed, removed, added or skipped."""
+
+    kind: str
+    old: Line | None = None
+    new: Line | None = None
+    skipped: int = 0
+
+
+class Box(Record):
+    """A node in a drawing."""
+
+    x: int
+    y: int
+    width: int
+    label: str
+    detail: str
+    place: str
+    number: int
+    kind: str = "node"
+    opens: str = ""
+    """The id of the drawing of its first block."""
+
+
+class Drawing(Record):
+    """A block of a graph, drawn in layers. `edges` are paths of SVG."""
+
+    id: str
+    title: str
+    width: int
+    height: int
+    boxes: list[Box]
+    edges: list[str]
+
+
+class Stage(Record, frozen=False):
+    """One part of the page.
+
+    Attributes:
+        id: of its element.
+        name: what `jitlite show --stage` calls it, or the pass.
+        group: the heading that it stands under.
+        about: what it is, or what a pass did, in a sentence.
+        lines, rows, drawings, sections, timings: its content; one of them is there.
+        left_out: lines that were too many to show.
+    """
+
+    id: str
+    name: str
+    group: str
+    about: str
+    purpose: str = ""
+    lines: list[Line] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    drawings: list[Drawing] = field(default_factory=list)
+    sections: dict[str, list[str]] = field(default_factory=dict)
+    timings: list[Timing] = field(default_factory=list)
+    seconds: float | None = None
+    is_pass: bool = False
+    left_out: int = 0
+
+
+class Timing(Record, eq=True):
+    """How long a step took, and what it left."""
+
+    name: str
+    stage: str
+    """The id of the part that shows what it changed; empty where it changed nothing."""
+    seconds: float
+    nodes: str
+
+
+class SourceView(Record, frozen=False):
+    """A piece of source text, of a function where it has a name: numbered lines from `first` on."""
+
+    name: str
+    filename: str
+    prefix: str
+    first: int
+    texts: list[str]
+
+    @property
+    def numbered(self) -> list[tuple[int, str]]:
+        return list(enumerate(self.texts, self.first))
+
+
+class Sources:
+    """The source texts that stages came from, each once, in the order in which they were met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str | None, int, str], int] = {}
+        self._sources: list[Source] = []
+        self._used: list[set[int]] = []
+
+    def place(self, range: SourceRange | None) -> tuple[str, int]:
+        """The id of the line that a range begins on, and its number; nothing where it is in no source."""
+        if range is None:
+            return "", 0
+        range = range.program_range
+        source = range.source
+        if not source.text:
+            return "", 0
+        number = self._number(source)
+        index = source.line_index(range.start)
+        self._used[number].add(index)
+        return f"s{number}-{source.first_line + index}", source.first_line + index
+
+    def _number(self, source: Source) -> int:
+        key = (source.filename, source.first_line, source.text)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._sources)
+            self._sources.append(source)
+            self._used.append(set())
+        return self._numbers[key]
+
+    def views(self) -> list[SourceView]:
+        """The texts to show. Of a long one, the lines from the first to the last that something came from."""
+        found = []
+        for number, source in enumerate(self._sources):
+            first, last = 0, source.line_count - 1
+            if source.line_count > _LONG_SOURCE:
+                first = max(min(self._used[number]) - _AROUND, 0)
+                last = min(max(self._used[number]) + _AROUND, last)
+            texts = [source.line_text(i) for i in range(first, last + 1)]
+            while len(texts) > 1 and not texts[-1].strip():
+                texts.pop()
+            named = _DEFINITION.match(source.text)
+            name = named.group(1) if named else ""
+            found.append(
+                SourceView(name, source.filename or "<string>", f"s{number}", source.first_line + first, texts)
+            )
+        return found
+
+    def line(self, text: str, range: SourceRange | None, facts: str = "") -> Line:
+        """A line of a stage that comes from a place."""
+        return Line(text, *self.place(range), facts)
+
+    def lines(self, pairs: Iterable[tuple[str, SourceRange | None]]) -> list[Line]:
+        return [self.line(text, range) for text, range in pairs]
+
+    def graph_lines(self, graph: Graph, facts: Mapping[Value, Type] | None = None) -> list[Line]:
+        """The lines of a graph, with what is known of the tensors that each defines."""
+        known = {id(value.node): [] for value in facts or ()}  # type: dict[int, list[str]]
+        for value, type in (facts or {}).items():
+            if isinstance(type, TensorType) and str(type) != "Tensor":
+                known[id(value.node)].append(f"%{value.name} : {type}")
+        shown = graph_lines(graph, ranges=False)
+        return [
+            self.line(text, None if node is None else node.range, "; ".join(known.get(id(node), ())))
+            for text, node in shown
+        ]
+
+
+def shorten(stages: Iterable[Stage]) -> None:
+    """Leave lines out of long stages, so that the page is not too large; each says how many."""
+    for limit in _LIMITS:
+        size = 0
+        for stage in stages:
+            stage.left_out += max(len(stage.lines) - limit, 0) + max(len(stage.rows) - limit, 0)
+            stage.lines, stage.rows = stage.lines[:limit], stage.rows[:limit]
+            size += _size(stage)
+        if size < _MOST_CHARACTERS:
+            return
+
+
+def _size(stage: Stage) -> int:
+    lines = [*stage.lines, *(line for row in stage.rows for line in (row.old, row.new) if line is not None)]
+    boxes = sum(len(drawing.boxes) for drawing in stage.drawings)
+    return sum(len(line.text) + len(line.facts) + _MARKUP for line in lines) + 5 * _MARKUP * boxes

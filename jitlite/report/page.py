@@ -1,0 +1,96 @@
+"""The report of a function: one HTML file that needs nothing beside it.
+
+The markup is written by Jinja2 with escaping on, so that nothing of a script becomes markup, and the page says by its
+content security policy that it runs no other script than its own and asks no network for anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from functools import cache
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from jitlite.report.content import Stage
+from jitlite.report.highlight import highlighted
+from jitlite.report.stages import Subject, gather
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+class Report:
+    """A page about a function. In a notebook, it shows itself.
+
+    Attributes:
+        name: of the function.
+        html: the whole page.
+        stage_names: the names of its parts, in order.
+    """
+
+    def __init__(self, name: str, html: str, stage_names: list[str]) -> None:
+        self.name = name
+        self.html = html
+        self.stage_names = stage_names
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file."""
+        Path(path).write_text(self.html, encoding="utf-8", errors="backslashreplace")
+
+    def _repr_html_(self) -> str:
+        """The page in a frame, so that its style stays its own."""
+        frame = '<iframe title="jitlite report" sandbox="allow-scripts" width="100%" height="640" srcdoc="{}"></iframe>'
+        return str(Markup(frame).format(self.html))
+
+    def __repr__(self) -> str:
+        return f"<report of {self.name}: {', '.join(self.stage_names)}>"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["highlighted"] = highlighted
+    return made
+
+
+@cache
+def _own(name: str) -> tuple[Markup, str]:
+    """The text of one of our files, and its hash as a content security policy has it."""
+    text = (_TEMPLATES / name).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return Markup(text), f"'sha256-{digest}'"
+
+
+def report(subject: Subject) -> Report:
+    """The report of a function."""
+    found = gather(subject)
+    (css, css_hash), (js, js_hash) = _own("report.css"), _own("report.js")
+    groups: dict[str, list[Stage]] = {}
+    for stage in found.stages:
+        groups.setdefault(stage.group, []).append(stage)
+    html = (
+        _environment()
+        .get_template("report.html")
+        .render(
+            name=subject.name,
+            signature=subject.signature,
+            sources=found.sources.views(),
+            groups=groups,
+            unchanged=found.unchanged,
+            longest=max((t.seconds for t in found.timings), default=1.0) or 1.0,
+            changed=sum(1 for stage in found.stages if stage.is_pass),
+            css=css,
+            js=js,
+            policy=f"default-src 'none'; style-src {css_hash}; script-src {js_hash}; base-uri 'none'",
+        )
+    )
+    return Report(subject.name, html, [stage.name for stage in found.stages])

@@ -1,0 +1,235 @@
+"""From a compiled function to the stages of its report."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+from typing import Any
+
+from jitlite.base.records import Record
+from jitlite.executor.executor import Executor
+from jitlite.executor.explain import explain, sentence_of
+from jitlite.executor.graph_runners import generated
+from jitlite.executor.kernels import Kernels
+from jitlite.frontend.syntax.tree import Def
+from jitlite.interpreter.disassemble import disassemble
+from jitlite.ir.graph import Graph, Value
+from jitlite.ir.types import Type
+from jitlite.operators.python_forms import CannotTranslate
+from jitlite.passes.example_facts import facts_of
+from jitlite.passes.pipelines import OPTIMIZE
+from jitlite.passes.registry import Lines, PassHook, PassRecord, find, lines_of
+from jitlite.report.content import Line, Sources, Stage, Timing, shorten
+from jitlite.report.diffs import side_by_side
+from jitlite.report.drawing import draw
+
+Compile = Callable[[Callable[[str, Graph], None], PassHook], object]
+"""Compiles a function once more: says each step and the graph after it, with a hook around its passes."""
+
+FRONT, MIDDLE, BACK, ABOUT = "From source to graph", "Optimization", "What runs", "Why and how long"
+_MOST_KERNELS = 12
+
+
+class Subject(Record):
+    """What is reported on.
+
+    Attributes:
+        name: of the function.
+        signature: its schema.
+        tree: its abstract syntax, None where there is no source.
+        compile: compiles it once more, None where there is no source.
+        bound: an argument for each input of the graph, None where none were given.
+        module: the module of a method.
+        kernels: what its tensor regions are, after the call where there are arguments.
+        executor: its plans.
+    """
+
+    name: str
+    signature: str
+    tree: Def | None
+    compile: Compile | None
+    bound: Sequence[Any] | None
+    module: Any
+    kernels: Kernels
+    executor: Executor
+
+
+class Gathered(Record, frozen=False):
+    """Stages, what passes there were, and sources."""
+
+    sources: Sources = field(default_factory=Sources)
+    stages: list[Stage] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+
+    def add(self, id: str, name: str, group: str, about: str, lines: list[Line]) -> Stage:
+        stage = Stage(f"stage-{id}", name, group, about, lines=lines)
+        self.stages.append(stage)
+        return stage
+
+    def add_pass(self, record: PassRecord, group: str) -> None:
+        """A pass: a part of its own if it changed something."""
+        nodes = f"{record.nodes_before} → {record.nodes_after}"
+        if not record.before or record.before == record.after:
+            self.unchanged.append(record.name)
+            self.timings.append(Timing(record.name, "", record.seconds, nodes))
+            return
+        stage = self._add_change(record.name, group, record.before, record.after, record.seconds)
+        names = sentence_of(record.name, record.gone, record.new)
+        stage.about, stage.purpose = names, _purpose(record.name)
+        self.timings.append(Timing(record.name, stage.id, record.seconds, nodes))
+
+    def add_step(self, name: str, before: Lines, after: Lines, kinds: list[Counter[str]], seconds: float) -> None:
+        """A step of the front end, which is no pass."""
+        nodes = " → ".join(str(k.total()) for k in kinds)
+        if before == after:
+            self.unchanged.append(name)
+            self.timings.append(Timing(name, "", seconds, nodes))
+            return
+        stage = self._add_change(name, FRONT, before, after, seconds)
+        stage.about = sentence_of(name, kinds[0] - kinds[1], kinds[1] - kinds[0])
+        self.timings.append(Timing(name, stage.id, seconds, nodes))
+
+    def _add_change(self, name: str, group: str, before: Lines, after: Lines, seconds: float) -> Stage:
+        id = f"stage-{len(self.stages)}-{name.replace(' ', '-')}"
+        rows = side_by_side(self.sources.lines(before), self.sources.lines(after))
+        stage = Stage(id, name, group, "", rows=rows, seconds=seconds, is_pass=True)
+        self.stages.append(stage)
+        return stage
+
+
+def _purpose(name: str) -> str:
+    """The first paragraph of a pass's documentation."""
+    text = sys.modules[find(name).__module__].__doc__ or ""
+    return " ".join(text.strip().partition("\n\n")[0].split())
+
+
+def gather(subject: Subject) -> Gathered:
+    """All stages of the function, in order."""
+    found = Gathered()
+    found.sources.place(None if subject.tree is None else subject.tree.range)
+    _front(subject, found)
+    graph = subject.executor.graph
+    facts = _facts(subject, graph)
+    found.add("graph", "graph", FRONT, "The graph after cleanup, in SSA form.", found.sources.graph_lines(graph, facts))
+    _middle(subject, found)
+    _back(subject, found)
+    _about(subject, found)
+    shorten(found.stages)
+    return found
+
+
+def _front(subject: Subject, found: Gathered) -> None:
+    if subject.tree is not None:
+        lines = [Line(text) for text in str(subject.tree).splitlines()]
+        found.add("tree", "tree", FRONT, "The abstract syntax, as the parser read it.", lines)
+    if subject.compile is None:
+        return
+    hook = PassHook(count_kinds=True, keeps_lines=True)
+    steps = _Steps(found, hook)
+    subject.compile(steps.observe, hook)
+    for record in hook.records:
+        found.add_pass(record, FRONT)
+
+
+class _Steps:
+    """Looks at the graph after each step of the front end."""
+
+    def __init__(self, found: Gathered, hook: PassHook) -> None:
+        self.found = found
+        self.hook = hook
+        self.before: Lines = ()
+        self.kinds: Counter[str] = Counter()
+        self.since = time.perf_counter()
+
+    def observe(self, name: str, graph: Graph) -> None:
+        seconds = time.perf_counter() - self.since
+        after = lines_of(graph)
+        kinds = Counter(node.kind for node in graph.all_nodes())
+        if name == "emitted":
+            about = "The graph as the tree was walked: variables are stored and loaded, returns stay where they stand."
+            stage = self.found.add(name, name, FRONT, about, self.found.sources.lines(after))
+            stage.seconds = seconds
+            self.found.timings.append(Timing(name, stage.id, seconds, str(kinds.total())))
+        elif name != "graph":  # which the passes have made, and they are told of one by one
+            self.found.add_step(name, self.before, after, [self.kinds, kinds], seconds)
+        self.before, self.kinds, self.since = after, kinds, time.perf_counter()
+
+
+def _middle(subject: Subject, found: Gathered) -> None:
+    hook = PassHook(count_kinds=True, keeps_lines=True)
+    OPTIMIZE(subject.executor.graph.copy(), hook)
+    for record in hook.records:
+        found.add_pass(record, MIDDLE)
+    graph = subject.executor.optimized_graph
+    facts = _facts(subject, graph)
+    lines = found.sources.graph_lines(graph, facts)
+    found.add("opt", "opt", MIDDLE, "The optimized graph, right for all arguments.", lines)
+    drawings = draw(graph, found.sources)
+    if drawings:
+        about = "The optimized graph: values flow downward. Constants and attributes are left out."
+        found.stages.append(Stage("stage-drawing", "drawing", MIDDLE, about, drawings=drawings))
+
+
+def _facts(subject: Subject, graph: Graph) -> dict[Value, Type]:
+    if subject.bound is None:
+        return {}
+    given = subject.bound if subject.module is None else subject.bound[1:]
+    try:
+        return facts_of(graph, given, subject.module)
+    except (RuntimeError, ValueError, TypeError):  # the call itself says what is wrong
+        return {}
+
+
+def _back(subject: Subject, found: Gathered) -> None:
+    sources, graph = found.sources, subject.executor.optimized_graph
+    regions = subject.kernels.graph
+    if any(node.kind == "prim::Region" for node in regions.all_nodes()):
+        about = "The optimized graph as it is run: what machine code may do is a region."
+        found.add("regions", "regions", BACK, about, sources.graph_lines(regions))
+    code = subject.executor.code
+    places = [None, *(place.range for place in code.places)]
+    listing = zip(disassemble(code).splitlines(), places, strict=True)
+    about = "The bytecode of the stack machine, the reference for whatever else runs."
+    found.add("code", "code", BACK, about, [sources.line(_bare(text), range) for text, range in listing])
+    try:
+        written = generated(graph, subject.name).lines
+    except CannotTranslate as error:  # the stack machine runs it then
+        written = [(str(error), None)]
+    found.add("python", "python", BACK, "The generated Python function that calls run.", sources.lines(written))
+    for name, about, view in _KERNEL_VIEWS:
+        texts = [f"# {k.place}, for {k.facts}\n{view(k)}" for k in subject.kernels[:_MOST_KERNELS]]
+        if texts:
+            found.add(name, name, BACK, about, [Line(text) for text in "\n".join(texts).splitlines()])
+
+
+_KERNEL_VIEWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
+    ("kernels", "Tensor regions as loops.", lambda kernel: kernel.loops),
+    ("asm", "The same in the language of this processor.", lambda kernel: kernel.asm),
+)
+
+
+def _bare(text: str) -> str:
+    """A line of a listing of bytecode without the place behind it."""
+    return text.rpartition("  # ")[0].rstrip() or text
+
+
+def _about(subject: Subject, found: Gathered) -> None:
+    about = "What was done, what was not and why."
+    sections = dict(_sentences(subject))
+    found.stages.append(Stage("stage-explain", "explain", ABOUT, about, sections=sections))
+    milliseconds = 1e3 * sum(t.seconds for t in found.timings)
+    about = f"Steps and passes, {milliseconds:.1f} ms in all. Each bar is a share of the longest one."
+    found.stages.append(Stage("stage-times", "times", ABOUT, about, timings=found.timings))
+
+
+def _sentences(subject: Subject) -> Iterator[tuple[str, list[str]]]:
+    if subject.bound is not None:
+        yield from explain(subject.executor, subject.bound).sections.items()
+    elif subject.kernels.why:
+        yield "Machine code for tensors", [subject.kernels.why]
+    if subject.bound is None:
+        yield "Arguments", ["none were given: with arguments, the page tells of shapes, kernels and calls"]

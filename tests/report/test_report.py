@@ -1,0 +1,312 @@
+"""Reports without a browser: what is on the page, that it holds together, and that nothing of a script is markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import jitlite
+from jitlite import cli
+from jitlite.kernels.torch_abi import torch_abi
+from jitlite.native.entry import is_ready
+from jitlite.report.content import Line, Row, Stage, shorten
+from jitlite.report.diffs import side_by_side
+from jitlite.report.highlight import highlighted
+
+VOID = {"meta", "input", "br", "link"}
+LARGEST = 1_000_000
+
+
+class Page(HTMLParser):
+    """The elements of a page, with the text in each; fails where elements are not closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[int, str] = {}
+        self.open: list[tuple[str, int]] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append((tag, len(self.elements) - 1))
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag
+
+    def handle_data(self, data):
+        for _, number in self.open:
+            self.texts[number] = self.texts.get(number, "") + data
+
+    def all(self, tag):
+        """Attributes and text of each element of a kind."""
+        return [(found, self.texts.get(i, "")) for i, (name, found) in enumerate(self.elements) if name == tag]
+
+    def stage(self, name):
+        """The text of the part of this id."""
+        return next(text for found, text in self.all("section") if found.get("id") == f"stage-{name}")
+
+
+def checked(report) -> Page:
+    """The page, with what has to hold for each."""
+    page = Page(report.html)
+    ids = [found["id"] for _, found in page.elements if "id" in found]
+    assert len(ids) == len(set(ids))
+    places = [found.get("href", "")[1:] for tag, found in page.elements if tag == "a"]
+    places += [found["data-p"] for _, found in page.elements if "data-p" in found]
+    places += [found[name] for _, found in page.elements for name in ("aria-labelledby", "for") if name in found]
+    assert set(places) <= set(ids)
+    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert not [found for _, found in page.elements if {"src", "style", "onclick"} & set(found)]
+    parts = [found for found, _ in page.all("section") if "stage" in (found.get("class") or "")]
+    assert len(parts) == len(report.stage_names)
+    assert len(report.html.encode("utf-8", "backslashreplace")) < LARGEST
+    return page
+
+
+def helper(x: Tensor) -> Tensor:
+    return x.relu() * 2.0
+
+
+def mixed(x: Tensor, n: int) -> Tensor:
+    for i in range(n):
+        x = helper(x) + i
+        if bool(x.sum() > 100.0):
+            x = torch.sigmoid(x) * torch.tanh(x)
+    return x
+
+
+def test_every_stage_is_there():
+    report = jitlite.script(mixed).report()
+    page = checked(report)
+    wanted = [
+        "tree",
+        "emitted",
+        "ssa",
+        "exits",
+        "graph",
+        "inline",
+        "opt",
+        "drawing",
+        "code",
+        "python",
+        "explain",
+        "times",
+    ]
+    at = [report.stage_names.index(name) for name in wanted]
+    assert at == sorted(at)
+    assert "prim::Loop" in page.stage("graph") and "aten::relu" in page.stage("opt")
+    assert "LOOP" in page.stage("code") and "def mixed" in page.stage("python")
+    assert "none were given" in page.stage("explain")
+
+
+def test_passes_that_changed_something_have_a_part_and_the_others_are_named():
+    page = checked(jitlite.script(mixed).report())
+    marked = [text.split()[1] for found, text in page.all("a") if found.get("class") == "pass"]
+    assert "inline" in marked and "peephole" not in marked
+    folded = next(text for _, text in page.all("details") if "changed nothing" in text)
+    assert "peephole" in folded
+    inline = next(text for found, text in page.all("section") if found.get("id", "").endswith("-inline"))
+    assert "prim::CallFunction" in inline and "+" in inline and "−" in inline and " ms" in inline
+
+
+def test_lines_of_stages_lead_to_lines_of_the_source():
+    page = checked(jitlite.script(mixed).report())
+    lines = {found["id"]: text for found, text in page.all("li") if "id" in found}
+    links = {text: found["href"][1:] for found, text in page.all("a") if found["href"].startswith("#s")}
+    sigmoid = next(text for text in lines.values() if "torch.sigmoid" in text)
+    number = re.match(r"\d+", sigmoid).group()
+    assert lines[links[number]] == sigmoid
+    assert any("return x.relu()" in text for text in lines.values())  # of what was inlined, too
+
+
+def test_arguments_give_shapes_and_what_becomes_of_the_call():
+    page = checked(jitlite.script(helper).report(torch.ones(3, 5)))
+    facts = [found["data-f"] for found, _ in page.all("li") if "data-f" in found]
+    assert any("3, 5" in fact for fact in facts)
+    assert "Specialized" in page.stage("explain")
+    assert not [1 for found, _ in checked(jitlite.script(helper).report()).all("li") if "data-f" in found]
+
+
+@pytest.mark.skipif(not is_ready() or torch_abi() is None, reason="no kernels here")
+def test_kernels_are_shown_as_loops_and_assembly():
+    def long(x: Tensor) -> Tensor:
+        return ((x * 2.0 + 1.0).tanh() * x).exp()
+
+    report = jitlite.script(long).report(torch.ones(8))
+    page = checked(report)
+    assert "prim::Region" in page.stage("regions") and "for" in page.stage("kernels") and "ret" in page.stage("asm")
+
+
+def test_gradients():
+    x = torch.ones(8, requires_grad=True)
+    checked(jitlite.script(mixed).report(x, 2))
+    assert x.grad is None
+
+
+# -- targets
+
+
+class Small(nn.Module):
+    def __init__(self, width: int = 4) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, width), nn.ReLU())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.twice(self.layers(x))
+
+    def twice(self, x: Tensor) -> Tensor:
+        return x + x
+
+
+def test_methods_and_modules():
+    module = jitlite.script(Small())
+    page = checked(module.forward.report(torch.ones(2, 4)))
+    assert "layers.0" in page.stage("drawing")
+    assert "aten::add" in page.stage("graph") or "twice" in page.stage("graph")
+    checked(module.twice.report())
+
+
+def test_recursion():
+    program = jitlite.CompilationUnit(
+        "def fall(n: int) -> int:\n    if n <= 0:\n        return 0\n    return fall(n - 1)\n"
+    )
+    assert "calls itself" in checked(program.fall.report(3)).stage("explain")
+
+
+def test_a_function_without_parameters_is_not_called(capsys):
+    def nothing() -> int:
+        print("called")
+        return 1
+
+    page = checked(jitlite.script(nothing).report())
+    assert "none were given" not in page.stage("explain")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_loaded_module(tmp_path):
+    path = tmp_path / "model.pt"
+    jitlite.script(Small()).save(path)
+    page = checked(jitlite.load(path).forward.report(torch.ones(1, 4)))
+    assert "aten::linear" in page.stage("opt")
+
+
+@pytest.fixture
+def run(capsys, tmp_path):
+    """Run the command on a target: exit status, output, and the page."""
+
+    def run(*words):
+        path = tmp_path / "out.html"
+        status = cli.main(["report", *words, "-o", str(path)])
+        printed = capsys.readouterr()
+        return status, printed.out + printed.err, path.read_text() if path.exists() else ""
+
+    return run
+
+
+GRAPH = "graph(%x : Tensor):\n  %1 : int = prim::Constant[value=1]()\n  %y : Tensor = aten::add(%x, %x, %1)\n  return (%y)\n"
+
+
+def test_the_command(run, tmp_path):
+    program = tmp_path / "program.py"
+    text = "import torch\nfrom torch import Tensor, nn\ndef f(x: Tensor) -> Tensor:\n    return x + 1\n"
+    program.write_text(f"{text}class Net(nn.Linear):\n    pass\nnet = nn.ReLU()\n")
+    (tmp_path / "graph.txt").write_text(GRAPH)
+    jitlite.script(Small()).save(tmp_path / "model.pt")
+    for words in (
+        [f"{program}:f"],
+        [f"{program}:f", "--example", "ones(2)"],
+        [f"{program}:net", "--example", "ones(2)"],
+        [f"{program}:Net", "--init", "2", "--init", "3"],
+        [str(tmp_path / "graph.txt"), "--example", "ones(2)"],
+        [str(tmp_path / "model.pt"), "--example", "ones(2, 4)", "--method", "forward"],
+    ):
+        status, printed, html = run(*words)
+        assert (status, "stages" in printed) == (0, True), words
+        assert "aten::" in html
+    status, printed, _ = run(f"{program}:f", "--json")
+    assert json.loads(printed)["stages"][0] == "tree"
+
+
+def test_wrong_usage(run, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("def f(a: int, b: int) -> int:\n    return a // b\nnumber = 3\n")
+    assert run(f"{program}:f", "--example", "1")[0] == 2
+    assert run(f"{program}:f", "--init", "1")[0] == 2
+    assert run(f"{program}:number")[0] == 2
+    status, printed, html = run(f"{program}:f", "--example", "1", "--example", "0")
+    assert (status, html) == (1, "") and "ZeroDivisionError" in printed
+
+
+# -- nothing of a script is markup
+
+HOSTILE = '''
+def f(x: str) -> str:
+    """</script><script>alert(1)</script> <!-- ]]> &lt;"""
+    y = x + "</style><img src=x onerror=alert(2)>"  # </code><b>bold</b>
+    z = y + "'\\" onmouseover='alert(3)"
+    assert len(z) > 0, "</title><h1>"
+    return z
+'''
+
+
+def test_nothing_of_a_script_becomes_markup():
+    program = jitlite.CompilationUnit(HOSTILE)
+    report = program.f.report("</pre><script>alert(4)</script>")
+    page = checked(report)
+    assert not [1 for tag, _ in page.elements if tag == "img"]
+    assert "onerror=alert(2)>" in page.stage("opt")
+    assert "alert(1)</script>" in next(text for found, text in page.all("section") if found.get("class") == "source")
+    assert report.html.count("<script") == 1
+    frame = Page(report._repr_html_())
+    assert [tag for tag, _ in frame.elements] == ["iframe"] and frame.elements[0][1]["srcdoc"] == report.html
+
+
+def test_names_of_graphs_and_files_do_not_become_markup(tmp_path):
+    path = tmp_path / "<img src=x>.txt"
+    path.write_text(GRAPH)
+    out = tmp_path / "out.html"
+    assert cli.main(["report", str(path), "-o", str(out)]) == 0
+    assert not [1 for tag, _ in Page(out.read_text()).elements if tag == "img"]
+
+
+# -- parts
+
+
+def test_a_diff_folds_what_is_equal():
+    old = [Line(str(i)) for i in range(10)]
+    new = [*old[:5], Line("new"), *old[6:]]
+    rows = side_by_side(old, new)
+    assert [row.kind for row in rows] == ["skipped", "same", "same", "changed", "same", "same", "skipped"]
+    assert (rows[0].skipped, rows[-1].skipped) == (3, 2)
+    assert side_by_side(old, [*old, Line("more")])[-1] == Row("added", None, Line("more"))
+    assert side_by_side(old, old) == [Row("skipped", skipped=10)]
+
+
+def test_long_stages_are_shortened_until_the_page_is_small():
+    stages = [Stage(str(i), "s", "g", "", lines=[Line("x" * 100)] * 5000) for i in range(4)]
+    shorten(stages)
+    assert all(len(stage.lines) + stage.left_out == 5000 for stage in stages)
+    assert 4 * 175 * len(stages[0].lines) < LARGEST
+    short = Stage("a", "s", "g", "", lines=[Line("x")] * 10)
+    shorten([short])
+    assert (len(short.lines), short.left_out) == (10, 0)
+
+
+def test_highlighting_keeps_the_text():
+    texts = ["    def f(x):  # a < b", '        """two', '        lines & more"""', "        return 1 if x else 'é'"]
+    found = highlighted(texts)
+    assert [re.sub("<[^>]*>", "", line).replace("&lt;", "<") for line in found][0] == texts[0]
+    assert '<i class="kw">return</i>' in found[3] and "&amp;" in found[2] and '<i class="str">' in found[2]
+    assert highlighted(["a < ("]) == ["a &lt; ("]
