@@ -101,7 +101,7 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
     return callee.call(em, expr.range, args, kwargs)
 
 
-def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue:
+def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | Value:
     """A call of an operator, which takes a list where Python's function takes a tuple or many arguments."""
     positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
     as_text = callee.name == "aten::format" and has_plain_fields(callee.self_value)
