@@ -20,6 +20,7 @@ from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.syntax import tree
+from jitlite.ir.constants import attribute_or_none
 
 _NAMES = frozenset(
     {
@@ -100,8 +101,9 @@ def without_result(definition: Definition) -> Definition:
 
 def _is_generic(found: Any) -> bool:
     """Is it a generic type that TorchScript has not?"""
-    name = getattr(found, "__name__", None) or getattr(found, "_name", None)
-    return name in _NAMES and getattr(found, "__module__", "") in ("typing", "typing_extensions", "collections.abc")
+    name = attribute_or_none(found, "__name__") or attribute_or_none(found, "_name")
+    module = attribute_or_none(found, "__module__")
+    return isinstance(name, str) and name in _NAMES and module in ("typing", "typing_extensions", "collections.abc")
 
 
 def result_is_open(definition: Definition) -> bool:
