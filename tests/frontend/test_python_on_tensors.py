@@ -103,7 +103,7 @@ def test_functions_of_numbers_take_no_tensor_of_many_elements():
 
 def test_cmath_gives_complex_numbers():
     def f(x: float, n: int, z: complex):
-        return cmath.sqrt(x), cmath.log(n), cmath.sin(z), cmath.isinf(x)
+        return cmath.sqrt(x), cmath.log(n), cmath.sin(z), cmath.isinf(x), cmath.rect(x, n), cmath.log(z, x)
 
     assert difference(f(-2.0, 3, 1j), jitlite.script(f)(-2.0, 3, 1j)) is None
 

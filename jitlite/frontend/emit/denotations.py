@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import inspect
 import math
 import types
@@ -250,7 +251,8 @@ def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValu
         return BuiltinFunction(meaning.name, candidates=only)
     home = module_name(meaning.object)
     if home in ("math", "cmath"):
-        return NumberFunction(meaning.name, home == "cmath", _INTS.get(meaning.object))
+        is_complex = home == "cmath" and meaning.object is not cmath.rect  # which takes two floats
+        return NumberFunction(meaning.name, is_complex, _INTS.get(meaning.object))
     return BuiltinFunction(meaning.name)
 
 
