@@ -330,6 +330,7 @@ def bincount(call: Call) -> Value:
     least = call.number("minlength")
     if value.rank != 1 or value.dtype not in (I64, I32):
         raise NotNative("bincount of such a tensor")
+    lowering.force(value)
     lowering.check(lowering.index("le", 0, least), "bincount of a negative length")
     count = lowering.index("max", least, lowering.index("add", _largest(lowering, value), 1))
     made = lowering.memory(I64, [count])

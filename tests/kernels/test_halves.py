@@ -276,6 +276,17 @@ def test_what_is_left_to_python(text: str, dtypes: Sequence[torch.dtype], reason
         assert any(reason in r.implementation.status for r in function.executor.general.regions)
 
 
+def test_small_ints_are_counted() -> None:
+    def program(x: Tensor):
+        return torch.bincount(x), torch.bincount(x * 2, minlength=3), x + 200
+
+    x = torch.tensor([3, 1, 3, 0, 100], dtype=torch.uint8)
+    with options.override(native="now", verify=True):
+        function = jitlite.script(program)
+        assert compared(outcome(program, [x]), outcome(function, [x])) is None
+    assert runs(function)
+
+
 # -- gradients
 
 
