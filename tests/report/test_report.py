@@ -215,7 +215,11 @@ def run(capsys, tmp_path):
     return run
 
 
-GRAPH = "graph(%x : Tensor):\n  %1 : int = prim::Constant[value=1]()\n  %y : Tensor = aten::add(%x, %x, %1)\n  return (%y)\n"
+GRAPH = """graph(%x : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %y : Tensor = aten::add(%x, %x, %1)
+  return (%y)
+"""
 
 
 def test_the_command(run, tmp_path):
