@@ -19,6 +19,7 @@ from jitlite.base.source import SourceRange
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
+from jitlite.ir.notebook import graph_html
 from jitlite.ir.printer import graph_text, shows_ranges
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
@@ -674,6 +675,9 @@ class Graph:
 
     def __str__(self) -> str:
         return self.to_text(ranges=shows_ranges())
+
+    def _repr_html_(self) -> str:
+        return graph_html(self)
 
     def to_text(self, *, ranges: bool = True, examples: bool = False) -> str:
         """The graph in TorchScript's text form.

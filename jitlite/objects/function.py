@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import itertools
 import os
 import pickle
 import sys
@@ -43,6 +44,7 @@ from jitlite.interpreter.entry import CallSite, Entry
 from jitlite.interpreter.python_code import add_script_traceback
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
+from jitlite.ir.notebook import graph_html, source_html
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function
@@ -68,6 +70,8 @@ class _GraphViews:
 
 
 _views_for_all = _GraphViews()
+_shown_in_notebooks = itertools.count(1)
+"""Numbers what notebooks have been given, so that ids are of one page."""
 
 
 def show_all_graphs_as(view: Callable[[Graph], Any] | None) -> None:
@@ -211,6 +215,14 @@ class ScriptFunction:
             executor=self.executor,
         )
         return reports.page.report(about)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the source, and the graph, whose lines lead to those of the source."""
+        graph, found = self.__jitlite_function__.graph, self._definition
+        if found is None:
+            return graph_html(graph)
+        anchor = f"jitlite-{next(_shown_in_notebooks)}-"
+        return source_html(self.code, found.tree.range.line, anchor) + graph_html(graph, anchor)
 
     @property
     def _definition(self) -> Definition | None:

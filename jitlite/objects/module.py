@@ -8,6 +8,7 @@ which are found by the class type that the object carries.
 from __future__ import annotations
 
 import copy
+import html
 import inspect
 import os
 import types
@@ -185,6 +186,13 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
         """The bytes of such an archive."""
         with compiler.compiling():
             return archive.save.save_to_buffer(self, _extra_files)
+
+    @gives_way
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the modules in it, and what it computes."""
+        forward = getattr(self, "forward", None)
+        shown = forward._repr_html_() if isinstance(forward, ScriptMethod) else ""
+        return f"<pre>{html.escape(repr(self))}</pre>{shown}"
 
     @gives_way
     def to_python(self, path: str | os.PathLike[str] | None = None) -> exports.python_out.PythonProgram:

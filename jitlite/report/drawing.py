@@ -7,6 +7,7 @@ attributes are left out: they would be most of the boxes and say least.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Iterator
 
 import networkx as nx
@@ -136,13 +137,22 @@ class _Layout:
 
 
 def _lowered(drawn: nx.DiGraph, layer_of: dict[_Vertex, int]) -> dict[_Vertex, int]:
-    """The layers, with what no input leads to right above its first use: the first layer would be endless."""
+    """The layers, with what no input leads to moved down from the first one, which would be endless.
+
+    It goes right above its first use; what nobody uses, beside what comes next in the program.
+    """
     first = ("box", 0)
     from_inputs = {first, *nx.descendants(drawn, first)}
+    following = sorted(from_inputs)
     for v in sorted(layer_of, key=lambda v: -layer_of[v]):
         users = [layer_of[u] for u in drawn.successors(v)]
-        if v not in from_inputs and users:
+        if v in from_inputs:
+            continue
+        if users:
             layer_of[v] = min(users) - 1
+        else:
+            beside = following[min(bisect(following, v), len(following) - 1)]
+            layer_of[v] = max(layer_of[v], layer_of[beside])
     return layer_of
 
 

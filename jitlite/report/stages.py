@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
+import torch
+
 from jitlite.base.records import Record
 from jitlite.executor.executor import Executor
 from jitlite.executor.explain import explain, sentence_of
@@ -17,7 +19,7 @@ from jitlite.executor.kernels import Kernels
 from jitlite.frontend.syntax.tree import Def
 from jitlite.interpreter.disassemble import disassemble
 from jitlite.ir.graph import Graph, Value
-from jitlite.ir.types import Type
+from jitlite.ir.types import TensorType, Type
 from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import OPTIMIZE
@@ -178,10 +180,12 @@ def _facts(subject: Subject, graph: Graph) -> dict[Value, Type]:
     if subject.bound is None:
         return {}
     given = subject.bound if subject.module is None else subject.bound[1:]
-    try:
-        return facts_of(graph, given, subject.module)
-    except (RuntimeError, ValueError, TypeError):  # the call itself says what is wrong
-        return {}
+    inputs = {
+        value: TensorType.from_tensor(argument)
+        for value, argument in zip(graph.inputs, subject.bound, strict=True)
+        if isinstance(argument, torch.Tensor)
+    }
+    return {**facts_of(graph, given, subject.module), **inputs}
 
 
 def _back(subject: Subject, found: Gathered) -> None:

@@ -320,6 +320,7 @@ WORDS = {
     "run": ["model.py:scaled", "ones(2)", "3", "--check"],
     "opt": ["model.py:scaled", "-p", "inline,cse,dce"],
     "explain": ["model.py:scaled", "ones(2)", "3"],
+    "report": ["model.py:scaled", "--example", "ones(2)", "--example", "3"],
     "bisect": ["model.py:scaled", "--input", "ones(2)", "3"],
     "cache": ["show"],
     "dis": ["model.py:scaled"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,8 +16,9 @@ import jitlite
 from jitlite import cli
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.native.entry import is_ready
-from jitlite.report.content import Line, Row, Stage, shorten
+from jitlite.report.content import Line, Row, Sources, Stage, shorten
 from jitlite.report.diffs import side_by_side
+from jitlite.report.drawing import draw
 from jitlite.report.highlight import highlighted
 
 VOID = {"meta", "input", "br", "link"}
@@ -178,6 +181,13 @@ def test_methods_and_modules():
     checked(module.twice.report())
 
 
+def test_a_network_stays_below_a_megabyte(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "models"))
+    net = jitlite.script(importlib.import_module("mobilenet").build())
+    page = checked(net.forward.report())
+    assert "more lines are left out" in page.stage("opt")
+
+
 def test_recursion():
     program = jitlite.CompilationUnit(
         "def fall(n: int) -> int:\n    if n <= 0:\n        return 0\n    return fall(n - 1)\n"
@@ -215,7 +225,11 @@ def run(capsys, tmp_path):
     return run
 
 
-GRAPH = "graph(%x : Tensor):\n  %1 : int = prim::Constant[value=1]()\n  %y : Tensor = aten::add(%x, %x, %1)\n  return (%y)\n"
+GRAPH = """graph(%x : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %y : Tensor = aten::add(%x, %x, %1)
+  return (%y)
+"""
 
 
 def test_the_command(run, tmp_path):
@@ -292,6 +306,21 @@ def test_a_diff_folds_what_is_equal():
     assert (rows[0].skipped, rows[-1].skipped) == (3, 2)
     assert side_by_side(old, [*old, Line("more")])[-1] == Row("added", None, Line("more"))
     assert side_by_side(old, old) == [Row("skipped", skipped=10)]
+
+
+def test_what_no_input_leads_to_stands_beside_what_comes_next():
+    lines = ["graph(%x : Tensor):", '  %text : str = prim::Constant[value="a"]()']
+    for i in range(8):
+        lines += [f"  %{i} : Tensor = aten::relu(%{i - 1 if i else 'x'})", "   = prim::Print(%text)"]
+    graph = jitlite.ir.parse("\n".join([*lines, "  return (%7)", ""]))
+    (drawing,) = draw(graph, Sources())
+    boxes = [(box.x, box.y, box.width) for box in drawing.boxes]
+    assert drawing.width < 400 and len(boxes) == len(set(boxes)) == 18
+    relu = [box.y for box in drawing.boxes if box.label == "aten::relu"]
+    assert relu == sorted(relu) and len(set(relu)) == 8
+    for x, y, width in boxes:
+        assert 0 <= x and x + width <= drawing.width
+        assert not [1 for a, b, _ in boxes if b == y and x < a < x + width]
 
 
 def test_long_stages_are_shortened_until_the_page_is_small():
