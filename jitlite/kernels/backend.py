@@ -261,7 +261,8 @@ class KernelState(Implementation):
         try:
             if options.current().background and not self._is_now:
                 self._go_on()
-                background.submit(partial(self._record_later, recordings, key, arguments), self._last)
+                both = 3 * self._last  # the backward pass takes about twice as long
+                background.submit(partial(self._record_later, recordings, key, arguments), both)
                 return None
             recordings.make(key, arguments, trial=self.is_tried, forward_seconds=self._least_seconds)
         finally:
