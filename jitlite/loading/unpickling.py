@@ -58,7 +58,7 @@ class _Unmade:
 _KEYS = (str, int, float, complex, torch.Tensor, torch.device, enum.Enum, type(None))
 
 
-def _is_key(value: Any) -> bool:
+def _is_key(value: object) -> bool:
     """Can a value be a key? Its hash is to be Python's own, and not to take for ever."""
     kind: Any = type(value)
     return isinstance(value, _KEYS) or (kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__)
