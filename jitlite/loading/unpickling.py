@@ -31,7 +31,7 @@ _ENTRY = 100
 class PickledGlobal(Protocol):
     """What a global name in a pickle means."""
 
-    def call(self, argument: Any) -> Any:
+    def call(self, argument: object) -> Any:
         """What the name gives for an argument, which for all but enums is a tuple of arguments."""
         ...
 
