@@ -288,19 +288,15 @@ class AliasDb(PointsTo):
 
     def _analyze_operator(self, node: Node) -> None:
         resolved = node.op
-        if resolved is not None and _is_plain(resolved) and not node.blocks and "Subgraph" not in node.attributes:
+        has_code = bool(node.blocks) or "Subgraph" in node.attributes
+        if resolved is not None and _is_plain(resolved) and not has_code:
             self._analyze_new(node)
         elif _is_item_read(node):
             self._analyze_item(node)
-        elif resolved is None or node.blocks or "Subgraph" in node.attributes:
+        elif resolved is None or has_code or _is_without_marks(node, resolved):
             self._analyze_unknown(node)
         elif resolved.effect is Effect.SIDE:
-            if resolved.fn is None or any(reachable_kinds(v.type) for v in node.inputs):
-                self._analyze_unknown(node)
-            else:
-                self._analyze_new(node)
-        elif resolved.schema.is_varret and any(kinds_of(o.type) for o in node.outputs):
-            self._analyze_unknown(node)
+            self._analyze_new(node)
         else:
             self._analyze_schema(node, resolved)
 
@@ -420,6 +416,13 @@ def keeps_nothing(use: Use) -> bool:
 def _is_plain(op: Op) -> bool:
     """Is all that the operator does to make new objects? So it is with most operators."""
     return only_makes(op) and op.effect is not Effect.SIDE and not op.schema.is_varret
+
+
+def _is_without_marks(node: Node, op: Op) -> bool:
+    """Does the operator do with its inputs, or give as results, what its schema has no marks for?"""
+    if op.effect is Effect.SIDE:
+        return op.fn is None or any(reachable_kinds(v.type) for v in node.inputs)
+    return op.schema.is_varret and any(kinds_of(o.type) for o in node.outputs)
 
 
 def _is_item_read(node: Node) -> bool:

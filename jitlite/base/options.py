@@ -234,7 +234,7 @@ def set_globally(**changes: Any) -> Options:
     return before
 
 
-def _why_unfit(value: Any, wanted: type, read: Callable[[str], object]) -> str | None:
+def _why_unfit(value: object, wanted: type, read: Callable[[str], object]) -> str | None:
     """Why a value is not what a variable could say; None where it is."""
     try:
         is_whole = wanted is not int or (type(value) is int and value >= 0)

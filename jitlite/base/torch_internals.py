@@ -160,7 +160,7 @@ def forget() -> None:
 # -- trials
 
 
-def _callable(found: Any) -> None:
+def _callable(found: object) -> None:
     if not callable(found):
         raise TypeError("it cannot be called")
 
@@ -240,7 +240,7 @@ _IS_INCLUDED = "_ZN3c104impl28tls_is_dispatch_key_includedENS_11DispatchKeyE"
 # -- fallbacks
 
 
-def _constantly(value: Any) -> Callable[[], Callable[..., Any]]:
+def _constantly(value: object) -> Callable[[], Callable[..., Any]]:
     """A fallback: a function that gives this value, whatever its arguments."""
     return lambda: lambda *args: value
 

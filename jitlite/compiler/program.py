@@ -28,12 +28,7 @@ from jitlite.compiler.carried_sources import (
     pickles_by_value,
 )
 from jitlite.compiler.library_errors import is_of_library, tell_at_call
-from jitlite.frontend.classes.classes import (
-    INTERFACE_MARK,
-    ScriptClass,
-    type_of_class,
-    why_no_script_class,
-)
+from jitlite.frontend.classes.classes import INTERFACE_MARK, ScriptClass, type_of_class, why_no_script_class
 from jitlite.frontend.classes.denoted import MAKERS
 from jitlite.frontend.classes.example_types import known_types
 from jitlite.frontend.classes.hooks import check_hooks

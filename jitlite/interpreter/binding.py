@@ -227,19 +227,19 @@ def _to_int(value: object) -> Any:
     raise Mismatch
 
 
-def _to_float(value: Any) -> Any:
+def _to_float(value: object) -> Any:
     if isinstance(value, float | int):
         return value
     return _number_of(value, ("__float__",), float)
 
 
-def _to_complex(value: Any) -> Any:
+def _to_complex(value: object) -> Any:
     if isinstance(value, complex | float | int):
         return value
     return _number_of(value, ("__complex__", "__float__"), complex)
 
 
-def _number_of(value: Any, conversions: tuple[str, ...], number: Callable[[Any], Any]) -> Any:
+def _number_of(value: object, conversions: tuple[str, ...], number: Callable[[Any], Any]) -> Any:
     """Numbers of numpy and the like, and tensors with one element."""
     if isinstance(value, torch.Tensor):
         if value.numel() == 1 and not (value.is_complex() and number is float):

@@ -75,7 +75,7 @@ class Op:
         return f"<Op {self.schema}>"
 
 
-class _Declaration(Record):
+class _OperatorDeclaration(Record):
     """What is written down of an operator.
 
     The schema is read when somebody asks for the operator: most programs use few, and reading all took a third of the
@@ -105,7 +105,7 @@ class _Declaration(Record):
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_declared: dict[str, dict[str, _Declaration]] = {}
+_declared: dict[str, dict[str, _OperatorDeclaration]] = {}
 """By name and overload."""
 
 _found: dict[str, tuple[Op, ...]] = {}
@@ -133,7 +133,7 @@ def op(
 
     def declare(fn: _F) -> _F:
         text = (fn.__doc__ or "").strip() if doc is None else doc
-        _add(_Declaration(schema, effect, fn, total, text, fn if with_objects == "itself" else with_objects))
+        _add(_OperatorDeclaration(schema, effect, fn, total, text, fn if with_objects == "itself" else with_objects))
         return fn
 
     return declare
@@ -166,10 +166,10 @@ def op_family(
 def structural(schema: str, effect: Effect, doc: str, *, total: bool = False, traits: tuple[Known, ...] = ()) -> None:
     """Declare a kind whose meaning is an instruction of the interpreter (control flow, calls, construction)."""
     known(schema.partition("(")[0].partition(".")[0], *traits)
-    _add(_Declaration(schema, effect, None, total, doc))
+    _add(_OperatorDeclaration(schema, effect, None, total, doc))
 
 
-def _add(declared: _Declaration) -> None:
+def _add(declared: _OperatorDeclaration) -> None:
     qualified = declared.text.partition("(")[0].strip()
     name, _, overload = qualified.partition(".")
     overloads = _declared.setdefault(name, {})

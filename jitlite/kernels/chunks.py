@@ -11,13 +11,13 @@ from jitlite.kernels import loop_orders
 from jitlite.kernels.arena import Arena
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import I64, Buffer, Operand, Owner, Reduce, Scalar
-from jitlite.kernels.parallel import Part, divided_up, emit_call
+from jitlite.kernels.parallel import LoopPart, divided_up, emit_call
 from jitlite.kernels.reductions import Reduction, State, emit_empty
 from jitlite.kernels.vectors import Vectors
 from jitlite.kernels.walk import counting_by
 
 
-class _ChunkPart(Part):
+class _ChunkPart(LoopPart):
     """Writes the function that does some chunks.
 
     Attributes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from jitlite.kernels.building import NestBuilder
@@ -187,14 +189,7 @@ def tensor(call: Call) -> Value:
     call.default("device", None)
     call.default("requires_grad", False)
     given = call.at(0)
-    numbers = given if isinstance(given, list) else [given]
-    if not numbers or len(numbers) > MOST_ELEMENTS:
-        raise NotNative("a tensor of so many numbers")
-    found = [v for v in numbers if isinstance(v, Scalar | bool | int | float)]
-    kinds = {type(sample_of(v)) for v in found}
-    if len(found) < len(numbers) or len(kinds) > 1:
-        raise NotNative("a tensor of what are not numbers of one type")
-    [kind] = kinds
+    kind, found = _numbers_of_one_type(given if isinstance(given, list) else [given])
     dtype = dtype_argument(call) or {bool: BOOL, int: I64}.get(kind) or default_dtype(call)
     if kind is float and not dtype.is_float:
         raise NotNative("a tensor of ints is made of floats")
@@ -206,6 +201,17 @@ def tensor(call: Call) -> Value:
     for i, number in enumerate(found):
         NestBuilder(lowering, (), ()).write([(Place(made.place.buffer, i, (), ()), Fill(dtype, number))])
     return made
+
+
+def _numbers_of_one_type(numbers: Sequence[object]) -> tuple[type, list[Scalar | bool | int | float]]:
+    if not numbers or len(numbers) > MOST_ELEMENTS:
+        raise NotNative("a tensor of so many numbers")
+    found = [v for v in numbers if isinstance(v, Scalar | bool | int | float)]
+    kinds = {type(sample_of(v)) for v in found}
+    if len(found) < len(numbers) or len(kinds) > 1:
+        raise NotNative("a tensor of what are not numbers of one type")
+    [kind] = kinds
+    return kind, found
 
 
 @rule("aten::arange", narrow=Narrow.AS_THEY_ARE)

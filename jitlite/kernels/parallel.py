@@ -37,7 +37,7 @@ _FAILED, _WHICH, _FIRST = range(3)
 # -- the function
 
 
-class Part(KernelCode):
+class LoopPart(KernelCode):
     """Writes the function that does a part of a statement.
 
     Attributes:
@@ -119,7 +119,7 @@ def emit_parts(
     if not dims or symbol(PARALLEL_FOR) is None:
         write(kc)
         return
-    code, part = kc.code, Part(kc, dims)
+    code, part = kc.code, LoopPart(kc, dims)
     write(part)
     points = kc.product(sizes)
 
@@ -133,7 +133,7 @@ def emit_parts(
     emit_call(kc, part, kc.operand(sizes[dims[0]]), is_much, share)
 
 
-def emit_call(kc: KernelCode, part: Part, size: str, is_much: str, share: Callable[[str], tuple[str, str]]) -> None:
+def emit_call(kc: KernelCode, part: LoopPart, size: str, is_much: str, share: Callable[[str], tuple[str, str]]) -> None:
     """Write the call of a function, or what has threads call it.
 
     Args:
@@ -171,7 +171,7 @@ def divided_up(kc: KernelCode, a: str, b: str) -> str:
     return kc.code.value(f"udiv i64 {kc.add(a, kc.add(b, '-1'))}, {b}")
 
 
-def _context(kc: KernelCode, part: Part) -> str:
+def _context(kc: KernelCode, part: LoopPart) -> str:
     code = kc.code
     context = code.slot(f"[{_FIRST + len(part.fields)} x i64]")
     for number in (_FAILED, _WHICH):

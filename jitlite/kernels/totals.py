@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jitlite.kernels.building import KernelBuilder, NestBuilder
 from jitlite.kernels.elementwise import cast, custom, elementwise, floating
@@ -31,9 +31,8 @@ def _reduced(
     dtype: DType | None,
     with_index: object,
 ) -> tuple[TensorValue, TensorValue | None]:
-    if not value.in_order and len(value.order) > 1 and len(set(value.order) - set(dims)) > 1:
-        raise NotNative("a tensor is reduced whose dimensions lie in another order")
-    full = tuple(1 if d in dims else size for d, size in enumerate(value.sizes))
+    _check_order(value, dims)
+    full = _with_ones(value.sizes, dims)
     order = [d for d in range(value.rank) if d not in dims] + sorted(dims)
     nest = NestBuilder(builder, value.sizes, order)
     lane = nest.lane(value)
@@ -46,10 +45,19 @@ def _reduced(
     return _shaped(made, dims, keep), None if index is None else _shaped(index, dims, keep)
 
 
+def _check_order(value: TensorValue, dims: Sequence[int]) -> None:
+    if not value.in_order and len(value.order) > 1 and len(set(value.order) - set(dims)) > 1:
+        raise NotNative("a tensor is reduced whose dimensions lie in another order")
+
+
 def _single(place: Place, dims: frozenset[int]) -> Place:
     """A place that has one element along some dimensions."""
-    sizes = tuple(1 if d in dims else size for d, size in enumerate(place.sizes))
-    return Place(place.buffer, place.offset, sizes, place.strides)
+    return Place(place.buffer, place.offset, _with_ones(place.sizes, dims), place.strides)
+
+
+def _with_ones(sizes: Sequence[Operand], dims: Collection[int]) -> tuple[Operand, ...]:
+    """The sizes after a reduction that keeps its dimensions."""
+    return tuple(1 if d in dims else size for d, size in enumerate(sizes))
 
 
 def _shaped(place: Place, dims: Sequence[int], keep: bool) -> TensorValue:

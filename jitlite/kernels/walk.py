@@ -199,14 +199,7 @@ class Walk:
     @functools.cached_property
     def copies(self) -> int:
         """How often the body is written in a loop: small ones several times, so that loads of memory overlap."""
-        weight = sum(
-            0
-            if isinstance(lane, (Load, Fill))
-            else 1
-            if not isinstance(lane, LaneOperator) or LANES[lane.op].is_exact
-            else 12
-            for lane in self.lanes_at(len(self.order) - 1)
-        )
+        weight = sum(map(_weight, self.lanes_at(len(self.order) - 1)))
         copies, size = 4 if weight <= 4 else 2 if weight <= 12 else 1, self.sizes[self.order[-1]] if self.order else 1
         while isinstance(size, int) and copies > 1 and copies * self.vectors.count > size:
             copies //= 2
@@ -437,3 +430,10 @@ def counting_by(code: LLVMBuilder, start: str, end: str, step: int) -> Iterator[
     code.store("i64", code.value(f"add i64 {index}, {step}"), place)
     code.go(head)
     code.label(after)
+
+
+def _weight(lane: Lane) -> int:
+    """How long an operation of a loop's body takes, about."""
+    if isinstance(lane, Load | Fill):
+        return 0
+    return 1 if not isinstance(lane, LaneOperator) or LANES[lane.op].is_exact else 12

@@ -336,16 +336,19 @@ class _ClassImport:
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                 found.append((statement.target.id, statement.annotation, statement.value, statement))
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                target = statement.targets[0]
-                if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
-                    found.append((str(target.slice.value), statement.value, None, statement))
-                elif isinstance(target, ast.Name) and target.id in _LISTS:
-                    self.lists[target.id] = self._names(statement)
-                elif isinstance(target, ast.Name) and target.id != "__annotations__":
-                    found.append((target.id, None, statement.value, statement))
+                found += self._assigned(statement, statement.targets[0])
             elif not isinstance(statement, ast.FunctionDef | ast.Pass | ast.Expr):
                 raise CompileError("expected a method or an attribute", self.file.place(statement))
         return found
+
+    def _assigned(self, statement: ast.Assign, target: ast.expr) -> list[_Member]:
+        if isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant):
+            return [(str(target.slice.value), statement.value, None, statement)]
+        if isinstance(target, ast.Name) and target.id in _LISTS:
+            self.lists[target.id] = self._names(statement)
+        elif isinstance(target, ast.Name) and target.id != "__annotations__":
+            return [(target.id, None, statement.value, statement)]
+        return []
 
     def _names(self, statement: ast.Assign) -> list[str]:
         elements = statement.value.elts if isinstance(statement.value, ast.List) else [statement.value]

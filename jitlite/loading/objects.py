@@ -284,7 +284,7 @@ class _ObjectClass(PickledCall):
     def _member(self) -> str:
         return self.objects.member
 
-    def _set(self, made: Any, name: str, value: Any) -> None:
+    def _set(self, made: Any, name: str, value: object) -> None:
         vars(made)[name] = value
 
     def _run_setter(self, made: object, state: object) -> None:

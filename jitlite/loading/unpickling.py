@@ -31,7 +31,7 @@ _ENTRY = 100
 class PickledGlobal(Protocol):
     """What a global name in a pickle means."""
 
-    def call(self, argument: Any) -> Any:
+    def call(self, argument: object) -> Any:
         """What the name gives for an argument, which for all but enums is a tuple of arguments."""
         ...
 
@@ -58,7 +58,7 @@ class _Unmade:
 _KEYS = (str, int, float, complex, torch.Tensor, torch.device, enum.Enum, type(None))
 
 
-def _is_key(value: Any) -> bool:
+def _is_key(value: object) -> bool:
     """Can a value be a key? Its hash is to be Python's own, and not to take for ever."""
     kind: Any = type(value)
     return isinstance(value, _KEYS) or (kind.__hash__ is object.__hash__ and kind.__eq__ is object.__eq__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import itertools
 import os
 import pickle
 import sys
@@ -13,7 +12,6 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-import torch
 from torch.fx import GraphModule
 
 from jitlite import archive
@@ -32,7 +30,7 @@ from jitlite.executor.explain import Explanation, explain
 from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
-from jitlite.frontend.emit.definition import Definition, FunctionCompiler
+from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.tracing.trace_mode import active_tracers, current_tracer
 from jitlite.frontend.tracing.traced_numbers import plain
@@ -44,11 +42,11 @@ from jitlite.interpreter.entry import CallSite, Entry
 from jitlite.interpreter.python_code import add_script_traceback
 from jitlite.ir.analysis import to_dot, to_networkx
 from jitlite.ir.graph import Graph
-from jitlite.ir.notebook import graph_html, source_html
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import value_has_type
+from jitlite.objects.function_pages import FunctionOrigin, compiled_for, notebook_view, page_of
 from jitlite.objects.other_tracers import (
     GivenToFx,
     explain_export,
@@ -70,8 +68,6 @@ class _GraphViews:
 
 
 _views_for_all = _GraphViews()
-_shown_in_notebooks = itertools.count(1)
-"""Numbers what notebooks have been given, so that ids are of one page."""
 
 
 def show_all_graphs_as(view: Callable[[Graph], Any] | None) -> None:
@@ -188,49 +184,20 @@ class ScriptFunction:
         """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
         return explain(self.executor, self._bind(args, kwargs))
 
-    def report(self, *args: object, **kwargs: object) -> reports.page.Report:
+    def report(self, *args: object, **kwargs: object) -> reports.page.ReportPage:
         """A page with every stage: `fn.report(x).save("report.html")`.
 
         With arguments the function is called once, as `fn.kernels.compile` does (where one requires a gradient, as
         `compile_with_gradients` does), and the page has kernels, and shapes as far as they follow from the arguments.
         """
-        bound, kernels = None, self.kernels
-        if args or kwargs:
-            bound = self._bind(args, kwargs)
-            records = any(
-                isinstance(value, torch.Tensor) and value.requires_grad for value in (*args, *kwargs.values())
-            )
-            kernels = (kernels.compile_with_gradients if records else kernels.compile)(*args, **kwargs)
-        elif not self._parameters():
-            bound = self._bind(args, kwargs)
-        found = self._definition
-        about = reports.stages.Subject(
-            name=self.name,
-            signature=str(self._signature),
-            tree=None if found is None else found.tree,
-            compile=None if found is None else functools.partial(self._program.compile, found),
-            bound=bound,
-            module=self._module,
-            kernels=kernels,
-            executor=self.executor,
-        )
-        return reports.page.report(about)
+        is_call = bool(args or kwargs)
+        bound = self._bind(args, kwargs) if is_call or not self._parameters() else None
+        kernels = compiled_for(self.kernels, args, kwargs) if is_call else self.kernels
+        return page_of(FunctionOrigin(self._program, self.__jitlite_function__), kernels, self._module, bound)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the source, and the graph, whose lines lead to those of the source."""
-        graph, found = self.__jitlite_function__.graph, self._definition
-        if found is None:
-            return graph_html(graph)
-        anchor = f"jitlite-{next(_shown_in_notebooks)}-"
-        return source_html(self.code, found.tree.range.line, anchor) + graph_html(graph, anchor)
-
-    @property
-    def _definition(self) -> Definition | None:
-        """What the function was compiled from, None where it has no source."""
-        try:
-            return self._program.definition_of(self.__jitlite_function__)
-        except KeyError:
-            return None
+        return notebook_view(FunctionOrigin(self._program, self.__jitlite_function__), lambda: self.code)
 
     @property
     def kernels(self) -> Kernels:

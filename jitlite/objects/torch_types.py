@@ -91,7 +91,7 @@ class TypeView(View, of=Type):
     def str(self) -> builtins.str:
         return str(self.inner)
 
-    def isSubtypeOf(self, other: Any) -> bool:
+    def isSubtypeOf(self, other: object) -> bool:
         return T.is_subtype(self.inner, unwrap(other))
 
     def is_interface_type(self) -> bool:
@@ -225,7 +225,7 @@ class _OfSimple(type):
 
     simple: ClassVar[Type]
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(unwrap(instance), Type) and unwrap(instance) is cls.simple
 
     def get(cls) -> TypeView:
@@ -237,7 +237,7 @@ class _OfMade(type):
 
     made: ClassVar[type]
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(unwrap(instance), cls.made)
 
     def __call__(cls, *parts: Any) -> TypeView:
@@ -280,14 +280,14 @@ class _OfOptionals(_OfMade):
 class _OfAll(type):
     """`Type`, of which every type is an instance."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(unwrap(instance), Type)
 
 
 class InferredType:
     """A type that was inferred from a value, or why there is none."""
 
-    def __init__(self, found: Any) -> None:
+    def __init__(self, found: object) -> None:
         self._found = found
 
     def type(self) -> TypeView:

@@ -29,7 +29,7 @@ from jitlite.analysis.result_types import autocast_may_change
 from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
-from jitlite.ir.ops import Effect
+from jitlite.ir.ops import Effect, Op
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.aliasing_ops import only_makes
@@ -161,12 +161,19 @@ class _CoreAtenLowering(Record, frozen=False):
         op = node.op
         if op is None or core_aten.is_supported(op):
             return None
+        return self._why_irreplaceable(node, op) or self._replace(node, op)
+
+    def _why_irreplaceable(self, node: Node, op: Op) -> str | None:
+        """Why an operator cannot be made of others, whatever these are."""
         if op.schema.is_mutable:
             return "it writes, and cannot be written as an operator that makes a new tensor"
         if op.effect is Effect.RANDOM and not self._is_idle(node):
             return "it draws random numbers, and would draw others"
         if self.keeps_memory and not only_makes(op):
             return "what it gives may share memory with what it is given"
+        return None
+
+    def _replace(self, node: Node, op: Op) -> str | None:
         rule = core_aten.rule_of(op.schema.qualified)
         if self.keeps_memory and op.schema.qualified not in Trait.CORE_EXACT.kinds:
             rule = None

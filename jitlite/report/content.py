@@ -24,7 +24,7 @@ _AROUND = 3
 _LONG_SOURCE = 200
 
 
-class Line(Record, eq=True):
+class SourceLine(Record, eq=True):
     """A line of a stage.
 
     Attributes:
@@ -44,8 +44,8 @@ class Row(Record, eq=True):
     """A row of a side-by-side diff: `kind` is same, changed, removed, added or skipped."""
 
     kind: str
-    old: Line | None = None
-    new: Line | None = None
+    old: SourceLine | None = None
+    new: SourceLine | None = None
     skipped: int = 0
 
 
@@ -92,7 +92,7 @@ class Stage(Record, frozen=False):
     group: str
     about: str
     purpose: str = ""
-    lines: list[Line] = field(default_factory=list)
+    lines: list[SourceLine] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     drawings: list[Drawing] = field(default_factory=list)
     sections: dict[str, list[str]] = field(default_factory=dict)
@@ -173,14 +173,14 @@ class Sources:
             )
         return found
 
-    def line(self, text: str, range: SourceRange | None, facts: str = "") -> Line:
+    def line(self, text: str, range: SourceRange | None, facts: str = "") -> SourceLine:
         """A line of a stage that comes from a place."""
-        return Line(text, *self.place(range), facts)
+        return SourceLine(text, *self.place(range), facts)
 
-    def lines(self, pairs: Iterable[tuple[str, SourceRange | None]]) -> list[Line]:
+    def lines(self, pairs: Iterable[tuple[str, SourceRange | None]]) -> list[SourceLine]:
         return [self.line(text, range) for text, range in pairs]
 
-    def graph_lines(self, graph: Graph, facts: Mapping[Value, Type] | None = None) -> list[Line]:
+    def graph_lines(self, graph: Graph, facts: Mapping[Value, Type] | None = None) -> list[SourceLine]:
         """The lines of a graph, with what is known of the tensors that each defines."""
         known = {id(value.node): [] for value in facts or ()}  # type: dict[int, list[str]]
         for value, type in (facts or {}).items():

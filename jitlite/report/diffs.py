@@ -6,13 +6,13 @@ import difflib
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from jitlite.report.content import Line, Row
+from jitlite.report.content import Row, SourceLine
 
 _CONTEXT = 2
 """Equal lines that are shown around each difference."""
 
 
-def side_by_side(old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
+def side_by_side(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[Row]:
     """The rows of the diff; a skipped row stands for equal lines."""
     before, after = [line.text for line in old], [line.text for line in new]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
@@ -30,7 +30,7 @@ def side_by_side(old: Sequence[Line], new: Sequence[Line]) -> list[Row]:
     return rows
 
 
-def _rows(tag: str, old: Sequence[Line], new: Sequence[Line]) -> Iterator[Row]:
+def _rows(tag: str, old: Sequence[SourceLine], new: Sequence[SourceLine]) -> Iterator[Row]:
     if tag == "equal":
         yield from (Row("same", a, b) for a, b in zip(old, new, strict=True))
         return

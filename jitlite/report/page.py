@@ -22,7 +22,7 @@ from jitlite.report.stages import Subject, gather
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-class Report:
+class ReportPage:
     """A page about a function. In a notebook, it shows itself.
 
     Attributes:
@@ -70,7 +70,7 @@ def _own(name: str) -> tuple[Markup, str]:
     return Markup(text), f"'sha256-{digest}'"
 
 
-def report(subject: Subject) -> Report:
+def report(subject: Subject) -> ReportPage:
     """The report of a function."""
     found = gather(subject)
     (css, css_hash), (js, js_hash) = _own("report.css"), _own("report.js")
@@ -93,4 +93,4 @@ def report(subject: Subject) -> Report:
             policy=f"default-src 'none'; style-src {css_hash}; script-src {js_hash}; base-uri 'none'",
         )
     )
-    return Report(subject.name, html, [stage.name for stage in found.stages])
+    return ReportPage(subject.name, html, [stage.name for stage in found.stages])

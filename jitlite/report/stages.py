@@ -24,7 +24,7 @@ from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import OPTIMIZE
 from jitlite.passes.registry import Lines, PassHook, PassRecord, find, lines_of
-from jitlite.report.content import Line, Sources, Stage, Timing, shorten
+from jitlite.report.content import SourceLine, Sources, Stage, Timing, shorten
 from jitlite.report.diffs import side_by_side
 from jitlite.report.drawing import draw
 
@@ -67,7 +67,7 @@ class Gathered(Record, frozen=False):
     timings: list[Timing] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
 
-    def add(self, id: str, name: str, group: str, about: str, lines: list[Line]) -> Stage:
+    def add(self, id: str, name: str, group: str, about: str, lines: list[SourceLine]) -> Stage:
         stage = Stage(f"stage-{id}", name, group, about, lines=lines)
         self.stages.append(stage)
         return stage
@@ -126,18 +126,18 @@ def gather(subject: Subject) -> Gathered:
 
 def _front(subject: Subject, found: Gathered) -> None:
     if subject.tree is not None:
-        lines = [Line(text) for text in str(subject.tree).splitlines()]
+        lines = [SourceLine(text) for text in str(subject.tree).splitlines()]
         found.add("tree", "tree", FRONT, "The abstract syntax, as the parser read it.", lines)
     if subject.compile is None:
         return
     hook = PassHook(count_kinds=True, keeps_lines=True)
-    steps = _Steps(found, hook)
+    steps = _CompilerSteps(found, hook)
     subject.compile(steps.observe, hook)
     for record in hook.records:
         found.add_pass(record, FRONT)
 
 
-class _Steps:
+class _CompilerSteps:
     """Looks at the graph after each step of the front end."""
 
     def __init__(self, found: Gathered, hook: PassHook) -> None:
@@ -207,7 +207,7 @@ def _back(subject: Subject, found: Gathered) -> None:
     for name, about, view in _KERNEL_VIEWS:
         texts = [f"# {k.place}, for {k.facts}\n{view(k)}" for k in subject.kernels[:_MOST_KERNELS]]
         if texts:
-            found.add(name, name, BACK, about, [Line(text) for text in "\n".join(texts).splitlines()])
+            found.add(name, name, BACK, about, [SourceLine(text) for text in "\n".join(texts).splitlines()])
 
 
 _KERNEL_VIEWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (

@@ -193,12 +193,12 @@ def test_random_programs(scheduler):
 def test_wrong_bounds_are_found(fault, scheduler, monkeypatch):
     """The tests above can fail."""
 
-    def wrong(part: parallel.Part, dim: int, size: object) -> tuple[str, str]:
+    def wrong(part: parallel.LoopPart, dim: int, size: object) -> tuple[str, str]:
         if fault == "end":
             return "%begin", part.add("%end", "-1")
         return part.code.intrinsic("i64 @llvm.smax.i64(i64, i64)", "%begin", "1"), "%end"
 
-    monkeypatch.setattr(parallel.Part, "bounds", wrong)
+    monkeypatch.setattr(parallel.LoopPart, "bounds", wrong)
     found = outcomes(mixed, [torch.randn(100)], lambda count: setattr(scheduler, "count", count))
     with pytest.raises(AssertionError):
         check(found, SUMS)

@@ -16,7 +16,7 @@ import jitlite
 from jitlite import cli
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.native.entry import is_ready
-from jitlite.report.content import Line, Row, Sources, Stage, shorten
+from jitlite.report.content import Row, SourceLine, Sources, Stage, shorten
 from jitlite.report.diffs import side_by_side
 from jitlite.report.drawing import draw
 from jitlite.report.highlight import highlighted
@@ -299,12 +299,12 @@ def test_names_of_graphs_and_files_do_not_become_markup(tmp_path):
 
 
 def test_a_diff_folds_what_is_equal():
-    old = [Line(str(i)) for i in range(10)]
-    new = [*old[:5], Line("new"), *old[6:]]
+    old = [SourceLine(str(i)) for i in range(10)]
+    new = [*old[:5], SourceLine("new"), *old[6:]]
     rows = side_by_side(old, new)
     assert [row.kind for row in rows] == ["skipped", "same", "same", "changed", "same", "same", "skipped"]
     assert (rows[0].skipped, rows[-1].skipped) == (3, 2)
-    assert side_by_side(old, [*old, Line("more")])[-1] == Row("added", None, Line("more"))
+    assert side_by_side(old, [*old, SourceLine("more")])[-1] == Row("added", None, SourceLine("more"))
     assert side_by_side(old, old) == [Row("skipped", skipped=10)]
 
 
@@ -324,11 +324,11 @@ def test_what_no_input_leads_to_stands_beside_what_comes_next():
 
 
 def test_long_stages_are_shortened_until_the_page_is_small():
-    stages = [Stage(str(i), "s", "g", "", lines=[Line("x" * 100)] * 5000) for i in range(4)]
+    stages = [Stage(str(i), "s", "g", "", lines=[SourceLine("x" * 100)] * 5000) for i in range(4)]
     shorten(stages)
     assert all(len(stage.lines) + stage.left_out == 5000 for stage in stages)
     assert 4 * 175 * len(stages[0].lines) < LARGEST
-    short = Stage("a", "s", "g", "", lines=[Line("x")] * 10)
+    short = Stage("a", "s", "g", "", lines=[SourceLine("x")] * 10)
     shorten([short])
     assert (len(short.lines), short.left_out) == (10, 0)
 

@@ -102,7 +102,7 @@ class ConstantWriter:
         self.table = table
         self.declare = declare
 
-    def text(self, value: Any, type: Type, range: SourceRange | None = None) -> Text:
+    def text(self, value: object, type: Type, range: SourceRange | None = None) -> Text:
         """The text that means the value.
 
         Raises:

@@ -131,11 +131,7 @@ class _IndexLowering:
         """The part with lists made tensors, and tensors made bounds of slices."""
         make = self.make
         if part.entry.kind == "slice":
-            bounds = (
-                make("aten::IntImplicit", v, type=T.INT) if isinstance(v.type, T.TensorType) else v
-                for v in part.operands
-            )
-            return _IndexEntry(part.entry, tuple(bounds))
+            return _IndexEntry(part.entry, tuple(map(self._bound, part.operands)))
         if part.entry.kind != "item" or isinstance(part.index.type, T.TensorType) or part.is_int:
             return part
         if isinstance(part.index.type, T.ListType) and isinstance(part.index.type.element, T.ListType):
@@ -145,6 +141,9 @@ class _IndexLowering:
             none, false = make.constant(None), make.constant(False)
             return _IndexEntry(part.entry, (make("aten::tensor", part.index, make.constant(dtype), none, false),))
         raise self._refusal(f"index of type {part.index.type.annotation}", "test what it is before, and index by that")
+
+    def _bound(self, value: Value) -> Value:
+        return self.make("aten::IntImplicit", value, type=T.INT) if isinstance(value.type, T.TensorType) else value
 
     # -- which way
     def _is_exact(self) -> bool:

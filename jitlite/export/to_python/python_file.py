@@ -233,7 +233,7 @@ class PythonFile:
             return self.imported("Any")
 
     # -- constants
-    def constant(self, value: Any, range: SourceRange | None = None) -> Text:
+    def constant(self, value: object, range: SourceRange | None = None) -> Text:
         """An expression for a constant.
 
         Raises:
@@ -246,7 +246,7 @@ class PythonFile:
             f"a constant of the class {type(value).__name__} cannot be written as Python", range,
         )  # fmt: skip
 
-    def _number(self, value: Any, range: SourceRange | None) -> Text:
+    def _number(self, value: object, range: SourceRange | None) -> Text:
         if isinstance(value, float) and not math.isfinite(value):
             found = code("{}.{}", self.imported("math"), fixed("nan" if math.isnan(value) else "inf"))
             return code("-{}", found) if value < 0 else found

@@ -146,10 +146,12 @@ class _Signature(Record, eq=True):
                 written.append(variable.name)
                 continue
             text = code("{}: {}", variable.name, self.file.annotation(argument.type))
-            if argument.has_default and (i > last or (star is not None and i >= star)):
-                text = code("{} = {}", text, self._default(argument, i))
-            written.append(text)
+            may_have_default = i > last or (star is not None and i >= star)
+            written.append(self._with_default(text, argument, i) if may_have_default else text)
         return written
+
+    def _with_default(self, text: Text, argument: Argument, position: int) -> Text:
+        return code("{} = {}", text, self._default(argument, position)) if argument.has_default else text
 
     def _default(self, argument: Argument, position: int) -> Text:
         value = argument.default

@@ -353,15 +353,20 @@ class ModuleWriter:
         for attribute in plan.attributes.values():
             text = _argument(attribute.name) if attribute.differs else attribute.texts[0]
             body += laid_out(filled(attribute.kind, text))
-        hooks = plan.type.forward_pre_hooks
-        body += [code("self.register_forward_pre_hook({})", self.file.function(hook)) for hook in hooks]
-        hooks = plan.type.forward_hooks
-        body += [code("self.register_forward_hook({})", self.file.function(hook)) for hook in hooks]
+        body += self._hooks(plan.type)
         if is_root and self.ties:
             body.append(fixed("self.tie_weights()"))
         if is_root:
             body += self.settings
         return [*lines, *(indented(line, 1) for line in body)]
+
+    def _hooks(self, type: ClassType) -> list[Text]:
+        before = [self.file.function(hook) for hook in type.forward_pre_hooks]
+        after = [self.file.function(hook) for hook in type.forward_hooks]
+        return [
+            *(code("self.register_forward_pre_hook({})", name) for name in before),
+            *(code("self.register_forward_hook({})", name) for name in after),
+        ]
 
 
 _SELF = fixed("self")

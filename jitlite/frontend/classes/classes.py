@@ -210,13 +210,16 @@ class ScriptClass(ObjectDefinition):
         for cls in reversed(self.type.python_class.__mro__):
             for name, member in list(cls.__dict__.items()):
                 if isinstance(member, property) and function_mark(member.fget) is Mark.DEFAULT:
-                    for accessor in self.property_accessors(name) or ():
-                        if accessor is not None:
-                            self.program.ready(self.type.methods[accessor])
+                    self._compile_property(name)
                 elif inspect.isfunction(member) and not name.startswith("__jit"):
                     method = self.method(name)
                     if method is not None:
                         self.program.ready(method)
+
+    def _compile_property(self, name: str) -> None:
+        for accessor in self.property_accessors(name) or ():
+            if accessor is not None:
+                self.program.ready(self.type.methods[accessor])
 
     # -- attributes
     def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:

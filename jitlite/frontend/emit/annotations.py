@@ -351,14 +351,18 @@ class _Reader:
         self, name: str, arguments: Sequence[T], read: Callable[[T], Type], place: SourceRange | None
     ) -> Type:
         """`name[arguments]`."""
-        wanted = ARITY.get(name)
-        if (wanted is not None and wanted != len(arguments)) or (name == "Union" and not arguments):
-            expected = "at least one type" if wanted is None else f"{wanted} type{'s' if wanted > 1 else ''}"
-            raise CompileError(f"wrong number of types for {name}", place, expected=expected, found=str(len(arguments)))
+        _check_arity(name, len(arguments), place)
         if any(a is ... or isinstance(a, t.Dots) for a in arguments):
             raise CompileError("the length of a tuple must be known", place, hint="use List[T] for any number of T")
         contained = [read(a) for a in arguments]
         return construct(name, contained, place)
+
+
+def _check_arity(name: str, given: int, place: SourceRange | None) -> None:
+    wanted = ARITY.get(name)
+    if (wanted is not None and wanted != given) or (name == "Union" and not given):
+        expected = "at least one type" if wanted is None else f"{wanted} type{'s' if wanted > 1 else ''}"
+        raise CompileError(f"wrong number of types for {name}", place, expected=expected, found=str(given))
 
 
 def _listed(indices: Sequence[t.Expr]) -> Sequence[t.Expr]:

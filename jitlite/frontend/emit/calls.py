@@ -81,29 +81,43 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         return special(em, expr, callee, hint)
     if isinstance(callee, LocalFunction):
         return emit_local_call(em, expr, callee)
-    if isinstance(callee, BuiltinFunction) and callee.name in ("aten::any", "aten::all") and len(expr.args) == 1:
-        (only,) = expr.args
-        if isinstance(only, tree.ListComp) and only.is_generator:
-            return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
-    if callee is BUILTINS["len"] and len(expr.args) == 1 and not expr.keywords:
-        measured = em.emit_sugared(expr.args[0])
-        if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
-            return measured.length(em, expr.range)
-        return callee.call(em, expr.range, [em.argument(None, measured, expr.args[0].range, False)], [])
     if isinstance(callee, BuiltinFunction):
-        return _call_operator(em, expr, callee)
-    functions = callee.takes_functions
+        quantified = _emit_quantified(em, expr, callee)
+        return _call_operator(em, expr, callee) if quantified is None else quantified
+    if callee is BUILTINS["len"] and len(expr.args) == 1 and not expr.keywords:
+        return _emit_length(em, expr, callee)
+    positional, starred = _separate_keywords(expr)
+    args = em.emit_arguments(positional, callee.takes_functions)
+    kwargs = em.emit_keywords(expr.keywords, callee.takes_functions)
+    return callee.call(em, expr.range, args, kwargs + emit_starred_keywords(em, starred))
+
+
+def _separate_keywords(expr: tree.Apply) -> tuple[Sequence[tree.Expr], Sequence[tree.Expr]]:
+    """The positional arguments of a call, and the `**value`s, which stand behind them."""
     positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
-    args = em.emit_arguments(positional, functions)
-    kwargs = em.emit_keywords(expr.keywords, functions)
-    if len(positional) < len(expr.args):
-        kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
-    return callee.call(em, expr.range, args, kwargs)
+    return positional, expr.args[len(positional) :]
+
+
+def _emit_quantified(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | Value | None:
+    """`any` or `all` of a generator expression; None for another call."""
+    if callee.name not in ("aten::any", "aten::all") or len(expr.args) != 1:
+        return None
+    (only,) = expr.args
+    if not isinstance(only, tree.ListComp) or not only.is_generator:
+        return None
+    return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
+
+
+def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:
+    measured = em.emit_sugared(expr.args[0])
+    if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
+        return measured.length(em, expr.range)
+    return callee.call(em, expr.range, [em.argument(None, measured, expr.args[0].range, False)], [])
 
 
 def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | Value:
     """A call of an operator, which takes a list where Python's function takes a tuple or many arguments."""
-    positional = [a for a in expr.args if not isinstance(a, tree.KeywordStarred)]
+    positional, starred = _separate_keywords(expr)
     as_text = callee.name == "aten::format" and has_plain_fields(callee.self_value)
     parts = em.emit_parts(positional, as_text)
     if any(part.spread for part in parts):
@@ -112,8 +126,7 @@ def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Su
         args = [NamedValue(None, part.value, range=part.range) for part in parts]
     kwargs = [NamedValue(k.name.name, em.emit_sugared(k.value).as_argument(em, k.value.range), range=k.value.range)
               for k in expr.keywords]  # fmt: skip
-    if len(positional) < len(expr.args):
-        kwargs += emit_starred_keywords(em, expr.args[len(positional) :])
+    kwargs += emit_starred_keywords(em, starred)
     reduced = None if kwargs else emit_reduction(em, expr.range, callee, args)
     return callee.call(em, expr.range, args, kwargs) if reduced is None else reduced
 

@@ -41,23 +41,19 @@ def _sugared(em: Emitter, given: NamedValue) -> SugaredValue:
 # -- lists
 @expression(tree.ListLiteral)
 def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> Value:
-    if any(isinstance(e, tree.Starred) for e in expr.elements):
-        parts = em.emit_parts(expr.elements)
-        if any(part.spread for part in parts):
-            return joined_list(em, parts, expr.range)
-        values = [part.value for part in parts]
-    else:
+    if not any(isinstance(e, tree.Starred) for e in expr.elements):
         values = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
-    candidates = _candidates(hint, T.ListType, expr.range)
+        return _list_of(em, values, hint, expr.range)
+    parts = em.emit_parts(expr.elements)
+    if any(part.spread for part in parts):
+        return joined_list(em, parts, expr.range)
+    return _list_of(em, [part.value for part in parts], hint, expr.range)
+
+
+def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: SourceRange) -> Value:
+    candidates = _candidates(hint, T.ListType, range)
     if not values:
-        if not candidates:
-            # may still become a list of another type as an argument of a call; `Emitter` settles the rest
-            empty = em.node("prim::EmptyListLiteral", [], [T.ListType.of(T.TENSOR)], expr.range).output
-            em.empty_lists.append(empty)
-            return empty
-        if len(candidates) > 1:
-            raise _ambiguous("list", hint, candidates, expr.range)
-        return _as_union(em, em.make_list(_element(candidates[0]), []), hint)
+        return _empty_list(em, candidates, hint, range)
     common = T.unify_all([v.type for v in values], default_to_union=True)
     assert common is not None
     if not candidates:
@@ -65,8 +61,19 @@ def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> Value:
     infer_results([common], candidates)
     fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
     if not fitting:
-        raise _wrong_elements(hint, candidates, common, expr.range)
+        raise _wrong_elements(hint, candidates, common, range)
     return _as_union(em, em.make_list(_element(_most_general(fitting, _element)), values), hint)
+
+
+def _empty_list(em: Emitter, candidates: Sequence[Type], hint: Type | None, range: SourceRange) -> Value:
+    if not candidates:
+        # may still become a list of another type as an argument of a call; `Emitter` settles the rest
+        empty = em.node("prim::EmptyListLiteral", [], [T.ListType.of(T.TENSOR)], range).output
+        em.empty_lists.append(empty)
+        return empty
+    if len(candidates) > 1:
+        raise _ambiguous("list", hint, candidates, range)
+    return _as_union(em, em.make_list(_element(candidates[0]), []), hint)
 
 
 def _candidates(hint: Type | None, constructor: type[Type], range: SourceRange) -> list[Type]:

@@ -31,7 +31,7 @@ from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
-from jitlite.frontend.emit.sequences import Part, spread_list
+from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -199,26 +199,26 @@ class Emitter(Builder):
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
 
-    def emit_parts(self, exprs: Sequence[tree.Expr], as_text: bool = False) -> list[Part]:
+    def emit_parts(self, exprs: Sequence[tree.Expr], as_text: bool = False) -> list[SequencePart]:
         """Values of arguments or elements; of a list that is spread, the list.
 
         Args:
             as_text: only the text of the values will be seen.
         """
-        parts: list[Part] = []
+        parts: list[SequencePart] = []
         for expr in exprs:
             if not isinstance(expr, tree.Starred):
                 found = self.emit_sugared(expr)
                 value = found.as_text(self, expr.range) if as_text else found.as_argument(self, expr.range)
-                parts.append(Part(value, False, expr.range))
+                parts.append(SequencePart(value, False, expr.range))
                 continue
             found = self.emit_sugared(expr.value)
             whole = spread_list(found)
             if whole is not None:
-                parts.append(Part(whole, True, expr.range))
+                parts.append(SequencePart(whole, True, expr.range))
             else:
                 spread = found.as_tuple(self, expr.range)
-                parts += [Part(p.as_value(self, expr.range), False, expr.range) for p in spread]
+                parts += [SequencePart(p.as_value(self, expr.range), False, expr.range) for p in spread]
         return parts
 
     def emit_keywords(self, keywords: Sequence[tree.KeywordArgument], functions: bool = False) -> list[NamedValue]:

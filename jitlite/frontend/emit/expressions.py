@@ -221,22 +221,35 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
     found = call_magic(em, expr.range, container, "__contains__", item)
     if found is not None:
         return found
-    if isinstance(container.type, T.TupleType):
-        elements = em.unpack_tuple(container)
-        mixed = T.unify_all([e.type for e in elements]) is None
-        if mixed or any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements)):
-            return is_one_of(em, expr, item, elements)
-        container = _as_list(em, expr, container.type, elements)
-    of_enum = isinstance(container.type, T.ListType) and isinstance(container.type.element, T.EnumType)
-    if of_enum and container.node.kind == "prim::ListConstruct":
+    if not isinstance(container.type, T.TupleType):
+        return _emit_contained(em, expr, item, container)
+    elements = em.unpack_tuple(container)
+    mixed = T.unify_all([e.type for e in elements]) is None
+    if mixed or any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements)):
+        return is_one_of(em, expr, item, elements)
+    return _emit_contained(em, expr, item, _as_list(em, expr, container.type, elements))
+
+
+def _emit_contained(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:
+    """Membership in what is no tuple."""
+    if _is_display_of_enums(container):
         return is_one_of(em, expr, item, container.node.inputs)
     if isinstance(container.type, T.UnionType) and not T.may_be_none(container.type):
         return em.by_type(container, expr.range, lambda one: _emit_contains(em, expr, item, one))
     if T.may_be_none(item.type) and isinstance(item.type, T.UnionType):
         return em.by_type(item, expr.range, lambda one: _emit_contains(em, expr, one, container))
-    if item.type is T.NONE and isinstance(container.type, T.ListType) and container.type.element in _NEVER_NONE:
+    if item.type is T.NONE and _never_holds_none(container.type):
         return em.constant(False, expr.range)
     return em.op("aten::__contains__", [container, item], range=expr.range)
+
+
+def _is_display_of_enums(value: Value) -> bool:
+    of_enums = isinstance(value.type, T.ListType) and isinstance(value.type.element, T.EnumType)
+    return of_enums and value.node.kind == "prim::ListConstruct"
+
+
+def _never_holds_none(t: Type) -> bool:
+    return isinstance(t, T.ListType) and t.element in _NEVER_NONE
 
 
 def is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Value]) -> Value:

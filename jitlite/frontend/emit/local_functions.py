@@ -40,7 +40,8 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter, ReturnTypes, expression, statement
-from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
+from jitlite.frontend.emit.known_keywords import emit_starred_keywords
+from jitlite.frontend.emit.local_arguments import LocalArgument, bind_given
 from jitlite.frontend.emit.open_types import is_open
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
@@ -105,10 +106,10 @@ class LocalFunction(SugaredValue):
         return _emit_call(b, range, self, [_given(b, a, range) for a in (*args, *kwargs)])
 
 
-def _given(b: Builder, argument: NamedValue, range: SourceRange) -> _GivenArgument:
+def _given(b: Builder, argument: NamedValue, range: SourceRange) -> LocalArgument:
     constant = argument.constant
     value = constant if isinstance(constant, SugaredValue) else SimpleValue(argument.in_graph(b.graph))
-    return _GivenArgument(value, argument.range or range, argument.name)
+    return LocalArgument(value, argument.range or range, argument.name)
 
 
 class Separate(Record, eq=True):
@@ -124,14 +125,6 @@ class Separate(Record, eq=True):
     captured: Sequence[str]
     types: Mapping[str, Type]
     fixed: Mapping[str, SugaredValue]
-
-
-class _GivenArgument(Record, eq=True):
-    """An argument of a call; `name` is the keyword."""
-
-    value: SugaredValue
-    range: SourceRange
-    name: str | None = None
 
 
 # -- definitions
@@ -170,14 +163,14 @@ def unused_variable(em: Emitter) -> str:
 # -- calls
 def emit_local_call(em: Emitter, call: tree.Apply, function: LocalFunction) -> SugaredValue:
     """A call by expressions, of which some may denote functions."""
-    given: list[_GivenArgument] = []
+    given: list[LocalArgument] = []
     starred = [a for a in call.args if isinstance(a, tree.KeywordStarred)]
     for arg in call.args[: len(call.args) - len(starred)]:
         if isinstance(arg, tree.Starred):
-            given += [_GivenArgument(p, arg.range) for p in em.emit_sugared(arg.value).as_tuple(em, arg.range)]
+            given += [LocalArgument(p, arg.range) for p in em.emit_sugared(arg.value).as_tuple(em, arg.range)]
         else:
-            given.append(_GivenArgument(_argument(em, arg), arg.range))
-    given += [_GivenArgument(_argument(em, k.value), k.value.range, k.name.name) for k in call.keywords]
+            given.append(LocalArgument(_argument(em, arg), arg.range))
+    given += [LocalArgument(_argument(em, k.value), k.value.range, k.name.name) for k in call.keywords]
     given += [_given(em, named, call.range) for named in emit_starred_keywords(em, starred)]
     return _emit_call(em, call.range, function, given)
 
@@ -197,7 +190,7 @@ def _has_functions(found: SugaredTuple) -> bool:
 
 
 def _emit_call(
-    em: Emitter, range: SourceRange, function: LocalFunction, given: Sequence[_GivenArgument]
+    em: Emitter, range: SourceRange, function: LocalFunction, given: Sequence[LocalArgument]
 ) -> SugaredValue:
     bound = _bind(em, function, given, range)
     if function.within is None or function.within is em.definition:
@@ -207,7 +200,7 @@ def _emit_call(
 
 
 def _emit_bound(
-    em: Emitter, range: SourceRange, function: LocalFunction, bound: Mapping[str, _GivenArgument]
+    em: Emitter, range: SourceRange, function: LocalFunction, bound: Mapping[str, LocalArgument]
 ) -> SugaredValue:
     types = {} if function.separate is None else function.separate.types
     arguments = {
@@ -279,53 +272,21 @@ def _identity(value: SugaredValue) -> object:
 
 
 def _bind(
-    em: Emitter, function: LocalFunction, given: Sequence[_GivenArgument], range: SourceRange
-) -> dict[str, _GivenArgument]:
+    em: Emitter, function: LocalFunction, given: Sequence[LocalArgument], range: SourceRange
+) -> dict[str, LocalArgument]:
     """The argument for each parameter, in order of the parameters."""
-    found = _bind_given(function, given, range)
+    found = bind_given(function.name, function.definition.decl.params, given, range)
     for param in function.definition.decl.params:
         name = param.ident.name
         if name in found or param.stars:
             continue
         if name not in function.defaults:
             raise CompileError(f"{function.name}() is missing the argument '{name}'", range)
-        found[name] = _GivenArgument(em.lookup(function.defaults[name], param.range), param.range)
+        found[name] = LocalArgument(em.lookup(function.defaults[name], param.range), param.range)
     return found
 
 
-def _bind_given(
-    function: LocalFunction, given: Sequence[_GivenArgument], range: SourceRange
-) -> dict[str, _GivenArgument]:
-    """The arguments that the call gives, by parameter."""
-    params = function.definition.decl.params
-    positional = [p.ident.name for p in params if not p.kwarg_only and not p.stars]
-    values = [g for g in given if g.name is None]
-    named = [(g.name, g) for g in given if g.name is not None]
-    rest = {p.stars: p for p in params if p.stars}
-    if len(values) > len(positional) and 1 not in rest:
-        raise CompileError(
-            f"{function.name}() takes {len(positional)} positional arguments but {len(values)} were given", range
-        )
-    found = dict(zip(positional, values, strict=False))
-    names = {p.ident.name for p in params if not p.stars}
-    others: dict[str, SugaredValue] = {}
-    for name, argument in named:
-        if name not in names and 2 in rest:
-            others[name] = argument.value
-            continue
-        if name not in names:
-            raise CompileError(f"{function.name}() got an unexpected keyword argument '{name}'", range)
-        if name in found:
-            raise CompileError(f"{function.name}() got multiple values for argument '{name}'", range)
-        found[name] = argument
-    if 1 in rest:
-        found[rest[1].ident.name] = _GivenArgument(SugaredTuple([v.value for v in values[len(positional) :]]), range)
-    if 2 in rest:
-        found[rest[2].ident.name] = _GivenArgument(KnownKeywords(others), range)
-    return found
-
-
-def _converted(em: Emitter, param: tree.Param, argument: _GivenArgument, wanted: Type | None) -> SugaredValue:
+def _converted(em: Emitter, param: tree.Param, argument: LocalArgument, wanted: Type | None) -> SugaredValue:
     """The argument as the parameter takes it: of its declared type, or the `wanted` one, if there is one."""
     if param.stars:
         return _argument_value(em, argument.value, argument.range)

@@ -37,7 +37,8 @@ def _imported(em: Emitter, one: tree.Import) -> object:
         if not one.attribute:
             return module
         if not hasattr(module, one.attribute):
-            return importlib.import_module(f"{module.__name__}.{one.attribute}")
+            submodule = f"{module.__name__}.{one.attribute}"
+            return importlib.import_module(submodule)
         return getattr(module, one.attribute)
     except ImportError as error:
         raise CompileError(

@@ -83,28 +83,41 @@ def as_given(definition: Definition, args: Args, kwargs: Args) -> GivenTypes | N
         return None
     inferred: dict[str, Type] = {}
     fixed: dict[str, object] = {}
-    kept: list[tree.Param] = []
-    for position, param in enumerate(params):
-        is_self = position == 0 and definition.self_type is not None
-        if not is_self and _is_open(definition, param) and not _settle(definition, param, bound, inferred, fixed):
-            return None
-        if param.ident.name not in fixed:
-            kept.append(param if param.ident.name not in inferred else tree.replaced(param, type=None))
-    if not fixed and all(t is T.TENSOR for t in inferred.values()):
-        unannotated = all(p.type is None for p in params if p.ident.name in inferred)
-        if unannotated:
-            return None
-    body = tree.replaced(definition.tree, decl=tree.replaced(definition.tree.decl, params=tuple(kept)))
-    made = replace(
+    to_settle = params if definition.self_type is None else params[1:]
+    if not all(_settle(definition, p, bound, inferred, fixed) for p in to_settle if _is_open(definition, p)):
+        return None
+    if not fixed and _are_plain_tensors(params, inferred):
+        return None
+    made = _with_settled(definition, bound, inferred, fixed)
+    key = (*bound, None, *inferred.items(), None, *((name, type(value), value) for name, value in fixed.items()))
+    arguments = [replaced_name(value, name) for name, value in bound.items() if name not in fixed]
+    return GivenTypes(key, made, arguments, _shown(definition, inferred, fixed))
+
+
+def _are_plain_tensors(params: Sequence[tree.Param], inferred: Mapping[str, Type]) -> bool:
+    """Are the types that were found those of parameters without annotation?"""
+    return all(t is T.TENSOR for t in inferred.values()) and all(
+        p.type is None for p in params if p.ident.name in inferred
+    )
+
+
+def _with_settled(
+    definition: Definition,
+    bound: Mapping[str, NamedValue],
+    inferred: Mapping[str, Type],
+    fixed: Mapping[str, object],
+) -> Definition:
+    """The definition with the types that were found, and with constants instead of the parameters that have a value."""
+    decl = definition.tree.decl
+    kept = [p for p in decl.params if p.ident.name not in fixed]
+    typed = tuple(p if p.ident.name not in inferred else tree.replaced(p, type=None) for p in kept)
+    return replace(
         definition,
-        tree=body,
+        tree=tree.replaced(definition.tree, decl=tree.replaced(decl, params=typed)),
         defaults={name: v for name, v in definition.defaults.items() if name not in fixed and name not in bound},
         inferred={**definition.inferred, **inferred},
         variables={**definition.variables, **{name: ConstantValue(value) for name, value in fixed.items()}},
     )
-    key = (*bound, None, *inferred.items(), None, *((name, type(value), value) for name, value in fixed.items()))
-    arguments = [replaced_name(value, name) for name, value in bound.items() if name not in fixed]
-    return GivenTypes(key, made, arguments, _shown(definition, inferred, fixed))
 
 
 def replaced_name(value: NamedValue, name: str) -> NamedValue:

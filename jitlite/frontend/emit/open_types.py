@@ -72,7 +72,7 @@ def _denoted(expr: tree.Expr, resolver: Resolver) -> Any:
         return None
 
 
-def _is_open_object(found: Any) -> bool:
+def _is_open_object(found: object) -> bool:
     """Does an annotation object leave open which type is meant?"""
     if isinstance(found, type) and found not in _BARE_CLASSES and found.__module__ != "collections.abc":
         return False
@@ -99,7 +99,7 @@ def without_result(definition: Definition) -> Definition:
     return replace(definition, tree=bare(definition.tree), signature=signature)
 
 
-def _is_generic(found: Any) -> bool:
+def _is_generic(found: object) -> bool:
     """Is it a generic type that TorchScript has not?"""
     name = attribute_or_none(found, "__name__") or attribute_or_none(found, "_name")
     module = attribute_or_none(found, "__module__")

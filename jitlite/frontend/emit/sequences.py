@@ -13,7 +13,7 @@ from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
 
 
-class Part(NamedTuple):
+class SequencePart(NamedTuple):
     """An argument or element: a value, or the elements of a list if it is `spread`."""
 
     value: Value
@@ -75,7 +75,7 @@ class ListAsTuple(SugaredValue):
         return b.op("aten::gt", [length, b.constant(0, range)], range=range)
 
 
-def joined_list(b: Builder, parts: Sequence[Part], range: SourceRange) -> Value:
+def joined_list(b: Builder, parts: Sequence[SequencePart], range: SourceRange) -> Value:
     """One new list of values, of which some are lists to be spread.
 
     Raises:
@@ -102,7 +102,7 @@ def joined_list(b: Builder, parts: Sequence[Part], range: SourceRange) -> Value:
     return whole if len(pieces) > 1 else b.op("aten::list", [whole], range=range)
 
 
-def with_spread_tail(b: Builder, parts: Sequence[Part], range: SourceRange) -> list[NamedValue]:
+def with_spread_tail(b: Builder, parts: Sequence[SequencePart], range: SourceRange) -> list[NamedValue]:
     """Arguments of an operator, of which lists are spread at the end: it takes these, and what goes with them, as one.
 
     `x.view(*shape, 2)` is `x.view(shape + [2])`, `torch.einsum("ij,jk", *xs)` is `torch.einsum("ij,jk", xs)`.

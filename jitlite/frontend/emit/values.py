@@ -126,8 +126,8 @@ TENSOR_CASTS: dict[str, torch.dtype] = {
 }  # fmt: skip
 """Tensor methods that are conversions to a dtype."""
 
-_DTYPE_QUESTIONS = {"is_floating_point": "aten::is_floating_point", "is_complex": "aten::is_complex"}
-"""What can be asked of a dtype, which is an int to the graph, and the operators that ask it of a tensor."""
+_DTYPE_QUESTIONS = ("is_floating_point", "is_complex")
+"""What can be asked of a dtype, which is an int to the graph. Operators of these names ask it of a tensor."""
 
 _TENSOR_FORMS = frozenset({"tolist", "__getitem__", "new_tensor", *PYTHON_METHODS})
 """Tensor methods that are not simply an operator."""
@@ -198,7 +198,7 @@ class SimpleValue(SugaredValue):
         if t is T.INT and name in _DTYPE_QUESTIONS:  # a tensor of that dtype can be asked
             empty = b.op("aten::empty", [b.make_list(T.INT, [b.constant(0, range)])],
                          [NamedValue("dtype", self.value, range=range)], range)  # fmt: skip
-            return SimpleValue(b.op(_DTYPE_QUESTIONS[name], [empty], range=range))
+            return SimpleValue(b.op(f"aten::{name}", [empty], range=range))
         if t is T.DEVICE and name in Spelling.DEVICE_PROPERTY.kind_of:
             return SimpleValue(b.op(Spelling.DEVICE_PROPERTY.kind_of[name], [self.value], range=range))
         if isinstance(t, T.TupleType) and name in (t.names or ()):

@@ -236,7 +236,7 @@ class DispatchTracer:
         """Tell the back end what something that existed before is to hold in the end; gives its value."""
         return self.backend.copy_(destination, source)
 
-    def operand(self, argument: Any) -> Any:
+    def operand(self, argument: object) -> Any:
         """An argument as the back end sees it."""
         if isinstance(argument, torch.Tensor):
             return Traced(self.values.value_of(argument), argument)

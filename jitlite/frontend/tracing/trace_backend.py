@@ -127,7 +127,7 @@ class Signature(Record, eq=True, frozen=False):
     _structures: list[tuple[Any, list[Any]]] = field(default_factory=list)
     _result: Any = None
 
-    def add_argument(self, name: str, example: Any) -> list[tuple[str, torch.Tensor]]:
+    def add_argument(self, name: str, example: object) -> list[tuple[str, torch.Tensor]]:
         """Note a parameter; gives the tensors in its example, with their places."""
         leaves, structure = pytree.tree_flatten(example)
         paths = [name + pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(example)[0]]
@@ -200,7 +200,7 @@ class TraceBackend(ABC):
     signature: Signature
     """Set before anything else is called."""
 
-    def add_argument(self, name: str, example: Any) -> list[TensorArgument]:
+    def add_argument(self, name: str, example: object) -> list[TensorArgument]:
         """A parameter of the traced function, which may be nested: by default, an input for each tensor in it."""
         found = self.signature.add_argument(name, example)
         return [TensorArgument(path, tensor, self.add_input(path, tensor)) for path, tensor in found]

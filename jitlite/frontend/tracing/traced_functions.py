@@ -69,7 +69,9 @@ def method_of_tensor(number: object, name: str) -> Any:
 
 
 @functools.wraps(torch.tensor)
-def _tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any) -> object:
+def _tensor(
+    data: object, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **options: Any
+) -> object:
     if current.tracer is None or current.tracer.paused or not _is_followed(data):
         return _torch_tensor(data, dtype=dtype, device=device, requires_grad=requires_grad, **options)
     made = _of_parts(data, dtype, device)
@@ -77,7 +79,7 @@ def _tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
 
 
 @functools.wraps(torch.as_tensor)
-def _as_tensor(data: Any, dtype: Any = None, device: Any = None) -> object:
+def _as_tensor(data: object, dtype: Any = None, device: Any = None) -> object:
     if current.tracer is None or current.tracer.paused or not _is_followed(data):
         return _torch_as_tensor(data, dtype=dtype, device=device)
     return _of_parts(data, dtype, device)
@@ -98,7 +100,7 @@ def _manual_seed(seed: int) -> torch.Generator:
     return _torch_manual_seed(seed)
 
 
-def new_tensor(self: torch.Tensor, data: Any, *, dtype: Any = None, device: Any = None, **options: object) -> object:
+def new_tensor(self: torch.Tensor, data: object, *, dtype: Any = None, device: Any = None, **options: object) -> object:
     """`Tensor.new_tensor`."""
     if current.tracer is None or current.tracer.paused or not _is_followed(data):
         return _torch_new_tensor(self, data, dtype=dtype, device=device, **options)

@@ -159,9 +159,7 @@ def _contracted(f: Formula) -> list[Sym]:
     assert equation is not None
     (a, b), made = equation
     x, y = f.elements("tensors")
-    batch = [letter for letter in made if letter in a and letter in b]
-    inner = [letter for letter in a if letter in b and letter not in made]
-    rows, columns = ([letter for letter in made if letter not in other] for other in (b, a))
+    batch, inner, rows, columns = _grouped(a, b, made)
     left = _as_matrices(f, x, a, [batch, rows, inner])
     right = _as_matrices(f, y, b, [batch, inner, columns])
     sizes = {letter: f.size_at(x, a.index(letter)) for letter in [*batch, *rows]}
@@ -170,6 +168,14 @@ def _contracted(f: Formula) -> list[Sym]:
     found = left.bmm(right).reshape(_sizes(f, *(sizes[letter] for letter in order)))
     turned = [order.index(letter) for letter in made]
     return [found if turned == sorted(turned) else found.permute(turned).clone()]
+
+
+def _grouped(a: str, b: str, made: str) -> tuple[list[str], list[str], list[str], list[str]]:
+    """The letters of both factors that stay, those that are summed up, those of the first alone, and of the second."""
+    batch = [letter for letter in made if letter in a and letter in b]
+    inner = [letter for letter in a if letter in b and letter not in made]
+    rows, columns = ([letter for letter in made if letter not in other] for other in (b, a))
+    return batch, inner, rows, columns
 
 
 def _as_matrices(f: Formula, value: Sym, letters: str, groups: Sequence[Sequence[str]]) -> Sym:

@@ -1,0 +1,68 @@
+"""Compiled functions as pages: the report of every stage, and what a notebook shows."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from jitlite import report as reports
+from jitlite.executor.executor import executor_of
+from jitlite.executor.kernels import Kernels
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
+from jitlite.ir.notebook import graph_html, source_html
+from jitlite.ir.unit import Function
+
+_shown_in_notebooks = itertools.count(1)
+"""Numbers what notebooks have been given, so that ids are of one page."""
+
+
+class FunctionOrigin:
+    """A function, and the program that may have compiled it from source."""
+
+    def __init__(self, program: FunctionCompiler, function: Function) -> None:
+        self.program = program
+        self.function = function
+
+    @property
+    def definition(self) -> Definition | None:
+        """What the function was compiled from, None where it has no source."""
+        try:
+            return self.program.definition_of(self.function)
+        except KeyError:
+            return None
+
+
+def compiled_for(kernels: Kernels, args: Sequence[object], kwargs: Mapping[str, object]) -> Kernels:
+    """The kernels after one call with these arguments, which records gradients where one requires them."""
+    records = any(isinstance(value, torch.Tensor) and value.requires_grad for value in (*args, *kwargs.values()))
+    return (kernels.compile_with_gradients if records else kernels.compile)(*args, **kwargs)
+
+
+def page_of(
+    origin: FunctionOrigin, kernels: Kernels, module: object, bound: Sequence[object] | None
+) -> reports.page.ReportPage:
+    """A page with every stage, and with what a call does whose arguments are `bound`."""
+    found = origin.definition
+    about = reports.stages.Subject(
+        name=origin.function.name,
+        signature=str(origin.function.schema),
+        tree=None if found is None else found.tree,
+        compile=None if found is None else functools.partial(origin.program.compile, found),
+        bound=bound,
+        module=module,
+        kernels=kernels,
+        executor=executor_of(origin.function),
+    )
+    return reports.page.report(about)
+
+
+def notebook_view(origin: FunctionOrigin, code: Callable[[], str]) -> str:
+    """The source, and the graph, whose lines lead to those of the source."""
+    graph, found = origin.function.graph, origin.definition
+    if found is None:
+        return graph_html(graph)
+    anchor = f"jitlite-{next(_shown_in_notebooks)}-"
+    return source_html(code(), found.tree.range.line, anchor) + graph_html(graph, anchor)
