@@ -18,6 +18,7 @@ from jitlite.native.code import NotNative
 def topk(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     dim, count = _dim(call, value), call.number("k")
+    _leave_bools(call, value)
     if not topk_is_known():
         raise NotNative("topk of a torch that has equal elements in another order")
     size = value.sizes[dim]
@@ -51,6 +52,7 @@ def kth(call: Call) -> Value:
     value, lowering = call.first(), call.lowering
     if not call.has("dim"):
         raise NotNative("the median of all elements")
+    _leave_bools(call, value)
     dim = _dim(call, value)
     size = value.sizes[dim]
     lowering.check(lowering.index("lt", 0, size), "the median of no elements")
@@ -75,6 +77,12 @@ def kth(call: Call) -> Value:
     lowering.copy(chosen, found.place)
     results = [rows.chosen(found), found]
     return [*results] if call.constant("keepdim") else [selected(lowering, v, dim, 0) for v in results]
+
+
+def _leave_bools(call: Call, value: TensorValue) -> None:
+    """Torch sorts bools, but refuses to choose among them."""
+    if value.dtype is BOOL:
+        raise NotNative(f"{call.node.kind} of bools")
 
 
 def _dim(call: Call, value: TensorValue) -> int:

@@ -16,7 +16,7 @@ from jitlite.frontend.classes.module_types import same_module_type
 from jitlite.frontend.classes.modules import CONTAINERS, ModuleDefinition
 from jitlite.frontend.emit.meanings import Mark, function_mark
 from jitlite.interpreter.binding import bind_value
-from jitlite.ir.types import ClassType
+from jitlite.ir.types import ClassType, TensorType
 from jitlite.ir.values import CLASS_TYPE
 from jitlite.objects.function import ScriptMethod
 from jitlite.objects.late_hooks import LateHooks
@@ -181,6 +181,8 @@ class ScriptModuleAttributes(LateHooks):
                     "class annotates the field with an interface, one that has the methods of the interface"
                 )
             _retype(value, wanted)
+        if value is None and isinstance(wanted, TensorType):  # scripts have no branch for it
+            raise RuntimeError(f"Could not cast attribute '{name}' to type Tensor: None is no tensor")
         return bind_value(wanted, value, f"attribute '{name}' of '{found.python_class.__name__}'")
 
 

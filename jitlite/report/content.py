@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
+
+from markupsafe import escape
 
 from jitlite.base.records import Record
 from jitlite.base.source import Source, SourceRange
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.printer import graph_lines
 from jitlite.ir.types import TensorType, Type
+from jitlite.report.highlight import highlighted
 
-_LIMITS = (4000, 2000, 1200, 800, 500, 300, 150)
-"""Lines of a stage that are shown: as many as leave the page below its largest size."""
-_MOST_CHARACTERS = 850_000
-"""Of stages, their markup included: a page stays below a megabyte."""
+_LIMITS = ((4000, 2000), (2000, 1500), (1200, 1000), (800, 700), (500, 500), (300, 300), (150, 150), (50, 100))
+"""Lines of a stage or a source that are shown, and characters of a line: as many as leave the page small enough."""
+_MOST_BYTES = 850_000
+"""Of stages and sources, their markup included: a page stays below a megabyte."""
 _MARKUP = 75
 """Characters of markup around a line, about."""
+_SOURCE_MARKUP = 100
+"""The same for a line of a source."""
 _DEFINITION = re.compile(r"(?:\s*@[^\n]*\n)*\s*def\s+(\w+)")
 _AROUND = 3
 """Lines of a long source that are shown around those that something came from."""
@@ -120,10 +125,16 @@ class SourceView(Record, frozen=False):
     prefix: str
     first: int
     texts: list[str]
+    left_out: int = 0
 
     @property
     def numbered(self) -> list[tuple[int, str]]:
         return list(enumerate(self.texts, self.first))
+
+    @property
+    def ids(self) -> list[str]:
+        """Of the lines."""
+        return [f"{self.prefix}-{number}" for number, _ in self.numbered]
 
 
 class Sources:
@@ -193,19 +204,56 @@ class Sources:
         ]
 
 
-def shorten(stages: Iterable[Stage]) -> None:
-    """Leave lines out of long stages, so that the page is not too large; each says how many."""
-    for limit in _LIMITS:
-        size = 0
+def clipped(text: str, most: int = _LIMITS[0][1]) -> str:
+    """The text, where it is too long with its beginning only."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
+
+
+def shorten(stages: Sequence[Stage], sources: Sequence[SourceView] = ()) -> None:
+    """Leave out lines, and the ends of lines, so that the page is not too large; each part says how many lines."""
+    for lines, characters in _LIMITS:
+        for source in sources:
+            source.left_out += max(len(source.texts) - lines, 0)
+            source.texts = [clipped(text, characters) for text in source.texts[:lines]]
         for stage in stages:
-            stage.left_out += max(len(stage.lines) - limit, 0) + max(len(stage.rows) - limit, 0)
-            stage.lines, stage.rows = stage.lines[:limit], stage.rows[:limit]
-            size += _size(stage)
-        if size < _MOST_CHARACTERS:
+            _shorten(stage, lines, characters)
+        if sum(map(_size, stages)) + sum(map(_size_of_source, sources)) < _MOST_BYTES:
             return
+
+
+def _shorten(stage: Stage, lines: int, characters: int) -> None:
+    counts = [len(stage.lines), len(stage.rows), *map(len, stage.sections.values())]
+    stage.left_out += sum(max(count - lines, 0) for count in counts)
+    stage.lines = [_clipped_line(line, characters) for line in stage.lines[:lines]]
+    stage.rows = [_clipped_row(row, characters) for row in stage.rows[:lines]]
+    stage.sections = {
+        clipped(title, characters): [clipped(sentence, characters) for sentence in sentences[:lines]]
+        for title, sentences in stage.sections.items()
+    }
+
+
+def _clipped_line(line: SourceLine, most: int) -> SourceLine:
+    if max(len(line.text), len(line.facts)) <= most:
+        return line
+    return SourceLine(clipped(line.text, most), line.place, line.number, clipped(line.facts, most))
+
+
+def _clipped_row(row: Row, most: int) -> Row:
+    old, new = (None if line is None else _clipped_line(line, most) for line in (row.old, row.new))
+    return Row(row.kind, old, new, row.skipped)
 
 
 def _size(stage: Stage) -> int:
     lines = [*stage.lines, *(line for row in stage.rows for line in (row.old, row.new) if line is not None)]
     boxes = sum(len(drawing.boxes) for drawing in stage.drawings)
-    return sum(len(line.text) + len(line.facts) + _MARKUP for line in lines) + 5 * _MARKUP * boxes
+    sentences = [sentence for found in stage.sections.values() for sentence in found]
+    texts = "".join([*(line.text + line.facts for line in lines), *sentences])
+    return _bytes(escape(texts)) + _MARKUP * (len(lines) + len(sentences)) + 5 * _MARKUP * boxes
+
+
+def _size_of_source(source: SourceView) -> int:
+    return sum(_bytes(text) + _SOURCE_MARKUP for text in highlighted(source.texts))
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "backslashreplace"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from jitlite.report.content import Stage
+from jitlite.report.content import Stage, clipped
 from jitlite.report.highlight import highlighted
 from jitlite.report.stages import Subject, gather
 
@@ -82,8 +82,9 @@ def report(subject: Subject) -> ReportPage:
         .get_template("report.html")
         .render(
             name=subject.name,
-            signature=subject.signature,
-            sources=found.sources.views(),
+            signature=clipped(subject.signature),
+            sources=found.views,
+            shown={id for view in found.views for id in view.ids},
             groups=groups,
             unchanged=found.unchanged,
             longest=max((t.seconds for t in found.timings), default=1.0) or 1.0,

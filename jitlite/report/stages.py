@@ -24,7 +24,7 @@ from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import OPTIMIZE
 from jitlite.passes.registry import Lines, PassHook, PassRecord, find, lines_of
-from jitlite.report.content import SourceLine, Sources, Stage, Timing, shorten
+from jitlite.report.content import SourceLine, Sources, SourceView, Stage, Timing, shorten
 from jitlite.report.diffs import side_by_side
 from jitlite.report.drawing import draw
 
@@ -63,6 +63,7 @@ class Gathered(Record, frozen=False):
     """Stages, what passes there were, and sources."""
 
     sources: Sources = field(default_factory=Sources)
+    views: list[SourceView] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
@@ -120,7 +121,8 @@ def gather(subject: Subject) -> Gathered:
     _middle(subject, found)
     _back(subject, found)
     _about(subject, found)
-    shorten(found.stages)
+    found.views = found.sources.views()
+    shorten(found.stages, found.views)
     return found
 
 

@@ -144,7 +144,9 @@ def deleted(d: Dict[int, int]):
     del d[1,]
 
 
-@pytest.mark.parametrize("program", [Layers(), read, read_key, written, augmented, deleted], ids=lambda p: getattr(p, "__name__", "layers"))
+@pytest.mark.parametrize(
+    "program", [Layers(), read, read_key, written, augmented, deleted], ids=lambda p: getattr(p, "__name__", "layers")
+)
 def test_only_tensors_are_indexed_by_tuples(program):
     with pytest.raises(jitlite.CompileError, match="multidimensional indexing|subscripted|augmented|deletes one item"):
         jitlite.script(program)

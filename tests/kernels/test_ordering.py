@@ -150,6 +150,12 @@ def test_the_one_of_a_rank_among_equal_ones_and_nan() -> None:
     assert run(largest, [(equal, 2)])[0] == 1
 
 
+@pytest.mark.parametrize("program", [largest, unsorted, chosen], ids=lambda p: p.__name__)
+def test_choosing_among_bools_is_refused_as_in_eager(program: Callable[..., Any]) -> None:
+    calls: list[tuple[Any, ...]] = [(torch.tensor([[True]]), 1), (torch.tensor([[True, False]]), 1)]
+    assert run(program, calls) == (0, 0)
+
+
 def test_an_unknown_order_of_equal_elements_leaves_topk_to_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch_orders.topk_is_known()
     monkeypatch.setattr(torch_orders, "_TOPK", {**torch_orders._TOPK, (7, 3): [6, 2, 4]})

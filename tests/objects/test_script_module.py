@@ -438,3 +438,13 @@ def test_a_module_becomes_another_one():
     x = torch.ones(1, 2)
     assert torch.equal(first(x), second(x)) and first.original_name == "Sequential"
     assert first[0].weight is second[0].weight
+
+
+def test_a_tensor_of_a_script_module_is_never_none():
+    scripted = jitlite.script(nn.Linear(2, 3))
+    with pytest.raises(RuntimeError, match="Could not cast attribute 'bias' to type Tensor"):
+        scripted.bias = None
+    assert scripted(torch.ones(1, 2)).shape == (1, 3)
+    without = jitlite.script(nn.Linear(2, 3, bias=False))
+    without.bias = None
+    assert without.bias is None

@@ -333,6 +333,31 @@ def test_long_stages_are_shortened_until_the_page_is_small():
     assert (len(short.lines), short.left_out) == (10, 0)
 
 
+def program_of(body: str, name: str):
+    return getattr(jitlite.CompilationUnit(f"def {name}(x: Tensor):\n" + body), name)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            "".join(f"    x = x + {i}  # {'é' * 1200}\n" for i in range(500)) + "    return x\n", id="many lines"
+        ),
+        pytest.param(f"    print('{'<td>&' * 100_000}')\n    return x * 2\n", id="a long line"),
+        pytest.param("    return " + " + ".join(f"x * {i}.0" for i in range(200)) + "\n", id="a long expression"),
+    ],
+)
+def test_pages_of_long_sources_stay_below_a_megabyte(body):
+    checked(program_of(body, "long").report())
+
+
+def test_the_end_of_a_long_line_is_left_out():
+    stage = Stage("a", "s", "g", "", lines=[SourceLine("x" * 5000)], sections={"t": ["y" * 5000]})
+    shorten([stage])
+    assert stage.lines[0].text == "x" * 2000 + "… (3000 more characters)"
+    assert stage.sections["t"][0].endswith("y… (3000 more characters)")
+
+
 def test_highlighting_keeps_the_text():
     texts = ["    def f(x):  # a < b", '        """two', '        lines & more"""', "        return 1 if x else 'é'"]
     found = highlighted(texts)

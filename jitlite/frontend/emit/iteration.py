@@ -9,7 +9,7 @@ from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.assignment import assign_targets
 from jitlite.frontend.emit.branch_refinement import emit_repeated
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.conditions import to_bool
+from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
 from jitlite.frontend.emit.iterable_values import ZipValue, list_length_positions
@@ -183,7 +183,7 @@ def _emit_loop(
             goes_on = em.constant(True, range)
     else:
         with em.inside(condition_block):
-            goes_on = to_bool(em, em.emit(condition), condition.range)
+            goes_on = emit_condition(em, condition).value
     condition_block.add_output(goes_on)
     index = block.add_input(T.INT)
     with em.in_loop("loop", body.on_break), em.inside(block):
