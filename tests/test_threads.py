@@ -63,7 +63,9 @@ def test_every_lock_of_the_process_has_a_place():
             name = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
             if path.name not in own:
                 assert name not in ("threading.Lock", "threading.RLock", "threading.Condition"), f"{path}:{node.lineno}"
-            assert path.name in ("locks.py", "futures.py", "background.py") or name != "os.register_at_fork", path
+            assert (
+                path.name in ("locks.py", "futures.py", "background.py", "forks.py") or name != "os.register_at_fork"
+            ), path
 
 
 # -- forks

@@ -50,8 +50,16 @@ def _fitness_along(loads: Sequence[Place], stored: Sequence[Place]) -> Callable[
 
 
 def _fitness(place: Place, dim: int, weight: int) -> int:
+    if dim >= len(place.strides):
+        return 0  # a kernel that the verifier refuses is printed, too
     stride = place.strides[dim]
     return weight if is_one(stride) else weight - 1 if stride == 0 and not isinstance(stride, Scalar) else 0
+
+
+def _stays(place: Place, dim: int) -> bool:
+    """Is the same element written in each iteration? A kernel that the verifier refuses may lack strides."""
+    stride = place.strides[dim] if dim < len(place.strides) else 0
+    return not isinstance(stride, Scalar) and stride == 0
 
 
 def parallel_dims(statement: Nest | Reduce) -> list[int]:
@@ -72,7 +80,7 @@ def parallel_dims(statement: Nest | Reduce) -> list[int]:
         order, kept = reduce_order(statement), set(range(len(statement.sizes))) - statement.dims
         stored = [p for p in (statement.place, statement.positions) if p is not None]
     dims = [d for d in order if d in kept and not (d == order[-1] and _is_short(statement.sizes[d]))]
-    return [d for d in dims if all(isinstance(p.strides[d], Scalar) or p.strides[d] != 0 for p in stored)]
+    return [d for d in dims if not any(_stays(p, d) for p in stored)]
 
 
 def chunked_dim(reduce: Reduce) -> int | None:

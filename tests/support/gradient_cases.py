@@ -313,7 +313,7 @@ NO_DIFFERENCES = frozenset({
     ("norm.ScalarOpt_dim", 4),  # has a corner there
     "hardsigmoid", ("pow.Scalar", 3),  # autograd itself has no second derivative, or gives NaN
     ("mse_loss", 3), ("smooth_l1_loss", 3), ("huber_loss", 3),  # autograd divides by the elements of one operand
-    ("l1_loss", 5), ("amax", 4), ("amax", 5), ("amin", 4), ("amin", 5),  # ties
+    ("l1_loss", 5), ("amax", 4), ("amax", 5), ("amin", 4), ("amin", 5), ("max", 1), ("min", 1),  # ties
     ("embedding", 0), ("embedding", 1),  # no derivatives: rows without gradient, gradients scaled by frequency
 })  # fmt: skip
 """Operators, and cases of them, whose gradients are compared with autograd's only, not with differences."""
