@@ -122,7 +122,9 @@ def shrink(call: Call) -> Value:
     is_soft = call.name == "softshrink"
     if is_soft and not bound >= 0:
         raise NotNative("softshrink with a negative bound")
-    bound = bound if is_soft else call.rounded_number(bound)
+    if is_soft and call.narrow is not None:
+        raise NotNative(f"softshrink of {call.narrow}: versions of torch round its bound or do not")
+    bound = call.rounded_number(bound)
 
     def write(lanes: Lanes, x: Lane) -> Lane:
         near = lanes("mul", x, 0.0) if is_soft else lanes.number(0.0)

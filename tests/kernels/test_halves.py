@@ -134,7 +134,7 @@ def numbers(x: Tensor):
         x.masked_fill(x > 0, 0.3),
         x.lerp(x * 2, 0.3),
     )
-    c = F.leaky_relu(x, 0.3), F.hardshrink(x, 0.1), F.softshrink(x, 0.1) + 0.0, F.threshold(x, 0.1, 0.3), F.elu(x, 0.3)
+    c = F.leaky_relu(x, 0.3), F.hardshrink(x, 0.1), F.threshold(x, 0.1, 0.3), F.elu(x, 0.3)
     return a, b, c
 
 
