@@ -27,6 +27,7 @@ from jitlite.archive.tensor_identity import (
     tensors_in,
 )
 from jitlite.base import options
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.compiler import program as compiler
 from jitlite.compiler.program import Program
 from jitlite.executor.engine import new_program
@@ -225,6 +226,7 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
 class _ForwardMethod:
     """`forward` of a script module: the compiled one, else the one left to Python."""
 
+    @unseen_by_dynamo
     def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self
@@ -446,6 +448,7 @@ class ScriptMethodMark:
         self.__name__ = function.__name__
         self.__doc__ = function.__doc__
 
+    @unseen_by_dynamo
     def __get__(self, owner: Any, cls: object = None) -> Any:
         if owner is None:
             return self

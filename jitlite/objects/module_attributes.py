@@ -11,6 +11,7 @@ import torch
 from torch import _jit_internal
 
 from jitlite.archive.tensor_identity import SharedResults, collect_weights, exchange_buffers
+from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.frontend.classes.attribute_types import ATTRIBUTE_TYPES, is_attribute_object
 from jitlite.frontend.classes.module_types import same_module_type
 from jitlite.frontend.classes.modules import CONTAINERS, ModuleDefinition
@@ -38,6 +39,7 @@ class ConstantAttributeError(AttributeError, RuntimeError):
 class ScriptModuleAttributes(LateHooks):
     """What a `ScriptModule` does where its attributes are read, written and registered."""
 
+    @unseen_by_dynamo
     def _jitlite_method(self, name: str) -> Any:
         """The compiled method `name` of this module, None where it has none."""
         known = vars(self).setdefault(METHODS, {})
