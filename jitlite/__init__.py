@@ -110,6 +110,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
                 "RecursiveScriptClass ScriptWarning _Await _fork _get_trace_graph _hide_source_ranges "
                 "_isinstance _script_if_tracing _set_fusion_strategy _wait fuser strict_fusion",
             "jitlite.api.opnames": "export_opnames",
+            "jitlite.api.optimize": "optimize",
             "jitlite.api.trace":
                 "TopLevelTracedModule TracedModule TracerWarning TracingCheckError autocast trace "
                 "trace_module",
@@ -138,8 +139,9 @@ __all__ = [
     "_isinstance", "_overload", "_overload_method", "_script_if_tracing", "_set_fusion_strategy", "_unique_state_dict",
     "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion", "export",
     "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "ir", "is_scripting", "is_tracing",
-    "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize_for_inference",
-    "optimized_execution", "overload", "overload_method", "passes", "run_frozen_optimizations", "save", "script",
-    "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_python",
-    "trace", "trace_module", "unused", "wait", "wait_for_compilation",
+    "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize",
+    "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
+    "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
+    "strict_fusion", "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused", "wait",
+    "wait_for_compilation",
 ]  # fmt: skip

@@ -13,7 +13,10 @@ import os
 import threading
 from types import TracebackType
 
-ORDER = ("drop_in", "compiler", "native", "tracing", "kept_operators", "types", "executors", "options", "background")
+ORDER = (
+    "drop_in", "engines", "compiler", "native", "tracing", "kept_operators", "types", "executors", "options",
+    "background",
+)  # fmt: skip
 """The names of the locks, from the first to be acquired to the last."""
 
 _checking = False

@@ -51,6 +51,7 @@ def _folder(text: str) -> str:
 
 EXECUTORS = ("profiling", "legacy", "simple", "off")
 TIERS = ("python", "stack")
+ENGINE_ERRORS = ("fallback", "raise")
 NATIVE = ("auto", "now", "off")
 
 
@@ -123,6 +124,13 @@ class Options:
         64, "JITLITE_CACHED_PLANS", int, "plans that the legacy executor keeps for a function, one a kind of arguments"
     )
 
+    engine_errors: str = _switch(
+        "fallback",
+        "JITLITE_ENGINE_ERRORS",
+        _choice(*ENGINE_ERRORS),
+        "what becomes of a group of operators whose engine fails: fallback (it is run as a graph, with one warning), "
+        "raise (what the engine raised)",
+    )
     symbolic_gradients: int = _switch(
         0,
         "JITLITE_SYMBOLIC_GRADIENTS",

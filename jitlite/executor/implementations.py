@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.codegen.range_loops import with_range_loops
+from jitlite.engines.running import ENGINES
 from jitlite.executor.autodiff_groups import DIFFERENTIABLE
 from jitlite.executor.plans import RegionPlan
 from jitlite.ir.graph import Graph
@@ -22,6 +23,7 @@ TABLE: dict[str, Backend] = {
     "tensors": TENSORS,
     "native": NATIVE,
     "differentiable": DIFFERENTIABLE,
+    "engine": ENGINES,
 }
 """By kind of region. Where regions overlap, the first one that forms them has them."""
 

@@ -369,7 +369,7 @@ class _BytecodeEmitter:
             if len(node.outputs) > 1:
                 self.emit(node, "LIST_UNPACK", len(node.outputs))
             return
-        self.add_function(Function("<differentiable graph>", graph=node.attributes["Subgraph"]), node)
+        self.add_function(Function("<group of operators>", graph=node.attributes["Subgraph"]), node)
         self.emit(node, "CALL", len(self.code.functions) - 1)
 
     def defer(self, opcode: str, name: str, node: Node) -> None:
@@ -440,7 +440,7 @@ _SPECIAL: dict[str, Callable[[_BytecodeEmitter, Node], object]] = {
     "prim::Try": _BytecodeEmitter.try_,
     "prim::GradOf": _BytecodeEmitter.grad_of,
     "prim::Region": _BytecodeEmitter.region,
-    "prim::DifferentiableGraph": _BytecodeEmitter.group,
+    **dict.fromkeys(Spelling.REGION.by_kind, _BytecodeEmitter.group),
     "prim::FunctionalGraph": _BytecodeEmitter.group,
     "prim::CallFunction": _BytecodeEmitter.call_function,
     "prim::CallMethod": _BytecodeEmitter.call_method,

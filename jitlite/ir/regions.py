@@ -15,7 +15,8 @@ The attribute `kind` names the back end that may run it instead (`executor/imple
 `Implementation`: a callable that may say each time that it cannot. Where there is none, or it cannot, the block runs.
 
 `prim::DifferentiableGraph` is TorchScript's spelling of a region of the kind `differentiable`: its graph is the
-attribute `Subgraph`. What runs it can always do so; where nothing does, its graph is called.
+attribute `Subgraph`. What runs it can always do so; where nothing does, its graph is called. So it is with
+`prim::EngineGroup`, a region of the kind `engine`, which passes have made (`passes/cluster.py`).
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.traits import Spelling
 
 REGION = "prim::Region"
+ENGINE_GROUP = "prim::EngineGroup"
+"""A region of the kind `engine`, whose graph is the attribute `Subgraph`."""
+
 Runner = Callable[..., Any]
 """Takes a value for each input of a graph and gives its result."""
 

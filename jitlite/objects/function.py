@@ -55,6 +55,7 @@ from jitlite.objects.other_tracers import (
     refuse_to_be_frozen,
     torchs_is_tracing,
 )
+from jitlite.objects.signatures import ShowsSignature
 from jitlite.objects.torch_schemas import SchemaView
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import inline_and_simplify
@@ -86,7 +87,7 @@ class _FirstCall:
         return self._function._first_call(*args, **kwargs)
 
 
-class ScriptFunction:
+class ScriptFunction(ShowsSignature):
     """A compiled function. Call it like the Python function it was made from.
 
     Attributes:
@@ -449,6 +450,8 @@ def reduce_function(scripted: ScriptFunction, function: object) -> Any:
 class ScriptMethod(ScriptFunction):
     """A compiled method of one object, which is its first argument."""
 
+    hidden_parameters = 1
+
     def __init__(self, program: FunctionCompiler, function: Function, owner: object) -> None:
         super().__init__(program, function)
         self.owner = owner
@@ -461,14 +464,6 @@ class ScriptMethod(ScriptFunction):
             raise AttributeError("__code__")
         code: types.CodeType = inspect.unwrap(function).__code__
         return code
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """What Python shows of the method: its parameters without the object."""
-        if self.__jitlite_function__.python_function is None:
-            raise AttributeError("__signature__")
-        signature = inspect.signature(self.__jitlite_function__.python_function)
-        return signature.replace(parameters=list(signature.parameters.values())[1:])
 
     @property
     def _module(self) -> Any:

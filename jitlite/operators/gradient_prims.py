@@ -22,6 +22,12 @@ structural(
     traits=(Trait.GROUP, Trait.CHECKED_GROUP, Spelling.REGION("differentiable")),
 )
 structural(
+    "prim::EngineGroup(...) -> ...",
+    Effect.SIDE,
+    "A group of nodes that an engine may run: the graph in the attribute `Subgraph`, given the inputs.",
+    traits=(Trait.GROUP, Trait.CHECKED_GROUP, Spelling.REGION("engine")),
+)
+structural(
     "prim::GradOf(...) -> ...",
     Effect.PURE,
     "The gradient formula of one operator, as a block: zero (None) if all inputs are, without running the block.",

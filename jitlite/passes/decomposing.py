@@ -28,6 +28,15 @@ from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.arithmetic import BY_EXPRESSION, Arithmetic
 
+Overload = Any
+"""An operator of torch's dispatcher, or of its primitives."""
+Expression = Any
+"""An expression of sympy, which has no types."""
+Table = Mapping[Overload, Callable[..., Any]]
+"""What operators are made of."""
+Wanted = Callable[[Overload], bool]
+"""Does an operator stay as it is?"""
+
 
 class Undecomposable(Exception):
     """Why an operator is not decomposed."""
@@ -46,18 +55,25 @@ class Recording(Record, eq=True, frozen=False):
         graph: its inputs are the tensors and `Number`s among the arguments, in order; its outputs the results.
         assumptions: what torch has found true of sizes on the way.
         results: the complete types of the results, for the example.
+        symbols: of each size that is not 1 the symbol, by the number of the input and of the dimension; of a `Number`
+            that by the number of the input and None.
+        decisions: all that torch has asked about sizes, with the answers.
+        shapes: the sizes of each result that is a tensor, as ints and expressions of symbols.
     """
 
     graph: Graph
     assumptions: list[str]
     results: list[Type]
+    symbols: Mapping[tuple[int, int | None], object]
+    decisions: Sequence[tuple[Expression, object]]
+    shapes: Sequence[Sequence[Expression] | None]
 
 
 def record(
-    overload: Any,
+    overload: Overload,
     args: Sequence[object],
-    table: Mapping[Any, Callable[..., Any]],
-    wanted: Callable[[Any], bool],
+    table: Table,
+    wanted: Wanted,
 ) -> Recording:
     """Record what the operator is made of.
 
@@ -76,6 +92,7 @@ def record(
     positional = [a for a, f in zip(made, formals, strict=True) if not f.kwarg_only]
     by_name = {f.name: a for a, f in zip(made, formals, strict=True) if f.kwarg_only}
     sizes.is_computing = False
+    sizes.decisions.clear()  # those about the memory of stand-ins
     try:
         with torch.no_grad(), _without_mkldnn(), torch_internals.python_dispatcher(), fake_mode, recorder:
             result = overload(*positional, **by_name)
@@ -85,7 +102,10 @@ def record(
         raise Undecomposable(f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}") from error
     sizes.is_computing = True
     recorder.finish(result)
-    return Recording(graph, sizes.assumptions, recorder.results)
+    symbols = recorder.symbols_of_inputs()
+    return Recording(
+        graph, sizes.assumptions, recorder.results, symbols, list(sizes.decisions.items()), recorder.shapes
+    )
 
 
 @contextmanager
@@ -106,12 +126,16 @@ class _AssumedSizes(torch_internals.ShapeEnv):  # type: ignore[misc]
         super().__init__(specialize_zero_one=False, duck_shape=False)
         self.is_computing = True
         self.assumptions: list[str] = []
-        self.names: dict[Any, Any] = {}
+        self.decisions: dict[Expression, object] = {}
+        self.names: dict[Expression, Expression] = {}
         """What to show in place of symbols."""
 
     def evaluate_expr(self, orig_expr: object, *args: object, **kwargs: object) -> Any:
         found = super().evaluate_expr(orig_expr, *args, **kwargs)
-        if not self.is_computing and isinstance(orig_expr, sympy.Basic) and orig_expr.free_symbols:
+        if not isinstance(orig_expr, sympy.Basic) or not orig_expr.free_symbols:
+            return found
+        self.decisions[orig_expr] = found
+        if not self.is_computing:
             is_answer = isinstance(found, bool | sympy.logic.boolalg.BooleanAtom)
             shown = orig_expr.xreplace(self.names)
             text = (str(shown) if found else f"not {shown}") if is_answer else f"{shown} is {found}"
@@ -121,9 +145,7 @@ class _AssumedSizes(torch_internals.ShapeEnv):  # type: ignore[misc]
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    def __init__(
-        self, graph: Graph, sizes: _AssumedSizes, table: Mapping[Any, Callable[..., Any]], wanted: Callable[[Any], bool]
-    ) -> None:
+    def __init__(self, graph: Graph, sizes: _AssumedSizes, table: Table, wanted: Wanted) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._graph = graph
         self._sizes = sizes
@@ -132,9 +154,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._values: dict[int, Value] = {}
         self._kept: list[Any] = []
         self._given: set[int] = set()
-        self._symbols: dict[Any, tuple[Value, int | None]] = {}
+        self._symbols: dict[Expression, tuple[Value, int | None]] = {}
         self._fresh: set[Value] = set()
         self.results: list[Type] = []
+        self.shapes: list[Sequence[Expression] | None] = []
         self._at_work: list[Any] = []
         """The operators that are being decomposed: what one is made of may call it again."""
 
@@ -176,12 +199,16 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._sizes.names[symbol] = sympy.Symbol(name)
         return self._sizes.create_symintnode(symbol, hint=number.example, source=source)
 
+    def symbols_of_inputs(self) -> dict[tuple[int, int | None], object]:
+        """The symbol of each size that has one, by the numbers of the input and the dimension."""
+        return {(value.offset, dim): symbol for symbol, (value, dim) in self._symbols.items()}
+
     def _bind(self, tensor: torch.Tensor, value: Value) -> None:
         self._values[id(tensor)] = value
         self._kept.append(tensor)
 
     # -- operators
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Overload, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         if func is torch.ops.prim.device.default:
             return args[0].fake_device
@@ -197,7 +224,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return result
         return self._call(func, args, given)
 
-    def _decomposed(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    def _decomposed(self, func: Overload, args: Any, kwargs: Mapping[str, Any]) -> Any:
         """Run what the operator is made of; NotImplemented where it is made of nothing."""
         made_of = self._table.get(func, getattr(func, "impl_aten", None))  # the latter is that of torch's own prims
         result = NotImplemented
@@ -208,7 +235,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 result = func.decompose(*args, **kwargs)
         return result
 
-    def _call(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    def _call(self, func: Overload, args: Any, kwargs: Mapping[str, Any]) -> Any:
         self._sizes.is_computing = True
         try:
             result = func(*args, **kwargs)
@@ -224,7 +251,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._insert(func, args, kwargs, result)
         return result
 
-    def _insert(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+    def _insert(self, func: Overload, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
         schema = func._schema
         name, _, overload = func.name().partition(".")
         found = next((op for op in ops.lookup(name) if op.schema.overload == overload), None)
@@ -261,7 +288,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         packed = self._graph.insert_constant(torch.contiguous_format, T.INT)
         return self._graph.insert("aten::clone", [value, packed], [_type_of(tensor)]).output
 
-    def _write(self, func: Any, args: Any, kwargs: Mapping[str, Any], result: object) -> Any:
+    def _write(self, func: Overload, args: Any, kwargs: Mapping[str, Any], result: object) -> Any:
         """A write to a tensor of the recording's own, as the operator that makes a new one."""
         name, _, overload = func.name().partition(".")
         target: Any = args[0] if args else None
@@ -336,7 +363,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._bind(tensor, value)
         return value
 
-    def _number(self, expr: Any) -> Value:
+    def _number(self, expr: Expression) -> Value:
         """The value of an expression of sizes."""
         if expr.is_Integer:
             return self._graph.insert_constant(int(expr))
@@ -387,9 +414,11 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 made = self._graph.insert("prim::ListConstruct", values, [T.ListType.of(T.TENSOR)])
                 self._graph.add_output(made.output)
                 self.results.append(made.output.type)
+                self.shapes.append(None)
             elif isinstance(part, torch.Tensor):
                 self._graph.add_output(self._argument(part))
                 self.results.append(self._example_type(part))
+                self.shapes.append([s.node.expr if isinstance(s, torch.SymInt) else s for s in part.shape])
             else:
                 raise Undecomposable("it gives something else than tensors")
 

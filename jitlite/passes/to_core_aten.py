@@ -33,8 +33,9 @@ from jitlite.ir.ops import Effect, Op
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.aliasing_ops import only_makes
-from jitlite.passes.decomposing import Number, Recording, Undecomposable, record
+from jitlite.passes.decomposing import Number, Recording, Undecomposable
 from jitlite.passes.example_facts import facts_of
+from jitlite.passes.recordings import RecordingCache
 from jitlite.passes.registry import inexact_pass, run
 from jitlite.passes.rules import core_aten
 
@@ -139,6 +140,9 @@ class _CoreAtenLowering(Record, frozen=False):
     keeps_memory: bool = False
     report: CoreAtenReport = field(default_factory=CoreAtenReport)
     left: dict[tuple[str, str], list[Node]] = field(default_factory=dict)
+    recordings: RecordingCache = field(default_factory=lambda: RecordingCache(core_aten.table(), core_aten.is_core))
+    runs: RecordingCache = field(default_factory=lambda: RecordingCache({}, lambda overload: True))
+    """Those of operators that stay, for what their results look like."""
 
     def run(self) -> CoreAtenReport:
         for node in list(self.graph.all_nodes()):
@@ -202,7 +206,7 @@ class _CoreAtenLowering(Record, frozen=False):
             return "it is not one of torch's operators"
         inputs: list[Value] = []
         args = [self._argument(v, inputs) for v in node.inputs]
-        recording = record(node.op.overload, args, core_aten.table(), core_aten.is_core)
+        recording = self.recordings.find(node.op.overload, args)
         reason = self._why_not(node, recording)
         if reason is not None:
             return reason
@@ -235,7 +239,7 @@ class _CoreAtenLowering(Record, frozen=False):
         inputs: list[Value] = []
         try:
             args = [self._argument(v, inputs) for v in node.inputs]
-            found = record(node.op.overload, args, {}, lambda overload: True).results
+            found = self.runs.find(node.op.overload, args).results
         except Undecomposable:
             return
         self.facts.update(zip(node.outputs, found, strict=False))

@@ -242,7 +242,7 @@ class GeneratedVocabulary:
         implementation = self.groups.get(node)
         if implementation is not None:
             return call_form(implementation.run or implementation.attempt, len(node.inputs))
-        link = self.link(Function("<differentiable graph>", graph=node.attributes["Subgraph"]), node.inputs)
+        link = self.link(Function("<group of operators>", graph=node.attributes["Subgraph"]), node.inputs)
         return Form(code("{{f}}.run({})", holes(range(len(node.inputs)))), link)
 
     def python_call(self, node: Node) -> Form:
@@ -273,7 +273,7 @@ _FORMS: dict[str, Callable[[GeneratedVocabulary, Node], Form]] = {
     "prim::CallFunction": GeneratedVocabulary.call_function,
     "prim::CallMethod": GeneratedVocabulary.call_function,
     "prim::PythonOp": GeneratedVocabulary.python_call,
-    "prim::DifferentiableGraph": GeneratedVocabulary.group,
+    **dict.fromkeys(Spelling.REGION.by_kind, GeneratedVocabulary.group),
     "prim::IgnoredPythonOp": GeneratedVocabulary.python_call,
     "prim::fork": GeneratedVocabulary.deferred,
     "prim::awaitable": GeneratedVocabulary.deferred,

@@ -1,0 +1,259 @@
+"""`optimize`: a module or function whose operators an engine runs, as far as it can.
+
+For each kind of arguments (dtypes, ranks, sizes that do not vary) a *variant* is made once: the graph of the model for
+such arguments, written in the engine's vocabulary, with the nodes that it supports in groups. For an engine that takes
+any operators this is the graph of the script. For others the model is recorded at the dispatcher without writes, with
+symbols for the sizes that vary.
+
+A call runs the model as it was where no variant holds: while it trains, while gradients are recorded for its arguments
+or parameters, under autocast, modes and transforms, for arguments that a variant could not be made for, and after
+parameters were exchanged for others of another dtype or size. It does so, too, where a variant raises: nothing that
+can be seen has happened then, and the model as it was raises what eager Python raises.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any, cast
+
+import torch
+
+from jitlite.api.engine_variants import Limits, Variant, VariantMaker
+from jitlite.api.script import script
+from jitlite.base.records import Record
+from jitlite.engines.engine import Engine, OperatorSet
+from jitlite.engines.group_cache import EngineCounters, GroupCache
+from jitlite.engines.shipped import engine_of
+from jitlite.interpreter.autograd import is_transformed
+from jitlite.interpreter.modes import is_intercepted
+from jitlite.objects.function import ScriptFunction
+from jitlite.objects.module import ScriptModule
+
+DynamicShapes = Mapping[str, Sequence[int]] | bool
+_TRACED_AS_CONSTANTS = bool | int | float | str | None
+"""Arguments of these types are part of what a variant holds for."""
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_MOST_VARIANTS = 8
+"""A model has variants for at most so many kinds of arguments. Others run it as it was."""
+
+
+def optimize(
+    model: Any,
+    inputs: Sequence[object],
+    engine: str | Engine = "reference",
+    dynamic_shapes: DynamicShapes = False,
+    *,
+    allow: Sequence[str] | None = None,
+    deny: Sequence[str] = (),
+) -> object:
+    """A module (or function) that does what `model` does, with as many operators as possible run by an engine.
+
+    Args:
+        model: an nn.Module, scripted, traced, loaded or plain, or a function that `script` takes.
+        inputs: example arguments, a tuple of them or a single tensor.
+        engine: the name of one that is shipped ("reference", "onnxruntime"), or an `Engine`.
+        dynamic_shapes: which sizes may vary: True for all, or dimensions by the name of the argument, `{"x": [0]}`.
+            For arguments with other sizes than these, another variant is made.
+        allow: only these kinds of nodes, `aten::conv2d`, or single ones, `aten::conv2d@3` for the third in the graph.
+        deny: not these.
+
+    Raises:
+        ValueError: there is no engine of this name; a kind is written otherwise.
+        ImportError: the engine needs a package that is missing; the text says which.
+    """
+    examples = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    found = engine_of(engine)
+    limits = Limits(found, dynamic_shapes, None if allow is None else tuple(allow), tuple(deny))
+    original = _original(model, found)
+    made: OptimizedModule | OptimizedFunction
+    if isinstance(original, torch.nn.Module):
+        made = OptimizedModule(original, limits)
+    else:
+        made = OptimizedFunction(original, limits)
+    with torch.no_grad():
+        made._dispatcher.prepare(examples)
+    return made
+
+
+def _original(model: object, engine: Engine) -> Callable[..., object]:
+    """What a call runs where there is no variant."""
+    if isinstance(model, OptimizedModule | OptimizedFunction):
+        return model._dispatcher.original
+    is_script = isinstance(model, ScriptModule | ScriptFunction)
+    may_be_traced = isinstance(model, torch.nn.Module) and engine.operators is OperatorSet.CORE
+    return cast(Callable[..., object], model if is_script or may_be_traced else script(model))
+
+
+class Dispatcher(Record, frozen=False):
+    """Chooses for each call the variant that holds for its arguments.
+
+    Attributes:
+        original: the model as it was.
+        limits: the engine, and what it may be asked for.
+        cache: what the engine has compiled.
+        names: of the parameters.
+        variants: by the kind of arguments; a sentence where none could be made.
+        identities: of the parameters and buffers that the variants were made for.
+        reasons: why calls ran the model as it was, and how often.
+    """
+
+    original: Callable[..., object]
+    limits: Limits
+    cache: GroupCache
+    names: Sequence[str]
+    variants: dict[Hashable, Variant | str] = field(default_factory=dict)
+    identities: tuple[int, ...] = ()
+    reasons: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        variant = self._variant_for(args, kwargs)
+        if isinstance(variant, str):
+            return self._run_original(variant, args, kwargs)
+        try:
+            found = variant.run(*args)
+        except Exception:
+            if variant.has_effects:
+                raise
+            return self._run_original("the variant raised an error", args, kwargs)
+        variant.calls += 1
+        return found
+
+    def prepare(self, args: Sequence[object]) -> Variant | str:
+        """The variant for these arguments, which is made where there is none yet."""
+        return self._variant_for(args, {})
+
+    def _run_original(self, reason: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        self.reasons[reason] = self.reasons.get(reason, 0) + 1
+        return self.original(*args, **kwargs)
+
+    def _variant_for(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Variant | str:
+        if kwargs or len(args) > len(self.names):
+            return "it was called with keywords"
+        if is_intercepted() or is_transformed():
+            return "it was called under autocast, or a mode or transform that sees operators"
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        state = list(self._state())
+        if any(type(a) not in _PLAIN or a.layout is not torch.strided or not a.is_cpu for a in tensors):
+            return "an argument is no plain tensor on the CPU"
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *state)):
+            return "gradients are recorded: call it under torch.no_grad()"
+        if isinstance(self.original, torch.nn.Module) and any(m.training for m in self.original.modules()):
+            return "it is in training mode"
+        identities = tuple(map(id, state))
+        if identities != self.identities:  # variants hold the tensors that were there
+            self.identities = identities
+            self.variants.clear()
+        kind = (*map(self._kind_of, self.names, args), *((t.dtype, t.shape) for t in state))
+        found = self.variants.get(kind)
+        return self._make(kind, args) if found is None else found
+
+    def _state(self) -> Iterator[torch.Tensor]:
+        if isinstance(self.original, torch.nn.Module):
+            yield from self.original.parameters()
+            yield from self.original.buffers()
+
+    def _kind_of(self, name: str, value: object) -> Hashable:
+        if isinstance(value, torch.Tensor):
+            return value.dtype, self.limits.fixed_sizes(name, value)
+        if isinstance(value, _TRACED_AS_CONSTANTS):
+            return type(value), value
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+
+    def _make(self, kind: Hashable, args: Sequence[object]) -> Variant | str:
+        if len(self.variants) >= _MOST_VARIANTS:
+            return f"there are variants for {_MOST_VARIANTS} kinds of arguments"
+        self.variants[kind] = made = VariantMaker(self.original, self.limits, self.cache).make(args)
+        return made
+
+
+class _Explained:
+    """What optimized modules and functions say of themselves."""
+
+    _dispatcher: Dispatcher
+
+    @property
+    def counters(self) -> EngineCounters:
+        """What the engine has compiled, and what failed."""
+        return self._dispatcher.cache.counters
+
+    def explain(self, *args: object) -> str:
+        """What runs where: the groups, what was left out and why, and what calls did. Arguments are run first."""
+        if args:
+            self._dispatcher(*args)
+        return "\n".join(_explanation(self._dispatcher))
+
+
+class OptimizedFunction(_Explained):
+    """What `optimize` makes of a function."""
+
+    def __init__(self, original: Callable[..., object], limits: Limits) -> None:
+        self._dispatcher = Dispatcher(original, limits, GroupCache(limits.engine), _parameters_of(original))
+        self.__name__ = getattr(original, "__name__", "function")
+        self.__doc__ = original.__doc__
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self._dispatcher(*args, **kwargs)
+
+
+class OptimizedModule(_Explained, torch.nn.Module):
+    """What `optimize` makes of a module: parameters, buffers and submodules are those of the model."""
+
+    def __init__(self, original: torch.nn.Module, limits: Limits) -> None:
+        super().__init__()
+        for kind in ("_parameters", "_buffers", "_modules"):
+            vars(self)[kind] = vars(original)[kind]
+        vars(self)["training"] = original.training
+        vars(self)["_dispatcher"] = Dispatcher(original, limits, GroupCache(limits.engine), _parameters_of(original))
+
+    def forward(self, *args: object, **kwargs: object) -> object:
+        """What the model's `forward` does."""
+        return self._dispatcher(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> OptimizedModule:
+        """As that of nn.Module, for the model too."""
+        vars(self)["training"] = mode
+        self._model.train(mode)
+        return self
+
+    @property
+    def _model(self) -> torch.nn.Module:
+        original = self._dispatcher.original
+        assert isinstance(original, torch.nn.Module)
+        return original
+
+    def __deepcopy__(self, memo: dict[int, object]) -> OptimizedModule:
+        made = OptimizedModule(copy.deepcopy(self._model, memo), self._dispatcher.limits)
+        memo[id(self)] = made
+        return made
+
+    def __reduce__(self) -> tuple[type[OptimizedModule], tuple[torch.nn.Module, Limits]]:
+        return OptimizedModule, (self._model, self._dispatcher.limits)
+
+    def save(self, f: str, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
+        """Write the model as it was as an archive, which libtorch and jitlite read; engines are no part of it.
+
+        Raises:
+            CompileError: the model is no script, and no script can be made of it.
+        """
+        scripted = self._model if isinstance(self._model, ScriptModule) else script(self._model)
+        scripted.save(f, _extra_files)
+
+
+def _parameters_of(original: Callable[..., object]) -> list[str]:
+    function = original.forward if isinstance(original, torch.nn.Module) else original
+    return list(inspect.signature(function).parameters)
+
+
+def _explanation(dispatcher: Dispatcher) -> Iterator[str]:
+    engine, counters = dispatcher.limits.engine, dispatcher.cache.counters
+    yield f"engine {engine.name} {engine.version}: {counters.compiled} groups compiled, {counters.hits} found compiled"
+    for variant in dispatcher.variants.values():
+        if isinstance(variant, str):
+            yield f"no variant: {variant}"
+        else:
+            yield from variant.explanation()
+    for reason, times in dispatcher.reasons.items():
+        yield f"{times} call{'s'[: times != 1]} ran the model as it was: {reason}"

@@ -1,0 +1,1 @@
+"""Engines: what runs groups of operators instead of torch."""

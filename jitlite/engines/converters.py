@@ -1,0 +1,163 @@
+"""Converters: how operators are written in the language of an engine, each said once.
+
+    @CONVERTERS.of("aten::relu")
+    def relu(out: Builder, x: Ref) -> Ref:
+        return out.node("Relu", [x], like=x)
+
+A converter gets a `Ref` for each argument that is known only at run time, the value of each that is a constant, and a
+list of these where a list is built of parts. It raises `EngineRefusal` where it has no translation. So one function
+answers both questions: may the node be in a group (its converter is run, and what it writes is thrown away), and what
+is written for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+
+from jitlite.base.records import Record
+from jitlite.engines.engine import EngineRefusal
+from jitlite.ir import types as T
+from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.types import TensorType
+
+
+class Ref(Record, eq=True):
+    """A value of the text that is written.
+
+    Attributes:
+        name: of the value.
+        dtype: of a tensor; int64 or float64 of a number.
+        rank: of a tensor; 0 of a number.
+        is_number: is it an int or a float of the graph?
+    """
+
+    name: str
+    dtype: torch.dtype
+    rank: int
+    is_number: bool = False
+
+
+Results = Ref | Sequence[Ref]
+
+
+class Writer(Protocol):
+    """What writes text. While a node is converted, `results` has what is known of its outputs."""
+
+    results: list[Ref]
+
+
+BuilderT = TypeVar("BuilderT", bound=Writer)
+
+
+class Converters(Generic[BuilderT]):
+    """The converters of one language.
+
+    Args:
+        language: its name, for messages.
+        new_builder: makes a builder whose text nobody reads.
+    """
+
+    def __init__(self, language: str, new_builder: Callable[[], BuilderT]) -> None:
+        self.language = language
+        self._new_builder = new_builder
+        self._by_kind: dict[str, Callable[..., Results]] = {}
+
+    def of(self, *kinds: str) -> Callable[[Callable[..., Results]], Callable[..., Results]]:
+        """Declare the function to be the converter of operators of these kinds.
+
+        Raises:
+            ValueError: one of them has a converter.
+        """
+
+        def declare(function: Callable[..., Results]) -> Callable[..., Results]:
+            for kind in kinds:
+                if kind in self._by_kind:
+                    raise ValueError(f"{kind} has a converter to {self.language}")
+                self._by_kind[kind] = function
+            return function
+
+        return declare
+
+    @property
+    def kinds(self) -> Mapping[str, Callable[..., Results]]:
+        """All converters, by the kind of nodes."""
+        return self._by_kind
+
+    def why_not(self, node: Node) -> str | None:
+        """Why the node has no translation; None where it has one."""
+        if node.kind in LISTS:
+            return None
+        try:
+            self.convert(node, self._new_builder(), {})
+        except EngineRefusal as why:
+            return str(why)
+        return None
+
+    def convert(self, node: Node, builder: BuilderT, values: dict[Value, Ref]) -> None:
+        """Write a node, and say which `Ref` each of its outputs is.
+
+        Raises:
+            EngineRefusal: there is no translation.
+        """
+        if node.kind in LISTS:
+            return
+        convert = self._by_kind.get(node.kind)
+        if convert is None:
+            raise EngineRefusal(f"{self.language} has no translation of it here")
+        builder.results = [
+            ref_of(output, "") for output in node.outputs if output.has_uses or output is node.outputs[0]
+        ]
+        found = convert(builder, *(_argument(value, values) for value in node.inputs))
+        results = [found] if isinstance(found, Ref) else list(found)
+        for output, result in zip(node.outputs, results, strict=False):
+            values[output] = result
+        missing = node.outputs[len(results) :]
+        if any(value.has_uses for value in missing):
+            raise EngineRefusal("a result of it is used that has no translation")
+
+    def write(self, graph: Graph, builder: BuilderT, values: dict[Value, Ref]) -> None:
+        """Write all nodes of a graph.
+
+        Args:
+            values: what its inputs are.
+
+        Raises:
+            EngineRefusal: a node has no translation.
+        """
+        for node in graph.nodes:
+            if node.kind != "prim::Constant":
+                self.convert(node, builder, values)
+
+
+LISTS = ("prim::ListConstruct",)
+"""Kinds that are written where their result is used."""
+
+
+def _argument(value: Value, values: Mapping[Value, Ref]) -> Any:
+    if is_constant(value):
+        return constant_of(value)
+    if value in values:
+        return values[value]
+    if value.node.kind in LISTS:
+        return [_argument(part, values) for part in value.node.inputs]
+    return ref_of(value, "?")
+
+
+def ref_of(value: Value, name: str) -> Ref:
+    """What is known of a value.
+
+    Raises:
+        EngineRefusal: dtype or rank are not known, or it is neither tensor nor number.
+    """
+    if value.type in (T.INT, T.FLOAT):
+        return Ref(name, torch.int64 if value.type is T.INT else torch.float64, 0, True)
+    if not isinstance(value.type, TensorType):
+        raise EngineRefusal(f"an operand of type {value.type} is no tensor and no number")
+    if value.type.dtype is None or value.type.sizes is None:
+        raise EngineRefusal("dtype and rank of an operand are not known")
+    if value.type.device is not None and value.type.device.type != "cpu":
+        raise EngineRefusal("an operand is not on the CPU")
+    return Ref(name, value.type.dtype, len(value.type.sizes))

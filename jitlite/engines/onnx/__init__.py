@@ -1,0 +1,12 @@
+"""ONNX: graphs of core ATen as ONNX models, and the engine that onnxruntime is."""
+
+from typing import TYPE_CHECKING
+
+from jitlite.base.on_demand import modules_on_demand
+
+if TYPE_CHECKING:
+    from jitlite.engines.onnx import runtime
+
+__all__ = ["runtime"]
+
+__getattr__, __dir__ = modules_on_demand(globals(), "jitlite.engines.onnx.runtime")

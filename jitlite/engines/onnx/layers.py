@@ -1,0 +1,195 @@
+"""Products, convolutions, pooling, normalization and reductions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+
+from jitlite.engines.converters import Ref
+from jitlite.engines.engine import EngineRefusal
+from jitlite.engines.onnx.builder import CONVERTERS, Attribute, OnnxBuilder, constants, number
+
+_of = CONVERTERS.of
+
+
+@_of("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
+def product(out: OnnxBuilder, a: object, b: object) -> Ref:
+    left, right = out.given(a), out.given(b)
+    if not left.dtype.is_floating_point:
+        raise EngineRefusal("it multiplies ints")
+    return out.result("MatMul", [left, right])
+
+
+@_of("aten::addmm")
+def addmm(out: OnnxBuilder, bias: object, a: object, b: object, beta: object = 1, alpha: object = 1) -> Ref:
+    if not out.results[0].dtype.is_floating_point:
+        raise EngineRefusal("it multiplies ints")
+    parts = [out.given(a), out.given(b), out.given(bias)]
+    return out.result("Gemm", parts, alpha=number(alpha), beta=number(beta))
+
+
+@_of("aten::linear")
+def linear(out: OnnxBuilder, x: object, weight: object, bias: object = None) -> Ref:
+    turned = out.like("Transpose", out.given(weight), perm=[1, 0])
+    made = out.result("MatMul", [out.given(x), turned])
+    return made if bias is None else out.result("Add", [made, out.given(bias)])
+
+
+@_of("aten::convolution")
+def convolution(
+    out: OnnxBuilder, x: object, weight: object, bias: object, stride: object, padding: object, dilation: object,
+    transposed: object, output_padding: object, groups: object,
+) -> Ref:  # fmt: skip
+    inputs = [out.given(v) for v in (x, weight) if v is not None]
+    if bias is not None:
+        inputs.append(out.given(bias))
+    around = list(constants(padding))
+    shared: dict[str, Attribute] = {
+        "strides": constants(stride), "pads": [*around, *around], "dilations": constants(dilation),
+        "group": constants(groups)[0],
+    }  # fmt: skip
+    if transposed:
+        return out.result("ConvTranspose", inputs, output_padding=constants(output_padding), **shared)
+    return out.result("Conv", inputs, **shared)
+
+
+@_of("aten::max_pool2d_with_indices")
+def max_pool2d(
+    out: OnnxBuilder,
+    x: object,
+    kernel: object,
+    stride: object = (),
+    padding: object = 0,
+    dilation: object = 1,
+    ceil: object = False,
+) -> Ref:
+    window = _each(kernel)
+    pads = _each(padding)
+    return out.result(
+        "MaxPool", [_with_batch(out, x)], kernel_shape=window, strides=_each(stride) or window,
+        pads=[*pads, *pads], dilations=_each(dilation), ceil_mode=int(bool(ceil)),
+    )  # fmt: skip
+
+
+@_of("aten::avg_pool2d")
+def avg_pool2d(
+    out: OnnxBuilder, x: object, kernel: object, stride: object = (), padding: object = 0, ceil: object = False,
+    counts: object = True, divisor: object = None,
+) -> Ref:  # fmt: skip
+    if divisor is not None or ceil:
+        raise EngineRefusal("it divides by another number than the size of the window, or rounds sizes up")
+    window = _each(kernel)
+    pads = _each(padding)
+    return out.result(
+        "AveragePool", [_with_batch(out, x)], kernel_shape=window,
+        strides=_each(stride) or window, pads=[*pads, *pads], count_include_pad=int(bool(counts)),
+    )  # fmt: skip
+
+
+def _each(values: object) -> list[int]:
+    """A number for each of the two dimensions."""
+    found = list(constants(values))
+    return found * (2 if len(found) == 1 else 1)
+
+
+def _with_batch(out: OnnxBuilder, x: object) -> Ref:
+    given = out.given(x)
+    if given.rank != 4:
+        raise EngineRefusal("its input has no batch dimension")
+    return given
+
+
+@_of("aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d")
+def adaptive_avg_pool2d(out: OnnxBuilder, x: object, sizes: object) -> Ref:
+    if list(constants(sizes)) != [1, 1]:
+        raise EngineRefusal("it pools to more than one pixel")
+    return out.result("GlobalAveragePool", [_with_batch(out, x)])
+
+
+@_of("aten::_native_batch_norm_legit_no_training")
+def batch_norm(
+    out: OnnxBuilder,
+    x: object,
+    weight: object,
+    bias: object,
+    mean: object,
+    variance: object,
+    momentum: object,
+    epsilon: object,
+) -> Ref:
+    given, average = out.given(x), out.given(mean)
+    if average.dtype is not given.dtype:
+        raise EngineRefusal("its statistics have another dtype")
+    ones = partial(_filled_like, out, average)
+    scale = ones(1) if weight is None else out.given(weight)
+    shift = ones(0) if bias is None else out.given(bias)
+    return out.result(
+        "BatchNormalization", [given, scale, shift, average, out.given(variance)], epsilon=number(epsilon)
+    )
+
+
+def _filled_like(out: OnnxBuilder, x: Ref, value: int) -> Ref:
+    return out.node("Expand", [out.operand(value, x.dtype), out.shape(x)], x.dtype, x.rank)
+
+
+@_of("aten::native_layer_norm")
+def layer_norm(out: OnnxBuilder, x: object, shape: object, weight: object, bias: object, epsilon: object) -> Ref:
+    given = out.given(x)
+    if not isinstance(shape, list):
+        raise EngineRefusal("what it normalizes over is not written out")
+    if weight is None:
+        weight = out.node("Expand", [out.operand(1, given.dtype), out.ints(shape)], given.dtype, len(shape))
+    parts = [given, out.given(weight)] + ([] if bias is None else [out.given(bias)])
+    return out.result("LayerNormalization", parts, axis=-len(shape), epsilon=number(epsilon))
+
+
+@_of("aten::_softmax", "aten::softmax")
+def softmax(out: OnnxBuilder, x: object, dim: object, dtype: object = None) -> Ref:
+    return _over_dim(out, "Softmax", x, dim)
+
+
+@_of("aten::_log_softmax", "aten::log_softmax")
+def log_softmax(out: OnnxBuilder, x: object, dim: object, dtype: object = None) -> Ref:
+    return _over_dim(out, "LogSoftmax", x, dim)
+
+
+def _over_dim(out: OnnxBuilder, op: str, x: object, dim: object) -> Ref:
+    given = out.operand(out.given(x), out.results[0].dtype)
+    if given.rank == 0:
+        raise EngineRefusal("its input has no dimensions")
+    return out.result(op, [given], axis=constants(dim)[0] % given.rank)
+
+
+def _reduce(
+    op: str, out: OnnxBuilder, x: object, dims: object = None, keep: object = False, dtype: object = None
+) -> Ref:
+    given = out.operand(out.given(x), out.results[0].dtype)
+    if given.dtype is torch.bool:
+        raise EngineRefusal("it reduces bools")
+    kept, over = (keep, dims) if isinstance(keep, bool) else (False, None)
+    wanted = [over] if isinstance(over, int) else over
+    axes = list(range(given.rank)) if not wanted else [d % max(given.rank, 1) for d in constants(wanted)]
+    return out.result(op, [given, out.ints(axes)], keepdims=int(kept), noop_with_empty_axes=int(given.rank == 0))
+
+
+for _kind, _op in (("mean", "Mean"), ("sum", "Sum"), ("amax", "Max"), ("amin", "Min"), ("prod", "Prod")):
+    _of(f"aten::{_kind}")(partial(_reduce, f"Reduce{_op}"))
+
+
+@_of("aten::any")
+def any_of(out: OnnxBuilder, x: object, dims: object = None, keep: object = False) -> Ref:
+    return _of_bools(out, "ReduceMax", x, dims, keep)
+
+
+@_of("aten::all")
+def all_of(out: OnnxBuilder, x: object, dims: object = None, keep: object = False) -> Ref:
+    return _of_bools(out, "ReduceMin", x, dims, keep)
+
+
+def _of_bools(out: OnnxBuilder, op: str, x: object, dims: object, keep: object) -> Ref:
+    given = out.cast(out.cast(out.given(x), torch.bool), torch.int32)
+    wanted = [dims] if isinstance(dims, int) else dims
+    axes = list(range(given.rank)) if not wanted else [d % max(given.rank, 1) for d in constants(wanted)]
+    reduced = out.node(op, [given, out.ints(axes)], torch.int32, out.results[0].rank, keepdims=int(bool(keep)))
+    return out.cast(reduced, torch.bool)

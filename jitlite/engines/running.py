@@ -1,0 +1,150 @@
+"""How groups are run: by what their engine has compiled, else as the graphs that they are.
+
+A node `prim::EngineGroup` carries the graph of its group, and in the attribute `engine` a `GroupUse`: the cache of the
+model that it is in. A graph that was read from text has none; nothing runs its groups then but the graphs in them.
+
+A group is run as a graph where a gradient is recorded for an input, where the engine refused it, and where the engine
+failed, while it compiled or in a call. What failed once is not tried again. The first failure of a group is told in a
+warning.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+
+from jitlite.base import options
+from jitlite.base.records import Record
+from jitlite.engines.engine import CompiledGroup, Operand
+from jitlite.engines.group_cache import Failure, GroupCache, key_of
+from jitlite.ir.graph import Graph, constant_of
+from jitlite.ir.regions import Backend, PlanContext, Region, Runner
+
+KIND = "engine"
+_LARGEST_CONSTANT = 16
+"""Tensors of more elements are inputs of what is compiled: equal layers share it, and it is small."""
+
+
+class EngineWarning(UserWarning):
+    """An engine failed, and the group runs without it."""
+
+
+class GroupUse(Record, frozen=False):
+    """A group of a model, and what has become of it.
+
+    Attributes:
+        cache: that of the model.
+        name: of the group, for messages.
+        runs: how often the engine has run it.
+        graph_runs: how often its graph ran instead.
+        failure: why the engine does not run it any more.
+    """
+
+    cache: GroupCache
+    name: str
+    runs: int = 0
+    graph_runs: int = 0
+    failure: Failure | None = None
+
+    def __repr__(self) -> str:
+        return self.cache.engine.name
+
+
+class GroupRunner:
+    """Runs one group of a plan."""
+
+    def __init__(self, use: GroupUse, body: Graph, as_graph: Runner, gives_one: bool) -> None:
+        self._use = use
+        self._as_graph = as_graph
+        self._gives_one = gives_one
+        self._graph, self._weights = _with_weights_as_inputs(body)
+        self._key = key_of(self._graph)
+        self._compiled: dict[tuple[object, ...], CompiledGroup] = {}
+
+    def __call__(self, *inputs: Operand) -> object:
+        use = self._use
+        if use.failure is not None or (torch.is_grad_enabled() and any(map(_requires_grad, inputs))):
+            return self._run_graph(inputs)
+        given = (*inputs, *self._weights)
+        compiled = self._compiled.get(self._types_of(inputs)) or self._find(inputs, given)
+        if compiled is None:
+            return self._run_graph(inputs)
+        try:
+            found = compiled(given)
+        except Exception as error:
+            if options.current().engine_errors == "raise":
+                raise
+            found_by_graph = self._run_graph(inputs)  # it raises where the arguments are at fault
+            self._fail(Failure(f"{type(error).__name__}: {error}", False))
+            return found_by_graph
+        use.runs += 1
+        return found[0] if self._gives_one else tuple(found)
+
+    def _types_of(self, inputs: Sequence[Operand]) -> tuple[object, ...]:
+        if self._use.cache.engine.has_dynamic_sizes:
+            return tuple([(v.dtype, v.dim()) if isinstance(v, torch.Tensor) else type(v) for v in inputs])
+        return tuple([(v.dtype, v.shape) if isinstance(v, torch.Tensor) else type(v) for v in inputs])
+
+    def _find(self, inputs: Sequence[Operand], given: Sequence[Operand]) -> CompiledGroup | None:
+        found = self._use.cache.find(self._graph, self._key, given)
+        if isinstance(found, Failure):
+            self._fail(found)
+            return None
+        self._compiled[self._types_of(inputs)] = found
+        return found
+
+    def _run_graph(self, inputs: Sequence[Operand]) -> object:
+        self._use.graph_runs += 1
+        return self._as_graph(*inputs)
+
+    def _fail(self, failure: Failure) -> None:
+        use = self._use
+        use.failure = failure
+        use.cache.counters.fallbacks += 1
+        if not failure.is_refusal:
+            text = f"{use.name} is run without the engine {use.cache.engine.name}, which failed: {failure.reason}"
+            warnings.warn(text, EngineWarning, stacklevel=3)
+
+
+def _requires_grad(value: Operand) -> bool:
+    return isinstance(value, torch.Tensor) and value.requires_grad
+
+
+def _with_weights_as_inputs(body: Graph) -> tuple[Graph, tuple[torch.Tensor, ...]]:
+    """A copy in which larger tensors that are constants are more inputs, and these tensors."""
+    graph, weights = body.copy(), []
+    for node in list(graph.nodes):
+        value = constant_of(node.output) if node.kind == "prim::Constant" else None
+        if isinstance(value, torch.Tensor) and value.numel() > _LARGEST_CONSTANT:
+            node.output.replace_all_uses_with(graph.add_input(node.output.type))
+            node.destroy()
+            weights.append(value)
+    return graph, tuple(weights)
+
+
+def _implement(region: Region, context: PlanContext) -> Runner | str:
+    use = region.node.attributes.get("engine")
+    if not isinstance(use, GroupUse):
+        return "no engine was told of it"
+    body = region.graph()
+    as_graph = context.run_graph(body, context.name)
+    if use.cache.engine.runs_graphs:
+        return _Counted(use, as_graph)
+    return GroupRunner(use, body, as_graph, not region.gives_tuple)
+
+
+class _Counted:
+    """Runs a group of the engine that runs graphs."""
+
+    def __init__(self, use: GroupUse, as_graph: Runner) -> None:
+        self._use = use
+        self._as_graph = as_graph
+
+    def __call__(self, *inputs: Operand) -> object:
+        self._use.runs += 1
+        return self._as_graph(*inputs)
+
+
+ENGINES = Backend(_implement)

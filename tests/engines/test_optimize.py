@@ -1,0 +1,335 @@
+"""`jitlite.optimize`: what an engine runs, what runs as it was, and that nobody can tell but by rounding."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import warnings
+from collections.abc import Callable, Sequence
+from typing import List  # noqa: UP035
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import jitlite
+from jitlite.base import options
+from jitlite.engines.engine import CompiledGroup, Engine, EngineRefusal, Operand, OperatorSet
+from jitlite.engines.running import EngineWarning
+from jitlite.ir.graph import Graph, Node
+from jitlite.ir.types import TensorType
+from jitlite.objects.function import function_of_graph
+
+
+class Recording(Engine):
+    """Runs groups as functions; fails when it is told to."""
+
+    name = "recording"
+    least = 1
+
+    def __init__(self, fail_at: int | None = None, fail_compile: bool = False, refuse: bool = False) -> None:
+        self.fail_at, self.fail_compile, self.refuse = fail_at, fail_compile, refuse
+        self.graphs: list[Graph] = []
+        self.calls = 0
+
+    def supports(self, node: Node) -> str | None:
+        if node.kind in ("prim::ListConstruct", "aten::size"):
+            return None
+        makes = any(isinstance(v.type, TensorType) for v in node.outputs)
+        if not makes or node.op is None or node.op.fn is None or node.op.schema.is_mutable:
+            return "it computes no tensor"
+        return None
+
+    def compile(self, graph: Graph) -> CompiledGroup:
+        if self.refuse:
+            raise EngineRefusal("it refuses everything")
+        if self.fail_compile:
+            raise RuntimeError("the compiler broke")
+        self.graphs.append(graph)
+        run = function_of_graph("group", graph.copy())
+
+        def call(inputs: Sequence[Operand]) -> Sequence[Operand]:
+            self.calls += 1
+            if self.calls == self.fail_at:
+                raise RuntimeError("the engine broke")
+            found = run(*inputs)
+            return list(found) if isinstance(found, tuple) else [found]
+
+        return call
+
+
+class PlainEngine(Engine):
+    name = "plain"
+
+    def supports(self, node: Node) -> str | None:
+        return "it knows nothing"
+
+
+class Scripts(Recording):
+    """The same for the operators of the script."""
+
+    operators = OperatorSet.ANY
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.relu = nn.ReLU(inplace=True)
+        self.pool = nn.MaxPool2d(2)
+        self.drop = nn.Dropout(0.5)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.norm(self.conv(x)))
+        x = self.pool(x).mean([2, 3])
+        return self.head(self.drop(x))
+
+
+def inputs(batch: int) -> Tensor:
+    return torch.randn(batch, 3, 12, 12)
+
+
+@pytest.fixture
+def net() -> Net:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def check(fast: Callable[..., object], model: Callable[..., object], *args: object) -> None:
+    torch.testing.assert_close(fast(*args), model(*args))
+
+
+@pytest.mark.parametrize("kind", ["plain", "script", "trace", "loaded"])
+def test_all_kinds_of_modules(net, kind):
+    def loaded() -> object:
+        buffer = io.BytesIO()
+        jitlite.save(jitlite.script(net), buffer)
+        buffer.seek(0)
+        return jitlite.load(buffer).eval()
+
+    made = {
+        "plain": lambda: net, "script": lambda: jitlite.script(net), "trace": lambda: jitlite.trace(net, inputs(2)),
+        "loaded": loaded,
+    }  # fmt: skip
+    engine = Recording()
+    fast = jitlite.optimize(made[kind](), inputs(2), engine=engine, dynamic_shapes={"x": [0]})
+    with torch.no_grad():
+        for batch in (2, 3, 5):
+            check(fast, net, inputs(batch))
+    assert engine.calls >= 3 and "raised an error" not in fast.explain()
+
+
+def test_one_compilation_for_all_batch_sizes(net):
+    engine = Recording()
+    fast = jitlite.optimize(net, inputs(2), engine=engine, dynamic_shapes={"x": [0]})
+    with torch.no_grad():
+        check(fast, net, inputs(2))
+        compiled = len(engine.graphs)
+        for batch in (2, 3, 4, 5, 9):
+            check(fast, net, inputs(batch))
+        assert fast.counters.compiled == len(engine.graphs) == compiled
+        check(fast, net, inputs(1))  # a size of 1 is a case of its own
+        compiled = len(engine.graphs)
+        check(fast, net, inputs(1))
+    assert len(engine.graphs) == compiled
+
+
+def test_sizes_that_are_not_said_to_vary_make_another_variant(net):
+    fast = jitlite.optimize(net, inputs(2), engine=Recording())
+    with torch.no_grad():
+        check(fast, net, inputs(2))
+        check(fast, net, inputs(3))
+    assert fast.explain().count("a variant") == 2
+
+
+def test_gradients_training_and_modes_run_the_model_as_it_was(net):
+    engine = Recording()
+    fast = jitlite.optimize(net, inputs(2), engine=engine)
+    x = inputs(2)
+    fast(x).sum().backward()
+    assert net.head.weight.grad is not None and engine.calls == 0
+    with torch.no_grad(), torch.autocast("cpu"):
+        assert fast(x).dtype is net(x).dtype
+    with torch.no_grad():
+        torch.testing.assert_close(torch.vmap(fast)(x[None]), torch.vmap(net)(x[None]))
+        fast.train()
+        assert net.training and net.drop.training
+        torch.manual_seed(1)
+        found = fast(x)
+        torch.manual_seed(1)
+        fast.eval()
+        net.train()
+        torch.testing.assert_close(found, net(x), rtol=1e-3, atol=1e-3)
+        net.eval()
+    assert engine.calls == 0
+    told = fast.explain()
+    assert all(text in told for text in ("gradients are recorded", "autocast", "training mode"))
+
+
+def test_parameters_are_those_of_the_model(net):
+    engine = Recording()
+    fast = jitlite.optimize(net, inputs(2), engine=engine)
+    assert list(fast.state_dict()) == list(net.state_dict())
+    assert fast.head.weight is net.head.weight
+    with torch.no_grad():
+        net.head.weight.add_(1)
+        check(fast, net, inputs(2))
+        net.head.weight = nn.Parameter(torch.zeros(4, 8))
+        check(fast, net, inputs(2))
+        net.double()
+        check(fast, net, inputs(2).double())
+
+
+def test_copies_and_pickles(net):
+    fast = jitlite.optimize(net, inputs(2), engine="reference")
+    copied = copy.deepcopy(fast)
+    with torch.no_grad():
+        net.head.bias.add_(1)
+        assert not torch.equal(copied(x := inputs(2)), fast(x))
+        check(fast, net, x)
+    linear = nn.Linear(2, 2).requires_grad_(False).eval()
+    plain = jitlite.optimize(linear, torch.ones(1, 2), engine=PlainEngine())
+    read = pickle.loads(pickle.dumps(plain))
+    check(read, linear, torch.ones(1, 2))
+    assert "a variant" in read.explain()
+
+
+def test_archives_hold_the_model_as_it_was(net, tmp_path):
+    fast = jitlite.optimize(jitlite.script(net), inputs(2), engine="reference")
+    fast.save(str(tmp_path / "net.pt"))
+    x = inputs(2)
+    torch.testing.assert_close(jitlite.load(str(tmp_path / "net.pt"))(x), net(x))
+
+
+# -- engines that fail
+
+
+def chain(x: Tensor, y: Tensor) -> Tensor:
+    z = torch.tanh(x * y) + x
+    if z.dim() > 5:
+        z = z * 2
+    return torch.relu(z) - y
+
+
+@pytest.mark.parametrize("engine", [Recording(fail_at=1), Recording(fail_at=3), Recording(fail_compile=True)],
+                         ids=["first call", "third call", "compiling"])  # fmt: skip
+def test_a_failure_runs_the_graph_and_warns_once(engine):
+    fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=engine, dynamic_shapes=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            x, y = torch.randn(3), torch.randn(3)
+            check(fast, chain, x, y)
+    assert [w.category for w in told] == [EngineWarning] * fast.counters.fallbacks
+    assert "broke" in str(told[0].message) and "recording" in str(told[0].message)
+    assert fast.counters.fallbacks == fast.explain().count("run as a graph")
+    assert "run as a graph" in fast.explain()
+
+
+def test_a_refusal_is_no_warning():
+    fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=Recording(refuse=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(fast, chain, torch.randn(2), torch.randn(2))
+    assert "it refuses everything" in fast.explain()
+
+
+def test_errors_of_engines_can_be_raised():
+    fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=Scripts(fail_at=1))
+    with options.override(engine_errors="raise"):
+        check(fast, chain, torch.ones(2), torch.ones(2))  # the model as it was takes over, as for any error
+    assert "raised an error" in fast.explain()
+
+
+@pytest.mark.filterwarnings("error::jitlite.engines.running.EngineWarning")
+def test_errors_are_those_of_eager():
+    fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=Recording(), dynamic_shapes=True)
+    with pytest.raises(RuntimeError, match=r"must match the size"):
+        fast(torch.ones(2), torch.ones(3))
+    check(fast, chain, torch.ones(3), torch.ones(3))
+    assert "run as a graph" not in fast.explain()
+
+
+# -- what may be in groups
+
+
+def test_allow_and_deny():
+    x = torch.ones(2)
+    engine = Recording()
+    fast = jitlite.optimize(chain, (x, x), engine=engine, deny=["aten::tanh"])
+    check(fast, chain, x, x)
+    assert not any(n.kind == "aten::tanh" for g in engine.graphs for n in g.all_nodes())
+    assert "aten::tanh, 1 time: it is denied" in fast.explain()
+    engine = Recording()
+    fast = jitlite.optimize(chain, (x, x), engine=engine, allow=["aten::mul@1"])
+    check(fast, chain, x, x)
+    assert [n.kind for g in engine.graphs for n in g.all_nodes() if n.kind != "prim::Constant"] == ["aten::mul"]
+
+
+def test_names_of_engines():
+    with pytest.raises(ValueError, match="did you mean 'reference'"):
+        jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine="referense")
+
+
+# -- programs of scripts, whose order of effects is kept
+
+
+def prints(x: Tensor, n: int) -> Tensor:
+    y = x * 2
+    print(y.sum())
+    for i in range(n):
+        y = torch.sin(y) + i
+        if bool(y.sum() > 3):
+            print("large")
+            y = y / 2
+    return y - x
+
+
+def writes(x: Tensor, y: Tensor) -> Tensor:
+    z = x + y
+    z[0] = 7
+    x.add_(z)
+    w = torch.relu(x) * z
+    z.mul_(2)
+    return w + z
+
+
+def lists(x: Tensor) -> List[Tensor]:
+    parts = [x * i for i in range(3)]
+    parts.append(torch.cat(parts))
+    return [torch.tanh(p) + 1 for p in parts]
+
+
+def raises(x: Tensor) -> Tensor:
+    y = x * 2 + 1
+    assert y.sum() < 100, "too large"
+    return torch.log(y) + y
+
+
+@pytest.mark.parametrize("engine", [lambda: "reference", Scripts], ids=["reference", "functions"])
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (prints, lambda: (torch.ones(2), 4)), (writes, lambda: (torch.ones(3), torch.arange(3.0))),
+        (lists, lambda: (torch.ones(2),)), (raises, lambda: (torch.ones(2),)), (raises, lambda: (torch.ones(200),)),
+    ],
+    ids=["prints", "writes", "lists", "passes", "raises"],
+)  # fmt: skip
+def test_effects_keep_their_order(engine, f, args, capsys):
+    fast = jitlite.optimize(f, args(), engine=engine())
+    capsys.readouterr()
+
+    def observed(call: Callable[..., object]) -> tuple[object, ...]:
+        given = args()
+        try:
+            result: object = call(*given)
+        except Exception as error:
+            result = type(error), str(error).splitlines()[-1]
+        return result, given, capsys.readouterr().out
+
+    expected, found = observed(f), observed(fast)
+    torch.testing.assert_close(found[:2], expected[:2]) if not isinstance(expected[0][0], type) else None
+    assert found[2].replace("tensor", "") == expected[2].replace("tensor", "")
