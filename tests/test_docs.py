@@ -78,6 +78,19 @@ def test_loops_on_the_page_about_kernels_are_those_that_are_printed(capsys):
     assert len(quoted) == 2 and not [line for line in lines if line not in printed]
 
 
+def test_the_glossary_has_the_words_that_the_book_introduces():
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "glossary.md").read_text(), re.M)[1:]
+    known = {word.strip().lower() for row in rows for word in row.split(",")}
+    pages = [*CHAPTERS, ROOT / "docs" / "how_to_read_a_graph.md", ROOT / "docs" / "your_first.md"]
+    emphasis = re.compile(r"(?<![*\w])\*([a-zA-Z][\w -]*)\*(?!\*)")
+    introduced = {word for page in pages for word in emphasis.findall(_CODE.sub("", page.read_text()))}
+    assert rows == sorted(rows, key=str.lower) and len(introduced) > 20
+    ends = {"emit": "emit", "carries": "carried value", "parsing": "parse"}
+    assert not {
+        w for w in introduced if w not in known and w.removesuffix("s") not in known and ends.get(w) not in known
+    }
+
+
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_page_is_what_its_generator_writes(name, request):
     if name == "operators.md" and not ops.is_dispatched("aten::dim"):

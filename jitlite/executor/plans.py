@@ -216,4 +216,5 @@ class ExecutorState:
 
     def __repr__(self) -> str:
         counted = ", ".join(f"{name}={number}" for name, number in self.counters.items() if number)
-        return f"<{self.decision}; {1 if self.fallback else 0} general, {len(self.execution_plans)} specialized; {counted}>"
+        plans = f"{1 if self.fallback else 0} general, {len(self.execution_plans)} specialized"
+        return f"<{self.decision}; {plans}; {counted or 'no calls'}>"

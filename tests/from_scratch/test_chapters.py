@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import math
 import runpy
-import sys
 from pathlib import Path
-
-import pytest
-import torch
-from torch import Tensor
-
-BOOK = Path(__file__).parent.parent.parent / "docs" / "from_scratch"
-sys.path.append(str(BOOK / "code"))
 
 import ch1_tree
 import ch3_ssa
@@ -22,8 +14,11 @@ import ch6_interpreter
 import ch7_autodiff
 import ch8_kernel
 import graphs
+import pytest
+import torch
+from torch import Tensor
 
-CHAPTERS = sorted((BOOK / "code").glob("ch*.py"))
+BOOK = Path(__file__).parent.parent.parent / "docs" / "from_scratch"
 
 
 @pytest.mark.parametrize("path", sorted((BOOK / "code").glob("*.py")), ids=lambda path: path.stem)
@@ -148,7 +143,11 @@ IDS = [f.__name__ for f, _ in PROGRAMS]
 
 def same(one: object, other: object) -> bool:
     if isinstance(one, Tensor):
-        return isinstance(other, Tensor) and one.dtype == other.dtype and torch.equal(one.nan_to_num(7), other.nan_to_num(7))
+        return (
+            isinstance(other, Tensor)
+            and one.dtype == other.dtype
+            and torch.equal(one.nan_to_num(7), other.nan_to_num(7))
+        )
     if isinstance(one, float) and math.isnan(one):
         return isinstance(other, float) and math.isnan(other)
     return repr(one) == repr(other)
@@ -297,7 +296,7 @@ def default(x: int = 1) -> int:
 
 
 def strings(x: int) -> int:
-    y = "text"
+    x = "text"
     return x
 
 
@@ -334,7 +333,8 @@ REFUSED = [
     (after_the_loop, "`k` does not always have a value"), (two_types, "`x` would be float or int"),
     (type_changes_in_loop, "`x` would be int or float"), (no_such_operator, r"no aten::cummax takes \(Tensor, int\)"),
     (wrong_type, r"no aten::relu takes \(int\)"), (default, "no defaults"), (strings, "no such expression"),
-    (over_a_list, "no such statement"), (float_range, "range takes an int, not a float"), (reserved, "`torch` has a meaning"),
+    (over_a_list, "no such statement"), (float_range, "range takes an int, not a float"), 
+    (reserved, "`torch` has a meaning"),
     (other_type, "no type str"), (keyword, "no such expression"), (power, "no such operation"), (numbers, "no such"),
 ]  # fmt: skip
 
@@ -484,7 +484,8 @@ def test_a_kernel_knows_nan_and_infinity():
 
 
 OTHERS = {
-    "dtype": lambda x: x.double(), "whole numbers": lambda x: x.long() + 1, "strides": lambda x: torch.stack([x, x], 1)[:, 0],
+    "dtype": lambda x: x.double(), "whole numbers": lambda x: x.long() + 1,
+    "strides": lambda x: torch.stack([x, x], 1)[:, 0],
     "broadcast": lambda x: x[:1], "gradient": lambda x: x.clone().requires_grad_(), "parameter": torch.nn.Parameter,
     "negative bit": lambda x: torch.imag(torch.complex(x, x).conj()),
 }  # fmt: skip
@@ -514,7 +515,9 @@ def test_gradients_run_as_kernels():
     class Fused(ch7_autodiff.GradientFunction):
         def __init__(self, function):
             optimize, gradient = ch4_passes.optimize, ch7_autodiff.gradient
-            ch6_interpreter.ScriptFunction.__init__(self, function, lambda g: ch8_kernel.fuse(optimize(gradient(optimize(g)))))
+            ch6_interpreter.ScriptFunction.__init__(
+                self, function, lambda g: ch8_kernel.fuse(optimize(gradient(optimize(g))))
+            )
 
     def simple(x: Tensor) -> Tensor:
         return (x * x + x).tanh() * x

@@ -10,7 +10,7 @@ from ch4_passes import optimize
 from ch5_bytecode import lower
 from ch6_interpreter import ScriptFunction, run
 from ch7_autodiff import copy_nodes
-from graphs import Block, Graph, Node, Value, all_nodes, read_in
+from graphs import Block, Graph, Node, all_nodes, read_in
 from machine_code import MachineCode
 from torch import Tensor
 

@@ -68,8 +68,14 @@ def test_in_blocks_too():
 
 
 def test_what_changes_something_stays():
-    for function, arg in [(zero_has_a_sign, -0.0), (an_int_becomes_a_float, 3), (a_bool_becomes_an_int, True),
-                          (a_tensor_of_ints_becomes_one_of_floats, torch.arange(3)), (other_operations, 7)]:  # fmt: skip
+    cases = [
+        (zero_has_a_sign, -0.0),
+        (an_int_becomes_a_float, 3),
+        (a_bool_becomes_an_int, True),
+        (a_tensor_of_ints_becomes_one_of_floats, torch.arange(3)),
+        (other_operations, 7),
+    ]
+    for function, arg in cases:
         assert operations(function)
         computes(function, arg)
 
