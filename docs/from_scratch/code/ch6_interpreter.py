@@ -84,6 +84,7 @@ class ScriptFunction:
     """A compiled function, with all that became of it on the way."""
 
     def __init__(self, function: Callable[..., object], passes: Callable[[Graph], Graph] = optimize) -> None:
+        self.function = function
         self.tree = parse(function)
         self.graph = to_ssa(emit(self.tree))
         self.optimized = passes(to_ssa(emit(self.tree)))

@@ -4,6 +4,7 @@ import torch
 from ch1_tree import smooth
 from ch3_ssa import compile_graph
 from ch4_passes import area, optimize
+from ch6_interpreter import collatz
 from ex3_to_python import to_python
 from operators import OPERATORS
 
@@ -14,17 +15,6 @@ def swaps(a: int, b: int, n: int) -> int:
         a = b
         b = old
     return a * 10 + b
-
-
-def collatz(n: int) -> int:
-    steps = 0
-    while n != 1:
-        if n % 2 == 0:
-            n = n // 2
-        else:
-            n = 3 * n + 1
-        steps += 1
-    return steps
 
 
 def both(a: int, b: int) -> int:
@@ -57,5 +47,5 @@ def test_a_loop_carries_all_its_values_at_once():
 
 
 def test_a_condition_ends_a_loop():
-    check(collatz, 1)
-    check(collatz, 27)
+    check(collatz.function, 1)
+    check(collatz.function, 27)
