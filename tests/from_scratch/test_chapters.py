@@ -101,6 +101,18 @@ def equal_but_not_the_same(x: float) -> float:
     return (a + 1) * 1.0 / 1 + b + c
 
 
+def signs_of_zero(x: float) -> float:
+    a = x * 0.0
+    b = x * -0.0
+    return b
+
+
+def one_and_one(n: int) -> float:
+    a = n * 1
+    b = n * 1.0
+    return b
+
+
 def truthy(n: int, x: float) -> int:
     k = 0
     while n:
@@ -132,6 +144,8 @@ PROGRAMS = [
     (chosen, [(True, 1.0), (False, 2.5), (True, NAN)]),
     (decided, [(1.0,), (-0.0,), (INF,)]),
     (equal_but_not_the_same, [(1.0,), (-1.0,), (0.0,), (-0.0,), (NAN,), (1e308,)]),
+    (signs_of_zero, [(1.0,), (-1.0,)]),
+    (one_and_one, [(3,)]),
     (truthy, [(0, 1.0), (3, 0.0), (3, NAN)]),
     (on_tensors, [(torch.randn(4), 3), (torch.randn(0), 2), (torch.tensor([NAN, 1.0]), 2), (torch.ones(2, 3), 0)]),
     (to_numbers, [(torch.tensor([1.5, 2.5]),)]),
@@ -324,6 +338,14 @@ def keyword(x: Tensor) -> Tensor:
     return x.sum(dim=0)
 
 
+def internal_name(x: Tensor) -> bool:
+    return torch.Bool(x)
+
+
+def internal_method(x: Tensor, y: Tensor) -> Tensor:
+    return x.floordiv(y)
+
+
 def power(x: int) -> int:
     return x**2
 
@@ -336,6 +358,7 @@ REFUSED = [
     (over_a_list, "no such statement"), (float_range, "range takes an int, not a float"), 
     (reserved, "`torch` has a meaning"),
     (other_type, "no type str"), (keyword, "no such expression"), (power, "no such operation"), (numbers, "no such"),
+    (internal_name, "no such expression"), (internal_method, "no such expression"),
 ]  # fmt: skip
 
 
@@ -487,7 +510,7 @@ OTHERS = {
     "dtype": lambda x: x.double(), "whole numbers": lambda x: x.long() + 1,
     "strides": lambda x: torch.stack([x, x], 1)[:, 0],
     "broadcast": lambda x: x[:1], "gradient": lambda x: x.clone().requires_grad_(), "parameter": torch.nn.Parameter,
-    "negative bit": lambda x: torch.imag(torch.complex(x, x).conj()),
+    "negative bit": lambda x: torch._neg_view(x),
 }  # fmt: skip
 
 

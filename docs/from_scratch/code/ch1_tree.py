@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 
@@ -123,9 +124,9 @@ def expression(node: ast.expr) -> Tree:
             return call(node, OPERATORS.get(type(op)), expression(operand))
         case ast.Call(ast.Name(name), [operand], []):
             return call(node, CONVERSIONS.get(name), expression(operand))
-        case ast.Call(ast.Attribute(ast.Name("torch"), name), args, []):
+        case ast.Call(ast.Attribute(ast.Name("torch"), name), args, []) if hasattr(torch, name):
             return call(node, name, *map(expression, args))
-        case ast.Call(ast.Attribute(value, name), args, []):
+        case ast.Call(ast.Attribute(value, name), args, []) if hasattr(Tensor, name):
             return call(node, name, expression(value), *map(expression, args))
     raise refuse(node, f"the language has no such expression ({type(node).__name__})")
 
