@@ -104,13 +104,15 @@ def equal_but_not_the_same(x: float) -> float:
 def signs_of_zero(x: float) -> float:
     a = x * 0.0
     b = x * -0.0
+    if x > 5:
+        b = a
     return b
 
 
 def one_and_one(n: int) -> float:
     a = n * 1
     b = n * 1.0
-    return b
+    return b + a - a
 
 
 def truthy(n: int, x: float) -> int:
