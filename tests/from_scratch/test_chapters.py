@@ -482,6 +482,10 @@ def chain(x: Tensor, y: Tensor, a: float, n: int) -> Tensor:
     return t.exp() + z
 
 
+def clipped(x: Tensor) -> Tensor:
+    return (x * 2).relu()
+
+
 def with_flag(x: Tensor, flag: bool) -> Tensor:
     return x * flag + x * flag
 
@@ -506,6 +510,7 @@ def test_a_kernel_computes_what_eager_does(size, sign):
 def test_a_kernel_knows_nan_and_infinity():
     x = torch.tensor([NAN, INF, -INF, 0.0, -0.0, 1e38])
     torch.testing.assert_close(fused(chain)(x, x, 1e10, 1), chain(x, x, 1e10, 1), equal_nan=True)
+    torch.testing.assert_close(fused(clipped)(x), clipped(x), equal_nan=True)
 
 
 OTHERS = {
