@@ -6,6 +6,7 @@
 #   make test-versions   every public name and all documentation on torch 2.14.1 too; the wheel as users install it
 #   make bench     compile time, run time and first calls beside torch.jit and eager
 #   make docs      write the generated pages of docs/ anew
+#   make site      README, docs and the book as a site, in build/site, with every link checked
 #   make explore   random programs of two kinds, for BUDGET=600 seconds each
 #   make mutants   20,000 damaged archives, shown, loaded, converted and called: an hour
 #   make passes    each pass alone and 20 random orders on all graphs of tests/support/specimens.py: an hour
@@ -28,7 +29,7 @@ ON_VERSIONS := tests/api/test_entry_points.py tests/test_docs.py tests/test_exam
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-versions lint bench docs explore mutants passes setup clean
+.PHONY: help demo test test-versions lint bench docs site explore mutants passes setup clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -56,6 +57,11 @@ bench: setup
 
 docs: setup
 	$(PY) tests/tools/write_docs.py
+
+site: setup
+	PIP_CONSTRAINT=constraints.txt $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[docs]'
+	$(PY) -m mkdocs build --strict --quiet --site-dir build/site
+	@echo "build/site/index.html"
 
 explore: setup
 	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py tests/test_object_programs.py -k explore -s $(ARGS)

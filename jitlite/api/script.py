@@ -125,6 +125,9 @@ class CompilationUnit:
         if lang is not None:
             self.define(lang, _frames_up=_frames_up + 1, filename=filename)
 
+    def __repr__(self) -> str:
+        return f"<jitlite.CompilationUnit {', '.join([*self._functions, *self._classes]) or 'of nothing'}>"
+
     def define(
         self, lang: str, rcb: Callable[[str], object] | None = None, _frames_up: int = 0, filename: str | None = None
     ) -> None:

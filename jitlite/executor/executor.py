@@ -111,6 +111,9 @@ class Executor(Exchanged):
         super().__init__(self._start)
         last_run.register(self)
 
+    def __repr__(self) -> str:
+        return f"<jitlite executor of {self.name}: {self._decision}>"
+
     def run(self, bound: Sequence[object]) -> Any:
         """The result of a call; `bound` has an argument for each input. An exception gets the script's traceback."""
         if not self.objects and self._takes_ints and any(map(holds_object, bound)):

@@ -20,6 +20,7 @@ from jitlite.executor.specialize import may_gain, specialize
 from jitlite.interpreter.guards import spec_of, spec_reader
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, constant_of, is_constant
+from jitlite.ir.notebook import sentences_html
 from jitlite.ir.ops import Effect
 from jitlite.ir.structure import Loop
 from jitlite.ir.types import Type
@@ -51,6 +52,9 @@ class Explanation(Record, eq=True):
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return sentences_html(self.name, self.sections)
 
 
 def explain(executor: Executor, bound: Sequence[object]) -> Explanation:

@@ -108,6 +108,10 @@ class Plan:
     regions: Sequence[RegionPlan] = ()
     code: Code | None = None
 
+    def __repr__(self) -> str:
+        nodes = sum(1 for _ in self.graph.all_nodes())
+        return f"<plan of {nodes} nodes, {len(self.regions)} regions>"
+
     @property
     def is_left_to_regions(self) -> bool:
         """Are nearly all operations in regions that are machine code, or may become so?"""
@@ -209,3 +213,8 @@ class ExecutorState:
     execution_plans: dict[ArgumentSpec, Plan]
     counters: dict[str, int]
     decision: str
+
+    def __repr__(self) -> str:
+        counted = ", ".join(f"{name}={number}" for name, number in self.counters.items() if number)
+        plans = f"{1 if self.fallback else 0} general, {len(self.execution_plans)} specialized"
+        return f"<{self.decision}; {plans}; {counted or 'no calls'}>"

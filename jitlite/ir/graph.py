@@ -436,6 +436,10 @@ class Block:
         self.param_node._next, self.return_node._prev = self.return_node, self.param_node
         self.return_node._position = _GAP
 
+    def __repr__(self) -> str:
+        params, returns = (", ".join(map(str, node)) for node in (self.inputs, self.outputs))
+        return f"<block ({params}) -> ({returns}) of {sum(1 for _ in self.nodes)} nodes>"
+
     @property
     def inputs(self) -> list[Value]:
         return self.param_node.outputs
@@ -675,6 +679,8 @@ class Graph:
 
     def __str__(self) -> str:
         return self.to_text(ranges=shows_ranges())
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         return graph_html(self)

@@ -1,9 +1,10 @@
-"""Graphs as notebooks show them: their text, coloured, each line with the line of the source that it comes from."""
+"""What notebooks show: graphs with the lines of source that they come from, schemas, source, sentences."""
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Mapping, Sequence
 
 from jitlite.ir.printer import PrintedGraph, graph_lines
 
@@ -35,6 +36,21 @@ def source_html(text: str, first: int, anchor: str) -> str:
         for number, line in enumerate(text.splitlines(), first)
     ]
     return _FRAME.format("\n".join(lines))
+
+
+def schema_html(schema: str) -> str:
+    """The markup of a schema."""
+    name, parenthesis, rest = schema.partition("(")
+    return _FRAME.format(f'<span style="{_STYLES["kind"]}">{html.escape(name)}</span>{html.escape(parenthesis + rest)}')
+
+
+def sentences_html(title: str, sections: Mapping[str, Sequence[str]]) -> str:
+    """The markup of sentences by subject."""
+    shown = []
+    for heading, sentences in sections.items():
+        items = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences or ["nothing"])
+        shown.append(f"<p><b>{html.escape(heading)}</b></p><ul>{items}</ul>")
+    return f"<p><code>{html.escape(title)}</code></p>{''.join(shown)}"
 
 
 def _line(text: str, number: int | None, anchor: str) -> str:

@@ -38,6 +38,9 @@ class ModuleHandle:
     def __init__(self, module: object) -> None:
         vars(self)["module"] = module
 
+    def __repr__(self) -> str:
+        return f"<what scripts see of a module: {self._class}>"
+
     @property
     def _class(self) -> ClassType:
         found = class_type_of(vars(self)["module"])

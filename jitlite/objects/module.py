@@ -302,6 +302,7 @@ class RecursiveScriptModule(ScriptModule):
                 *self._modules,
                 *definition.type.methods,
                 *definition.type.constants,
+                *self._jitlite_shown(),
                 *(name for name in dir(definition.type.python_class) if self._jitlite_keeps(name)),
             }
         )

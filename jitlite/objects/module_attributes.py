@@ -27,7 +27,7 @@ METHODS = "__jitlite_methods__"
 """The attribute that keeps the method objects of one module."""
 _OF_FORWARD = (
     "code", "archive_code", "code_with_constants", "generated_code", "graph", "inlined_graph", "optimized_graph",
-    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "get_debug_state", "kernels",
+    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "get_debug_state", "kernels", "report",
 )  # fmt: skip
 """Attributes of a script module that are those of its forward."""
 
@@ -92,6 +92,10 @@ class ScriptModuleAttributes(LateHooks):
         if name in _OF_FORWARD and self._jitlite_method("forward") is not None:
             return getattr(self._jitlite_method("forward"), name)
         return NOTHING
+
+    def _jitlite_shown(self) -> tuple[str, ...]:
+        """The attributes that the module has because its forward has them."""
+        return _OF_FORWARD if self._jitlite_method("forward") is not None else ()
 
     def _jitlite_keeps(self, name: str) -> bool:
         """Is it a method of the Python class that this module has without compiling it?"""

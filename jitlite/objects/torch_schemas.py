@@ -11,6 +11,7 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import INT_CODES, INT_OBJECTS
+from jitlite.ir.notebook import schema_html
 from jitlite.ir.schema import Argument, Schema, parse_schema
 from jitlite.ir.type_parser import AliasInfo
 from jitlite.objects.torch_types import TypeView, View, unwrap, view_type
@@ -81,6 +82,9 @@ class SchemaView(View, of=Schema):
     """A schema."""
 
     inner: Schema
+
+    def _repr_html_(self) -> str:
+        return schema_html(str(self.inner))
 
     @property
     def arguments(self) -> list[ArgumentView]:

@@ -1,0 +1,6 @@
+"""Lets the exercises import the chapters."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent.parent / "code"))
