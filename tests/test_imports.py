@@ -34,7 +34,7 @@ ROOMS: dict[str, str] = {
     "freeze": "base ir analysis passes frontend compiler executor objects loading",
     "api": "base ir operators passes frontend interpreter compiler codegen executor objects loading freeze",
     "compat": "base ir analysis passes frontend compiler codegen executor archive objects loading freeze api",
-    "debug": "base ir passes interpreter executor objects",
+    "debug": "base ir passes interpreter executor objects api",
     "migrate": "",
     "cli": "base ir passes kernels executor archive export objects loading api debug migrate __init__",
     "__init__": "base ir passes compiler executor archive export objects loading freeze api compat debug",

@@ -10,6 +10,8 @@ runs from the first call. What happens then depends on the switch `executor`:
 - `legacy`: each kind of arguments (`ArgumentSpec`) has a plan. The latest `cached_plans` are kept.
 - `simple`: the general plan and nothing else.
 - `off`: no passes, the stack machine.
+- `debug`: the function as it is written, with its variables, on the stack machine; see `debug_plans.py`. A function in
+  which there is a `breakpoint()` is always run so.
 
 A function may have other graphs, one of which is run where trials show it to be faster: see `alternatives.py`.
 
@@ -31,6 +33,7 @@ from jitlite.compiler import program as compiler
 from jitlite.executor import last_run
 from jitlite.executor.alternatives import Alternatives
 from jitlite.executor.argument_types import ArgumentTypes
+from jitlite.executor.debug_plans import debug_code, run_debugged
 from jitlite.executor.plans import (
     Counter,
     Counters,
@@ -56,7 +59,7 @@ from jitlite.ir.int_codes import holds_object
 from jitlite.ir.object_flow import may_hold
 from jitlite.ir.regions import Runner
 from jitlite.ir.types import Type
-from jitlite.ir.unit import Function
+from jitlite.ir.unit import Function, stops_in_debugger
 from jitlite.native.policy import RegionState
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
@@ -93,6 +96,9 @@ class Executor(Exchanged):
         self._unoptimized: Plan | None = None
         self._code: Code | None = None
         self._plain_code: Code | None = None
+        self._debug_code: Code | None = None
+        self.function: weakref.ref[Function] | None = None
+        """What the graph is of, if it is known: how that is written is what a debugger shows."""
         self._calls = Counter()
         self._patience = 1
         self._seen: ArgumentTypes | None = None
@@ -134,6 +140,7 @@ class Executor(Exchanged):
             if self._general is not None:
                 self._general = self._make_plan(self._general.base)
             self._code = self._plain_code = self._unoptimized = self._seen = self._profile_code = None
+            self._debug_code = None
             self._specialized = self._for = self._rest = self._committed = None
             self._given_up = False
             self._by_spec.forget()
@@ -157,9 +164,18 @@ class Executor(Exchanged):
         return way(*arguments)
 
     def _way(self, mode: str) -> Runner:
+        if mode == "debug" or self._has_breakpoint:
+            return self._debugged
         if self.alternatives is not None and self.alternatives.why_not is None and mode != "off":
             return self.alternatives.run
         return self._usual_way(mode)
+
+    @cached_property
+    def _has_breakpoint(self) -> bool:
+        return stops_in_debugger(self.graph)
+
+    def _debugged(self, *arguments: object) -> Any:
+        return run_debugged(self.debug_code, arguments, debug_code_for, self._has_breakpoint)
 
     def _usual_way(self, mode: str) -> Runner:
         """The way without alternatives."""
@@ -248,6 +264,16 @@ class Executor(Exchanged):
                     self._plain_code = lower(self.graph, self.name, self.objects)
                 return self._plain_code
         return self._plain_code
+
+    @property
+    def debug_code(self) -> Code:
+        """The bytecode of the function as it is written."""
+        if self._debug_code is None:
+            with compiler.compiling():
+                if self._debug_code is None:
+                    function = None if self.function is None else self.function()
+                    self._debug_code = debug_code(self.graph, function, self.name, self.objects)
+        return self._debug_code
 
     # -- profiling, then specializing
 
@@ -417,7 +443,7 @@ class Executor(Exchanged):
         """The graph that a call with these arguments runs now."""
         mode = options.current().executor
         chosen = self.chosen(bound)
-        if mode == "off":
+        if mode in ("off", "debug"):
             return self.graph
         if chosen is not self:
             return chosen.graph_for(bound)
@@ -445,7 +471,7 @@ class Executor(Exchanged):
             return self._specialized.graph
         if mode == "profiling" and self._given_up and self._rest is not None:
             return self._rest.last_graph(mode)
-        return self.graph if mode == "off" else self.general.graph
+        return self.graph if mode in ("off", "debug") else self.general.graph
 
     @property
     def profile(self) -> dict[str, Type]:
@@ -505,6 +531,7 @@ def executor_of(function: Function) -> Executor:
             found = function.compiled
             if not isinstance(found, Executor):
                 found = Executor(function.graph, function.name)
+                found.function = weakref.ref(function)
                 if function.alternatives:
                     found.add_alternatives(function.alternatives)
                 function.compiled = found
@@ -521,6 +548,11 @@ def tier_calls() -> Calls:
 def code_for(function: Function) -> Code:
     """The bytecode of a called function, optimized like the caller's."""
     return executor_of(function).code
+
+
+def debug_code_for(function: Function) -> Code:
+    """The bytecode of a called function as it is written."""
+    return executor_of(function).debug_code
 
 
 def plain_code_for(function: Function) -> Code:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 from jitlite.base.dynamo import unseen_by_dynamo
@@ -93,6 +93,11 @@ class PythonCode:
 
 def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:
     """The calls of generated functions in a traceback, outermost first."""
+    return ((name, place) for _, name, place in calls_with_frames(traceback))
+
+
+def calls_with_frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, str, CodePlace]]:
+    """The same with the frames in which the calls run."""
     while traceback is not None:
         found = traceback.tb_frame.f_globals.get(_LOADER)
         following = traceback.tb_next
@@ -100,7 +105,7 @@ def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:
         # is told by the later entry
         again = following is not None and following.tb_frame is traceback.tb_frame
         if isinstance(found, PythonCode) and traceback.tb_frame.f_code is found.code and not again:
-            yield found.name, found.place_of(*_position(traceback))
+            yield traceback.tb_frame, found.name, found.place_of(*_position(traceback))
         traceback = following
 
 

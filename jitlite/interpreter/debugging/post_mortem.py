@@ -1,0 +1,40 @@
+"""The calls that an exception has come through: of generated Python, and of the stack machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+
+from jitlite.interpreter import vm
+from jitlite.interpreter.debugging.scopes import Scope, scopes_of
+from jitlite.interpreter.frames import Machine
+from jitlite.interpreter.python_code import calls_with_frames
+
+
+def scopes_in(traceback: TracebackType | None) -> list[Scope]:
+    """The calls of scripts in a traceback, outermost first.
+
+    Those of generated Python have the variables that are left there, under the names that the graph's values have.
+    Calls that were inlined share them.
+    """
+    generated = {id(frame): (name, place) for frame, name, place in calls_with_frames(traceback)}
+    found: list[Scope] = []
+    for frame in _frames(traceback):
+        if id(frame) in generated:
+            name, place = generated[id(frame)]
+            variables = {key: value for key, value in frame.f_locals.items() if not key.startswith("_")}
+            for callee, called_at in place.call_stack:
+                found.append(Scope(name, called_at, variables))
+                name = callee
+            found.append(Scope(name, place.range, variables))
+        elif frame.f_code is vm.run.__code__:
+            machine = frame.f_locals.get("machine")
+            if isinstance(machine, Machine):
+                found += [scope for running in machine.frames for scope in scopes_of(running)]
+    return found
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
+    while traceback is not None:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
