@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import linecache
 import re
 import sys
 from dataclasses import dataclass
@@ -37,6 +38,15 @@ from jitlite.interpreter.watching import DebuggerQuit
 
 FILES = sorted((Path(__file__).parents[1] / "golden" / "debugger").glob("*.txt"))
 PROMPT = "(jitlite) "
+
+
+class Typist(io.StringIO):
+    """A terminal: what is typed is seen."""
+
+    def readline(self, *size: int) -> str:
+        line = super().readline()
+        print(line, end="")
+        return line
 
 
 @dataclass
@@ -69,11 +79,12 @@ def read(path: Path) -> list[Case]:
 def run(case: Case, folder: Path) -> str:
     """What the session shows; `call` may use `debug_with`, or do something else that stops."""
     (folder / "model.py").write_text(case.program)
+    linecache.clearcache()
     spec = importlib.util.spec_from_file_location("model", folder / "model.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    stdin, stdout = io.StringIO("".join(f"{command}\n" for command in case.commands)), io.StringIO()
+    stdin, stdout = Typist("".join(f"{command}\n" for command in case.commands)), io.StringIO()
     names = vars(module) | {"torch": torch, "jitlite": jitlite, "commands": case.commands}
     torch.manual_seed(0)
     with contextlib.redirect_stdout(stdout), pytest.MonkeyPatch.context() as patch:
@@ -99,3 +110,113 @@ def test_sessions_are_as_the_golden_file_says(path, accept, tmp_path, monkeypatc
             pytest.fail(f"{path.name} was rewritten: look at it, then run without --accept")
     for case, out in zip(cases, shown, strict=True):
         assert out == case.session, case.title
+
+
+def program(x: torch.Tensor, n: int):
+    for i in range(n):
+        x = x + i
+    return x
+
+
+def test_a_program_gives_the_same_in_the_debugger(capsys):
+    assert torch.equal(jitlite.debug_with(["continue"], program, torch.ones(2), n=3), torch.full((2,), 4.0))
+    assert jitlite.debug_with([], program, torch.ones(2), 3) is None
+    capsys.readouterr()
+
+
+def test_who_stops_nothing_sees_no_debugger(monkeypatch, capsys):
+    """PYTHONBREAKPOINT=0 has Python pass by its own breakpoints, and jitlite those of scripts."""
+
+    @jitlite.script
+    def stops(x: torch.Tensor):
+        breakpoint()
+        return x + 1
+
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")
+    assert torch.equal(stops(torch.ones(2)), torch.full((2,), 2.0))
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("switches", [{}, {"tier": "stack"}, {"executor": "off"}, {"executor": "legacy"}], ids=str)
+def test_a_breakpoint_stops_whatever_runs_functions(switches, monkeypatch, capsys):
+    @jitlite.script
+    def stops(x: torch.Tensor, n: int):
+        for i in range(n):
+            x = x + i
+        breakpoint()
+        return x
+
+    with options.override(**switches):
+        for _ in range(3):
+            monkeypatch.setattr("sys.stdin", io.StringIO("p n\nc\n"))
+            assert torch.equal(stops(torch.ones(2), 2), torch.full((2,), 2.0))
+    assert capsys.readouterr().out.count("BREAKPOINT") == 3
+
+
+def test_leaving_the_debugger_ends_the_program_and_no_except_holds_it(monkeypatch, capsys):
+    @jitlite.script
+    def stops(x: torch.Tensor):
+        try:
+            breakpoint()
+        except BaseException:
+            x = x + 1
+        return x
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    with pytest.raises(DebuggerQuit):
+        stops(torch.ones(2))
+    capsys.readouterr()
+
+
+def test_an_archive_cannot_hold_a_breakpoint():
+    @jitlite.script
+    def stops(x: torch.Tensor):
+        breakpoint()
+        return x
+
+    with pytest.raises(jitlite.NotSupportedError, match="breakpoint"):
+        stops.save_to_buffer()
+    assert "breakpoint()" in stops.to_python().source
+
+
+def test_breakpoint_takes_no_arguments():
+    def stops(x: torch.Tensor):
+        breakpoint(x)
+        return x
+
+    with pytest.raises(jitlite.CompileError, match=r"takes no arguments(.|\n)*breakpoint\(\)"):
+        jitlite.script(stops)
+
+
+def test_post_mortem_needs_calls_of_scripts(monkeypatch):
+    monkeypatch.delattr(sys, "last_value", raising=False)
+    with pytest.raises(Error, match="no exception"):
+        jitlite.post_mortem()
+    with pytest.raises(Error, match="no script function"):
+        jitlite.post_mortem(ValueError("without a traceback"))
+
+
+def test_post_mortem_of_the_stack_machine(capsys):
+    def fails(x: torch.Tensor):
+        y = x + 1
+        return y.view(7)
+
+    with options.override(executor="debug"):
+        try:
+            jitlite.script(fails)(torch.ones(2))
+        except RuntimeError:
+            jitlite.post_mortem(commands=["p y"])
+    assert "tensor([2., 2.])" in capsys.readouterr().out
+
+
+def test_names_are_completed():
+    scope = Scope("f", None, {"total": torch.ones(2), "table": {}})
+    assert expression_names("t", scope) == ["table", "torch", "total"]
+    assert "total.sum" in expression_names("total.su", scope)
+    assert expression_names("nothing.x", scope) == []
+    assert Prompt(Control()).completenames("unt") == ["unt", "until"]
+
+
+def test_what_archives_name_is_no_command_of_a_terminal(capsys):
+    Prompt(Control(), io.StringIO(), sys.stdout).message("a\x1b[2Jb")
+    assert capsys.readouterr().out == "a\\x1b[2Jb\n"

@@ -1,4 +1,4 @@
-"""Marks for the debugger: which variable has which value, and statements of which no other node is left.
+"""Marks for the debugger: which variable has which value, and lines of which no other node is left.
 
     prim::Store[name="x"](%v)     =>     prim::Store[name="x"](%v)
                                          prim::Variable[name="x"](%v)
@@ -31,7 +31,7 @@ def mark_statements(graph: Graph) -> None:
     for node in graph.all_nodes():
         if node.kind == "prim::Store" and is_meaningful_name(node.attributes["name"]):
             _mark(node, node.attributes["name"], node.input)
-        elif node.has(Trait.EARLY_EXIT) and node.range is not None:
+        elif (node.has(Trait.EARLY_EXIT) or node.kind == "prim::LocalCall") and node.range is not None:
             graph.create(LINE_MARK, range=node.range).insert_before(node)
 
 

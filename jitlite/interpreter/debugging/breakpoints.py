@@ -47,9 +47,9 @@ class Breakpoint:
         if self.condition:
             lines.append(f"    stops only if {self.condition}")
         if self.ignored:
-            lines.append(f"    ignores the next {self.ignored} hits")
+            lines.append(f"    is ignored {_times(self.ignored)} more")
         if self.hits:
-            lines.append(f"    was hit {self.hits} time{'s' if self.hits != 1 else ''}")
+            lines.append(f"    was hit {_times(self.hits)}")
         return "\n".join(lines)
 
 
@@ -131,6 +131,10 @@ class Unknown:
 
     def __repr__(self) -> str:
         return f"({self.reason})"
+
+
+def _times(count: int) -> str:
+    return f"{count} time{'' if count == 1 else 's'}"
 
 
 def is_file(filename: str, wanted: str) -> bool:

@@ -211,7 +211,7 @@ class Prompt(cmd.Cmd):
         Stop when the expression gives something else than before, in this call: a variable gets another value, or
         something is written into a tensor or container. `clear NUMBER` ends it."""
         try:
-            _check_expression(arg or "?")
+            _check_expression(arg, is_needed=True)
         except LocationError as error:
             self.error(str(error))
             return
@@ -222,8 +222,8 @@ class Prompt(cmd.Cmd):
     def do_clear(self, arg: str) -> None:
         """cl(ear) [NUMBER ... | LOCATION]
         Remove breakpoints and watchpoints by number, those at a location, or all."""
-        found = self._numbered(arg) if not arg or arg.replace(" ", "").isdecimal() else self._located(arg)
-        for breakpoint in found:
+        numbers = all(word.isdecimal() for word in arg.split())
+        for breakpoint in self._all_or_numbered(arg) if numbers else self._located(arg):
             self.control.breakpoints.remove(breakpoint.number)
             self.message(f"Removed {breakpoint.number}: {breakpoint}")
 
@@ -238,10 +238,11 @@ class Prompt(cmd.Cmd):
             self.error(f"there is no breakpoint at {wanted}")
         return found
 
+    def _all_or_numbered(self, arg: str) -> list[Breakpoint]:
+        return self._numbered(arg) if arg else list(self.control.breakpoints)
+
     def _numbered(self, arg: str) -> list[Breakpoint]:
-        """The breakpoints with these numbers, all of them where there are none; others are named."""
-        if not arg:
-            return list(self.control.breakpoints)
+        """The breakpoints with these numbers; numbers of none are told."""
         found: list[Breakpoint] = []
         for word in arg.split():
             one = self.control.breakpoints.get(int(word)) if word.isdecimal() else None
@@ -262,7 +263,7 @@ class Prompt(cmd.Cmd):
         self._enable(arg, False)
 
     def _enable(self, arg: str, is_enabled: bool) -> None:
-        for breakpoint in self._numbered(arg):
+        for breakpoint in self._all_or_numbered(arg):
             breakpoint.is_enabled = is_enabled
             self.message(f"{'Enabled' if is_enabled else 'Disabled'} {breakpoint.number}: {breakpoint}")
 
@@ -275,7 +276,9 @@ class Prompt(cmd.Cmd):
         except LocationError as error:
             self.error(str(error))
             return
-        for breakpoint in self._numbered(number or "?"):
+        if not number:
+            self.error("expected the number of a breakpoint; 'break' lists them")
+        for breakpoint in self._numbered(number):
             breakpoint.condition = condition.strip()
             now = f"stops only if {breakpoint.condition}" if breakpoint.condition else "always stops"
             self.message(f"Breakpoint {breakpoint.number} {now}")
@@ -287,11 +290,13 @@ class Prompt(cmd.Cmd):
         if count and not count.strip().isdecimal():
             self.error(f"expected how many times to pass it by, got '{count.strip()}'")
             return
-        for breakpoint in self._numbered(number or "?"):
+        if not number:
+            self.error("expected the number of a breakpoint; 'break' lists them")
+        for breakpoint in self._numbered(number):
             breakpoint.ignored = int(count or 0)
-            times = f"the next {breakpoint.ignored} times" if breakpoint.ignored else "from now on"
-            verb = "is passed by" if breakpoint.ignored else "stops"
-            self.message(f"Breakpoint {breakpoint.number} {verb} {times}")
+            times = "once" if breakpoint.ignored == 1 else f"{breakpoint.ignored} times"
+            now = f"is ignored {times}" if breakpoint.ignored else "stops again"
+            self.message(f"Breakpoint {breakpoint.number} {now}")
 
     # -- calls
 
@@ -461,7 +466,9 @@ def parameters_of(scope: Scope) -> list[str]:
     return [name for name in names if name in scope.variables]
 
 
-def _check_expression(text: str) -> None:
+def _check_expression(text: str, is_needed: bool = False) -> None:
+    if is_needed and not text.strip():
+        raise LocationError("expected an expression")
     try:
         if text.strip():
             compile(text.strip(), "<debugger>", "eval")

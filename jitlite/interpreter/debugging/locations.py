@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 from collections.abc import Iterable, Iterator
 
 from jitlite.base.source import Source, did_you_mean
@@ -13,9 +15,9 @@ from jitlite.interpreter.debugging.breakpoints import (
     NodeBreakpoint,
     is_file,
 )
-from jitlite.interpreter.debugging.scopes import Scope
+from jitlite.interpreter.debugging.scopes import Scope, shown_path
 from jitlite.interpreter.frames import CallFrame
-from jitlite.ir.unit import called_functions
+from jitlite.ir.unit import Function, called_functions
 
 
 class LocationError(ValueError):
@@ -68,22 +70,29 @@ def _at_value(name: str, frames: list[CallFrame]) -> Breakpoint:
 
 
 def _at_line(filename: str, line: int, scope: Scope, frames: list[CallFrame]) -> Breakpoint:
-    source = _source_of(filename, scope, frames)
-    if source is None:
+    sources = _sources_of(filename, scope, frames)
+    source = next((s for s in sources if s.first_line <= line < s.first_line + s.line_count), None)
+    if source is None and not os.path.isfile(filename):
+        if sources:
+            known = ", ".join(f"{s.first_line} to {s.first_line + s.line_count - 1}" for s in sources)
+            raise LocationError(f"there is no line {line}: the source has lines {known}")
         return LineBreakpoint(filename, line)  # perhaps of a function that has not been called yet
-    index = line - source.first_line
-    if not 0 <= index < source.line_count:
-        last = source.first_line + source.line_count - 1
-        raise LocationError(f"there is no line {line}: the source has lines {source.first_line} to {last}")
-    text = source.line_text(index).strip()
-    if not text or text.startswith("#"):
-        raise LocationError(f"line {line} is {'a comment' if text else 'blank'}: nothing runs there")
+    text = linecache.getline(filename, line) if source is None else source.line_text(line - source.first_line)
+    if source is None and not text:
+        raise LocationError(f"there is no line {line} in {shown_path(filename)}")
+    if not text.strip() or text.strip().startswith("#"):
+        raise LocationError(f"line {line} is {'a comment' if text.strip() else 'blank'}: nothing runs there")
+    if source is None:
+        return LineBreakpoint(filename, line)
     return LineBreakpoint(source.filename or filename, _line_that_runs(source, line, frames))
 
 
-def _source_of(filename: str, scope: Scope, frames: list[CallFrame]) -> Source | None:
+def _sources_of(filename: str, scope: Scope, frames: list[CallFrame]) -> list[Source]:
+    """The pieces of a file that the running functions, and those that they call, are in."""
     ranges = [scope.range, *(place.range for code in _codes(frames) for place in code.places)]
-    return next((r.source for r in ranges if r is not None and is_file(r.filename or "<string>", filename)), None)
+    ranges += [function.range for function in _functions(frames)]
+    found = [r.source for r in ranges if r is not None and is_file(r.filename or "<string>", filename)]
+    return sorted(dict.fromkeys(found), key=lambda source: source.first_line)
 
 
 def _line_that_runs(source: Source, line: int, frames: list[CallFrame]) -> int:
@@ -100,11 +109,18 @@ def _codes(frames: list[CallFrame]) -> Iterator[Code]:
     yield from dict.fromkeys(frame.code for frame in reversed(frames))
 
 
+def _functions(frames: Iterable[CallFrame]) -> Iterator[Function]:
+    """The functions that the running ones call."""
+    for code in dict.fromkeys(frame.code for frame in frames):
+        for function in code.functions:
+            yield function
+            yield from called_functions(function.graph)
+
+
 def function_names(frames: Iterable[CallFrame]) -> Iterator[str]:
     """The names of the functions that run and of those that they call, also inlined ones."""
+    frames = list(frames)
     for frame in frames:
         yield frame.code.name
         yield from (name for place in frame.code.places for name, _ in place.call_stack)
-        for function in frame.code.functions:
-            yield function.name
-            yield from (callee.name for callee in called_functions(function.graph))
+    yield from (function.name for function in _functions(frames))
