@@ -32,7 +32,7 @@ from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
 from jitlite.cli.terminal import error_text, paint
 
 if not asks_for_doctor():
-    from jitlite.cli import about, cache, convert, debug, functions, migrate, passes, report, run, show  # noqa: F401  # the other commands
+    from jitlite.cli import about, cache, convert, debug, functions, migrate, passes, profile, report, run, show  # noqa: F401  # the other commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:

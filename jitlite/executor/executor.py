@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -34,6 +34,7 @@ from jitlite.executor import last_run
 from jitlite.executor.alternatives import Alternatives
 from jitlite.executor.argument_types import ArgumentTypes
 from jitlite.executor.debug_plans import debug_code, run_debugged
+from jitlite.executor.guard_misses import GuardMisses
 from jitlite.executor.plans import (
     Counter,
     Counters,
@@ -64,6 +65,7 @@ from jitlite.native.policy import RegionState
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
 
+_NOT_CALLED = "not called yet"
 _FAILURES = 64
 """After this many guard failures, check whether the specialized plan still pays."""
 
@@ -90,7 +92,7 @@ class Executor(Exchanged):
         self.name = name
         self.objects = objects
         self.counters = Counters()
-        self._decision = "not called yet"
+        self._decision = _NOT_CALLED
         self._level = level
         self._general = general
         self._unoptimized: Plan | None = None
@@ -106,6 +108,8 @@ class Executor(Exchanged):
         self._profiled_types: dict[str, Type] = {}
         self._specialized: Plan | None = None
         self._for: Specialized | None = None
+        self.guard_misses: GuardMisses | None = None
+        """Why the guard of the specialized plan turned calls away."""
         self._rest: Executor | None = None
         self._given_up = False
         self._before: weakref.ref[Executor] | None = None
@@ -401,10 +405,12 @@ class Executor(Exchanged):
         specialized = self._make_plan(made.graph)
         take_place(general.regions, specialized.regions)
         graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
+        misses = self.guard_misses = GuardMisses(general.graph.inputs, made.types)
         failures, no_plan = self.counters.guard_failures, self.counters.fallbacks.bump
 
         def on_guard_failure(*arguments: object) -> Any:
             failures.bump()
+            misses.note(arguments)
             if failures.value % _FAILURES == 0:
                 self._drop_if_unprofitable(made)
             if rest._specialized is None:
@@ -460,6 +466,8 @@ class Executor(Exchanged):
         """Why the function is run as it is, as a sentence."""
         if self._given_up and self._rest is not None:
             return f"{self._decision}; {self._rest.decision}"
+        if self._decision == _NOT_CALLED and self._calls.value:
+            return "general plan: it was not called often enough to be specialized"
         return self._decision
 
     def last_graph(self, mode: str) -> Graph:
@@ -483,17 +491,32 @@ class Executor(Exchanged):
         """What the function is specialized for."""
         return self._rest.specialized if self._given_up and self._rest is not None else self._for
 
+    def chain(self) -> Iterator[Executor]:
+        """The executor, and those that calls go on to which a guard has turned away."""
+        step: Executor | None = self
+        while step is not None:
+            yield step
+            step = step._rest
+
+    @property
+    def counted_calls(self) -> int:
+        """How many calls ran the general plan while it was open whether there would be another one."""
+        return self._calls.value
+
+    @property
+    def is_settled(self) -> bool:
+        """Is it decided which plan calls take? From then on they are not counted."""
+        return self._committed is not None
+
     def state(self) -> ExecutorState:
         """What the executor has now."""
         plans = self._by_spec.by_spec()
-        step: Executor | None = self
         totals = dict.fromkeys(self.counters.as_dict(), 0)
-        while step is not None:
+        for step in self.chain():
             if step._specialized is not None and step._for is not None:
                 plans[ArgumentSpec((True, step._level), step._for.types)] = step._specialized
             for name, number in step.counters.as_dict().items():
                 totals[name] += number
-            step = step._rest
         states = region_states_of(self._regions_of(plans.values()))
         totals["native_runs"] = sum(state.runs for state in states)
         totals["native_misses"] = sum(state.bailouts for state in states)

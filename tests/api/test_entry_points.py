@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from collections.abc import Callable
 from typing import List, Optional
 
 import pytest
@@ -341,6 +342,7 @@ WORDS = {
     "explain": ["model.py:scaled", "ones(2)", "3"],
     "report": ["model.py:scaled", "--example", "ones(2)", "--example", "3"],
     "bisect": ["model.py:scaled", "--input", "ones(2)", "3"],
+    "profile": ["model.py:scaled", "ones(2)", "3"],
     "debug": ["model.py:scaled", "ones(2)", "3", "-c", "where", "-c", "continue"],
     "cache": ["show"],
     "dis": ["model.py:scaled"],
