@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -87,7 +88,7 @@ class _Run:
     began: float = 0.0
     results: int = 0
     inputs: frozenset[int] = frozenset()
-    range: record_function | None = None
+    range: ExitStack = field(default_factory=ExitStack)
 
 
 class LineProfiler(Watcher):
@@ -163,13 +164,10 @@ class LineProfiler(Watcher):
         now = time.perf_counter()
         if run.running is not None and len(self.events) < _MOST_EVENTS:
             self.events.append(LineEvent(run.running, run.began, now))
-        if run.range is not None:
-            run.range.__exit__(None, None, None)
-            run.range = None
+        run.range.close()
         run.running, run.began, run.chain = cost, now, ()
-        if cost is not None and torch.autograd._profiler_enabled():
-            run.range = record_function(f"{cost.filename}:{cost.key.line} {cost.function}")
-            run.range.__enter__()
+        if cost is not None:
+            run.range.enter_context(record_function(f"{cost.filename}:{cost.key.line} {cost.function}"))
 
     def _key(self, frame: CallFrame, moment: Moment) -> LineKey | None:
         node = frame.code.nodes[frame.pc] if frame.code.nodes else None
