@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
+from jitlite.interpreter.script_frames import replaced_tracebacks, shown_call
 from jitlite.ir.code_text import Identifier, Text, comment
 
 _LOADER = "__loader__"
@@ -93,20 +94,33 @@ class PythonCode:
 
 def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:
     """The calls of generated functions in a traceback, outermost first."""
-    return ((name, place) for _, name, place in calls_with_frames(traceback))
+    return ((name, place) for _, name, place in calls_with_entries(traceback))
 
 
-def calls_with_frames(traceback: TracebackType | None) -> Iterator[tuple[FrameType, str, CodePlace]]:
-    """The same with the frames in which the calls run."""
+Entry = tuple[TracebackType, str, CodePlace]
+"""An entry of a traceback that is a call of a script, the function's name, and where it is."""
+
+
+def calls_with_entries(traceback: TracebackType | None) -> Iterator[Entry]:
+    """The same with the entries of the traceback. Calls that it shows as the script's already are among them."""
     while traceback is not None:
-        found = traceback.tb_frame.f_globals.get(_LOADER)
         following = traceback.tb_next
+        code = _generated(traceback)
+        shown = shown_call(traceback.tb_frame)
         # an exception that is raised again in the frame that caught it is in the traceback twice: where it came from
         # is told by the later entry
         again = following is not None and following.tb_frame is traceback.tb_frame
-        if isinstance(found, PythonCode) and traceback.tb_frame.f_code is found.code and not again:
-            yield traceback.tb_frame, found.name, found.place_of(*_position(traceback))
+        if code is not None and not again:
+            yield traceback, code.name, code.place_of(*_position(traceback))
+        elif shown is not None:
+            yield traceback, shown.function, CodePlace(shown.range)
         traceback = following
+
+
+def _generated(entry: TracebackType) -> PythonCode | None:
+    """The generated function that an entry of a traceback is a call of."""
+    found = entry.tb_frame.f_globals.get(_LOADER)
+    return found if isinstance(found, PythonCode) and entry.tb_frame.f_code is found.code else None
 
 
 def _position(traceback: TracebackType) -> tuple[int, int | None, int | None]:
@@ -119,8 +133,29 @@ def _position(traceback: TracebackType) -> tuple[int, int | None, int | None]:
 
 
 def add_script_traceback(error: BaseException) -> None:
-    """Attach the script traceback of an exception that came out of generated functions, as a note."""
+    """Say where the script was when an exception came out of generated functions: in a note, and in the traceback,
+    which shows the script's files and lines in place of generated ones.
+    """
     if isinstance(error, Exception):
-        calls = list(calls_in(error.__traceback__))
-        if calls:
-            add_traceback(error, calls, with_inner=True)
+        found = list(calls_with_entries(error.__traceback__))
+        if found:
+            add_traceback(error, [(name, place) for _, name, place in found], with_inner=True)
+            error.__traceback__ = _with_script_frames(error.__traceback__, found)
+
+
+def _with_script_frames(traceback: TracebackType | None, found: list[Entry]) -> TracebackType | None:
+    """The traceback with frames of the script in place of those of generated functions."""
+    calls = {id(entry): (name, place) for entry, name, place in found}
+    entries: list[TracebackType] = []
+    while traceback is not None:
+        if _generated(traceback) is None or id(traceback) in calls:  # else it is raised again, and told of later
+            entries.append(traceback)
+        traceback = traceback.tb_next
+    made: TracebackType | None = None
+    for entry in reversed(entries):
+        replaced = None
+        if _generated(entry) is not None:
+            shown = {name: value for name, value in entry.tb_frame.f_locals.items() if not name.startswith("_")}
+            replaced = replaced_tracebacks(*calls[id(entry)], shown, made)
+        made = replaced or TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made

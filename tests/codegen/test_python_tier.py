@@ -450,7 +450,7 @@ def test_an_exception_tells_the_line_of_the_script() -> None:
     assert "in g" not in note
 
 
-def test_tracebacks_show_the_generated_code() -> None:
+def test_tracebacks_show_the_generated_code_where_the_script_is_in_no_file() -> None:
     f = scripted(SOURCE)
     with pytest.raises(IndexError) as caught:
         f([1, 2])

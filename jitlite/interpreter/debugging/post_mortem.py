@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from jitlite.interpreter import vm
 from jitlite.interpreter.debugging.scopes import Scope, scopes_of
 from jitlite.interpreter.frames import Machine
-from jitlite.interpreter.python_code import calls_with_frames
+from jitlite.interpreter.python_code import calls_with_entries
 
 
 def scopes_in(traceback: TracebackType | None) -> list[Scope]:
@@ -17,11 +17,12 @@ def scopes_in(traceback: TracebackType | None) -> list[Scope]:
     Those of generated Python have the variables that are left there, under the names that the graph's values have.
     Calls that were inlined share them.
     """
-    generated = {id(frame): (name, place) for frame, name, place in calls_with_frames(traceback)}
+    calls = {id(entry): (name, place) for entry, name, place in calls_with_entries(traceback)}
     found: list[Scope] = []
-    for frame in _frames(traceback):
-        if id(frame) in generated:
-            name, place = generated[id(frame)]
+    for entry in _entries(traceback):
+        frame = entry.tb_frame
+        if id(entry) in calls:
+            name, place = calls[id(entry)]
             variables = {key: value for key, value in frame.f_locals.items() if not key.startswith("_")}
             for callee, called_at in place.call_stack:
                 found.append(Scope(name, called_at, variables))
@@ -34,7 +35,7 @@ def scopes_in(traceback: TracebackType | None) -> list[Scope]:
     return found
 
 
-def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
+def _entries(traceback: TracebackType | None) -> Iterator[TracebackType]:
     while traceback is not None:
-        yield traceback.tb_frame
+        yield traceback
         traceback = traceback.tb_next
