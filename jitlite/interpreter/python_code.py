@@ -103,18 +103,28 @@ Entry = tuple[TracebackType, str, CodePlace]
 
 def calls_with_entries(traceback: TracebackType | None) -> Iterator[Entry]:
     """The same with the entries of the traceback. Calls that it shows as the script's already are among them."""
-    while traceback is not None:
-        following = traceback.tb_next
-        code = _generated(traceback)
-        shown = shown_call(traceback.tb_frame)
-        # an exception that is raised again in the frame that caught it is in the traceback twice: where it came from
-        # is told by the later entry
-        again = following is not None and following.tb_frame is traceback.tb_frame
-        if code is not None and not again:
-            yield traceback, code.name, code.place_of(*_position(traceback))
+    for entry in _entries(traceback):
+        code, shown = _generated(entry), shown_call(entry.tb_frame)
+        if code is not None:
+            yield entry, code.name, code.place_of(*_position(entry))
         elif shown is not None:
-            yield traceback, shown.function, CodePlace(shown.range)
-        traceback = following
+            yield entry, shown.function, CodePlace(shown.range)
+
+
+def _entries(traceback: TracebackType | None) -> list[TracebackType]:
+    """The entries of a traceback.
+
+    An exception that a generated function has caught and raises again is in the traceback twice, the second time where
+    it came from. Only that is told.
+    """
+    entries: list[TracebackType] = []
+    at: dict[int, int] = {}
+    while traceback is not None:
+        if _generated(traceback) is not None:
+            del entries[at.setdefault(id(traceback.tb_frame), len(entries)) :]
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    return entries
 
 
 def _generated(entry: TracebackType) -> PythonCode | None:
@@ -146,13 +156,8 @@ def add_script_traceback(error: BaseException) -> None:
 def _with_script_frames(traceback: TracebackType | None, found: list[Entry]) -> TracebackType | None:
     """The traceback with frames of the script in place of those of generated functions."""
     calls = {id(entry): (name, place) for entry, name, place in found}
-    entries: list[TracebackType] = []
-    while traceback is not None:
-        if _generated(traceback) is None or id(traceback) in calls:  # else it is raised again, and told of later
-            entries.append(traceback)
-        traceback = traceback.tb_next
     made: TracebackType | None = None
-    for entry in reversed(entries):
+    for entry in reversed(_entries(traceback)):
         replaced = None
         if _generated(entry) is not None:
             shown = {name: value for name, value in entry.tb_frame.f_locals.items() if not name.startswith("_")}

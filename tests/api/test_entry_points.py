@@ -219,7 +219,7 @@ def typed(line: str, call: Callable[[], object]) -> object:
 
 def looked_at() -> bool:
     try:
-        jitlite.script(steps)(torch.ones(2, dtype=torch.bool), 3)
+        jitlite.script(Layer())(torch.ones(3, 3))
     except RuntimeError as error:
         jitlite.post_mortem(error, ["where"])
         return True
