@@ -80,7 +80,7 @@ class LineEvent(NamedTuple):
 
 
 @dataclass
-class _Run:
+class _ProfiledRun:
     """A run of the machine: what is running in it, and the memory that the inputs of its last operator are in."""
 
     running: LineCost | None = None
@@ -106,7 +106,7 @@ class LineProfiler(Watcher):
         self.total = 0.0
         self._tracker = Tracker()
         self._machines: list[Machine] = []
-        self._runs: list[_Run] = []
+        self._runs: list[_ProfiledRun] = []
         self._regions: dict[Node, LineKey] = {}
         self._last: dict[CallFrame, LineKey] = {}
         self._since = 0.0
@@ -116,7 +116,7 @@ class LineProfiler(Watcher):
     def begin(self, machine: Machine) -> None:
         self._charge()
         self._machines.append(machine)
-        self._runs.append(_Run())
+        self._runs.append(_ProfiledRun())
         self._since = time.perf_counter()
 
     def end(self, machine: Machine) -> None:
@@ -159,7 +159,7 @@ class LineProfiler(Watcher):
         if running is not None:
             running.own_seconds += spent
 
-    def _switch(self, run: _Run, cost: LineCost | None) -> None:
+    def _switch(self, run: _ProfiledRun, cost: LineCost | None) -> None:
         """Let another line be the one that runs; a profiler of torch sees it as a range."""
         now = time.perf_counter()
         if run.running is not None and len(self.events) < _MOST_EVENTS:
@@ -204,7 +204,7 @@ class LineProfiler(Watcher):
 
     # -- operators and memory
 
-    def _note_operator(self, run: _Run, cost: LineCost, frame: CallFrame, moment: Moment) -> None:
+    def _note_operator(self, run: _ProfiledRun, cost: LineCost, frame: CallFrame, moment: Moment) -> None:
         code, pc = frame.code, frame.pc
         opcode, x, n = code.instructions[pc]
         if opcode in ("OP", "OPN"):
@@ -217,7 +217,7 @@ class LineProfiler(Watcher):
             return
         run.inputs = frozenset(_memory(frame.stack[len(frame.stack) - inputs :]))
 
-    def _account_for_results(self, run: _Run, frame: CallFrame) -> None:
+    def _account_for_results(self, run: _ProfiledRun, frame: CallFrame) -> None:
         """Count the memory of what the last operator has made: what is not in the memory of its inputs."""
         if run.results and run.running is not None:
             made = _memory(frame.stack[len(frame.stack) - run.results :])

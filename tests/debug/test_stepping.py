@@ -33,7 +33,7 @@ from jitlite.base.source import Error
 from jitlite.interpreter.debugging.commands import Prompt
 from jitlite.interpreter.debugging.completion import expression_names
 from jitlite.interpreter.debugging.control import Control
-from jitlite.interpreter.debugging.scopes import Scope
+from jitlite.interpreter.debugging.scopes import CallScope
 from jitlite.interpreter.watching import DebuggerQuit
 
 FILES = sorted((Path(__file__).parents[1] / "golden" / "debugger").glob("*.txt"))
@@ -229,7 +229,7 @@ def test_post_mortem_of_the_stack_machine(capsys):
 
 
 def test_names_are_completed():
-    scope = Scope("f", None, {"total": torch.ones(2), "table": {}})
+    scope = CallScope("f", None, {"total": torch.ones(2), "table": {}})
     assert expression_names("t", scope) == ["table", "torch", "total"]
     assert "total.sum" in expression_names("total.su", scope)
     assert expression_names("nothing.x", scope) == []

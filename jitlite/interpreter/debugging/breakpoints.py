@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from jitlite.interpreter.debugging.moments import Moment
-from jitlite.interpreter.debugging.scopes import Scope, evaluate, shown_path
+from jitlite.interpreter.debugging.scopes import CallScope, evaluate, shown_path
 from jitlite.interpreter.frames import CallFrame
 
 
@@ -105,14 +105,14 @@ class NodeBreakpoint(Breakpoint):
 class Watchpoint(Breakpoint):
     """Stops when an expression gives something else than before, in the call where it was set."""
 
-    def __init__(self, expression: str, scope: Scope) -> None:
+    def __init__(self, expression: str, scope: CallScope) -> None:
         super().__init__()
         self.expression = expression
         self.frame: CallFrame | None = scope.frame
         self.path = scope.path
         self.last = self.value_in(scope)
 
-    def value_in(self, scope: Scope) -> object:
+    def value_in(self, scope: CallScope) -> object:
         """What the expression is now, kept so that later writes do not change it."""
         try:
             return kept(evaluate(self.expression, scope))
@@ -181,7 +181,7 @@ def _is_same_tensor(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 @dataclass
-class Found:
+class Stop:
     """A breakpoint that stops the program, and what to say of it."""
 
     breakpoint: Breakpoint

@@ -15,7 +15,7 @@ from jitlite.interpreter.debugging.completion import break_targets, expression_n
 from jitlite.interpreter.debugging.control import Control, Pace
 from jitlite.interpreter.debugging.listing import graph_lines_around, instructions_around, source_lines
 from jitlite.interpreter.debugging.locations import LocationError, breakpoint_at, line_number
-from jitlite.interpreter.debugging.scopes import Scope, described, evaluate
+from jitlite.interpreter.debugging.scopes import CallScope, described, evaluate
 from jitlite.interpreter.disassemble import describe_instruction
 from jitlite.interpreter.watching import DebuggerQuit
 
@@ -452,7 +452,7 @@ class Prompt(cmd.Cmd):
     do_p, do_a, do_l, do_h = do_print, do_args, do_list, do_help
 
 
-def parameters_of(scope: Scope) -> list[str]:
+def parameters_of(scope: CallScope) -> list[str]:
     """The names of the parameters of a call that have values: the variables that its function sets first."""
     code = scope.code
     if code is None or scope.path:

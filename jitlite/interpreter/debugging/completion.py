@@ -9,13 +9,13 @@ from collections.abc import Iterable
 import torch
 
 from jitlite.interpreter.debugging.locations import function_names
-from jitlite.interpreter.debugging.scopes import Scope
+from jitlite.interpreter.debugging.scopes import CallScope
 from jitlite.interpreter.frames import CallFrame
 
 _DOTTED = re.compile(r"(?:(.+)\.)?(\w*)")
 
 
-def expression_names(text: str, scope: Scope) -> list[str]:
+def expression_names(text: str, scope: CallScope) -> list[str]:
     """Variables, and behind a dot attributes of what is before it. Nothing is called to find them."""
     match = _DOTTED.fullmatch(text)
     if match is None:

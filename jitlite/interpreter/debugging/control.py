@@ -6,9 +6,9 @@ import enum
 from dataclasses import dataclass
 
 from jitlite.interpreter.code import CallStack
-from jitlite.interpreter.debugging.breakpoints import Breakpoint, BreakpointTable, Found, Watchpoint, is_same
+from jitlite.interpreter.debugging.breakpoints import Breakpoint, BreakpointTable, Stop, Watchpoint, is_same
 from jitlite.interpreter.debugging.moments import Moment, Tracker
-from jitlite.interpreter.debugging.scopes import Scope, depth_of_frames, evaluate, scopes_of
+from jitlite.interpreter.debugging.scopes import CallScope, depth_of_frames, evaluate, scopes_of
 from jitlite.interpreter.frames import CallFrame, Machine
 
 
@@ -49,12 +49,12 @@ class Control:
         self.motion = Motion(Pace.STEP)
         self.machines: list[Machine] = []
         self.tracker = Tracker()
-        self.scopes: list[Scope] = []
+        self.scopes: list[CallScope] = []
         self.selected = 0
         self.can_go_on = True
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> CallScope:
         """The call that commands are about."""
         return self.scopes[self.selected]
 
@@ -96,7 +96,7 @@ class Control:
             return True
         return moment.range is not None and depth_of_frames(self.frames()) < motion.depth
 
-    def found(self, moment: Moment) -> list[Found]:
+    def found(self, moment: Moment) -> list[Stop]:
         """The breakpoints that stop the program at this moment; those that are temporary go."""
         stopped = [found for b in self.breakpoints if b.is_enabled and (found := self._hit(b, moment)) is not None]
         for found in stopped:
@@ -104,7 +104,7 @@ class Control:
                 self.breakpoints.remove(found.breakpoint.number)
         return stopped
 
-    def _hit(self, breakpoint: Breakpoint, moment: Moment) -> Found | None:
+    def _hit(self, breakpoint: Breakpoint, moment: Moment) -> Stop | None:
         if isinstance(breakpoint, Watchpoint):
             text = self._changed(breakpoint)
         else:
@@ -123,7 +123,7 @@ class Control:
         if breakpoint.ignored:
             breakpoint.ignored -= 1
             return None
-        return Found(breakpoint, text + wrong)
+        return Stop(breakpoint, text + wrong)
 
     def _changed(self, watched: Watchpoint) -> str | None:
         """What to say of an expression whose value has changed. Of a call that has ended, nothing is left to watch."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from jitlite.interpreter.debugging.scopes import Scope
+from jitlite.interpreter.debugging.scopes import CallScope
 from jitlite.interpreter.disassemble import describe_instruction
 from jitlite.ir.printer import graph_lines
 
 
-def source_lines(scope: Scope, first: int, last: int, breakpoints: set[int]) -> list[str]:
+def source_lines(scope: CallScope, first: int, last: int, breakpoints: set[int]) -> list[str]:
     """The lines of the scope's source from `first` to `last`, as far as there are any."""
     assert scope.range is not None
     source = scope.range.source
@@ -19,7 +19,7 @@ def source_lines(scope: Scope, first: int, last: int, breakpoints: set[int]) -> 
     return lines
 
 
-def graph_lines_around(scope: Scope, around: int) -> list[str]:
+def graph_lines_around(scope: CallScope, around: int) -> list[str]:
     """The lines of the graph near the node that comes next."""
     node = scope.node
     if node is None:
@@ -30,7 +30,7 @@ def graph_lines_around(scope: Scope, around: int) -> list[str]:
     return [f"{'->' if i == at else '  '} {lines[i][0]}" for i in near]
 
 
-def instructions_around(scope: Scope, around: int) -> list[str]:
+def instructions_around(scope: CallScope, around: int) -> list[str]:
     """The instructions near the one that comes next."""
     code = scope.code
     if code is None:

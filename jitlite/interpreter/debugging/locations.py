@@ -15,7 +15,7 @@ from jitlite.interpreter.debugging.breakpoints import (
     NodeBreakpoint,
     is_file,
 )
-from jitlite.interpreter.debugging.scopes import Scope, shown_path
+from jitlite.interpreter.debugging.scopes import CallScope, shown_path
 from jitlite.interpreter.frames import CallFrame
 from jitlite.ir.unit import Function, called_functions
 
@@ -24,7 +24,7 @@ class LocationError(ValueError):
     """A text that means no place."""
 
 
-def breakpoint_at(text: str, scope: Scope, frames: Iterable[CallFrame]) -> Breakpoint:
+def breakpoint_at(text: str, scope: CallScope, frames: Iterable[CallFrame]) -> Breakpoint:
     """The breakpoint that a text means.
 
     Args:
@@ -69,7 +69,7 @@ def _at_value(name: str, frames: list[CallFrame]) -> Breakpoint:
     return NodeBreakpoint(name)
 
 
-def _at_line(filename: str, line: int, scope: Scope, frames: list[CallFrame]) -> Breakpoint:
+def _at_line(filename: str, line: int, scope: CallScope, frames: list[CallFrame]) -> Breakpoint:
     sources = _sources_of(filename, scope, frames)
     source = next((s for s in sources if s.first_line <= line < s.first_line + s.line_count), None)
     if source is None and not os.path.isfile(filename):
@@ -87,7 +87,7 @@ def _at_line(filename: str, line: int, scope: Scope, frames: list[CallFrame]) ->
     return LineBreakpoint(source.filename or filename, _line_that_runs(source, line, frames))
 
 
-def _sources_of(filename: str, scope: Scope, frames: list[CallFrame]) -> list[Source]:
+def _sources_of(filename: str, scope: CallScope, frames: list[CallFrame]) -> list[Source]:
     """The pieces of a file that the running functions, and those that they call, are in."""
     ranges = [scope.range, *(place.range for code in _codes(frames) for place in code.places)]
     ranges += [function.range for function in _functions(frames)]

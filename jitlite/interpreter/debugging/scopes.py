@@ -17,7 +17,7 @@ from jitlite.ir.printer import node_text
 
 
 @dataclass(eq=False)
-class Scope:
+class CallScope:
     """A call and where it is.
 
     Attributes:
@@ -81,14 +81,14 @@ def shown_path(filename: str) -> str:
     return filename if relative.startswith("..") else relative
 
 
-def scopes_of(frame: CallFrame, found: SourceRange | None = None) -> list[Scope]:
+def scopes_of(frame: CallFrame, found: SourceRange | None = None) -> list[CallScope]:
     """The scopes of a frame, outermost first; `found` is where it was seen last, if it is at no place of the source."""
     place = frame.place
     calls = place.call_stack if place.range is not None or found is None else ()
     names = [frame.code.name, *(name for name, _ in calls)]
     ranges = [*(called_at for _, called_at in calls), place.range or found]
     return [
-        Scope(name, range, _variables(frame, calls[:depth]), frame, calls[:depth])
+        CallScope(name, range, _variables(frame, calls[:depth]), frame, calls[:depth])
         for depth, (name, range) in enumerate(zip(names, ranges, strict=True))
     ]
 
@@ -108,7 +108,7 @@ def depth_of_frames(frames: Iterable[CallFrame]) -> int:
     return sum(1 + len(frame.place.call_stack) for frame in frames)
 
 
-def evaluate(expression: str, scope: Scope) -> object:
+def evaluate(expression: str, scope: CallScope) -> object:
     """The value of an expression of Python in a scope, in which torch is known, too.
 
     Raises:
