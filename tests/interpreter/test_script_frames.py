@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import jitlite
+from jitlite.base import options
 from jitlite.interpreter.python_code import calls_in
 
 
@@ -117,6 +118,12 @@ def recursive_line() -> int:
 def test_post_mortem_finds_the_calls(capsys):
     jitlite.post_mortem(error_of(through_python, torch.ones(2)), ["where"])
     assert re.findall(r"\(\d+\)(\w+)\(\)", capsys.readouterr().out)[1:] == ["through_python", "outer", "inner"]
+
+
+def test_machine_code_that_checks_arguments_shows_the_script_too():
+    with options.override(native="now"):
+        called = jitlite.script(outer.__wrapped__)
+        assert [name for name, _ in shown(error_of(called, torch.ones(2)))] == ["outer", "inner"]
 
 
 def test_what_is_in_no_file_keeps_its_generated_frames():
