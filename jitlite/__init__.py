@@ -95,6 +95,9 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
         from jitlite.compat import testing
         from jitlite.compiler import fx_graphs
         from jitlite.debug import equality
+
+        # `jitlite.debug` is the function from here on; its room of the same name is found by imports all the same
+        from jitlite.debug.stepping import debug, debug_with, post_mortem
         from jitlite.executor.last_run import last_executed_optimized_graph
         from jitlite.executor.plans import optimized_execution, set_fusion_strategy
         from jitlite.freeze.freeze import freeze, optimize_for_inference, run_frozen_optimizations
@@ -137,11 +140,11 @@ __all__ = [
     "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_Await", "_IgnoreContextManager",
     "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_fork", "_get_trace_graph", "_hide_source_ranges",
     "_isinstance", "_overload", "_overload_method", "_script_if_tracing", "_set_fusion_strategy", "_unique_state_dict",
-    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "drop_in", "enable_onednn_fusion", "export",
-    "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "ir", "is_scripting", "is_tracing",
-    "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled", "optimize",
-    "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
-    "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy",
-    "strict_fusion", "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused", "wait",
-    "wait_for_compilation",
+    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "debug", "debug_with", "drop_in",
+    "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "ir",
+    "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
+    "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
+    "post_mortem", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
+    "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused",
+    "wait", "wait_for_compilation",
 ]  # fmt: skip

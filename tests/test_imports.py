@@ -36,7 +36,7 @@ ROOMS: dict[str, str] = {
     "api": "base ir operators analysis passes frontend interpreter engines compiler codegen executor objects loading "
     "freeze",
     "compat": "base ir analysis passes frontend compiler codegen executor archive objects loading freeze api",
-    "debug": "base ir passes interpreter executor objects",
+    "debug": "base ir passes interpreter executor objects api",
     "migrate": "",
     "cli": "base ir passes kernels executor archive export objects loading api debug migrate __init__",
     "__init__": "base ir passes compiler executor archive export objects loading freeze api compat debug",

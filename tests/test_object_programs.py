@@ -80,7 +80,8 @@ def saved(program: Program) -> Any:
 
 WAYS: dict[str, Way] = {
     "python": compiled(native="off"), "stack": compiled(tier="stack"), "native": compiled(native="now"),
-    "off": compiled(executor="off"), "legacy": compiled(executor="legacy"),
+    "off": compiled(executor="off"), "debug": compiled(executor="debug"),
+    "legacy": compiled(executor="legacy"),
     "specialized": compiled(specialize_after=1, profiled_runs=1), "saved": saved, "written": written,
 }  # fmt: skip
 NARROWED = "within if and loop bodies a variable keeps its type"
@@ -177,7 +178,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 def chosen(seed: int) -> tuple[str, ...]:
     """Three of the ways: one tier, machine code, and one of the others."""
-    others = ("off", "legacy", "specialized", "saved", "written")
+    others = ("off", "legacy", "debug", "specialized", "saved", "written")
     return ("python", "stack")[seed % 2], "native", others[seed % len(others)]
 
 

@@ -49,7 +49,7 @@ def _folder(text: str) -> str:
     return found
 
 
-EXECUTORS = ("profiling", "legacy", "simple", "off")
+EXECUTORS = ("profiling", "legacy", "simple", "off", "debug")
 TIERS = ("python", "stack")
 ENGINE_ERRORS = ("fallback", "raise")
 NATIVE = ("auto", "now", "off")
@@ -84,7 +84,8 @@ class Options:
         "JITLITE_EXECUTOR",
         _choice(*EXECUTORS),
         "how functions are run: profiling (specialize what is called often), legacy (a plan for each kind of "
-        "arguments), simple (one plan), off (no passes, the stack machine)",
+        "arguments), simple (one plan), off (no passes, the stack machine), debug (as it is written, with the variables"
+        " that a debugger shows)",
     )
     tier: str = _switch(
         "python", "JITLITE_TIER", _choice(*TIERS), "what runs a plan: python (generated Python), stack (the machine)"

@@ -7,6 +7,7 @@
     jitlite opt FILE|FILE:FN -p "inline,cse"
     jitlite report FILE:FN|FILE:MODULE|MODEL.pt|GRAPH.txt [--example ARG] -o report.html
     jitlite explain FILE:FN ARGS...   jitlite bisect FILE:FN [--input ARGS...]
+    jitlite debug FILE:FN ARGS...     jitlite profile FILE:FN ARGS... [--trace OUT.json]
     jitlite dis FILE:FN               jitlite migrate PATH... [--to compile] [--diff] [--check]
     jitlite demo                      jitlite doctor
     jitlite cache [show|clear|limit SIZE]
@@ -31,7 +32,7 @@ from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
 from jitlite.cli.terminal import error_text, paint
 
 if not asks_for_doctor():
-    from jitlite.cli import about, cache, convert, functions, migrate, passes, report, run, show  # noqa: F401  # the other commands
+    from jitlite.cli import about, cache, convert, debug, functions, migrate, passes, profile, report, run, show  # noqa: F401  # the other commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -16,8 +16,6 @@ from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.targets import arguments_of, scripted
 from jitlite.cli.terminal import diff, heading, paint
 from jitlite.debug.equality import difference
-from jitlite.executor.executor import Executor
-from jitlite.executor.explain import explain
 from jitlite.executor.kernels import Kernels
 from jitlite.ir.analysis import to_dot
 from jitlite.objects.function import ScriptFunction
@@ -150,16 +148,15 @@ def _outcome(function: Callable[..., object], args: list[object], keywords: dict
     "explain",
     "say in sentences what is done to a function, and what is not and why",
     argument("target", metavar="FILE:FN"),
-    argument("args", nargs="*", metavar="ARG", help="as for run"),
+    argument("args", nargs="*", metavar="ARG", help="as for run; with arguments, the function is called once"),
 )
 def explain_(options: argparse.Namespace) -> int:
     _, function = scripted(options.target)
     args, keywords = arguments_of(function, options.args)
     try:
-        bound = function._bind(args, keywords)
+        found = function.explain(*args, **keywords)
     except RuntimeError as error:
         raise UsageError(str(error).splitlines()[0]) from None
-    found = explain(Executor(function.graph, function.name), bound)
     if options.json:
         print(json.dumps({"function": options.target, "explanation": found.sections}, indent=1))
     else:

@@ -37,7 +37,7 @@ def report(options: argparse.Namespace) -> int:
     output = Path(options.output)
     if output.is_dir() or not output.parent.is_dir():
         raise UsageError(f"cannot write {output}: {'it is' if output.is_dir() else 'there is no such'} folder")
-    function = _function_of(options)
+    function = function_of(options, is_called=bool(options.example))
     page = _report_of(function, options)
     page.save(output)
     size = output.stat().st_size
@@ -49,10 +49,7 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _report_of(function: ScriptFunction, options: argparse.Namespace) -> Any:
-    if is_archive(options.target):
-        args, keywords = read_arguments(options.example)
-    else:
-        args, keywords = arguments_of(function, options.example)
+    args, keywords = call_arguments(options.target, function, options.example)
     if args or keywords:
         try:
             function._bind(args, keywords)
@@ -66,12 +63,26 @@ def _report_of(function: ScriptFunction, options: argparse.Namespace) -> Any:
         raise ProgramError from error
 
 
-def _function_of(options: argparse.Namespace) -> ScriptFunction:
+def call_arguments(target: str, function: ScriptFunction, words: list[str]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments that words stand for, of a function in a file or of a method in an archive."""
+    return read_arguments(words) if is_archive(target) else arguments_of(function, words)
+
+
+def function_of(options: argparse.Namespace, is_called: bool) -> ScriptFunction:
+    """The function that `target` names, with the options `init`, `method` and `allow`.
+
+    Args:
+        is_called: is it to be called? Else nothing of an archive is run.
+
+    Raises:
+        UsageError: it names none.
+        ProgramError: the user's file, or the class of a module, raises.
+    """
     target: str = options.target
     if _is_graph_text(target):
         return function_of_graph(Path(target).stem if target != "-" else "graph", graph_of(target))
     if is_archive(target):
-        return _method(load_archive(target, options.allow, None, run_code=bool(options.example)), options)
+        return _method(load_archive(target, options.allow, None, run_code=is_called), options)
     found = load_function(target)
     if isinstance(found, type) and issubclass(found, torch.nn.Module):
         found = _made(found, list(map(value_of, options.init)))

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from jitlite.compiler.carried_sources import (
     is_found_by_name,
     pickles_by_value,
 )
+from jitlite.compiler.graphs_as_written import graph_as_written
 from jitlite.compiler.library_errors import is_of_library, tell_at_call
 from jitlite.frontend.classes.classes import INTERFACE_MARK, ScriptClass, type_of_class, why_no_script_class
 from jitlite.frontend.classes.denoted import MAKERS
@@ -307,6 +309,7 @@ class Program:
             range=definition.tree.range,
             python_function=python_function,
             define=self._define,
+            as_written=partial(graph_as_written, self),
             engine=self.engine,
         )
         self._definitions[function] = definition

@@ -10,6 +10,8 @@ runs from the first call. What happens then depends on the switch `executor`:
 - `legacy`: each kind of arguments (`ArgumentSpec`) has a plan. The latest `cached_plans` are kept.
 - `simple`: the general plan and nothing else.
 - `off`: no passes, the stack machine.
+- `debug`: the function as it is written, with its variables, on the stack machine; see `debug_plans.py`. A function in
+  which there is a `breakpoint()` is always run so.
 
 A function may have other graphs, one of which is run where trials show it to be faster: see `alternatives.py`.
 
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -31,6 +33,8 @@ from jitlite.compiler import program as compiler
 from jitlite.executor import last_run
 from jitlite.executor.alternatives import Alternatives
 from jitlite.executor.argument_types import ArgumentTypes
+from jitlite.executor.debug_plans import debug_code, run_debugged
+from jitlite.executor.guard_misses import GuardMisses
 from jitlite.executor.plans import (
     Counter,
     Counters,
@@ -56,11 +60,12 @@ from jitlite.ir.int_codes import holds_object
 from jitlite.ir.object_flow import may_hold
 from jitlite.ir.regions import Runner
 from jitlite.ir.types import Type
-from jitlite.ir.unit import Function
+from jitlite.ir.unit import Function, stops_in_debugger
 from jitlite.native.policy import RegionState
 from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
 
+_NOT_CALLED = "not called yet"
 _FAILURES = 64
 """After this many guard failures, check whether the specialized plan still pays."""
 
@@ -87,12 +92,15 @@ class Executor(Exchanged):
         self.name = name
         self.objects = objects
         self.counters = Counters()
-        self._decision = "not called yet"
+        self._decision = _NOT_CALLED
         self._level = level
         self._general = general
         self._unoptimized: Plan | None = None
         self._code: Code | None = None
         self._plain_code: Code | None = None
+        self._debug_code: Code | None = None
+        self.function: weakref.ref[Function] | None = None
+        """What the graph is of, if it is known: how that is written is what a debugger shows."""
         self._calls = Counter()
         self._patience = 1
         self._seen: ArgumentTypes | None = None
@@ -100,6 +108,8 @@ class Executor(Exchanged):
         self._profiled_types: dict[str, Type] = {}
         self._specialized: Plan | None = None
         self._for: Specialized | None = None
+        self.guard_misses: GuardMisses | None = None
+        """Why the guard of the specialized plan turned calls away."""
         self._rest: Executor | None = None
         self._given_up = False
         self._before: weakref.ref[Executor] | None = None
@@ -137,6 +147,7 @@ class Executor(Exchanged):
             if self._general is not None:
                 self._general = self._make_plan(self._general.base)
             self._code = self._plain_code = self._unoptimized = self._seen = self._profile_code = None
+            self._debug_code = None
             self._specialized = self._for = self._rest = self._committed = None
             self._given_up = False
             self._by_spec.forget()
@@ -160,9 +171,18 @@ class Executor(Exchanged):
         return way(*arguments)
 
     def _way(self, mode: str) -> Runner:
+        if mode == "debug" or self._has_breakpoint:
+            return self._debugged
         if self.alternatives is not None and self.alternatives.why_not is None and mode != "off":
             return self.alternatives.run
         return self._usual_way(mode)
+
+    @cached_property
+    def _has_breakpoint(self) -> bool:
+        return stops_in_debugger(self.graph)
+
+    def _debugged(self, *arguments: object) -> Any:
+        return run_debugged(self.debug_code, arguments, debug_code_for, self._has_breakpoint)
 
     def _usual_way(self, mode: str) -> Runner:
         """The way without alternatives."""
@@ -251,6 +271,16 @@ class Executor(Exchanged):
                     self._plain_code = lower(self.graph, self.name, self.objects)
                 return self._plain_code
         return self._plain_code
+
+    @property
+    def debug_code(self) -> Code:
+        """The bytecode of the function as it is written."""
+        if self._debug_code is None:
+            with compiler.compiling():
+                if self._debug_code is None:
+                    function = None if self.function is None else self.function()
+                    self._debug_code = debug_code(self.graph, function, self.name, self.objects)
+        return self._debug_code
 
     # -- profiling, then specializing
 
@@ -378,10 +408,12 @@ class Executor(Exchanged):
         specialized = self._make_plan(made.graph)
         take_place(general.regions, specialized.regions)
         graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
+        misses = self.guard_misses = GuardMisses(general.graph.inputs, made.types)
         failures, no_plan = self.counters.guard_failures, self.counters.fallbacks.bump
 
         def on_guard_failure(*arguments: object) -> Any:
             failures.bump()
+            misses.note(arguments)
             if failures.value % _FAILURES == 0:
                 self._drop_if_unprofitable(made)
             if rest._specialized is None:
@@ -420,7 +452,7 @@ class Executor(Exchanged):
         """The graph that a call with these arguments runs now."""
         mode = options.current().executor
         chosen = self.chosen(bound)
-        if mode == "off":
+        if mode in ("off", "debug"):
             return self.graph
         if chosen is not self:
             return chosen.graph_for(bound)
@@ -437,6 +469,8 @@ class Executor(Exchanged):
         """Why the function is run as it is, as a sentence."""
         if self._given_up and self._rest is not None:
             return f"{self._decision}; {self._rest.decision}"
+        if self._decision == _NOT_CALLED and self._calls.value:
+            return "general plan: it was not called often enough to be specialized"
         return self._decision
 
     def last_graph(self, mode: str) -> Graph:
@@ -448,7 +482,7 @@ class Executor(Exchanged):
             return self._specialized.graph
         if mode == "profiling" and self._given_up and self._rest is not None:
             return self._rest.last_graph(mode)
-        return self.graph if mode == "off" else self.general.graph
+        return self.graph if mode in ("off", "debug") else self.general.graph
 
     @property
     def profile(self) -> dict[str, Type]:
@@ -460,17 +494,32 @@ class Executor(Exchanged):
         """What the function is specialized for."""
         return self._rest.specialized if self._given_up and self._rest is not None else self._for
 
+    def chain(self) -> Iterator[Executor]:
+        """The executor, and those that calls go on to which a guard has turned away."""
+        step: Executor | None = self
+        while step is not None:
+            yield step
+            step = step._rest
+
+    @property
+    def counted_calls(self) -> int:
+        """How many calls ran the general plan while it was open whether there would be another one."""
+        return self._calls.value
+
+    @property
+    def is_settled(self) -> bool:
+        """Is it decided which plan calls take? From then on they are not counted."""
+        return self._committed is not None
+
     def state(self) -> ExecutorState:
         """What the executor has now."""
         plans = self._by_spec.by_spec()
-        step: Executor | None = self
         totals = dict.fromkeys(self.counters.as_dict(), 0)
-        while step is not None:
+        for step in self.chain():
             if step._specialized is not None and step._for is not None:
                 plans[ArgumentSpec((True, step._level), step._for.types)] = step._specialized
             for name, number in step.counters.as_dict().items():
                 totals[name] += number
-            step = step._rest
         states = region_states_of(self._regions_of(plans.values()))
         totals["native_runs"] = sum(state.runs for state in states)
         totals["native_misses"] = sum(state.bailouts for state in states)
@@ -508,6 +557,7 @@ def executor_of(function: Function) -> Executor:
             found = function.compiled
             if not isinstance(found, Executor):
                 found = Executor(function.graph, function.name)
+                found.function = weakref.ref(function)
                 if function.alternatives:
                     found.add_alternatives(function.alternatives)
                 function.compiled = found
@@ -524,6 +574,11 @@ def tier_calls() -> Calls:
 def code_for(function: Function) -> Code:
     """The bytecode of a called function, optimized like the caller's."""
     return executor_of(function).code
+
+
+def debug_code_for(function: Function) -> Code:
+    """The bytecode of a called function as it is written."""
+    return executor_of(function).debug_code
 
 
 def plain_code_for(function: Function) -> Code:

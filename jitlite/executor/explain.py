@@ -1,7 +1,7 @@
 """What was done to a function, and what was not and why, in sentences.
 
 Passes are run once more with a look at what each takes out of the graph; what is left in it tells what could not be
-done. The executor adds how calls go.
+done. `call_story.py` adds what became of calls.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.base import options
 from jitlite.base.records import Record
 from jitlite.executor.autodiff_groups import group_count
+from jitlite.executor.call_story import run_and_tell, story
 from jitlite.executor.executor import Executor
 from jitlite.executor.kernels import refused_operators, told_of_kernels
 from jitlite.executor.specialize import may_gain, specialize
@@ -35,6 +36,9 @@ _MOST_LINES = 8
 """Sentences of one kind; of more, the number is told."""
 
 
+_GLOSSARY = "Plan, guard, region and the other words are explained in docs/glossary.md."
+
+
 class Explanation(Record, eq=True):
     """Sentences by subject. Print it, or look at `sections`."""
 
@@ -49,6 +53,7 @@ class Explanation(Record, eq=True):
             lines += [f"  - {sentence}" for sentence in shown or ["nothing"]]
             if len(sentences) > len(shown):
                 lines.append(f"  - and {len(sentences) - len(shown)} more")
+        lines += ["", _GLOSSARY]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -57,14 +62,28 @@ class Explanation(Record, eq=True):
         return sentences_html(self.name, self.sections)
 
 
-def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
-    """What becomes of a call.
+def explain_call(executor: Executor, bound: Sequence[object]) -> Explanation:
+    """Run a call, and say what ran it, with all that `explain` says.
 
     Args:
-        bound: an argument for each input of the function's graph. The function is not called.
+        bound: an argument for each input of the function's graph.
     """
-    told = [] if executor.alternatives is None else executor.alternatives.told(bound)
-    executor = executor.chosen(bound)
+    this_call = run_and_tell(executor, bound)
+    found = explain(executor, bound)
+    return Explanation(found.name, {"This call": this_call, **found.sections})
+
+
+def explain(executor: Executor, bound: Sequence[object] | None = None) -> Explanation:
+    """What becomes of calls.
+
+    Args:
+        bound: an argument for each input of the function's graph; without, the calls that there were are what is told
+            of. The function is not called.
+    """
+    told: list[str] = []
+    if bound is not None:
+        told = [] if executor.alternatives is None else executor.alternatives.told(bound)
+        executor = executor.chosen(bound)
     graph, hook = executor.graph.copy(), PassHook(count_kinds=True)
     OPTIMIZE(graph, hook)
     others = list(_regions(executor))
@@ -78,7 +97,7 @@ def explain(executor: Executor, bound: Sequence[object]) -> Explanation:
             "Machine code": list(_native(executor)),
             "Machine code for tensors": list(told_of_kernels(executor)),
             **({"Regions": others} if others else {}),
-            "Calls so far": list(_calls(executor)),
+            "Calls so far": [*story(executor), *_seen(executor)],
         },
     )
 
@@ -232,7 +251,7 @@ def _argument_types(graph: Graph, bound: Sequence[object]) -> tuple[Type, ...]:
     return spec_of(declared, spec_reader(declared)(*bound)).types
 
 
-def _specialized(executor: Executor, graph: Graph, bound: Sequence[object]) -> Iterator[str]:
+def _specialized(executor: Executor, graph: Graph, bound: Sequence[object] | None) -> Iterator[str]:
     mode = options.current().executor
     yield f"{executor.decision} (executor: {mode})"
     if options.current().symbolic_gradients > 0:
@@ -241,6 +260,8 @@ def _specialized(executor: Executor, graph: Graph, bound: Sequence[object]) -> I
         return
     if not may_gain(graph):
         yield "no: it asks nothing that the types of its arguments answer (rank, dtype, device, None or not)"
+        return
+    if bound is None:
         return
     made = specialize(graph, _argument_types(graph, bound), with_sizes=False)
     if made is None:
@@ -285,20 +306,7 @@ def _place(node: Node) -> str:
     return node.range.location() if node.range is not None and node.range.filename else "?"
 
 
-def _calls(executor: Executor) -> Iterator[str]:
-    said = {
-        "hits": "found a specialized plan",
-        "misses": "had to wait for a plan to be made",
-        "guard_failures": "were turned away by the guard of a specialized plan",
-        "fallbacks": "ran the general plan for want of a specialized one",
-        "profiled": "were profiled",
-        "specializations": "plans were made for some kind of arguments",
-        "evictions": "plans were forgotten for others",
-        "native_runs": "runs of loops were machine code",
-        "native_misses": "runs of loops machine code could not do, so that Python did",
-    }
-    for name, number in executor.state().counters.items():
-        if number:
-            yield f"{number} {said[name]}"
+def _seen(executor: Executor) -> Iterator[str]:
+    """The types that profiled calls have seen."""
     for name, seen in list(executor.profile.items())[:_MOST_LINES]:
         yield f"%{name} was seen to be {seen}"

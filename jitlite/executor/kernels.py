@@ -182,8 +182,8 @@ def why_no_regions() -> str | None:
     now = options.current()
     if now.native == "off":
         return "the switch `native` is off"
-    if now.executor == "off":
-        return "the switch `executor` is off"
+    if now.executor in ("off", "debug"):
+        return f"the switch `executor` is {now.executor}"
     if now.tier != "python":
         return "the stack machine runs operators one by one"
     return None

@@ -17,8 +17,9 @@ from jitlite.base.source import CompileError
 from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import Code, CodePlace, Operator
 from jitlite.interpreter.code import Instruction as I
+from jitlite.interpreter.debug_instructions import TABLE
 from jitlite.interpreter.inlined_operands import find_inlined
-from jitlite.interpreter.instructions import TABLE, link
+from jitlite.interpreter.instructions import link
 from jitlite.interpreter.last_uses import drop_unused, insert_last_uses
 from jitlite.interpreter.run_time_types import as_at_run_time
 from jitlite.ir import types as T
@@ -48,6 +49,7 @@ def lower(
     name: str = "graph",
     objects: bool = False,
     regions: Sequence[Implementation | None] = (),
+    keep_nodes: bool = False,
 ) -> Code:
     """The code of a graph; the graph itself is not changed.
 
@@ -56,6 +58,7 @@ def lower(
         name: of the function, for tracebacks.
         objects: may there be objects such as dtypes among the arguments that are ints?
         regions: what runs each region, in the order of `regions_in`; a region without runs its block.
+        keep_nodes: note of each instruction which node it belongs to.
 
     Raises:
         CompileError: where the graph has a node that cannot be run.
@@ -67,6 +70,7 @@ def lower(
     drop_unused(prepared.block)
     insert_last_uses(prepared)
     emitter = _BytecodeEmitter(name, find_inlined(prepared), ObjectFlow(prepared, objects), implemented)
+    emitter.keeps_nodes = keep_nodes
     emitter.emit_block(prepared.block)
     emitter.emit(prepared.block.return_node, "RET")
     code = emitter.code
@@ -97,6 +101,7 @@ class _BytecodeEmitter:
         self.operators: dict[tuple[object, ...], int] = {}
         self.names: dict[str, int] = {}
         self.places: dict[Node, CodePlace] = {}
+        self.keeps_nodes = False
 
     # -- the instruction list
     def emit(self, node: Node, opcode: str, x: int = 0, n: int = 0) -> int:
@@ -106,6 +111,8 @@ class _BytecodeEmitter:
             self.places[node] = CodePlace(node.range, node.call_stack)
         self.code.instructions.append(I(opcode, x, n))
         self.code.places.append(self.places[node])
+        if self.keeps_nodes:
+            self.code.nodes.append(node)
         return len(self.code.instructions) - 1
 
     def patch(self, position: int, target: int) -> None:
@@ -381,13 +388,19 @@ class _BytecodeEmitter:
             self.emit(node, "LOADC", self.constant(None))
         self.emit(node, "RAISE_EXCEPTION")
 
-    # -- objects and containers
-    def attribute(self, node: Node) -> None:
-        name = node.attributes["name"]
+    # -- objects, variables and containers
+    def name_index(self, name: str) -> int:
         index = self.names.get(name)
         if index is None:
             index = self.names[name] = len(self.code.names)
             self.code.names.append(name)
+        return index
+
+    def variable(self, node: Node) -> None:
+        self.emit(node, "VARIABLE", self.name_index(node.attributes["name"]))
+
+    def attribute(self, node: Node) -> None:
+        index = self.name_index(node.attributes["name"])
         owner: object = node.inputs[0].type
         set_it = "INIT_ATTR" if isinstance(owner, T.ClassType) and owner.is_frozen else "SET_ATTR"
         self.emit(node, "GET_ATTR" if node.kind == "prim::GetAttr" else set_it, index)
@@ -463,5 +476,6 @@ _SPECIAL: dict[str, Callable[[_BytecodeEmitter, Node], object]] = {
     "prim::Exit": _BytecodeEmitter.exit,
     "aten::warn": _BytecodeEmitter.warn,
     "aten::format": lambda e, node: e.emit(node, "FORMAT", len(node.inputs)),
+    "prim::Variable": _BytecodeEmitter.variable,
 }
 """Kinds with an instruction of their own."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
+from jitlite.ir.graph import Node
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
 
@@ -46,11 +47,15 @@ class Operator(Record):
         return f"{self.name}.{self.overload}" if self.overload else self.name
 
 
+CallStack = tuple[tuple[str, "SourceRange | None"], ...]
+"""Calls that were inlined: the names of the functions and where each was called, outermost first."""
+
+
 class CodePlace(NamedTuple):
     """Where an instruction comes from: the source, and the calls that inlining removed around it, outermost first."""
 
     range: SourceRange | None
-    call_stack: tuple[tuple[str, SourceRange | None], ...] = ()
+    call_stack: CallStack = ()
 
 
 Linked = tuple[Callable[..., "int | None"], Any, int]
@@ -60,8 +65,8 @@ Linked = tuple[Callable[..., "int | None"], Any, int]
 class Code(Record, frozen=False):
     """The bytecode of a function: instructions and the tables they index.
 
-    `places` runs parallel to `instructions`. Registers are numbered 1 to `register_size`. `program` is the linked
-    form of `instructions`.
+    `places` runs parallel to `instructions`, and so does `nodes`, in code for a debugger. Registers are numbered 1 to
+    `register_size`. `program` is the linked form of `instructions`.
     """
 
     name: str
@@ -69,6 +74,7 @@ class Code(Record, frozen=False):
     outputs: int = 0
     instructions: list[Instruction] = field(default_factory=list)
     places: list[CodePlace] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list, repr=False)
     constants: list[object] = field(default_factory=list)
     operators: list[Operator] = field(default_factory=list)
     functions: list[Function] = field(default_factory=list)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from jitlite.base.source import SourceRange
-from jitlite.interpreter.code import Code, CodePlace
+from jitlite.interpreter.code import CallStack, Code, CodePlace
 from jitlite.ir.unit import Function
 from jitlite.ir.values import special_method
 
@@ -34,9 +34,13 @@ class Protection(NamedTuple):
 
 
 class CallFrame:
-    """One running call. `pc` is up to date only while the frame waits for a call or an error is being reported."""
+    """One running call. `pc` is up to date only while the frame waits for a call or an error is being reported.
 
-    __slots__ = ("code", "machine", "pc", "program", "registers", "stack")
+    In code for a debugger `variables` holds what the script's variables are, by the inlined calls around them and their
+    names.
+    """
+
+    __slots__ = ("code", "machine", "pc", "program", "registers", "stack", "variables")
 
     def __init__(self, machine: Machine, code: Code) -> None:
         self.machine = machine
@@ -45,6 +49,7 @@ class CallFrame:
         self.pc = -1
         self.registers: list[object] = [None] * (code.register_size + 1)  # register 0 does not exist
         self.stack = machine.stack
+        self.variables: dict[tuple[CallStack, str], object] = {}
 
     @property
     def place(self) -> CodePlace:

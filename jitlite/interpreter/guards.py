@@ -174,6 +174,13 @@ def dispatcher(
     return _function("dispatch", len(declared), body, {**names, "fast": fast, "otherwise": otherwise, "hit": hit})
 
 
+def guard_of_one(declared: Type, refined: Type) -> Callable[[object], bool]:
+    """A function of one argument that says whether it is of a refined type."""
+    names: dict[str, object] = {}
+    condition = guard_source([declared], [refined], names)
+    return _function("fits", 1, f"return {condition}", names)
+
+
 def _function(name: str, parameters: int, body: str, names: dict[str, Any]) -> Callable[..., Any]:
     arguments = ", ".join(f"a{i}" for i in range(parameters))
     namespace = dict(names)

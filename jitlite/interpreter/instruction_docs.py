@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitlite.interpreter.instructions import TABLE
+from jitlite.interpreter.debug_instructions import TABLE
 
 
 def reference() -> str:
@@ -10,7 +10,8 @@ def reference() -> str:
     lines = [
         "# Instructions",
         "",
-        "Generated from `jitlite/interpreter/instructions.py`. An instruction is an opcode with two numbers X and N;"
+        "Generated from `jitlite/interpreter/instructions.py` and `debug_instructions.py`. An instruction is an opcode"
+        + " with two numbers X and N;"
         + " the columns X and N say what they are (`-`: unused, 0). *pops* and *pushes* count values of the stack."
         + " Jumps are relative to the jump itself. Registers count from 1.",
         "",

@@ -15,6 +15,7 @@ from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
+from jitlite.interpreter.script_frames import replaced_tracebacks, shown_call
 from jitlite.ir.code_text import Identifier, Text, comment
 
 _LOADER = "__loader__"
@@ -93,15 +94,43 @@ class PythonCode:
 
 def calls_in(traceback: TracebackType | None) -> Iterator[Calling]:
     """The calls of generated functions in a traceback, outermost first."""
+    return ((name, place) for _, name, place in calls_with_entries(traceback))
+
+
+Entry = tuple[TracebackType, str, CodePlace]
+"""An entry of a traceback that is a call of a script, the function's name, and where it is."""
+
+
+def calls_with_entries(traceback: TracebackType | None) -> Iterator[Entry]:
+    """The same with the entries of the traceback. Calls that it shows as the script's already are among them."""
+    for entry in _entries(traceback):
+        code, shown = _generated(entry), shown_call(entry.tb_frame)
+        if code is not None:
+            yield entry, code.name, code.place_of(*_position(entry))
+        elif shown is not None:
+            yield entry, shown.function, CodePlace(shown.range)
+
+
+def _entries(traceback: TracebackType | None) -> list[TracebackType]:
+    """The entries of a traceback.
+
+    An exception that a generated function has caught and raises again is in the traceback twice, the second time where
+    it came from. Only that is told.
+    """
+    entries: list[TracebackType] = []
+    at: dict[int, int] = {}
     while traceback is not None:
-        found = traceback.tb_frame.f_globals.get(_LOADER)
-        following = traceback.tb_next
-        # an exception that is raised again in the frame that caught it is in the traceback twice: where it came from
-        # is told by the later entry
-        again = following is not None and following.tb_frame is traceback.tb_frame
-        if isinstance(found, PythonCode) and traceback.tb_frame.f_code is found.code and not again:
-            yield found.name, found.place_of(*_position(traceback))
-        traceback = following
+        if _generated(traceback) is not None:
+            del entries[at.setdefault(id(traceback.tb_frame), len(entries)) :]
+        entries.append(traceback)
+        traceback = traceback.tb_next
+    return entries
+
+
+def _generated(entry: TracebackType) -> PythonCode | None:
+    """The generated function that an entry of a traceback is a call of."""
+    found = entry.tb_frame.f_globals.get(_LOADER)
+    return found if isinstance(found, PythonCode) and entry.tb_frame.f_code is found.code else None
 
 
 def _position(traceback: TracebackType) -> tuple[int, int | None, int | None]:
@@ -114,8 +143,24 @@ def _position(traceback: TracebackType) -> tuple[int, int | None, int | None]:
 
 
 def add_script_traceback(error: BaseException) -> None:
-    """Attach the script traceback of an exception that came out of generated functions, as a note."""
+    """Say where the script was when an exception came out of generated functions: in a note, and in the traceback,
+    which shows the script's files and lines in place of generated ones.
+    """
     if isinstance(error, Exception):
-        calls = list(calls_in(error.__traceback__))
-        if calls:
-            add_traceback(error, calls, with_inner=True)
+        found = list(calls_with_entries(error.__traceback__))
+        if found:
+            add_traceback(error, [(name, place) for _, name, place in found], with_inner=True)
+            error.__traceback__ = _with_script_frames(error.__traceback__, found)
+
+
+def _with_script_frames(traceback: TracebackType | None, found: list[Entry]) -> TracebackType | None:
+    """The traceback with frames of the script in place of those of generated functions."""
+    calls = {id(entry): (name, place) for entry, name, place in found}
+    made: TracebackType | None = None
+    for entry in reversed(_entries(traceback)):
+        replaced = None
+        if _generated(entry) is not None:
+            shown = {name: value for name, value in entry.tb_frame.f_locals.items() if not name.startswith("_")}
+            replaced = replaced_tracebacks(*calls[id(entry)], shown, made)
+        made = replaced or TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return made

@@ -15,6 +15,7 @@ from jitlite.interpreter import futures
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.frames import SWITCH, CallFrame, Machine, add_traceback
+from jitlite.interpreter.watching import DebuggerQuit, Watcher, current_watcher
 from jitlite.ir.unit import Function
 
 Watch = Callable[[CallFrame], None]
@@ -41,7 +42,8 @@ def run(
         step_limit: how many instructions may be executed.
         watch: called with the running frame, whose `pc` is up to date, before each instruction.
 
-    Under a limit or a watch, forked calls are run at once and in this thread.
+    Who watches the thread (`watching.watched_by`) watches this run, too, unless it has a limit or a watch of its own.
+    Where somebody looks on, forked calls are run at once and in this thread.
 
     Raises:
         StepLimit: when `step_limit` is reached.
@@ -50,16 +52,17 @@ def run(
     code = function if isinstance(function, Code) else code_for(function)
     if len(arguments) != code.inputs:
         raise TypeError(f"{code.name} takes {code.inputs} argument(s) but {len(arguments)} were given")
-    is_watched = step_limit is not None or watch is not None
+    watcher = _watcher(step_limit, watch)
     evaluate = partial(run, code_for=code_for, step_limit=step_limit, watch=watch)
-    machine = Machine(code_for, evaluate, futures.at_once if is_watched else futures.fork)
+    machine = Machine(code_for, evaluate, futures.fork if watcher is None else futures.at_once)
     machine.stack.extend(arguments)
     try:
         machine.enter(code)
-        if is_watched:
-            _run_watched(machine, _watches(step_limit, watch))
-        else:
+        if watcher is None:
             _run_frames(machine)
+        else:
+            watcher.begin(machine)
+            _run_watched(machine, watcher)
     except BaseException as error:
         calls = machine.calls(error)
         left_with = machine.exit_contexts(error)
@@ -69,6 +72,8 @@ def run(
             raise left_with  # noqa: B904 - raised while the first was handled, which it knows as its context
         raise
     finally:
+        if watcher is not None:
+            watcher.end(machine)
         machine.caught = None  # its traceback holds the Python frames of this run, and these the machine
     results = machine.stack
     return results[0] if len(results) == 1 else tuple(results) or None
@@ -112,19 +117,20 @@ def _run_on(machine: Machine) -> None:
 
 def _catch(machine: Machine, error: BaseException) -> bool:
     """Let the program handle an exception, if it does and may."""
-    return not isinstance(error, StepLimit) and machine.catch(error)
+    return not isinstance(error, StepLimit | DebuggerQuit) and machine.catch(error)
 
 
-def _run_watched(machine: Machine, watch: Watch) -> None:
+def _run_watched(machine: Machine, watcher: Watcher) -> None:
     """The same loop with a look at every instruction."""
     frame = machine.frames[-1]
     frame.pc = 0
     while True:
-        watch(frame)
+        watcher.before(frame)
         handler, x, n = frame.program[frame.pc]
         try:
             jump = handler(frame, x, n)
         except BaseException as error:
+            watcher.raised(machine, error)
             if not _catch(machine, error):
                 raise
             frame = machine.frames[-1]
@@ -140,17 +146,23 @@ def _run_watched(machine: Machine, watch: Watch) -> None:
             frame.pc += 1  # behind the call, or, from -1, to the first instruction
 
 
-def _watches(step_limit: int | None, watch: Watch | None) -> Watch:
-    taken = 0
+def _watcher(step_limit: int | None, watch: Watch | None) -> Watcher | None:
+    return current_watcher() if step_limit is None and watch is None else _Limit(step_limit, watch)
 
-    def count(frame: CallFrame) -> None:
-        nonlocal taken
-        if watch is not None:
-            watch(frame)
-        taken += 1
-        if step_limit is not None and taken > step_limit:
+
+class _Limit(Watcher):
+    """Counts instructions, and has a function look at each."""
+
+    def __init__(self, most: int | None, watch: Watch | None) -> None:
+        self.most = most
+        self.watch = watch
+        self.taken = 0
+
+    def before(self, frame: CallFrame) -> None:
+        if self.watch is not None:
+            self.watch(frame)
+        self.taken += 1
+        if self.most is not None and self.taken > self.most:
             found = frame.place.range
             where = f"{found.location()}: " if found else ""
-            raise StepLimit(f"{where}'{frame.code.name}' was stopped after {step_limit} steps")
-
-    return count
+            raise StepLimit(f"{where}'{frame.code.name}' was stopped after {self.most} steps")

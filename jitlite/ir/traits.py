@@ -120,6 +120,7 @@ class Trait(enum.Enum):
     PROFILES = "records types or values as they pass through"
     SPREADS = "gives a tuple of its outputs even when it has a single one"
     PACKS_NUMBERS = "brings arguments into the form that operators take"
+    EARLY_EXIT = "a `return`, `break` or `continue` before exits are removed"
     IS_STATEMENT = "is a statement in Python, not an expression"
     ALWAYS_NESTED = "is written within other expressions of Python although the program had a variable"
     KEEPS_OBJECTS_INSIDE = (

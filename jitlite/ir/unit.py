@@ -45,6 +45,8 @@ class Function:
 
     Args:
         define: sets `graph` (and `schema`, unless given) of the function it is called with.
+        as_written: gives a graph of the function that debuggers run, which keeps its variables; None where there is
+            no source.
         engine: runs the function where Python calls it; None where nothing does.
     """
 
@@ -58,6 +60,7 @@ class Function:
         range: SourceRange | None = None,
         python_function: Callable[..., Any] | None = None,
         define: Callable[[Function], None] | None = None,
+        as_written: Callable[[Function], Graph] | None = None,
         engine: Engine | None = None,
     ) -> None:
         self.name = name
@@ -70,6 +73,7 @@ class Function:
         self._schema = schema
         self._graph = graph
         self._define = define
+        self.as_written = as_written
         self.engine = engine
         self._in_progress = False
 
@@ -229,6 +233,21 @@ def called_function(node: Node) -> Function | None:
 def passed_arguments(node: Node) -> Sequence[Value]:
     """What a `prim::CallFunction` hands to its function, or a `prim::CallMethod` to its method, `self` first."""
     return node.inputs[1:] if node.kind == "prim::CallFunction" else node.inputs
+
+
+def stops_in_debugger(graph: Graph) -> bool:
+    """Is there a `breakpoint()` in the graph, or in a function that it calls or defers?"""
+    todo, seen = [graph], {graph}
+    while todo:
+        for node in todo.pop().all_nodes():
+            if node.kind == "prim::Breakpoint":
+                return True
+            callee, group = called_function(node), node.attributes.get("Subgraph")
+            for inner in (None if callee is None else callee.graph, group):
+                if isinstance(inner, Graph) and inner not in seen:
+                    seen.add(inner)
+                    todo.append(inner)
+    return False
 
 
 def called_functions(graph: Graph) -> list[Function]:

@@ -324,7 +324,9 @@ def _note(code: LLVMBuilder, parts: str) -> None:
     code.branch(code.value(f"icmp eq ptr {said}, null"), "instead", "again")
     code.label("again")
     code.call("void", "Py_DecRef", "ptr", said)
-    code.call("void", "PyErr_Restore", "ptr, ptr, ptr", kind, error, traceback)
+    noted = code.call("ptr", "PyException_GetTraceback", "ptr", error)  # `note` may have made another one
+    code.call("void", "Py_DecRef", "ptr", traceback)
+    code.call("void", "PyErr_Restore", "ptr, ptr, ptr", kind, error, noted)
     code.emit("ret ptr null")
     code.label("instead")
     for held in (kind, error, traceback):

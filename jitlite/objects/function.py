@@ -25,8 +25,7 @@ from jitlite.compiler import carried_sources
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.entries import install_entry
-from jitlite.executor.executor import Executor, code_for, executor_of
-from jitlite.executor.explain import Explanation, explain
+from jitlite.executor.executor import Executor, executor_of
 from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
@@ -34,7 +33,6 @@ from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.tracing.trace_mode import active_tracers, current_tracer
 from jitlite.frontend.tracing.traced_numbers import plain
-from jitlite.interpreter import vm
 from jitlite.interpreter.binding import bind_arguments
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.disassemble import describe, disassemble
@@ -47,6 +45,7 @@ from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import value_has_type
 from jitlite.objects.function_pages import FunctionOrigin, compiled_for, notebook_view, page_of
+from jitlite.objects.measured import Measured
 from jitlite.objects.other_tracers import (
     GivenToFx,
     explain_export,
@@ -87,7 +86,7 @@ class _FirstCall:
         return self._function._first_call(*args, **kwargs)
 
 
-class ScriptFunction(ShowsSignature):
+class ScriptFunction(ShowsSignature, Measured):
     """A compiled function. Call it like the Python function it was made from.
 
     Attributes:
@@ -181,10 +180,6 @@ class ScriptFunction(ShowsSignature):
                 value.type = found
         return self._shown(copy)
 
-    def explain(self, *args: object, **kwargs: object) -> Explanation:
-        """What is done to the function, what is not and why, and what becomes of such a call, in sentences."""
-        return explain(self.executor, self._bind(args, kwargs))
-
     def report(self, *args: object, **kwargs: object) -> reports.page.ReportPage:
         """A page with every stage: `fn.report(x).save("report.html")`.
 
@@ -194,11 +189,15 @@ class ScriptFunction(ShowsSignature):
         is_call = bool(args or kwargs)
         bound = self._bind(args, kwargs) if is_call or not self._parameters() else None
         kernels = compiled_for(self.kernels, args, kwargs) if is_call else self.kernels
-        return page_of(FunctionOrigin(self._program, self.__jitlite_function__), kernels, self._module, bound)
+        return page_of(self._origin, kernels, self._module, bound)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the source, and the graph, whose lines lead to those of the source."""
-        return notebook_view(FunctionOrigin(self._program, self.__jitlite_function__), lambda: self.code)
+        return notebook_view(self._origin, lambda: self.code)
+
+    @property
+    def _origin(self) -> FunctionOrigin:
+        return FunctionOrigin(self._program, self.__jitlite_function__)
 
     @property
     def kernels(self) -> Kernels:
@@ -371,14 +370,6 @@ class ScriptFunction(ShowsSignature):
 
     def _run(self, bound: Sequence[object]) -> Any:
         return self.executor.run(bound)
-
-    def run(self, *args: object, step_limit: int | None = None, **kwargs: object) -> Any:
-        """Call the function with at most `step_limit` instructions.
-
-        Raises:
-            StepLimit: where they do not suffice.
-        """
-        return vm.run(self.compiled_code, self._bind(args, kwargs), code_for, step_limit=step_limit)
 
     def __reduce__(self) -> Any:
         return reduce_function(self, self.__jitlite_function__.python_function)

@@ -5,6 +5,7 @@ from jitlite.operators import (
     aliases,
     builtin_functions,
     containers,
+    debug_prims,
     dispatcher,
     exception_prims,
     gradient_prims,
@@ -16,6 +17,6 @@ from jitlite.operators import (
 )
 
 __all__ = [
-    "aliases", "builtin_functions", "containers", "dispatcher", "exception_prims", "gradient_prims", "pass_prims",
-    "prims", "scalars", "strings", "tensors",
+    "aliases", "builtin_functions", "containers", "debug_prims", "dispatcher", "exception_prims", "gradient_prims",
+    "pass_prims", "prims", "scalars", "strings", "tensors",
 ]  # fmt: skip

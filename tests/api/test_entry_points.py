@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+from collections.abc import Callable
 from typing import List, Optional
 
 import pytest
@@ -209,6 +210,22 @@ def moved_to_fx():
     return same(jitlite.to_fx(model)(X), model(X))
 
 
+def typed(line: str, call: Callable[[], object]) -> object:
+    """What a call gives while somebody types a line."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.StringIO(f"{line}\n"))
+        return call()
+
+
+def looked_at() -> bool:
+    try:
+        jitlite.script(Layer())(torch.ones(3, 3))
+    except RuntimeError as error:
+        jitlite.post_mortem(error, ["where"])
+        return True
+    return False
+
+
 def run_passes():
     graph = jitlite.script(steps).graph
     jitlite.passes.run(graph, "inline,cse,dce")
@@ -261,6 +278,8 @@ USES = {
     "annotate": lambda: jitlite.script(empty_list)(3) == [3],
     "autocast": casts,
     "bisect": lambda: jitlite.bisect(steps, X, 3) is None,
+    "debug": lambda: same(typed("continue", lambda: jitlite.debug(steps, X, 3)), steps(X, 3)),
+    "debug_with": lambda: same(jitlite.debug_with(["continue"], steps, X, 3), steps(X, 3)),
     "drop_in": dropped_in,
     "enable_onednn_fusion": fused,
     "export": lambda: jitlite.script(Layer()).twice(X).shape == (2, 2),
@@ -279,6 +298,7 @@ USES = {
     "optimize_for_inference": lambda: frozen(jitlite.optimize_for_inference),
     "optimized_execution": unoptimized,
     "passes": run_passes,
+    "post_mortem": looked_at,
     "run_frozen_optimizations": lambda: frozen(lambda m: optimized(jitlite.freeze(m))),
     "save": lambda: archived(jitlite.script(Layer())).linear.weight.shape == (2, 2),
     "script": lambda: "def" not in str(jitlite.script(steps).graph),
@@ -322,6 +342,8 @@ WORDS = {
     "explain": ["model.py:scaled", "ones(2)", "3"],
     "report": ["model.py:scaled", "--example", "ones(2)", "--example", "3"],
     "bisect": ["model.py:scaled", "--input", "ones(2)", "3"],
+    "profile": ["model.py:scaled", "ones(2)", "3"],
+    "debug": ["model.py:scaled", "ones(2)", "3", "-c", "where", "-c", "continue"],
     "cache": ["show"],
     "dis": ["model.py:scaled"],
     "convert": ["model.pt", "--to", "python", "-o", "made.py"],

@@ -567,7 +567,9 @@ def test_the_commands(tmp_path, capsys):
     assert "nodes became" in capsys.readouterr().out
     assert cli.main(["explain", f"{program}:f", "3", "--json"]) == 0
     assert "Left as it is" in json.loads(capsys.readouterr().out)["explanation"]
-    assert cli.main(["explain", f"{program}:f"]) == 2
+    assert cli.main(["explain", f"{program}:f"]) == 0
+    assert "with arguments, explain makes one" in capsys.readouterr().out
+    assert cli.main(["explain", f"{program}:f", "3", "4"]) == 2
     assert cli.main(["opt", f"{program}:f", "-p", "cse,peephole,dce", "--time"]) == 0
     shown = capsys.readouterr().err
     assert "nodes" in shown and " -> " in shown

@@ -15,7 +15,7 @@ from jitlite.base.source import CompileError, NotSupportedError
 from jitlite.debug.equality import difference
 from jitlite.debug.outcome import observe
 
-WAYS = ({"tier": "stack"}, {"native": "now"}, {"executor": "off"}, {"executor": "legacy"})
+WAYS = ({"tier": "stack"}, {"native": "now"}, {"executor": "off"}, {"executor": "debug"}, {"executor": "legacy"})
 T34 = torch.arange(12.0).reshape(3, 4)
 
 HEAD = """

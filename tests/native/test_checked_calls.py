@@ -245,7 +245,7 @@ def test_exceptions_carry_the_lines_of_the_script() -> None:
             with pytest.raises((IndexError, ValueError)) as caught:
                 function(n)
             lines = "".join(traceback.format_exception(caught.value))
-            assert "generated/f.py" in lines and "TorchScript" in lines
+            assert "TorchScript" in lines
             texts.append((caught.value.args, re.sub(r"generated_\d+", "", lines.partition("The following")[2])))
         assert texts[0] == texts[1]
 

@@ -577,6 +577,13 @@ def test_kinds_of_other_machinery_say_so(name):
         DECLARED[name].fn()
 
 
+def test_a_breakpoint_outside_of_the_machine_is_pythons(monkeypatch):
+    stops = []
+    monkeypatch.setattr("sys.breakpointhook", lambda: stops.append(1))
+    DECLARED["prim::Breakpoint"].fn()
+    assert stops == [1]
+
+
 def test_every_operator_with_a_meaning_is_run():
     """By the tables, or by a test that names it."""
     text = Path(__file__).read_text()

@@ -24,7 +24,7 @@ from jitlite.frontend.emit.callables import (
     PythonCall,
 )
 from jitlite.frontend.emit.definition import Maker, Scope
-from jitlite.frontend.emit.language_values import Cast, PrintValue
+from jitlite.frontend.emit.language_values import BreakpointValue, Cast, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
 from jitlite.frontend.emit.open_calls import InPlace, as_given, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
@@ -55,6 +55,7 @@ _FORMS = (
 
 BUILTINS: dict[str, SugaredValue] = {
     "print": PrintValue(),
+    "breakpoint": BreakpointValue(),
     "int": MagicFunction("__int__", Cast(T.INT, "aten::Int")),
     "float": MagicFunction("__float__", Cast(T.FLOAT, "aten::Float")),
     "bool": MagicFunction("__bool__", Cast(T.BOOL, "aten::Bool")),

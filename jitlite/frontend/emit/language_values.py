@@ -1,4 +1,4 @@
-"""Sugared values of Python's own types as functions, of `print`, and of what `torch.finfo` gives."""
+"""Sugared values of Python's own types as functions, of `print` and `breakpoint`, and of what `torch.finfo` gives."""
 
 from __future__ import annotations
 
@@ -65,6 +65,18 @@ class PrintValue(SugaredValue):
         if kwargs:
             raise CompileError("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
         b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
+        return NoneValue()
+
+
+class BreakpointValue(SugaredValue):
+    """`breakpoint`."""
+
+    kind = "the function breakpoint"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if args or kwargs:
+            raise CompileError("breakpoint takes no arguments in a script", range, hint="write breakpoint()")
+        b.node("prim::Breakpoint", [], [], range)
         return NoneValue()
 
 

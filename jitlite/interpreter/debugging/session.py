@@ -1,0 +1,67 @@
+"""The debugger: looks on while programs run, stops them, and asks its user what to do."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from jitlite.interpreter.debugging.commands import Prompt
+from jitlite.interpreter.debugging.control import Control, Motion, Pace
+from jitlite.interpreter.debugging.moments import Moment
+from jitlite.interpreter.frames import CallFrame, Machine
+from jitlite.interpreter.watching import DebuggerQuit, Watcher
+
+
+class Debugger(Watcher):
+    """Stops at the first line, or, where it is asleep, at the first `breakpoint()`.
+
+    Args:
+        stdin, stdout: where commands come from and where the debugger writes; the terminal if not given.
+        is_asleep: see above.
+    """
+
+    def __init__(self, stdin: TextIO | None = None, stdout: TextIO | None = None, is_asleep: bool = False) -> None:
+        self.control = Control()
+        self.prompt = Prompt(self.control, stdin, stdout)
+        self._is_asleep = is_asleep
+        self._told: BaseException | None = None
+        """The exception that was shown last, which may come through several runs."""
+
+    def begin(self, machine: Machine) -> None:
+        self.control.machines.append(machine)
+
+    def end(self, machine: Machine) -> None:
+        self.control.machines.remove(machine)
+        self.control.tracker.forget(machine)
+        if not self.control.machines:
+            self._told = None
+
+    def before(self, frame: CallFrame) -> None:
+        moment = self.control.tracker.moment(frame)
+        is_breakpoint = moment.opcode == "BREAKPOINT"
+        if self._is_asleep and not is_breakpoint:
+            return
+        self._is_asleep = False
+        found = self.control.found(moment)
+        if found or is_breakpoint or self.control.arrived(moment):
+            self._stop([stopped.text for stopped in found], moment)
+
+    def raised(self, machine: Machine, error: BaseException) -> None:
+        if self._is_asleep or isinstance(error, DebuggerQuit) or error is self._told:
+            return
+        self._told = error
+        if any(running.handlers for running in self.control.machines):
+            return
+        control = self.control
+        control.can_go_on = False
+        control.look()
+        self.prompt.interact([f"Uncaught exception: {type(error).__name__}: {error}", "The program has ended here."])
+        control.motion = Motion(Pace.CONTINUE)
+        control.can_go_on = True
+
+    def _stop(self, texts: list[str], moment: Moment) -> None:
+        self.control.look()
+        if moment.opcode == "RET":
+            results = list(moment.frame.stack[-moment.frame.code.outputs :]) if moment.frame.code.outputs else []
+            shown = results[0] if len(results) == 1 else tuple(results) or None
+            texts = [*texts, f"Return value: {shown!r}"]
+        self.prompt.interact(texts)
