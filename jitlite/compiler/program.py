@@ -180,6 +180,10 @@ class Program:
             self._open[python_function] = found if is_open else None
         return self._open[python_function]
 
+    def definition_for(self, python_function: Callable[..., object]) -> Definition:
+        """What a Python function is compiled from; a CompileError where its source is not known."""
+        return self._described(python_function, None)[0]
+
     def open_method(self, function: Function) -> Definition | None:
         """A method some of whose parameters have the types that each call gives; None for others."""
         if function not in self._open:

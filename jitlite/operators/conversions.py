@@ -1,5 +1,7 @@
 """Implicit conversions of arguments: tensors to numbers, tuples to lists, bools to ints, strings to devices, members of
-an `IntEnum` or `StrEnum` to their values.
+an `IntEnum` or `StrEnum` to their values, ints to floats.
+
+An int where a float is wanted stays the int that it is, as in Python; only its type is another one.
 
 `conversion` tells from types alone what would be done; `try_convert_to_type` does it.
 """
@@ -36,23 +38,30 @@ _IMPLICIT: dict[tuple[Type, Type], str] = {
 """Operators that convert an argument of the one type where the other one is wanted."""
 
 
-def conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool = False) -> Conversion:
+def conversion(
+    wanted: Type, actual: Type, allow: bool, is_empty_literal: bool = False, widen: bool = False
+) -> Conversion:
     """How a value of type `actual` is brought to `wanted`. It fits only if the new type is a subtype of `wanted`.
 
     Tuples become lists and are converted element by element in any case, the rest only where `allow` says so.
+
+    Args:
+        widen: an int is taken for a float.
     """
     if T.is_named(wanted) or T.is_named(actual):  # the table below would keep the classes alive
-        return _conversion(wanted, actual, allow, is_empty_literal)
-    return _known_conversion(wanted, actual, allow, is_empty_literal)
+        return _conversion(wanted, actual, allow, is_empty_literal, widen)
+    return _known_conversion(wanted, actual, allow, is_empty_literal, widen)
 
 
-def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool) -> Conversion:
+def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool, widen: bool) -> Conversion:
     if isinstance(wanted, T.OptionalType) and not isinstance(actual, T.OptionalType) and actual is not T.NONE:
-        return conversion(wanted.element, actual, allow, is_empty_literal)
+        return conversion(wanted.element, actual, allow, is_empty_literal, widen)
     if is_empty_literal and isinstance(wanted, T.ListType):
         return Conversion(wanted, _construct("prim::ListConstruct", wanted))
     if isinstance(actual, T.TupleType):
-        return _tuple_conversion(wanted, actual, allow)
+        return _tuple_conversion(wanted, actual, allow, widen)
+    if widen and wanted is T.FLOAT and actual is T.INT:
+        return _INT_AS_FLOAT
     return _implicit_conversion(wanted, actual) if allow else Conversion(actual, None)
 
 
@@ -84,29 +93,42 @@ def _only_list(union: T.UnionType, actual: T.TupleType) -> Type:
     return lists[0] if len(lists) == 1 else union
 
 
-def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool) -> Conversion:
+def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool, widen: bool) -> Conversion:
     bare = wanted.element if isinstance(wanted, T.OptionalType) else wanted
     if isinstance(bare, T.UnionType) and not T.is_subtype(actual, bare):
         bare = _only_list(bare, actual)
     if isinstance(bare, T.ListType):
-        if not is_convertible_to_list(actual, bare):
-            return Conversion(actual, None)
-        return Conversion(
-            bare, lambda graph, range, value: construct_list(graph, range, bare, _unpack(graph, range, value))
-        )
+        return _conversion_to_list(bare, actual, widen)
     is_like = isinstance(wanted, T.TupleType) and len(wanted.elements) == len(actual.elements)
     if not isinstance(wanted, T.TupleType) or not is_like or T.is_subtype(actual, wanted):
         return Conversion(actual, None)
-    return _conversion_of_elements(wanted, actual, allow)
+    return _conversion_of_elements(wanted, actual, allow, widen)
 
 
-def _conversion_of_elements(wanted: T.TupleType, actual: T.TupleType, allow: bool) -> Conversion:
-    parts = [conversion(w, a, allow) for w, a in zip(wanted.elements, actual.elements, strict=True)]
+def _conversion_to_list(wanted: T.ListType, actual: T.TupleType, widen: bool) -> Conversion:
+    to_float = widen and wanted.element is T.FLOAT
+    parts = [_INT_AS_FLOAT if to_float and a is T.INT else Conversion(a, None) for a in actual.elements]
+    if not is_convertible_to_list(T.TupleType.of(p.type for p in parts), wanted):
+        return Conversion(actual, None)
+
+    def convert(graph: Graph, range: SourceRange | None, value: Value) -> Value:
+        return construct_list(graph, range, wanted, _converted(graph, range, parts, _unpack(graph, range, value)))
+
+    return Conversion(wanted, convert)
+
+
+def _converted(
+    graph: Graph, range: SourceRange | None, parts: Sequence[Conversion], elements: Sequence[Value]
+) -> list[Value]:
+    return [p.convert(graph, range, e) if p.convert else e for p, e in zip(parts, elements, strict=True)]
+
+
+def _conversion_of_elements(wanted: T.TupleType, actual: T.TupleType, allow: bool, widen: bool) -> Conversion:
+    parts = [conversion(w, a, allow, widen=widen) for w, a in zip(wanted.elements, actual.elements, strict=True)]
     result = T.TupleType.of(p.type for p in parts)
 
     def convert(graph: Graph, range: SourceRange | None, value: Value) -> Value:
-        elements = _unpack(graph, range, value)
-        converted = [p.convert(graph, range, e) if p.convert else e for p, e in zip(parts, elements, strict=True)]
+        converted = _converted(graph, range, parts, _unpack(graph, range, value))
         return graph.insert("prim::TupleConstruct", converted, [result], range=range).output
 
     return Conversion(result, convert)
@@ -121,6 +143,9 @@ def is_convertible_to_list(actual: Type, wanted: T.ListType) -> bool:
 
 def _operator(kind: str, result: Type) -> Convert:
     return lambda graph, range, value: graph.insert(kind, [value], [result], range=range).output
+
+
+_INT_AS_FLOAT = Conversion(T.FLOAT, _operator("prim::unchecked_cast", T.FLOAT))
 
 
 def _construct(kind: str, result: Type) -> Convert:
@@ -141,9 +166,14 @@ def _unpack(graph: Graph, range: SourceRange | None, value: Value) -> list[Value
 
 
 def try_convert_to_type(
-    graph: Graph, range: SourceRange | None, concrete_type: Type, value: Value, allow_conversions: bool
+    graph: Graph,
+    range: SourceRange | None,
+    concrete_type: Type,
+    value: Value,
+    allow_conversions: bool,
+    widen: bool = False,
 ) -> Value:
     """The value brought to `concrete_type` by the implicit conversions of calls, or itself where there is none."""
     is_empty_literal = value.node.kind == "prim::EmptyListLiteral"
-    convert = conversion(concrete_type, value.type, allow_conversions, is_empty_literal).convert
+    convert = conversion(concrete_type, value.type, allow_conversions, is_empty_literal, widen).convert
     return value if convert is None else convert(graph, range, value)

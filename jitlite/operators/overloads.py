@@ -1,13 +1,14 @@
 """Arguments to schema: which overload a call means, and the conversions of its arguments.
 
-Overloads are tried in order, first without implicit conversions, then with them. Trying one gives a plan
-(`schema_matching.py`); nodes are inserted for the chosen one. As a plan depends on the types of a call alone, plans are
-remembered. Read `match_op` first.
+Overloads are tried in order, first without implicit conversions, then with them, at last with ints for floats. Trying
+one gives a plan (`schema_matching.py`); nodes are inserted for the chosen one. As a plan depends on the types of a call
+alone, plans are remembered. Read `match_op` first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -113,7 +114,15 @@ def _first_fit(
                 return candidate, Matching(candidate.schema, call, allow, seen).run()
             except Mismatch as failure:
                 failures.append((candidate.schema, failure))
+    for candidate in pool if _has_int(call) else ():
+        with suppress(Mismatch):
+            return candidate, Matching(candidate.schema, call, True, seen, widen=True).run()
     raise _no_fit(name, failures, call, range)
+
+
+def _has_int(call: CallTypes) -> bool:
+    """Is there an int that could be taken for a float?"""
+    return any(actual.type is T.INT or isinstance(actual.type, T.TupleType) for actual in call.actuals)
 
 
 def _no_fit(
@@ -188,6 +197,7 @@ def match_schema(
     kwargs: Sequence[NamedValue] = (),
     self_value: NamedValue | None = None,
     allow_conversions: bool = True,
+    widen: bool = True,
 ) -> MatchedSchema:
     """Bring the arguments of a call into the order of a function's schema, converted and complete.
 
@@ -196,7 +206,7 @@ def match_schema(
     """
     call = types_of_call(args, kwargs, self_value)
     try:
-        plan = Matching(schema, call, allow_conversions, {}).run()
+        plan = Matching(schema, call, allow_conversions, {}, widen=widen).run()
     except Mismatch as failure:
         raise _no_fit(schema.name, [(schema, failure)], call, range) from None
     inputs = insert_arguments(graph, range, plan, [*([self_value] if self_value else []), *args, *kwargs])
@@ -218,15 +228,15 @@ def match_schemas(
     """
     call = types_of_call(args, kwargs, self_value)
     failures: list[tuple[Schema, Mismatch]] = []
-    for allow in (True,) if len(schemas) == 1 else (False, True):
+    for allow, widen in ((True, True),) if len(schemas) == 1 else ((False, False), (True, False), (True, True)):
         failures = []
         for position, schema in enumerate(schemas):
             try:
-                Matching(schema, call, allow, {}).run()
+                Matching(schema, call, allow, {}, widen=widen).run()
             except Mismatch as failure:
                 failures.append((schema, failure))
                 continue
-            return position, match_schema(schema, graph, range, args, kwargs, self_value, allow)
+            return position, match_schema(schema, graph, range, args, kwargs, self_value, allow, widen)
     raise _no_fit(schemas[0].name, failures, call, range)
 
 

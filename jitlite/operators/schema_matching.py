@@ -20,7 +20,6 @@ from jitlite.operators.conversions import (
     construct_list,
     conversion,
     enum_value_type,
-    is_convertible_to_list,
 )
 
 NO_CONSTANT: Final[object] = object()
@@ -166,12 +165,21 @@ class Matching:
     Args:
         allow: make use of implicit conversions.
         seen: collects the defaults that were looked at, also by schemas that do not fit in the end.
+        widen: take ints for floats.
     """
 
-    def __init__(self, schema: Schema, call: CallTypes, allow: bool, seen: dict[tuple[object, ...], Default]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        call: CallTypes,
+        allow: bool,
+        seen: dict[tuple[object, ...], Default],
+        widen: bool = False,
+    ) -> None:
         self.schema = schema
         self.call = call
         self.allow = allow
+        self.widen = widen
         self.seen = seen
         self.actuals = call.actuals
         self.first_positional = 0 if call.this is None else 1
@@ -244,12 +252,14 @@ class Matching:
     def _fit(self, name: str, formal: Type, size: int | None, actual: ActualType, argument: Argument) -> Convert | None:
         type, repeat = actual.type, None
         element = enum_value_type(type) if self.allow else type
+        if self.widen and element is T.INT and T.without_none(formal) is T.ListType.of(T.FLOAT):
+            element = T.FLOAT
         if size and element in (T.INT, T.FLOAT) and T.without_none(formal) is T.ListType.of(element):
-            first = conversion(element, type, self.allow).convert
+            first = conversion(element, type, self.allow, widen=self.widen).convert
             type, repeat = T.ListType.of(element), _repeated(T.ListType.of(element), size, first)
         if T.has_variables(formal):
             formal = self._concrete(name, formal, type, actual.is_empty_literal)
-        target = conversion(formal, type, self.allow, actual.is_empty_literal)
+        target = conversion(formal, type, self.allow, actual.is_empty_literal, self.widen)
         if not T.is_subtype(target.type, formal):
             raise self._wrong_type(name, formal, actual.type, argument)
         return repeat or target.convert
@@ -259,6 +269,8 @@ class Matching:
         known = T.substitute(formal, self.bindings)
         if is_empty_literal and not T.has_variables(known):
             return known  # `xs + []`: an empty list says nothing about the elements
+        if self.widen and known is T.FLOAT and actual is T.INT:
+            return known
         reason = T.match_variables(formal, actual, self.bindings)
         if reason is not None:
             text = f"Could not match type {actual.annotation} to {formal.annotation} in argument '{name}': {reason}."
@@ -282,7 +294,8 @@ class Matching:
         if following and not following[0].kwarg_only:
             return False
         actual = self.call.args[self.used].type
-        return not isinstance(actual, T.ListType) and not is_convertible_to_list(actual, formal)
+        as_one = conversion(formal, actual, False, widen=self.widen).type
+        return not isinstance(actual, T.ListType) and not T.is_subtype(as_one, formal)
 
     def _collect(self, argument: Argument) -> _Collected:
         assert isinstance(argument.type, T.ListType)
@@ -334,8 +347,6 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
         return f"'{argument.name}' is a Tensor because it has no annotation; annotate it"
     if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):
         return MAY_BE_NONE
-    if formal is T.FLOAT and actual is T.INT:
-        return "an int is not turned into a float here: write `1.0`, or `float(x)`"
     if formal is T.TENSOR and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
         return "annotate it as a Tensor, or make one with torch.tensor(...)"
     if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):

@@ -6,6 +6,7 @@ dtypes, layouts and memory formats are ints in graph text and torch's objects at
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, is_dispatched, op, op_family
 from jitlite.ir.traits import Spelling, Trait, known
+from jitlite.operators.prims import exception_class
 
 _Tensor = torch.Tensor
 _Dtype = Any
@@ -619,6 +621,24 @@ def seed(self: torch.Generator) -> int:
 def warn(message: str, stacklevel: int) -> None:
     """`warnings.warn(message)`. The level is not used: the frames of the program are not Python's."""
     warnings.warn(message, stacklevel=2)
+
+
+@op(
+    "prim::WarnOf(str message, str category, str filename, int line) -> ()",
+    Effect.SIDE,
+    traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS, Trait.SILENT, Trait.RAISES_OR_WARNS, Trait.IS_STATEMENT),
+)
+def warn_of(message: str, category: str, filename: str, line: int) -> None:
+    """`warnings.warn(message, category)` for a line."""
+    cls = exception_class(category)
+    known = cls if cls is not None and issubclass(cls, Warning) else UserWarning
+    warnings.warn_explicit(message, known, filename, line, registry=_warned_in(filename))
+
+
+@cache
+def _warned_in(filename: str) -> dict[str | tuple[str, type[Warning], int], int]:
+    """What Python keeps for each module: the warnings that have been shown."""
+    return {}
 
 
 @op("aten::save(t item, str filename) -> ()", Effect.SIDE, traits=(Trait.REACHES_OUT,))

@@ -7,102 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from accepted_python import T34, check_case, compare, source_of
 from strategies import compile_source
 
 import jitlite
-from jitlite.base import options
-from jitlite.base.source import CompileError, NotSupportedError
-from jitlite.debug.equality import difference
+from jitlite.base.source import CompileError
 from jitlite.debug.outcome import observe
-
-WAYS = ({"tier": "stack"}, {"native": "now"}, {"executor": "off"}, {"executor": "debug"}, {"executor": "legacy"})
-T34 = torch.arange(12.0).reshape(3, 4)
-
-HEAD = """
-from typing import *
-from enum import Enum
-import functools, torch
-import torch.nn.functional as F
-from torch import Tensor
-
-class Color(Enum):
-    RED = 1
-    BLUE = 2
-
-NUMBERS, NAMES, TABLE = [1, 2, 3], {"a", "c"}, {"a": 1, "b": 2}
-FROZEN = frozenset([1, 2])
-
-def inc(x: Tensor) -> Tensor:
-    return x + 1
-
-def dec(x: Tensor) -> Tensor:
-    return x - 1
-
-FUNCTIONS = {"inc": inc, "more": {"dec": dec}}
-
-def helper(a, b=2, mode="x", s=None):
-    if s is None:
-        s = 1
-    return a * b * s if mode == "x" else a
-
-def pair(x):
-    if isinstance(x, (list, tuple)):
-        return x[0], x[1]
-    return x, x
-
-def flagged(x, both=False):
-    if both:
-        return x, x
-    return x
-
-def first(xs: Sequence[int], default: "Optional[int]" = None):
-    return xs[0] if len(xs) > 0 else default
-
-def lengths(sizes: Tuple[int, ...]) -> Tuple[int, ...]:
-    return sizes[:2]
-
-T = TypeVar("T")
-
-def same(x: T) -> T:
-    return x
-
-def apply(fn: Callable[..., Tensor], *args, scale=1, **kwargs) -> Tensor:
-    return fn(*args, **kwargs) * scale
-
-def keywords(x, **kwargs):
-    if "k" in kwargs:
-        x = x * kwargs["k"]
-    for name, value in kwargs.items():
-        if name != "k":
-            x = x + value
-    return x + kwargs.get("z", 1) + len(kwargs)
-
-def total(*xs: int):
-    r = 0
-    for x in xs:
-        r += x
-    return r, len(xs)
-
-def countdown(n, acc=0) -> int:
-    if n == 0:
-        return acc
-    return countdown(n - 1, acc + n)
-
-def keyword_only(x, /, y, *, z=1):
-    return x + y + z
-
-def clear(xs: List[Optional[int]]):
-    xs[0] = None
-
-def inner_names(x, fn):
-    n = 10
-    return fn(x) + n
-
-K = 5
-
-def outer_name(fn, x):
-    return fn(x) + K
-"""
 
 TRUTH: dict[str, tuple[str, str, list[list[Any]]]] = {
     "optional list": ("x: Optional[List[int]]", "return len(x) if x else -1", [[[1]], [[]], [None]]),
@@ -321,49 +231,10 @@ TABLES = {
 CASES = [(kind, name) for kind, table in TABLES.items() for name in table]
 
 
-def source_of(parameters: str, body: str) -> str:
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    return f"{HEAD}\n\ndef f({parameters}):\n{lines}\n"
-
-
-def arguments_for(namespace: dict[str, Any], given: list[Any]) -> list[Any]:
-    """The arguments; None stands for a member of the enum of the program where it takes one."""
-    takes_color = "c" in namespace["f"].__code__.co_varnames[: namespace["f"].__code__.co_argcount]
-    is_color = takes_color and given and given[-1] is None
-    return [*given[:-1], namespace["Color"].RED] if is_color else given
-
-
 @pytest.mark.parametrize("kind, name", CASES)
 def test_means_what_it_means_to_python(kind, name):
-    parameters, body, inputs = TABLES[kind][name]
-    namespace = compile_source(source_of(parameters, body))
-    function = namespace["f"]
-    given = [arguments_for(namespace, arguments) for arguments in inputs]
-    expected = [observe(function, arguments) for arguments in given]
-    for changes in WAYS:
-        with options.override(**changes):
-            compare(jitlite.script(function), expected, given, str(changes))
-    scripted = jitlite.script(function)
-    written: dict[str, Any] = {"__name__": "written"}
-    program = jitlite.to_python(scripted)
-    exec(compile(program.source, "written.py", "exec"), written)
-    if "Color" not in parameters:
-        compare(written[program.name], expected, given, program.source)
-        buffer = io.BytesIO()
-        try:
-            jitlite.save(scripted, buffer)
-        except NotSupportedError as error:
-            assert name == "recursion" and "HERE" in str(error)  # functions of an archive cannot call themselves
-            return
-        buffer.seek(0)
-        compare(jitlite.load(buffer), expected, given, "loaded", exactly=False)
-
-
-def compare(run, expected, inputs, what, exactly=True):
-    for wanted, arguments in zip(expected, inputs, strict=True):
-        got = observe(run, arguments)
-        if exactly or not (wanted.raised and got.raised):
-            assert not difference(wanted.told[:4], got.told[:4]), f"{what}: {arguments}"
+    # functions of an archive cannot call themselves
+    check_case(TABLES[kind], name, {"recursion": ""})
 
 
 REFUSED = {

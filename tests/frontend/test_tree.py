@@ -360,7 +360,7 @@ REJECTED = {  # statement: what is underlined, part of the message
     "yield x": ("yield", "yield expressions aren't supported"),
     "self.y: int = 1": ("self.y: int", "must be declared in __init__"),
     "with x as (a, b): pass": ("(a, b", "plain name"),
-    "match x:\n    case 1: pass": ("match", "match statements aren't supported"),
+    "match x:\n    case [1 as a] | [2, a]: pass": ("[", "a pattern with `|` that captures names"),
 }
 
 

@@ -240,10 +240,40 @@ def test_function_arguments_that_do_not_fit(args, kwargs, message):
     assert not list(graph.nodes)
 
 
-def test_an_int_is_no_float_for_a_function():
+def test_an_int_is_taken_for_a_float_and_stays_one():
     graph = Graph()
-    with pytest.raises(CompileError, match=r"hint: an int is not turned into a float here"):
-        match_schema(parse_schema("f(float x) -> float"), graph, None, [NamedValue(None, constant=1)])
+    matched = match_schema(parse_schema("f(float x) -> float"), graph, None, [NamedValue(None, constant=1)])
+    (given,) = matched.inputs
+    assert given.type is T.FLOAT and given.node.kind == "prim::unchecked_cast"
+
+
+@pytest.mark.parametrize(
+    "wanted, actual, is_taken",
+    [
+        ("float?", "int", True),
+        ("float[]", "(int, float)", True),
+        ("(float, float?)", "(int, int)", True),
+        ("int", "float", False),
+        ("float[]", "int[]", False),
+        ("str", "int", False),
+    ],
+)
+def test_what_is_taken_for_floats(wanted, actual, is_taken):
+    graph = Graph()
+    argument = NamedValue(None, graph.add_input(parse_type(actual)))
+    schema = parse_schema(f"f({wanted} x) -> float")
+    if is_taken:
+        assert match_schema(schema, graph, None, [argument]).inputs
+        return
+    with pytest.raises(CompileError):
+        match_schema(schema, graph, None, [argument])
+
+
+def test_what_takes_ints_as_they_are_comes_first():
+    graph = Graph()
+    schemas = [parse_schema("f(float x, str y) -> float"), parse_schema("f(int x, str y) -> int")]
+    arguments = [NamedValue(None, constant=1), NamedValue(None, constant="a")]
+    assert match_schemas(schemas, graph, None, arguments)[0] == 1
 
 
 def test_overloaded_functions():

@@ -139,6 +139,17 @@ def _math_power(node: Node) -> bool:
     return _replace(node, "aten::pow", floats)
 
 
+def _int_as_float(node: Node) -> bool:
+    """An int that is taken for a float: there it becomes one."""
+    is_int = node.input.type is T.INT and T.without_none(node.output.type) is T.FLOAT
+    return is_int and _replace(node, "aten::Float", [node.input])
+
+
+def _warn(node: Node) -> bool:
+    """A warning of a category: there all are of one."""
+    return _replace(node, "aten::warn", [node.inputs[0], node.graph.insert_constant(2)])
+
+
 _LISTS_OF_OPTIONAL = frozenset({"grad_tensors", "grad_outputs"})
 _LISTS = frozenset({"tensors", "outputs", "inputs"}) | _LISTS_OF_OPTIONAL
 
@@ -203,6 +214,8 @@ _BY_KIND: dict[str, _Lower] = {
     "prim::SetTensorItem": lower_set_item,
     "prim::ModuleContainerIndex": lower_index,
     "prim::PythonType": _type_in_text,
+    "prim::unchecked_cast": _int_as_float,
+    "prim::WarnOf": _warn,
     **FORMATS,
 }
 

@@ -409,6 +409,13 @@ def _warning(file: PythonFile, node: Node) -> Form:
     return Form(code("{}.warn({{0}})", file.imported("warnings")))
 
 
+def _warning_of(file: PythonFile, node: Node) -> Form:
+    cls = constant_of(node.inputs[1], None)
+    if not isinstance(cls, str):
+        raise refusal(node, "the category of the warning is not known")
+    return Form(code("{}.warn({{0}}, {})", file.imported("warnings"), file.exception(cls)))
+
+
 _BY_NAME: dict[str, Callable[[PythonFile, Node], Form | None]] = {
     "aten::__range_length": _text(fixed("len(range({0}, {1}, {2}))")),
     "aten::is_scripting": _text(fixed("True")),
@@ -418,6 +425,7 @@ _BY_NAME: dict[str, Callable[[PythonFile, Node], Form | None]] = {
     "aten::percentFormat": _percent,
     "aten::str": lambda file, node: call(file.builtin("str"), 1),
     "aten::warn": _warning,
+    "prim::WarnOf": _warning_of,
     "aten::sort": _sort,
     "aten::sorted": lambda file, node: None if node.op is None or node.op.overload else _sorted(file, node),
     "aten::tensor": _tensor("tensor"),

@@ -8,12 +8,14 @@ from jitlite.frontend.emit import denotations
 from jitlite.frontend.emit.constant_containers import global_container
 from jitlite.frontend.emit.definition import Maker
 from jitlite.frontend.emit.meanings import Kind
+from jitlite.frontend.emit.messages import logger_value
 from jitlite.frontend.emit.partials import partial_value
 
 MAKERS: dict[Kind, Maker] = {
     **denotations.MAKERS,
     Kind.CONTAINER: global_container,
     Kind.PARTIAL: partial_value,
+    Kind.LOGGER: logger_value,
     Kind.CLASS: class_value,
     Kind.AUTOGRAD_APPLY: lambda scope, meaning, range: ApplyValue(meaning.object),
 }

@@ -6,9 +6,13 @@ from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
+from jitlite.frontend.emit.builtin_names import BINARY_METHODS
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
-from jitlite.frontend.emit.special_methods import BINARY_METHODS, binary_magic, call_magic, is_object
+from jitlite.frontend.emit.library_calls import call_library
+from jitlite.frontend.emit.python_library import check_length
+from jitlite.frontend.emit.sequences import spread_list
+from jitlite.frontend.emit.special_methods import binary_magic, call_magic, is_object
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -75,12 +79,10 @@ def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:
 
 
 def _annotated(em: Emitter, value: Value, hint: Type, range: SourceRange) -> Value:
-    """A value under an annotation: widened to Any where that is what is said."""
+    """A value under an annotation, of the type that is said."""
     if hint is T.ANY and value.type is not T.ANY:
         return em.cast(value, T.ANY)
-    if isinstance(hint, T.ListType) and value.node.kind == "prim::EmptyListLiteral":
-        return em.convert(hint, value, range)
-    return value
+    return value if T.is_subtype(value.type, hint) else em.declared(hint, value, range)
 
 
 def assign_targets(
@@ -117,6 +119,26 @@ def _assign_starred(em: Emitter, target: tree.Starred, values: Sequence[SugaredV
     return start + count
 
 
+def _assign_list(em: Emitter, target: tree.TupleLiteral | tree.ListLiteral, items: Value, range: SourceRange) -> None:
+    """`a, *b, c = items` for a list: all parts are taken before any is assigned."""
+    before = next(i for i, e in enumerate(target.elements) if isinstance(e, tree.Starred))
+    after = len(target.elements) - before - 1
+    given = [NamedValue(None, v, range=range) for v in (items, em.constant(before + after, range))]
+    call_library(em, range, check_length, given)
+    end = em.constant(-after if after else None, range)
+    rest = em.op("aten::slice", [items, em.constant(before, range), end, em.constant(1, range)], range=range)
+    positions = [*_range(before), *_range(-after, 0)]
+    values = [em.op("aten::__getitem__", [items, em.constant(i, range)], range=range) for i in positions]
+    values.insert(before, rest)
+    for element, value in zip(target.elements, values, strict=True):
+        name = element.value if isinstance(element, tree.Starred) else element
+        _assign_value(em, name, SimpleValue(value), range)
+
+
+_range = range
+"""The builtin, whose name parameters take for a SourceRange."""
+
+
 def _assign_tuple(
     em: Emitter, target: tree.TupleLiteral | tree.ListLiteral, value: SugaredValue, range: SourceRange
 ) -> None:
@@ -129,6 +151,10 @@ def _assign_tuple(
             target.range,
         )
     wanted = len(target.elements) - starred
+    items = spread_list(value) if starred else None
+    if items is not None:
+        _assign_list(em, target, items, range)
+        return
     parts = value.as_tuple(em, range, None if starred else wanted)
     if len(parts) < wanted:
         at_least = "at least " if starred else ""

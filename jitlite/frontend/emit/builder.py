@@ -35,6 +35,10 @@ class Builder:
         """The name of the parameter that `value` is, if it is a Tensor because it has no annotation."""
         return None
 
+    def member(self, value: Value, name: str, range: SourceRange) -> object:
+        """What the class of a value has under a name, for values that are no objects. Only an emitter knows."""
+        return None
+
     # -- constants
     def constant(self, value: object, range: SourceRange | None = None, type: Type | None = None) -> Value:
         """A constant at the insertion point."""
@@ -138,7 +142,11 @@ class Builder:
     def convert(self, type: Type, value: Value, range: SourceRange) -> Value:
         """`value`, converted implicitly to `type` where TorchScript does that; unchanged where it cannot be."""
         infer_results([value.type], [type])
-        return overloads.try_convert_to_type(self.graph, range, type, value, True)
+        return overloads.try_convert_to_type(self.graph, range, type, value, True, widen=True)
+
+    def declared(self, type: Type, value: Value, range: SourceRange) -> Value:
+        """`value` as what is annotated with `type`: an int for a float, a list of what a tuple holds."""
+        return overloads.try_convert_to_type(self.graph, range, type, value, False, widen=True)
 
     def expect(self, type: Type, value: Value, range: SourceRange, message: str) -> Value:
         """`value` converted to `type`.

@@ -59,6 +59,20 @@ PYTHON_METHODS = tuple(
 )
 """Methods of tensors that call one of these, so that they take other arguments than the operator of their name."""
 
+BINARY_METHODS = {
+    "+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "%": "__mod__", "floordiv": "__floordiv__",
+    "@": "__matmul__", "pow operator": "__pow__", "<<": "__lshift__", ">>": "__rshift__", "&": "__and__",
+    "^": "__xor__", "|": "__or__", "eq": "__eq__", "ne": "__ne__", "<": "__lt__", "le": "__le__", ">": "__gt__",
+    "ge": "__ge__",
+}  # fmt: skip
+"""The special methods of binary operators, by the operator's name in the tree."""
+
+_COMPARISONS = frozenset({"__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"})
+OPERATOR_METHODS = frozenset(BINARY_METHODS.values()) | {
+    f"__r{name[2:]}" for name in BINARY_METHODS.values() if name not in _COMPARISONS
+}
+"""The special methods of binary operators, with the operands in order and exchanged."""
+
 OTHER_MEANING = frozenset({"stft", "unique_consecutive"})
 """Operators that give something else than the function and the method of their name."""
 

@@ -20,7 +20,15 @@ from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
 from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
+from jitlite.frontend.emit.known_values import KnownValue, LazyIterable, elements_of
 from jitlite.frontend.emit.language_values import NumericLimits
+from jitlite.frontend.emit.library_calls import (
+    emit_iterable_arguments,
+    emit_with_keywords,
+    emit_without_operator,
+    filtered,
+)
+from jitlite.frontend.emit.list_types import listed_type
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
@@ -82,12 +90,15 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
     if isinstance(callee, LocalFunction):
         return emit_local_call(em, expr, callee)
     if isinstance(callee, BuiltinFunction):
-        quantified = _emit_quantified(em, expr, callee)
-        return _call_operator(em, expr, callee) if quantified is None else quantified
+        return _emit_builtin(em, expr, callee)
     if callee is BUILTINS["len"] and len(expr.args) == 1 and not expr.keywords:
         return _emit_length(em, expr, callee)
     positional, starred = _separate_keywords(expr)
-    args = em.emit_arguments(positional, callee.takes_functions)
+    args = (
+        emit_iterable_arguments(em, positional)
+        if callee.takes_iterables
+        else em.emit_arguments(positional, callee.takes_functions)
+    )
     kwargs = em.emit_keywords(expr.keywords, callee.takes_functions)
     return callee.call(em, expr.range, args, kwargs + emit_starred_keywords(em, starred))
 
@@ -98,14 +109,18 @@ def _separate_keywords(expr: tree.Apply) -> tuple[Sequence[tree.Expr], Sequence[
     return positional, expr.args[len(positional) :]
 
 
-def _emit_quantified(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | Value | None:
-    """`any` or `all` of a generator expression; None for another call."""
-    if callee.name not in ("aten::any", "aten::all") or len(expr.args) != 1:
-        return None
-    (only,) = expr.args
-    if not isinstance(only, tree.ListComp) or not only.is_generator:
-        return None
-    return emit_quantifier(em, expr.range, only, callee.name == "aten::any")
+def _emit_builtin(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | Value:
+    if callee in (BUILTINS["any"], BUILTINS["all"]) and len(expr.args) == 1:
+        (only,) = expr.args
+        generator = only if isinstance(only, tree.ListComp) and only.is_generator else filtered(em, only)
+        if generator is None and isinstance(only, tree.Apply):
+            found = em.emit_sugared(only)
+            generator = elements_of(found, only.range, is_generator=True) if isinstance(found, LazyIterable) else None
+            expr = tree.replaced(expr, args=(KnownValue(found, range=only.range),))
+        if generator is not None:
+            return emit_quantifier(em, expr.range, generator, callee is BUILTINS["any"])
+    found_by_keywords = emit_with_keywords(em, expr, callee)
+    return _call_operator(em, expr, callee) if found_by_keywords is None else found_by_keywords
 
 
 def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:
@@ -128,6 +143,8 @@ def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Su
               for k in expr.keywords]  # fmt: skip
     kwargs += emit_starred_keywords(em, starred)
     reduced = None if kwargs else emit_reduction(em, expr.range, callee, args)
+    if reduced is None and not kwargs:
+        reduced = emit_without_operator(em, expr.range, callee, args)
     return callee.call(em, expr.range, args, kwargs) if reduced is None else reduced
 
 
@@ -218,12 +235,13 @@ def emit_type(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | 
 
 @form("tolist", 0, 0)
 def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    assert special.subject is not None
+    tensor = special.subject.as_value(em, call.range)
+    hint = hint or listed_type(tensor)
     if hint is None:
         raise CompileError(
             "Expected type hint for result of tolist()", call.range, hint="annotate it: `xs: List[float] = x.tolist()`"
         )
-    assert special.subject is not None
-    tensor = special.subject.as_value(em, call.range)
     dims, element = 0, hint
     while isinstance(element, T.ListType):
         dims, element = dims + 1, element.element

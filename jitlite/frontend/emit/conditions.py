@@ -354,6 +354,8 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
         return Condition(em.constant(is_one, subject.range), static=is_one)
     wanted = _standard_members([t for expr in _class_expressions(classes) for t in [_class_type(em, expr)]])
+    if value.node.kind == "aten::size" and isinstance(value.type, T.ListType) and T.ANY_TUPLE in wanted:
+        return Condition(em.constant(True, subject.range), static=True)  # a torch.Size, which is a tuple
     holding: list[Type] = []
     failing: list[Type] = []
     always = True
@@ -379,15 +381,15 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
 
 def _is_python_class(em: Emitter, module: T.ClassType, expr: tree.Expr) -> bool:
     """Is a module of this type one of the Python class, or one of the tuple of classes, that the expression names?"""
-    wanted: Any = _python_object(em, expr)
+    wanted: Any = python_object(em, expr)
     is_known = isinstance(wanted, type | tuple) and module.python_class is not None
     return is_known and issubclass(module.python_class, wanted)
 
 
-def _python_object(em: Emitter, expr: tree.Expr) -> object:
+def python_object(em: Emitter, expr: tree.Expr) -> object:
     """What a name, or an attribute of one, is in Python; None for anything else."""
     if isinstance(expr, tree.Select):
-        return getattr(_python_object(em, expr.value), expr.name.name, None)
+        return getattr(python_object(em, expr.value), expr.name.name, None)
     if not isinstance(expr, tree.Var) or em.frame.is_defined(expr.name.name):
         return None
     try:

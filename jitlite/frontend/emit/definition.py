@@ -85,6 +85,10 @@ class FunctionCompiler(Protocol):
         """A Python function some of whose parameters have the types that each call gives; None for others."""
         ...
 
+    def definition_for(self, python_function: Callable[..., object]) -> Definition:
+        """What a Python function is compiled from."""
+        ...
+
     def open_method(self, function: Function) -> Definition | None:
         """A method some of whose parameters have the types that each call gives; None for others."""
         ...

@@ -26,7 +26,8 @@ from jitlite.frontend.emit.callables import (
 from jitlite.frontend.emit.definition import Maker, Scope
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
-from jitlite.frontend.emit.open_calls import InPlace, as_given, needs_place
+from jitlite.frontend.emit.open_calls import InPlace, as_given, may_lack_sizes, needs_place, with_open_sizes
+from jitlite.frontend.emit.python_library import library_of, list_with_default
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
 from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
@@ -107,6 +108,8 @@ class PythonFunction(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         program = self.scope.program
         definition = None if self.signature is not None else program.open_definition(self.function)
+        if definition is None and self.signature is None and any(may_lack_sizes(a) for a in (*args, *kwargs)):
+            definition = with_open_sizes(program.definition_for(self.function), args, kwargs)
         if definition is None:
             return FunctionValue(program.function_for(self.function, range, self.signature)).call(
                 b, range, args, kwargs
@@ -117,6 +120,20 @@ class PythonFunction(SugaredValue):
         given = as_given(definition, args, kwargs)
         compiled = program.function_for(self.function, range, given=given)
         return FunctionValue(compiled).call(b, range, *((args, kwargs) if given is None else ([], given.arguments)))
+
+
+class LibraryFunction(PythonFunction):
+    """A function of Python's library, which goes through its arguments once; `original` is Python's."""
+
+    takes_iterables = True
+
+    def __init__(self, scope: Scope, function: Callable[..., object], original: object = None) -> None:
+        super().__init__(scope, function)
+        self.original = original
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = getattr(self.original, name, None)
+        return super().attr(b, range, name) if found is None else sugared_from_python(self.scope, found, name, range)
 
 
 class DispatchedFunction(SugaredValue):
@@ -224,6 +241,11 @@ class NumberFunction(BuiltinFunction):
         self.ints = ints
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if self.name == "aten::gcd" and len(args) != 2 and not kwargs:
+            result = b.constant(0, range)
+            for argument in args:
+                result = b.op("aten::gcd", [result, self._number(b, range, argument, 0)], range=range)
+            return SimpleValue(result)
         return super().call(b, range, [self._number(b, range, a, i) for i, a in enumerate(args)], kwargs)
 
     def _number(self, b: Builder, range: SourceRange, argument: NamedValue, position: int) -> NamedValue:
@@ -250,11 +272,26 @@ def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValu
         overload = meaning.object._schema.overload_name
         only = [found for found in ops.lookup(meaning.name) if found.schema.overload == overload]
         return BuiltinFunction(meaning.name, candidates=only)
+    if meaning.name == "aten::list_with_default":
+        return SizesWithDefaults(scope, meaning.name)
     home = module_name(meaning.object)
     if home in ("math", "cmath"):
         is_complex = home == "cmath" and meaning.object is not cmath.rect  # which takes two floats
         return NumberFunction(meaning.name, is_complex, _INTS.get(meaning.object))
     return BuiltinFunction(meaning.name)
+
+
+class SizesWithDefaults(BuiltinFunction):
+    """torch.nn's `_list_with_default`; with None among the sizes, the function that takes them."""
+
+    def __init__(self, scope: Scope, name: str) -> None:
+        super().__init__(name)
+        self.scope = scope
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if any(may_lack_sizes(a) for a in args):
+            return LibraryFunction(self.scope, list_with_default).call(b, range, args, kwargs)
+        return super().call(b, range, args, kwargs)
 
 
 def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
@@ -373,6 +410,7 @@ MAKERS: dict[Kind, Maker] = {
     Kind.OPERATOR: _operator,
     Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
     Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
+    Kind.LIBRARY: lambda scope, m, range: LibraryFunction(scope, library_of(m.object) or m.object, m.object),
     Kind.IGNORED: _ignored,
     Kind.UNUSED: _unused,
     Kind.OVERLOADED: _overloaded,

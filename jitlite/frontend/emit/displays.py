@@ -60,6 +60,9 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
         return em.make_list(T.unshaped(common), values)
     infer_results([common], candidates)
     fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
+    if not fitting and len(candidates) == 1:
+        values = [_as_float(em, v, range) for v in values] if _element(candidates[0]) is T.FLOAT else values
+        fitting = [c for c in candidates if all(T.is_subtype(v.type, _element(c)) for v in values)]
     if not fitting:
         raise _wrong_elements(hint, candidates, common, range)
     return _as_union(em, em.make_list(_element(_most_general(fitting, _element)), values), hint)
@@ -165,10 +168,17 @@ def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Sugared
             raise _ambiguous("dict", hint, candidates, expr.range)
         t = candidates[0] if candidates else T.DictType.of(T.STRING, T.TENSOR)
         return _as_union(em, em.make_dict(t, [], []), hint if candidates else None)
+    if len(candidates) == 1 and isinstance(candidates[0], T.DictType) and candidates[0].value is T.FLOAT:
+        values = [_as_float(em, v, expr.range) for v in values]
     found = _dict_type(expr.range, [k.type for k in keys], [v.type for v in values])
     if not candidates:
         return em.make_dict(found, keys, values)
     return _as_union(em, em.make_dict(_fitting_dict(expr.range, hint, candidates, found), keys, values), hint)
+
+
+def _as_float(em: Emitter, value: Value, range: SourceRange) -> Value:
+    """An int as an element of what holds floats."""
+    return em.convert(T.FLOAT, value, range) if value.type is T.INT else value
 
 
 def _emit_merged(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Value:

@@ -30,6 +30,8 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.interfaces import SeenTypes
+from jitlite.frontend.emit.known_values import LazyIterable
+from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.ssa import is_meaningful_name
@@ -213,7 +215,8 @@ class Emitter(Builder):
                 parts.append(SequencePart(value, False, expr.range))
                 continue
             found = self.emit_sugared(expr.value)
-            whole = spread_list(found)
+            is_lazy = isinstance(found, LazyIterable) and found.static_length is None
+            whole = found.as_argument(self, expr.range) if is_lazy else spread_list(found)
             if whole is not None:
                 parts.append(SequencePart(whole, True, expr.range))
             else:
@@ -233,6 +236,9 @@ class Emitter(Builder):
         value = found.as_value(self, range)
         self.seen_types.note(value.type)
         return NamedValue(name, value, range=range)
+
+    def member(self, value: Value, name: str, range: SourceRange) -> SugaredValue | None:
+        return member_of_named_tuple(self, self, range, value, name)
 
     # -- names
     def lookup(self, name: str, range: SourceRange) -> SugaredValue:

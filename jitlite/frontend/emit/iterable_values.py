@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import INT64_MAX
 from jitlite.ir.graph import Value, constant_of, is_constant
 
 
-class RangeValue(SugaredValue):
+class RangeValue(LazyIterable):
     """`range(start, end, step)`."""
 
     kind = "a range"
@@ -67,7 +68,7 @@ class CounterValue(RangeValue):
         return b.constant(self._static_length, range) if self._static_length is not None else self.end
 
 
-class ZipValue(SugaredValue):
+class ZipValue(LazyIterable):
     """`zip(...)`, and `enumerate(x)`, which is `zip` of a counter and `x`."""
 
     kind = "an iterable"

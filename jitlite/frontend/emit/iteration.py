@@ -13,6 +13,7 @@ from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
 from jitlite.frontend.emit.iterable_values import ZipValue, list_length_positions
+from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import names_in_target, with_own_variables
@@ -101,7 +102,7 @@ def _emit_over_generator(em: Emitter, range: SourceRange, source: GeneratorValue
     source.each(em, on_element)
 
 
-class GeneratorExpression(SugaredValue):
+class GeneratorExpression(LazyIterable):
     """A generator expression that somebody iterates: each element is computed when it is asked for."""
 
     kind = "a generator"

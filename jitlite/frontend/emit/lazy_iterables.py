@@ -1,4 +1,4 @@
-"""`reversed` and `map`: what they give is computed while it is gone through."""
+"""`reversed`, `map` and `filter`: what they give is computed while it is gone through."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.iterable_values import RangeValue, ZipValue
 from jitlite.frontend.emit.iteration import iterated
+from jitlite.frontend.emit.known_values import LazyIterable
+from jitlite.frontend.emit.library_calls import generator_of_filter
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -32,7 +34,7 @@ def emit_reversed(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Typ
     return ReversedValue(em, call.range, source)
 
 
-class ReversedValue(SugaredValue):
+class ReversedValue(LazyIterable):
     """`reversed(x)`, which counts down from the length that `x` had."""
 
     kind = "a reversed sequence"
@@ -56,6 +58,13 @@ class ReversedValue(SugaredValue):
         return self.source.static_length
 
 
+# -- filter
+@form("filter", 2, 2)
+def emit_filter(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    """A list, as of other generators that are no loop's; `statements.py` has the loops."""
+    return em.emit_sugared(generator_of_filter(em, call))
+
+
 # -- map
 @form("map", 2)
 def emit_map(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
@@ -64,7 +73,7 @@ def emit_map(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | N
     return MapValue(em.emit_sugared(call.args[0]), sources, zipped)
 
 
-class MapValue(SugaredValue):
+class MapValue(LazyIterable):
     """`map(f, xs)`: an element is computed when it is asked for."""
 
     kind = "a map"

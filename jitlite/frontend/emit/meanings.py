@@ -12,8 +12,10 @@ import collections
 import enum
 import functools
 import inspect
+import logging
 import types
 import typing
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,7 @@ from jitlite.base.records import Record
 from jitlite.base.source import did_you_mean
 from jitlite.base.tracing_state import is_tracing
 from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name
+from jitlite.frontend.emit.python_library import library_of
 from jitlite.frontend.syntax.decorators import context_of_wrapper
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
 from jitlite.ir.constants import attribute_or_none, module_name, plain_tuple, type_of_constant
@@ -43,6 +46,8 @@ class Kind(enum.Enum):
     UNUSED = "a Python function whose call raises"
     OVERLOADED = "a Python function with declared signatures: `overloads`"
     BOOLEAN_DISPATCH = "one of two functions, by a flag: `dispatch`"
+    LOGGER = "a logger of Python's: `object`, or a function that calls one: `object`, of this `name`"
+    LIBRARY = "a function of Python's library in place of which another is compiled: `object`"
     LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
     CONTEXT = "a class of torch for `with`"
     MODULE = "a Python module"
@@ -84,12 +89,12 @@ _PYTHON_FORM_NAMES = (
     "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "int", "float", "bool", "str",
     "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
     "sorted", "list", "dict", "tuple", "map", "callable", "id", "hash", "pow", "reversed", "slice", "set", "frozenset",
-    "super", "type",
+    "super", "type", "filter",
 )  # fmt: skip
 _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
 _TORCH_FORMS: dict[object, str] = {
-    torch.get_default_dtype: "get_default_dtype",
+    torch.get_default_dtype: "get_default_dtype", warnings.warn: "warn",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
     torch.overrides.has_torch_function: "has_torch_function",
@@ -108,6 +113,9 @@ _JIT_FORMS: dict[str, str] = {
 """Functions of `torch.jit`, and of jitlite under the same names, and what each is called here."""
 
 _FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "jitlite")
+
+LOGGING = frozenset({"debug", "info", "warning", "error", "critical", "exception"})
+"""What loggers and the module `logging` have that takes a message and what is formatted into it."""
 
 _LEGACY_TENSORS: dict[object, torch.dtype] = {
     torch.BoolTensor: torch.bool, torch.LongTensor: torch.int64, torch.ByteTensor: torch.uint8,
@@ -135,6 +143,8 @@ def meaning_of(found: object) -> Meaning:
     return (
         _constant(found)
         or _form(found)
+        or _library(found)
+        or _logger(found)
         or _script_function(found)
         or _module(found)
         or _autograd_apply(found)
@@ -214,6 +224,18 @@ def _form(found: object) -> Meaning | None:
             return Meaning(Kind.FORM, found, table[found])
     name = attribute_or_none(found, "__name__")
     return _jit_form(found, name) if isinstance(name, str) and callable(found) else None
+
+
+def _library(found: object) -> Meaning | None:
+    return None if library_of(found) is None else Meaning(Kind.LIBRARY, found)
+
+
+def _logger(found: object) -> Meaning | None:
+    if isinstance(found, logging.Logger | logging.LoggerAdapter):
+        return Meaning(Kind.LOGGER, found)
+    name = attribute_or_none(found, "__name__")
+    is_call = inspect.isfunction(found) and found.__module__ == "logging" and name in LOGGING
+    return Meaning(Kind.LOGGER, found, str(name)) if is_call else None
 
 
 def _jit_form(found: object, name: str) -> Meaning | None:

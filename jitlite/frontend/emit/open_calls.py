@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from jitlite.base.records import Record, replace
+from jitlite.base.source import CompileError
+from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.meanings import plain_constant
 from jitlite.frontend.emit.open_types import is_open
@@ -92,6 +94,44 @@ def as_given(definition: Definition, args: Args, kwargs: Args) -> GivenTypes | N
     key = (*bound, None, *inferred.items(), None, *((name, type(value), value) for name, value in fixed.items()))
     arguments = [replaced_name(value, name) for name, value in bound.items() if name not in fixed]
     return GivenTypes(key, made, arguments, _shown(definition, inferred, fixed))
+
+
+def with_open_sizes(definition: Definition, args: Args, kwargs: Args) -> Definition | None:
+    """The definition with the types of the call for sizes among which None is; None where the call gives no such sizes.
+
+    torch.nn says `(None, 7)` of a size that stays as it is, to functions that are annotated to take ints.
+    """
+    params = definition.tree.decl.params
+    bound = _by_parameter(params, args, kwargs) or {}
+    lacking = {name for name, given in bound.items() if may_lack_sizes(given)}
+    opened = tuple(
+        tree.replaced(p, type=None) if p.ident.name in lacking and _takes_sizes(definition, p) else p for p in params
+    )
+    if all(a is b for a, b in zip(opened, params, strict=True)):
+        return None
+    decl = tree.replaced(definition.tree.decl, params=opened)
+    return replace(definition, tree=tree.replaced(definition.tree, decl=decl))
+
+
+def may_lack_sizes(given: NamedValue) -> bool:
+    """Is an argument a list or tuple of ints with None among them?"""
+    if given.value is None:
+        return False
+    t = given.value.type
+    if isinstance(t, T.TupleType):
+        return T.NONE in t.elements and all(e in (T.INT, T.NONE) for e in t.elements)
+    return t is T.ListType.of(T.OptionalType.of(T.INT))
+
+
+def _takes_sizes(definition: Definition, param: tree.Param) -> bool:
+    if param.type is None:
+        return False
+    resolver = definition.resolver
+    try:
+        found = parse_parameter_type(param.type, resolver.resolve_type, class_types=resolver.class_types)
+    except CompileError:
+        return False
+    return found.broadcast is not None and T.without_none(found.type) is T.ListType.of(T.INT)
 
 
 def _are_plain_tensors(params: Sequence[tree.Param], inferred: Mapping[str, Type]) -> bool:

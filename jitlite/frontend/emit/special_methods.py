@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.builtin_names import BINARY_METHODS
 from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
-
-BINARY_METHODS = {
-    "+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "%": "__mod__", "floordiv": "__floordiv__",
-    "@": "__matmul__", "pow operator": "__pow__", "<<": "__lshift__", ">>": "__rshift__", "&": "__and__",
-    "^": "__xor__", "|": "__or__", "eq": "__eq__", "ne": "__ne__", "<": "__lt__", "le": "__le__", ">": "__gt__",
-    "ge": "__ge__",
-}  # fmt: skip
-"""The special methods of binary operators, by the operator's name in the tree."""
 
 _MIRRORED = {"<": "__gt__", ">": "__lt__", "le": "__ge__", "ge": "__le__", "eq": "__eq__", "ne": "__ne__"}
 """The method of the right operand that a comparison falls back on."""
@@ -94,6 +87,8 @@ class UnionLength(SugaredValue):
 
 class MagicFunction(SugaredValue):
     """A builtin function that asks an object's special method, e.g. `len`."""
+
+    is_function = True
 
     def __init__(self, method: str, base: SugaredValue) -> None:
         self.method = method

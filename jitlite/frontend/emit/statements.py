@@ -12,6 +12,7 @@ from jitlite.frontend.emit.callables import ContextClass
 from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
+from jitlite.frontend.emit.library_calls import filtered
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.scope import Condition, Frame
 from jitlite.frontend.emit.special_methods import call_magic, is_object
@@ -154,7 +155,7 @@ def _emit_loop_statement(em: Emitter, stmt: tree.While | tree.For, on_break: Cal
 
 def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
     """A loop over a generator expression with conditions or several loops, as loops and conditions around its body."""
-    expr = stmt.iterables[0]
+    expr = filtered(em, stmt.iterables[0]) or stmt.iterables[0]
     if not (isinstance(expr, tree.ListComp) and expr.is_generator and expr.clauses):
         return stmt
     if tree.Break in jumps_in(stmt.body) and any(isinstance(c, tree.ComprehensionFor) for c in expr.clauses):

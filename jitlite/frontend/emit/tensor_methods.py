@@ -7,10 +7,11 @@ from contextlib import suppress
 import torch
 
 from jitlite.base.source import CompileError, NotSupportedError
-from jitlite.frontend.emit.builtin_names import OTHER_MEANING, PYTHON_METHODS
+from jitlite.frontend.emit.builtin_names import BINARY_METHODS, OPERATOR_METHODS, OTHER_MEANING, PYTHON_METHODS
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.known_values import KnownValue
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import ops
@@ -62,5 +63,19 @@ def emit_python_method(em: Emitter, call: tree.Apply, special: SpecialForm, hint
     return function.call(em, call.range, [NamedValue(None, this.value, range=call.range), *args], kwargs)
 
 
+def emit_operator_method(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    """`x.__add__(y)` is `x + y`, `x.__radd__(y)` is `y + x`."""
+    assert special.subject is not None
+    name = special.form
+    is_plain = name in BINARY_METHODS.values()
+    method = name if is_plain else f"__{name[3:]}"
+    op = next(op for op, found in BINARY_METHODS.items() if found == method)
+    left: tree.Expr = KnownValue(special.subject, range=call.range)
+    right = call.args[0]
+    return em.emit_sugared(tree.BinOp(op, *((left, right) if is_plain else (right, left)), range=call.range), hint)
+
+
+for _name in OPERATOR_METHODS:
+    form(_name, 1, 1)(emit_operator_method)
 for _name in PYTHON_METHODS:
     form(_name, 0, None, ["*"])(emit_python_method)

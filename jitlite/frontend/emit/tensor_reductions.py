@@ -14,7 +14,9 @@ from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
 
 
-def emit_reduction(em: Emitter, range: SourceRange, callee: SugaredValue, args: list[NamedValue]) -> Value | None:
+def emit_reduction(
+    em: Emitter, range: SourceRange, callee: SugaredValue, args: list[NamedValue]
+) -> SugaredValue | Value | None:
     """A call of one of the three, if that is what it is, and what it is given first is a tensor."""
     if not args or args[0].name is not None or not isinstance(args[0].type, T.TensorType):
         return None

@@ -14,7 +14,7 @@ import torch
 
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.builtin_names import PYTHON_METHODS
+from jitlite.frontend.emit.builtin_names import OPERATOR_METHODS, PYTHON_METHODS
 from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unannotated
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
@@ -37,8 +37,8 @@ class SugaredValue:
     kind = "value"
     is_function = False
     """Is it called, and no value of a graph?"""
-    takes_functions = False
-    """May arguments of a call be functions?"""
+    takes_functions = takes_iterables = False
+    """May arguments of a call be functions? Does a call go through its arguments once?"""
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         """The graph's value, for what is one or can become one."""
@@ -129,7 +129,7 @@ TENSOR_CASTS: dict[str, torch.dtype] = {
 _DTYPE_QUESTIONS = ("is_floating_point", "is_complex")
 """What can be asked of a dtype, which is an int to the graph. Operators of these names ask it of a tensor."""
 
-_TENSOR_FORMS = frozenset({"tolist", "__getitem__", "new_tensor", *PYTHON_METHODS})
+_TENSOR_FORMS = frozenset({"tolist", "__getitem__", "new_tensor", *PYTHON_METHODS, *OPERATOR_METHODS})
 """Tensor methods that are not simply an operator."""
 
 
@@ -168,6 +168,8 @@ class SimpleValue(SugaredValue):
         bound = t.methods.get(name) if isinstance(t, T.ClassType) else None
         if isinstance(bound, Schema):
             return BoundMethod(self.value, bound)
+        if isinstance(member := b.member(self.value, name, range), SugaredValue):
+            return member
         raise CompileError(
             f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
             range,

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from jitlite.base.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
+from jitlite.frontend.syntax import match_statements
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.decorators import with_contexts
 from jitlite.frontend.syntax.function_source import FunctionSource
@@ -45,6 +46,8 @@ from jitlite.frontend.syntax.python_source import (
 from jitlite.frontend.syntax.type_comments import apply_comments
 
 R = TypeVar("R")
+REGISTERED = (match_statements,)
+"""Modules that register builders of statements."""
 
 
 # Statements

@@ -63,7 +63,6 @@ _UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its fir
     "ClassDef": ("class definitions", "class", "move the class to module level"),
     "Nonlocal": ("nonlocal variables", "nonlocal", "pass the value as a parameter and return it"),
     "TryStar": ("exception groups", "try", "use except"),
-    "Match": ("match statements", "match", "use if and elif"),
     "TypeAlias": ("type statements", "type", "define the alias at module level"),
     "SetComp": ("set comprehensions", "", "use a list or dict comprehension"),
     "Yield": ("yield expressions", "yield", "append to a list and return it"),

@@ -66,7 +66,9 @@ class Positions:
         """Characters `start` to `end` of the source."""
         return self.fixed or SourceRange(self.source, start, max(start, end))
 
-    def start(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword | ast.alias) -> int:
+    def start(
+        self, node: ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword | ast.alias | ast.pattern
+    ) -> int:
         """Offset of the first character of a node."""
         return self.offset(node.lineno, node.col_offset)
 
@@ -80,7 +82,7 @@ class Positions:
         """All of a node."""
         return self.range(self.start(node), self.end(node))
 
-    def first(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.arg, length: int) -> SourceRange:
+    def first(self, node: ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.pattern, length: int) -> SourceRange:
         """The first `length` characters of a node, such as its keyword."""
         start = self.start(node)
         return self.range(start, start + length)

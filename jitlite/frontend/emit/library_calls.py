@@ -1,0 +1,140 @@
+"""Calls of builtin functions that the functions of `python_library.py` stand for: `sorted`, `max` and `min` with
+keywords, or of what no operator takes, and `filter`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit import python_library as library
+from jitlite.frontend.emit.denotations import BUILTINS, LibraryFunction
+from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
+from jitlite.frontend.emit.values import BuiltinFunction, SimpleValue, SpecialForm, SugaredValue
+from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
+from jitlite.ir.graph import Value
+from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
+
+
+@expression(KnownValue)
+def emit_known_value(em: Emitter, expr: KnownValue, hint: Type | None) -> SugaredValue:
+    return expr.value
+
+
+def call_library(
+    em: Emitter, range: SourceRange, function: Callable[..., object], args: Sequence[NamedValue], *named: NamedValue
+) -> SugaredValue:
+    """A call of a function of `python_library.py`."""
+    return LibraryFunction(em, function).call(em, range, args, list(named))
+
+
+def emit_iterable_arguments(em: Emitter, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
+    """The arguments of a function that goes through them once; functions among them stay what they are."""
+    given: list[NamedValue] = []
+    for expr in exprs:
+        if isinstance(expr, tree.Starred):
+            given += em.emit_arguments([expr], functions=True)
+        else:
+            given.append(_argument(em, None, em.emit_sugared(expr), expr.range))
+    return given
+
+
+def _argument(em: Emitter, name: str | None, found: SugaredValue, range: SourceRange) -> NamedValue:
+    if isinstance(found, LazyIterable):
+        return NamedValue(name, found.as_argument(em, range), range=range)
+    return em.argument(name, found, range, True)
+
+
+def emit_with_keywords(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | None:
+    """`sorted`, `max`, `min` or `xs.sort` with `key`, `default` or `reverse`; None for another call."""
+    extreme = callee in (BUILTINS["max"], BUILTINS["min"])
+    this = callee.self_value
+    is_sort = callee.name == "aten::sort" and this is not None and isinstance(this.type, T.ListType)
+    if not expr.keywords or not (extreme or is_sort or callee is BUILTINS["sorted"]):
+        return None
+    keywords = {k.name.name: k.value for k in expr.keywords if not _says_no_key(k)}
+    allowed = {"key", "default"} if extreme else {"key", "reverse"}
+    if not keywords.keys() <= allowed:
+        return None
+    named = {name: _argument(em, name, em.emit_sugared(value), value.range) for name, value in keywords.items()}
+    if is_sort:
+        if "key" not in named or this is None:
+            return None
+        return call_library(em, expr.range, library.sort_by_key, [this._replace(name=None)], *named.values())
+    args = emit_iterable_arguments(em, expr.args)
+    if extreme:
+        return _extreme(em, expr.range, callee, args, named)
+    by_key = library.sorted_by_key if "key" in named else library.sorted_list
+    return call_library(em, expr.range, by_key, args, *named.values())
+
+
+def _says_no_key(keyword: tree.KeywordArgument) -> bool:
+    return keyword.name.name == "key" and isinstance(keyword.value, tree.NoneLiteral)
+
+
+def _extreme(
+    em: Emitter, range: SourceRange, callee: BuiltinFunction, args: list[NamedValue], named: dict[str, NamedValue]
+) -> SugaredValue:
+    if len(args) != 1:
+        if "default" in named:
+            raise CompileError("a default is for the elements of one iterable, not for several arguments", range)
+        args = [NamedValue(None, _listed(em, args, range), range=range)]
+    if "default" in named:
+        args = [*args, named.pop("default")._replace(name=None)]
+    largest = NamedValue("largest", em.constant(callee is BUILTINS["max"], range), range=range)
+    return call_library(em, range, library.extreme, args, largest, *named.values())
+
+
+def _listed(em: Emitter, args: Sequence[NamedValue], range: SourceRange) -> Value:
+    known = [KnownValue(SimpleValue(a.in_graph(em.graph)), range=range) for a in args]
+    return em.emit(tree.ListLiteral(tuple(known), range=range))
+
+
+def emit_without_operator(
+    em: Emitter, range: SourceRange, callee: SugaredValue, args: list[NamedValue]
+) -> SugaredValue | None:
+    """`max` or `min` of tensors or of more than two, and `sorted` of a tensor or dict; None for another call."""
+    if not args or not isinstance(callee, BuiltinFunction) or any(a.name for a in args):
+        return None
+    if callee is BUILTINS["sorted"] and len(args) == 1 and _is_unordered(args[0].type):
+        return call_library(em, range, library.sorted_list, args)
+    has_no_operator = len(args) > 2 or all(_has_no_extreme(a.type) for a in args)
+    if callee in (BUILTINS["max"], BUILTINS["min"]) and has_no_operator:
+        return _extreme(em, range, callee, args, {})
+    return None
+
+
+def _has_no_extreme(t: Type) -> bool:
+    """Are there values of a type, or elements, of which torch's operators know no larger one?"""
+    if isinstance(t, T.ListType):
+        return t.element not in (T.INT, T.FLOAT, T.BOOL)
+    return isinstance(t, T.TensorType | T.DictType) or t is T.STRING
+
+
+def _is_unordered(t: Type) -> bool:
+    return isinstance(t, T.TensorType | T.DictType)
+
+
+# -- filter
+def filtered(em: Emitter, expr: tree.Expr) -> tree.ListComp | None:
+    """`filter(f, xs)` as `(x for x in xs if f(x))`; None for another expression."""
+    if not isinstance(expr, tree.Apply) or not isinstance(expr.callee, tree.Var) or len(expr.args) != 2:
+        return None
+    if expr.callee.name.name != "filter" or expr.keywords:
+        return None
+    found = em.emit_sugared(expr.callee)
+    return generator_of_filter(em, expr) if isinstance(found, SpecialForm) and found.form == "filter" else None
+
+
+def generator_of_filter(em: Emitter, expr: tree.Apply) -> tree.ListComp:
+    """The generator expression that a call of `filter` is."""
+    range = expr.range
+    element = tree.Var(tree.Ident("$element", range=range), range=range)
+    chosen: tree.Expr = element
+    if not isinstance(expr.args[0], tree.NoneLiteral):
+        function = KnownValue(em.emit_sugared(expr.args[0]), range=expr.args[0].range)
+        chosen = tree.Apply(function, (element,), (), range=range)
+    clause = tree.ComprehensionIf(chosen, range=range)
+    return tree.ListComp(element, element, expr.args[1], (clause,), is_generator=True, range=range)
