@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jitlite.base.changed import Changed
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.types import WRONG_TYPE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.interfaces import bodies_that_fail, infer_results
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -140,7 +141,7 @@ class Builder:
         infer_results([value.type], [type])
         return overloads.try_convert_to_type(self.graph, range, type, value, True)
 
-    def expect(self, type: Type, value: Value, range: SourceRange, message: str) -> Value:
+    def expect(self, type: Type, value: Value, range: SourceRange, message: str, hint: str | None = None) -> Value:
         """`value` converted to `type`.
 
         Raises:
@@ -149,5 +150,7 @@ class Builder:
         converted = self.convert(type, value, range)
         if not T.is_subtype(converted.type, type):
             notes = bodies_that_fail(value.type, type)
-            raise CompileError(message, range, expected=type.annotation, found=value.type.annotation, notes=notes)
+            raise WRONG_TYPE(
+                message, range, expected=type.annotation, found=value.type.annotation, hint=hint, notes=notes
+            )
         return converted
