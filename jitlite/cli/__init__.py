@@ -45,7 +45,7 @@ if not asks_for_doctor():
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     parser = _parser()
-    options = parser.parse_args(argv)
+    options = _parsed(parser, argv)
     try:
         return _run(options.command, options)
     except UsageError as error:
@@ -62,6 +62,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 1
+
+
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line; arguments of a call may also stand behind options, where argparse does not look for them."""
+    options, rest = parser.parse_known_args(argv)
+    if rest and (not hasattr(options, "args") or any(word.startswith("--") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.args = [*options.args, *rest]
+    return options
 
 
 def _run(command: Command, options: argparse.Namespace) -> int:

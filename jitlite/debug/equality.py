@@ -20,7 +20,8 @@ def difference(expected: object, got: object, path: str = "result") -> str | Non
     """None where the two are equal, else a sentence that says where they differ.
 
     Types count (`1`, `1.0` and `True` differ), NaN equals NaN, the order of a dict's keys counts, exceptions are equal
-    when type and message are, tensors when dtype, shape, device, requires_grad and values are.
+    when type and message are, tensors when dtype, shape, device, requires_grad and values are, modules of one class
+    when their states are.
     """
     if isinstance(expected, BaseException) or isinstance(got, BaseException):
         return _exceptions(expected, got, path)
@@ -38,8 +39,15 @@ def _of_one_type(expected: Any, got: Any, path: str) -> str | None:
         return _sequences(expected, got, path)
     if isinstance(expected, dict):
         return _dicts(expected, got, path)
+    if isinstance(expected, torch.nn.Module):
+        return _modules(expected, got, path)
     is_same = _same_number(expected, got) if isinstance(expected, float | complex) else expected == got
     return None if is_same else f"{path}: {got!r}, expected {expected!r}"
+
+
+def _modules(expected: torch.nn.Module, got: torch.nn.Module, path: str) -> str | None:
+    """Where the parameters and buffers of two modules of one class differ."""
+    return _dicts(dict(expected.state_dict(keep_vars=True)), dict(got.state_dict(keep_vars=True)), path)
 
 
 def _first(found: Any) -> str | None:
