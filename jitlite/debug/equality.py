@@ -6,7 +6,8 @@ What `jitlite run --check`, the demo, the self-check and the tests compare with.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,6 +15,9 @@ from jitlite.base.layouts import dense_parts
 
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-7
 """How far tensors may be apart: eager and jitlite call the same kernels, but may batch them differently."""
+
+
+_K = TypeVar("_K")
 
 
 def difference(expected: object, got: object, path: str = "result") -> str | None:
@@ -47,14 +51,14 @@ def _of_one_type(expected: Any, got: Any, path: str) -> str | None:
 
 def _modules(expected: torch.nn.Module, got: torch.nn.Module, path: str) -> str | None:
     """Where the parameters and buffers of two modules of one class differ."""
-    return _dicts(dict(expected.state_dict(keep_vars=True)), dict(got.state_dict(keep_vars=True)), path)
+    return _dicts(expected.state_dict(keep_vars=True), got.state_dict(keep_vars=True), path)
 
 
 def _first(found: Any) -> str | None:
     return next((sentence for sentence in found if sentence), None)
 
 
-def _dicts(expected: dict[object, object], got: dict[object, object], path: str) -> str | None:
+def _dicts(expected: Mapping[_K, object], got: Mapping[_K, object], path: str) -> str | None:
     if list(expected) != list(got):
         return f"{path}: keys {list(got)}, expected {list(expected)}"
     return _first(difference(v, got[k], f"{path}[{k!r}]") for k, v in expected.items())
