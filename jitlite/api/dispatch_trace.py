@@ -27,7 +27,7 @@ from jitlite.api.traced_module import (
     traced_type,
 )
 from jitlite.base import torch_internals
-from jitlite.base.source import CompileError
+from jitlite.base.errors.ways_out import NO_TRACE, SYMBOLIC_SIZE
 from jitlite.executor.engine import ENGINE
 from jitlite.frontend.tracing.dispatch_trace import DispatchTracer
 from jitlite.frontend.tracing.graph_backend import GraphBackend
@@ -171,7 +171,7 @@ class _Session:
         except RuntimeError as error:
             if sizes is None or not any(text in str(error) for text in _NOT_FOLLOWED):
                 raise
-            raise CompileError(
+            raise SYMBOLIC_SIZE(
                 f"torch cannot follow sizes through all of this: {str(error).splitlines()[0]}",
                 hint="trace without dynamic_shapes, or name the dimensions that differ: dynamic_shapes={'x': [0]}",
             ) from error
@@ -180,7 +180,7 @@ class _Session:
         """The gradients of the results, as further arguments; None for one scalar."""
         found = _differentiable(result)
         if not found:
-            raise CompileError("backward=True: no result of the traced function requires grad")
+            raise NO_TRACE("backward=True: no result of the traced function requires grad")
         if len(found) == 1 and found[0].numel() == 1 and len(tensors(result)) == 1:
             return None
         seeds = []
@@ -268,7 +268,7 @@ def _check_grads(before: Sequence[tuple[torch.Tensor, Any]], names: Mapping[int,
     for tensor, grad in before:
         if tensor.grad is not grad:
             tensor.grad = grad
-            raise CompileError(
+            raise NO_TRACE(
                 f"the traced function sets the .grad of {names.get(id(tensor), 'a tensor')}, which is no result of it",
                 hint="trace with backward=True, or use torch.autograd.grad",
             )

@@ -16,8 +16,9 @@ import torch
 from torch import _jit_internal
 
 from jitlite.base import options
+from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.records import Record
-from jitlite.base.source import NotSupportedError
+from jitlite.base.tracebacks import HiddenFrames
 from jitlite.compiler import program as compiler
 from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.example_types import parameter_types, types_seen_in
@@ -59,16 +60,18 @@ def script(
     """
     if isinstance(obj, ScriptFunction | ScriptModule) or not options.current().enabled:
         return obj
-    if example_inputs is not None:
-        names = _rcb or compiler.CallerNames(_frames_up + 1)
-        with parameter_types(types_seen_in(_example_calls(obj, example_inputs), new_program().type_of_class)):
-            return script(obj, _rcb=names)
-    if is_torch_script_module(obj):
-        return from_torch_script(obj)
-    if is_torch_script_function(obj):
-        source = source_of_script(obj)
-        return from_torch_script(obj) if source is None else script(source, _rcb=_rcb)
-    return _compiled(prepared(obj), _rcb or compiler.CallerNames(_frames_up + 1))
+    __tracebackhide__ = True
+    with HiddenFrames():
+        if example_inputs is not None:
+            names = _rcb or compiler.CallerNames(_frames_up + 1)
+            with parameter_types(types_seen_in(_example_calls(obj, example_inputs), new_program().type_of_class)):
+                return script(obj, _rcb=names)
+        if is_torch_script_module(obj):
+            return from_torch_script(obj)
+        if is_torch_script_function(obj):
+            source = source_of_script(obj)
+            return from_torch_script(obj) if source is None else script(source, _rcb=_rcb)
+        return _compiled(prepared(obj), _rcb or compiler.CallerNames(_frames_up + 1))
 
 
 def _compiled(obj: object, names: Callable[[str], object]) -> Any:
@@ -79,7 +82,7 @@ def _compiled(obj: object, names: Callable[[str], object]) -> Any:
         compiler.compile_class(new_program(), obj, names)
         return obj
     if isinstance(obj, types.MethodType):
-        raise NotSupportedError(
+        raise WRONG_METHOD.unsupported(
             f"the method '{obj.__qualname__}' cannot be scripted by itself", hint="script the object it belongs to"
         )
     if isinstance(obj, list):
@@ -123,7 +126,8 @@ class CompilationUnit:
         self._classes: dict[str, type] = {}
         self._texts: list[_Text] = []
         if lang is not None:
-            self.define(lang, _frames_up=_frames_up + 1, filename=filename)
+            with HiddenFrames():
+                self.define(lang, _frames_up=_frames_up + 1, filename=filename)
 
     def __repr__(self) -> str:
         return f"<jitlite.CompilationUnit {', '.join([*self._functions, *self._classes]) or 'of nothing'}>"
@@ -140,7 +144,9 @@ class CompilationUnit:
             CompileError: where the text is not TorchScript; then the unit is as before.
         """
         scope = compiler.names_of_caller(_frames_up + 1) if rcb is None else {}
-        self._define(_Text(lang, filename, scope, rcb))
+        __tracebackhide__ = True
+        with HiddenFrames():
+            self._define(_Text(lang, filename, scope, rcb))
 
     def _define(self, text: _Text) -> None:
         added = define_text(self._program, text.lang, text.names, lookup=text.lookup, filename=text.filename)
@@ -230,10 +236,12 @@ def save(m: Any, f: Any, _extra_files: Mapping[str, str | bytes] | None = None) 
     if not isinstance(m, ScriptFunction | ScriptModule):
         raise TypeError(f"save takes what script has made, got {type(m).__name__}; call jitlite.script on it first")
     owner: Any = ScriptModule if isinstance(m, ScriptModule) else ScriptFunction  # `m.save` may be the user's
-    if isinstance(f, str | os.PathLike):
-        owner.save(m, f, _extra_files=_extra_files)
-    else:
-        f.write(owner.save_to_buffer(m, _extra_files=_extra_files))
+    __tracebackhide__ = True
+    with HiddenFrames():
+        if isinstance(f, str | os.PathLike):
+            owner.save(m, f, _extra_files=_extra_files)
+        else:
+            f.write(owner.save_to_buffer(m, _extra_files=_extra_files))
 
 
 # -- marks and helpers that mean something inside scripts, and the obvious thing outside of them
@@ -265,7 +273,8 @@ def interface(obj: type) -> type:
     Raises:
         CompileError: where a method has a parameter without a type.
     """
-    return compiler.declare_interface(new_program(), obj)
+    with HiddenFrames():
+        return compiler.declare_interface(new_program(), obj)
 
 
 def script_if_tracing(fn: Callable[..., object]) -> Callable[..., Any]:

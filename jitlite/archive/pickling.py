@@ -1,7 +1,6 @@
 """Values as the pickles of an archive: the part of pickle's protocol 2 that TorchScript reads.
 
-A value is written by its TorchScript type: an int where a float is wanted is a float, and a list of ints is a
-`build_intlist`. Equal values give equal bytes.
+A value is written by its TorchScript type: where a float is wanted, an int is one. Equal values give equal bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.constants_out import checked_int, int_code, member_of
 from jitlite.codegen.torchscript.declarations_out import slots
@@ -87,7 +87,7 @@ class PickleStream:
         try:
             data = value.encode()
         except UnicodeEncodeError as error:
-            raise NotSupportedError(f"an archive cannot hold the text {value!r}, which is no Unicode") from error
+            raise NOT_IN_ARCHIVE(f"an archive cannot hold the text {value!r}, which is no Unicode") from error
         self.op(b"X" + struct.pack("<I", len(data)) + data)
         self.put(("str", value))
 
@@ -160,7 +160,7 @@ class ValuePickler:
         self._slots: dict[ClassType, dict[str, Type]] = {}
 
     def fail(self, message: str, hint: str | None = None) -> NotSupportedError:
-        return NotSupportedError(f"{''.join(self._path)} {message}", hint=hint)
+        return NOT_IN_ARCHIVE(f"{''.join(self._path)} {message}", hint=hint)
 
     def _inside(self, step: str) -> _Step:
         self._path.append(step)

@@ -10,7 +10,9 @@ A switch is read from the environment variable in its declaration; `override` ch
 
 from __future__ import annotations
 
+import difflib
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -72,6 +74,9 @@ class Options:
     verify: bool = _switch(False, "JITLITE_VERIFY", _boolean, "check the graph after every pass, and each kernel")
     print_changed: bool = _switch(
         False, "JITLITE_PRINT_CHANGED", _boolean, "print what each pass changed, as a unified diff, to stderr"
+    )
+    full_tracebacks: bool = _switch(
+        False, "JITLITE_FULL_TRACEBACKS", _boolean, "leave the frames of the compiler in tracebacks of compile errors"
     )
     opt_bisect_limit: int | None = _switch(
         None,
@@ -213,7 +218,18 @@ def current() -> Options:
         return overridden
     if _from_environment is None:
         _from_environment = Options.from_environment()
+        _warn_of_unknown(os.environ)
     return _from_environment
+
+
+def _warn_of_unknown(environment: Mapping[str, str]) -> None:
+    """Name variables that look like switches and are none."""
+    known = [variable for _, variable, _ in describe()]
+    for name in environment:
+        if name.startswith("JITLITE_") and name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else "; `jitlite options` lists them"
+            warnings.warn(f"{name} is no switch of jitlite{hint}", stacklevel=3)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import bisect
 import difflib
 import os
 import re
+import traceback
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -146,6 +147,10 @@ class SourceRange:
     def text(self) -> str:
         return self.source.text[self.start : self.end]
 
+    def ending_with(self, name: str) -> SourceRange:
+        """The part that is a name at its end, such as the attribute in `a.b`; all of it where it ends otherwise."""
+        return SourceRange(self.source, self.end - len(name), self.end) if self.text.endswith(name) else self
+
     def location(self) -> str:
         """`file:line:column`, the column counted from 0 as Python's `ast` and TorchScript's graph text do."""
         return f"{self.filename or '<string>'}:{self.line}:{self.column}"
@@ -223,7 +228,11 @@ class CompileError(RuntimeError):
         expected, found: the two sides of a disagreement.
         hint: a way out.
         notes: further lines, e.g. the overloads that were tried.
+
+    Its attribute `code` names the kind of error (`jitlite/base/errors/`), of which `jitlite explain CODE` tells more.
     """
+
+    code: str | None = None
 
     def __init__(
         self,
@@ -260,7 +269,8 @@ class CompileError(RuntimeError):
         tail = self._sides_and_hint()
         marked = place.marked() if place else []
         callers = [_Caller(*caller) for caller in self.called_from]
-        room = _Room(_LONGEST_MESSAGE - len(head) - len(marked) - len(tail) - len(callers))
+        more = [f"more: jitlite explain {self.code}"] if self.code else []
+        room = _Room(_LONGEST_MESSAGE - len(head) - len(marked) - len(tail) - len(callers) - len(more))
         around = place.surroundings() if place else Surroundings(None, [], [], [])
         # by importance, as far as there is room
         function = room.take(around.head)
@@ -270,11 +280,21 @@ class CompileError(RuntimeError):
         before = room.take(around.before if function else [])
         after = room.take(around.after)
         lines = [*head, *named, *function, *before, *marked, *after, *notes, *tail, *told_by]
-        return "\n".join(lines[:_LONGEST_MESSAGE])
+        return "\n".join([*lines[: _LONGEST_MESSAGE - len(more)], *more])
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of the error: the frames of the user's program, and the message."""
+        frames = [f for f in traceback.extract_tb(self.__traceback__) if not _is_of_tools(f.filename)]
+        shown = [line for text in traceback.format_list(frames) for line in text.splitlines()]
+        return ["Traceback (most recent call last):", *shown, f"{type(self).__name__}: {self}"]
 
     def _sides_and_hint(self) -> list[str]:
         told = ("expected", self.expected), ("found", self.found), ("hint", self.hint)
         return [line for name, text in told if text for line in f"{name}: {text}".splitlines()]
+
+
+def _is_of_tools(filename: str) -> bool:
+    return filename.startswith(OWN_FILES) or f"{os.sep}IPython{os.sep}" in filename
 
 
 class _Room:
@@ -332,5 +352,6 @@ class Error(Exception):
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the candidates spelled nearly like `name`, or None."""
-    close = difflib.get_close_matches(name, [c for c in candidates if c != name], n=3, cutoff=0.7)
+    public = dict.fromkeys(c for c in candidates if c != name and (name.startswith("_") or not c.startswith("_")))
+    close = difflib.get_close_matches(name, public, n=3, cutoff=0.7)
     return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else None

@@ -10,8 +10,7 @@ when it is first used, as an attribute of this module; importing jitlite leans o
 
 Names that every supported version of torch has are used in place, under torch's own name; `USED_IN_PLACE` lists them,
 and a test finds a name that is in neither list. `jitlite doctor` tries all of them, and imports this module where the
-rest of jitlite cannot be imported: nothing is imported here before it is needed but the standard library and
-`jitlite.base.source`.
+rest of jitlite cannot be imported: nothing is imported here before it is needed but the standard library and `base/`.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from dataclasses import field
 from types import SimpleNamespace
 from typing import Any
 
+from jitlite.base.errors.inside import TORCH_LACKS
 from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 
@@ -144,7 +144,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _missing(declared: Internal, reason: str) -> NotSupportedError:
-    return NotSupportedError(
+    return TORCH_LACKS(
         f"this version of torch has no {declared.places[0]}, which is needed for {declared.purpose}",
         notes=[reason] if reason else [],
         hint="`jitlite doctor` lists what works with this version of torch",

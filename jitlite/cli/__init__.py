@@ -1,16 +1,22 @@
 """The command `jitlite`: look at functions and archives, run them, run passes over them, turn them into other things.
 
-    jitlite show FILE:FN [--stage tree|emitted|exits|ssa|loops|graph|opt|code|all] [--diff] [--dot]
+    jitlite show PROGRAM [--stage tree|emitted|exits|ssa|loops|graph|optimized|bytecode|python|all] [--diff] [--dot]
     jitlite show MODEL.pt [--code|--graph|--tree|--ops|--weights]
-    jitlite run FILE:FN ARGS...       jitlite run MODEL.pt --input X.npy [--method NAME] [--output Y.npy]
-    jitlite convert MODEL.pt --to python|fx|exported
-    jitlite opt FILE|FILE:FN -p "inline,cse"
-    jitlite report FILE:FN|FILE:MODULE|MODEL.pt|GRAPH.txt [--example ARG] -o report.html
-    jitlite explain FILE:FN ARGS...   jitlite bisect FILE:FN [--input ARGS...]
-    jitlite debug FILE:FN ARGS...     jitlite profile FILE:FN ARGS... [--trace OUT.json]
-    jitlite dis FILE:FN               jitlite migrate PATH... [--to compile] [--diff] [--check]
+    jitlite run PROGRAM ARGS...       jitlite run MODEL.pt --input X.npy [--method NAME] [--output Y.npy]
+    jitlite convert PROGRAM --to python|fx|exported
+    jitlite opt PROGRAM -p "inline,cse"
+    jitlite report PROGRAM [--example ARG] -o report.html
+    jitlite explain PROGRAM ARGS...   jitlite explain J0101
+    jitlite debug PROGRAM ARGS...     jitlite profile PROGRAM ARGS... [--trace OUT.json]
+    jitlite bisect PROGRAM [--input ARGS...]
+    jitlite dis PROGRAM               jitlite migrate PATH... [--to compile] [--diff] [--check]
     jitlite demo                      jitlite doctor
+    jitlite passes                    jitlite options
     jitlite cache [show|clear|limit SIZE]
+    eval "$(jitlite completion bash)"
+
+A program is FILE:FN, a module FILE:net, a part of it FILE:net.layer1, a method FILE:net.encode, a class FILE:Net with
+--init ARG for each argument, an archive MODEL.pt, or the text of a graph in a file or on standard input (-).
 
 Exit status: 0 all went well; 1 the user's program does not compile, raises or differs from eager, or an archive cannot
 be read; 2 wrong usage.
@@ -22,26 +28,40 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 
 import jitlite
 from jitlite.archive.errors import ArchiveError
 from jitlite.base.command_line import asks_for_doctor
 from jitlite.base.source import CompileError
 from jitlite.cli import installation  # noqa: F401  # which declares the command `doctor`
-from jitlite.cli.commands import COMMANDS, ProgramError, UsageError
-from jitlite.cli.terminal import error_text, paint
+from jitlite.cli.commands import COMMANDS, Command, CommandParser, ProgramError, UsageError
+from jitlite.cli.terminal import Collected, error_text, paint
+from jitlite.cli.terminal import show as show_text
 
 if not asks_for_doctor():
-    from jitlite.cli import about, cache, convert, debug, functions, migrate, passes, profile, report, run, show  # noqa: F401  # the other commands
+    from jitlite.cli import (  # noqa: F401  # the other commands
+        about,
+        cache,
+        convert,
+        debug,
+        functions,
+        listings,
+        migrate,
+        passes,
+        profile,
+        report,
+        run,
+        show,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     parser = _parser()
-    options = parser.parse_args(argv)
+    options = _parsed(parser, argv)
     try:
-        status: int = options.command(options)
-        return status
+        return _run(options.command, options)
     except UsageError as error:
         print(f"jitlite: {error}", file=sys.stderr)
         return 2
@@ -58,6 +78,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line; arguments of a call may also stand behind options, where argparse does not look for them."""
+    options, rest = parser.parse_known_args(argv)
+    if rest and (not hasattr(options, "args") or any(word.startswith("--") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.args = [*options.args, *rest]
+    return options
+
+
+def _run(command: Command, options: argparse.Namespace) -> int:
+    if not command.paged or options.json:
+        return command.run(options)
+    printed = Collected(sys.stdout)
+    try:
+        with redirect_stdout(printed):
+            status = command.run(options)
+    finally:
+        show_text(printed.getvalue())
+    return status
+
+
 def _failed(options: argparse.Namespace, error: BaseException, text: str) -> int:
     if getattr(options, "json", False):
         place = getattr(error, "range", None)
@@ -70,7 +112,7 @@ def _failed(options: argparse.Namespace, error: BaseException, text: str) -> int
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="jitlite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"jitlite {jitlite.__version__}")

@@ -13,8 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from jitlite.base.source import did_you_mean
+
 Run = Callable[[argparse.Namespace], int]
 """Does what a command is for; gives the exit status."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that says which word was perhaps meant."""
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        hint = did_you_mean(str(value), known) or f"there are: {', '.join(known)}"
+        raise argparse.ArgumentError(action, f"no such choice: '{value}'; {hint}")
 
 
 class UsageError(Exception):
@@ -42,17 +55,19 @@ class Command:
         help: what it does, in one line.
         parameters: its words and options; all commands have `--json` besides.
         run: what does it.
+        paged: is its output text to read, which a long one is shown in a pager for?
     """
 
     name: str
     help: str
     parameters: tuple[Parameter, ...]
     run: Run
+    paged: bool = False
 
     def add_to(self, commands: Any) -> None:
         """Enter the command into the sub-commands of a parser."""
         sub = commands.add_parser(self.name, help=self.help, description=self.help, allow_abbrev=False)
-        sub.set_defaults(command=self.run)
+        sub.set_defaults(command=self)
         sub.add_argument("--json", action="store_true", help="print JSON instead of text")
         for parameter in self.parameters:
             sub.add_argument(*parameter.names, **parameter.settings)
@@ -67,11 +82,11 @@ def argument(*names: str, **settings: object) -> Parameter:
     return Parameter(names, settings)
 
 
-def command(name: str, help: str, *parameters: Parameter) -> Callable[[Run], Run]:
+def command(name: str, help: str, *parameters: Parameter, paged: bool = False) -> Callable[[Run], Run]:
     """Declare the decorated function to be a command."""
 
     def declare(run: Run) -> Run:
-        COMMANDS[name] = Command(name, help, parameters, run)
+        COMMANDS[name] = Command(name, help, parameters, run, paged)
         return run
 
     return declare

@@ -15,8 +15,8 @@ from jitlite.base.source import CompileError
 from jitlite.cli.archives import is_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import read_arguments
-from jitlite.cli.run import load_archive
-from jitlite.cli.targets import scripted
+from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, load_archive, names_archive, program_of
+from jitlite.cli.terminal import working
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.export.to_python.python_out import to_python, weights_path
@@ -84,13 +84,14 @@ TARGETS: dict[str, Target] = {
 @command(
     "convert",
     "turn an archive or a function into something else",
-    argument("target", metavar="MODEL.pt|FILE:FN", help="an archive, or a function in a Python file"),
+    argument("target", metavar=WHAT, help=HELP),
     argument("--to", required=True, choices=TARGETS, help="; ".join(f"{n}: {t.help}" for n, t in TARGETS.items())),
     argument("-o", "--output", metavar="FILE", help="the file to write (default: the name of the archive)"),
     argument("--force", action="store_true", help="write over files that exist"),
     argument("--input", action="append", default=[], metavar="FILE", dest="inputs",
              help="an example argument, as for run"),
-    argument("--allow", action="append", default=[], metavar="NAME", help="an operator to allow"),
+    *OF_MODULES,
+    ALLOW,
     argument("--map-location", metavar="DEVICE", help="where to put the tensors of the archive"),
 )  # fmt: skip
 def convert(options: argparse.Namespace) -> int:
@@ -99,12 +100,10 @@ def convert(options: argparse.Namespace) -> int:
     if target.write is _refuse_stablehlo:
         target.write(None, options, Path())
     path = _output_path(options, target)
-    if is_archive(options.target):
-        program = _program_of(options)
-    else:
-        _, program = scripted(options.target)
+    program = _program_of(options) if names_archive(options.target) else program_of(options).whole
     try:
-        written = target.write(program, options, path)
+        with working(f"writing {path}"):
+            written = target.write(program, options, path)
     except OSError as error:
         raise UsageError(f"cannot write {error.filename or path}: {error.strerror}") from None
     if options.json:

@@ -7,17 +7,16 @@ import json
 
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
-from jitlite.cli.report import call_arguments, function_of
+from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, program_of
+from jitlite.cli.report import call_arguments
 from jitlite.debug.stepping import debug_from
 
 CALLED = (
-    argument("target", metavar="FILE:FN|FILE:MODULE|MODEL.pt",
-             help="a function, a module or its class in a Python file, an archive, or a file with graph text"),
+    argument("target", metavar=WHAT, help=HELP),
     argument("args", nargs="*", metavar="ARG", help="as for run"),
-    argument("--init", action="append", default=[], metavar="ARG", help="of a class: an argument to make an object"),
-    argument("--method", metavar="NAME", default="forward", help="of a module: which one (default: forward)"),
-    argument("--allow", action="append", default=[], metavar="NAME", help="of an archive: an operator to allow"),
-)  # fmt: skip
+    *OF_MODULES,
+    ALLOW,
+)
 """Parameters of commands that call any function."""
 
 
@@ -30,7 +29,7 @@ CALLED = (
 )  # fmt: skip
 def debug(options: argparse.Namespace) -> int:
     """Call the function in the debugger, and print what it gives."""
-    function = function_of(options, is_called=True)
+    function = program_of(options).function
     args, keywords = call_arguments(options.target, function, options.args)
     try:
         function._bind(args, keywords)

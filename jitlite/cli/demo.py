@@ -10,14 +10,16 @@ from typing import Any
 
 from jitlite.api.script import script
 from jitlite.cli import sample
-from jitlite.cli.terminal import heading, paint
+from jitlite.cli.functions import STAGES, changing_stages, stages_of
+from jitlite.cli.terminal import colored_graph, heading, paint
 from jitlite.debug.equality import difference
 
 _EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nms_decoder.py"
 """In a checkout the demo goes on with this example; an installed package has no examples."""
 
-_LONGEST_STAGE = 40
-"""Lines shown of each stage; `jitlite show` prints all of them."""
+_LONGEST_STAGE = 5
+"""Lines shown of each stage, so that the demo fits on two screens; `jitlite show` prints all of them."""
+_TARGET = "jitlite.cli.sample:collapse"
 
 
 def run(as_json: bool = False) -> int:
@@ -31,8 +33,9 @@ def run(as_json: bool = False) -> int:
     if as_json:
         print(json.dumps(_summary(function.stages, got, differs), indent=1))
         return 1 if differs else 0
-    for name, text in function.stages.items():
-        print(heading(name), _cut(text), sep="\n")
+    for name, text in changing_stages(stages_of(function)).items():
+        print(heading(name), colored_graph(_cut(text)), sep="\n")
+    print(f"\nall of it: jitlite show {_TARGET} --stage all, --full; one: --stage {STAGES[0]}, {STAGES[1]}, ...")
     print(
         heading("result"), f"compiled in {1e3 * compiled:.1f} ms", f"jitlite: {got}", f"eager:   {expected}", sep="\n"
     )
@@ -47,7 +50,7 @@ def run(as_json: bool = False) -> int:
 
 def _summary(stages: Any, got: object, differs: str | None) -> dict[str, Any]:
     lines = {name: len(text.splitlines()) for name, text in stages.items()}
-    return {"function": "jitlite.cli.sample:collapse", "lines": lines, "result": repr(got), "differs": differs}
+    return {"function": _TARGET, "lines": lines, "result": repr(got), "differs": differs}
 
 
 def _cut(text: str) -> str:

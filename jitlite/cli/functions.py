@@ -6,51 +6,90 @@ import argparse
 import copy
 import itertools
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from jitlite.base.errors.catalog import all_kinds, kind_of_code
+from jitlite.base.source import did_you_mean
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
-from jitlite.cli.targets import arguments_of, scripted
-from jitlite.cli.terminal import diff, heading, paint
+from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, program_of
+from jitlite.cli.targets import arguments_of
+from jitlite.cli.terminal import colored_graph, diff, heading, paint
 from jitlite.debug.equality import difference
 from jitlite.executor.kernels import Kernels
 from jitlite.ir.analysis import to_dot
 from jitlite.objects.function import ScriptFunction
 
-STAGES = ("tree", "emitted", "exits", "ssa", "loops", "graph", "opt", "code", "python", "all")
-_STAGE_KEYS = {"opt": "optimized", "code": "bytecode"}
-"""Stages whose name on the command line is shorter than in `ScriptFunction.stages`."""
+STAGES = ("tree", "emitted", "variables", "loop-exits", "loop-conditions", "ssa", "exits", "local-calls", "lists",
+          "loops", "normalize", "closures", "forks", "graph", "optimized", "bytecode", "python")  # fmt: skip
+"""The stages of `ScriptFunction.stages`, without blanks. Headings have these names, and `--stage` takes them."""
+
+SHORT_STAGES = {"opt": "optimized", "code": "bytecode"}
+"""Other names that `--stage` takes."""
+
+ALL_STAGES = "all"
 
 KERNEL_STAGES = {"regions": "graph", "kernels": "loops", "llvm": "llvm", "asm": "asm"}
 """Stages of tensor regions, and what of `ScriptFunction.kernels` or of its elements each of them is."""
 
+_PLACE = re.compile(r" +# \S+:\d+:\d+$", re.M)
 _TEXT_STAGES = ("tree", "bytecode", "python")
 """Stages that are no graphs, so that a diff with their neighbours would say nothing."""
 
 
 def show_function(options: argparse.Namespace) -> int:
-    if options.dot and (options.stage not in ("graph", "opt") or options.diff or options.json):
-        raise UsageError("--dot prints --stage graph or opt, without --diff and --json")
+    if options.dot and (options.stage not in ("graph", "optimized") or options.diff or options.json):
+        raise UsageError("--dot prints --stage graph or optimized, without --diff and --json")
     if options.example and options.stage not in KERNEL_STAGES:
         raise UsageError(f"--example is for --stage {', '.join(KERNEL_STAGES)}")
-    _, function = scripted(options.target)
+    if options.full and options.stage != ALL_STAGES:
+        raise UsageError("--full goes with --stage all")
+    function = program_of(options, run_code=bool(options.example)).function
     if options.stage in KERNEL_STAGES and not options.diff:
         return _show_kernels(options, function)
     if options.dot:
-        graph = function.optimized_graph if options.stage == "opt" else function.graph
+        graph = function.optimized_graph if options.stage == "optimized" else function.graph
         print(to_dot(graph))
         return 0
-    stages = _wanted_stages(options, dict(function.stages))
+    stages = _wanted_stages(options, stages_of(function))
     if options.json:
         print(json.dumps({"function": options.target, "stages": stages}, indent=1))
     elif options.diff:
         _show_diffs(stages)
     else:
-        _show_stages(stages)
+        show_stages(stages if options.full else changing_stages(stages))
     return 0
+
+
+def stages_of(function: ScriptFunction) -> dict[str, str]:
+    """The text of each stage, in order; of what was made from a graph, those from the graph on."""
+    try:
+        return {name.replace(" ", "-"): text for name, text in function.stages.items()}
+    except AttributeError:  # there is no tree
+        pass
+    optimized = str(function.optimized_graph)
+    return {"graph": str(function.graph), "optimized": optimized, "bytecode": function.bytecode,
+            "python": function.generated_code}  # fmt: skip
+
+
+def changing_stages(stages: Mapping[str, str]) -> dict[str, str]:
+    """The stages whose text is not that of the graph before, and what to say of the others."""
+    found: dict[str, str] = {}
+    last = None
+    for name, text in stages.items():
+        if name in _TEXT_STAGES:
+            found[name] = text
+        elif without_places(text) != last:
+            found[name], last = text, without_places(text)
+    return found
+
+
+def without_places(text: str) -> str:
+    return _PLACE.sub("", text)
 
 
 def _show_kernels(options: argparse.Namespace, function: ScriptFunction) -> int:
@@ -85,18 +124,20 @@ def _compiled_kernels(function: ScriptFunction, args: list[object], keywords: di
 
 
 def _wanted_stages(options: argparse.Namespace, stages: dict[str, str]) -> dict[str, str]:
-    if options.stage == "all" or options.diff:
+    if options.stage == ALL_STAGES or options.diff:
         return stages
-    wanted = _STAGE_KEYS.get(options.stage, options.stage)
-    return {wanted: stages[wanted]}
+    if options.stage not in stages:
+        raise UsageError(f"'{options.target}' has no stage '{options.stage}'; it has: {', '.join(stages)}")
+    return {options.stage: stages[options.stage]}
 
 
-def _show_stages(stages: Mapping[str, str]) -> None:
+def show_stages(stages: Mapping[str, str]) -> None:
+    """Print stages, each under its name; one by itself."""
     if len(stages) == 1:
-        print(*stages.values())
+        print(*map(colored_graph, stages.values()))
         return
     for name, text in stages.items():
-        print(heading(name), text.rstrip(), "", sep="\n")
+        print(heading(name), colored_graph(text.rstrip()), "", sep="\n")
 
 
 def _show_diffs(stages: dict[str, str]) -> None:
@@ -108,7 +149,8 @@ def _show_diffs(stages: dict[str, str]) -> None:
 
 
 def run_function(options: argparse.Namespace) -> int:
-    original, function = scripted(options.target)
+    program = program_of(options)
+    original, function = program.original, program.function
     args, keywords = arguments_of(function, options.args)
     expected = None
     if options.check:
@@ -144,14 +186,22 @@ def _outcome(function: Callable[..., object], args: list[object], keywords: dict
     return {"result": result, "raised": raised, "arguments": (args, keywords)}
 
 
+_ERROR_CODE = re.compile(r"[Jj]\d{4}")
+
+
 @command(
     "explain",
-    "say in sentences what is done to a function, and what is not and why",
-    argument("target", metavar="FILE:FN"),
+    "say in sentences what is done to a function, and what is not and why; or what an error is about",
+    argument("target", metavar=f"{WHAT}|CODE", help=f"{HELP}; or the code of an error, such as J0101"),
     argument("args", nargs="*", metavar="ARG", help="as for run; with arguments, the function is called once"),
+    *OF_MODULES,
+    ALLOW,
+    paged=True,
 )
 def explain_(options: argparse.Namespace) -> int:
-    _, function = scripted(options.target)
+    if _ERROR_CODE.fullmatch(options.target):
+        return _explain_error(options)
+    function = program_of(options).function
     args, keywords = arguments_of(function, options.args)
     try:
         found = function.explain(*args, **keywords)
@@ -164,9 +214,22 @@ def explain_(options: argparse.Namespace) -> int:
     return 0
 
 
-@command("dis", "print the bytecode of a function", argument("target", metavar="FILE:FN"))
+def _explain_error(options: argparse.Namespace) -> int:
+    kind = kind_of_code(options.target)
+    if kind is None:
+        codes = [known.code for known in all_kinds()]
+        hint = did_you_mean(options.target.upper(), codes) or f"there are {codes[0]} to {codes[-1]}"
+        raise UsageError(f"no error has the code {options.target}; {hint}")
+    page = {"code": kind.code, "title": kind.title, "text": kind.text, "wrong": kind.wrong, "right": kind.right}
+    print(json.dumps({name: text.strip() for name, text in page.items()}, indent=1) if options.json else kind.page())
+    return 0
+
+
+@command(
+    "dis", "print the bytecode of a function", argument("target", metavar=WHAT, help=HELP), *OF_MODULES, ALLOW,
+    paged=True,
+)  # fmt: skip
 def dis(options: argparse.Namespace) -> int:
-    _, function = scripted(options.target)
-    text = function.stages["bytecode"]
+    text = program_of(options).function.bytecode
     print(json.dumps({"function": options.target, "bytecode": text}, indent=1) if options.json else text)
     return 0

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.ways_out import NO_LITERAL
 from jitlite.base.source import CompileError, Source, SourceRange, did_you_mean
 
 _MAKERS = (
@@ -49,7 +50,7 @@ def parse_value(text: str) -> Any:
     try:
         tree = ast.parse(text, mode="eval")
     except (SyntaxError, ValueError) as error:
-        raise CompileError(f"not a Python value: {text}", SourceRange(source, 0, len(text))) from error
+        raise NO_LITERAL(f"not a Python value: {text}", SourceRange(source, 0, len(text))) from error
     return _Evaluator(source).value(tree.body)
 
 
@@ -65,7 +66,7 @@ class _Evaluator:
 
     def error(self, node: ast.expr, message: str, hint: str | None = None) -> CompileError:
         end = node.end_col_offset or node.col_offset + 1
-        return CompileError(message, SourceRange(self.source, node.col_offset, end), hint=hint)
+        return NO_LITERAL(message, SourceRange(self.source, node.col_offset, end), hint=hint)
 
     def visit_Constant(self, node: ast.Constant) -> Any:
         return node.value

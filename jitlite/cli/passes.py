@@ -10,7 +10,8 @@ from typing import Any
 
 from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.cli.targets import arguments_of, graph_of, scripted, value_of
+from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, is_graph_text, program_of
+from jitlite.cli.targets import arguments_of, graph_of, value_of
 from jitlite.cli.terminal import diff, heading, table
 from jitlite.debug.bisect import bisect
 from jitlite.ir.graph import Graph
@@ -20,7 +21,9 @@ from jitlite.passes import registry
 @command(
     "opt",
     "run passes over a graph and print what comes out",
-    argument("target", metavar="FILE|FILE:FN|-", help="a file with graph text, a function, or - to read stdin"),
+    argument("target", metavar=WHAT, help=HELP),
+    *OF_MODULES,
+    ALLOW,
     argument(
         "-p", "--passes", required=True, metavar="NAMES", help=f"joined by commas, of: {', '.join(registry.names())}"
     ),
@@ -30,7 +33,7 @@ from jitlite.passes import registry
 def opt(options: argparse.Namespace) -> int:
     names = [name for name in map(str.strip, options.passes.split(",")) if name]
     _check_names(names)
-    graph = graph_of(options.target)
+    graph = program_of(options).function.graph.copy()
     steps = [_opt_step(graph, name, options.print_changed and not options.json) for name in names]
     if options.json:
         print(json.dumps({"graph": str(graph), "passes": steps}, indent=1))
@@ -55,15 +58,14 @@ def _row(step: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _opt_step(graph: Graph, name: str, show: bool) -> dict[str, Any]:
-    before = str(graph)
-    hook = registry.PassHook(verify=True)
+    hook = registry.PassHook(verify=True, keeps_lines=show)
     registry.run(graph, name, hook)
-    after = str(graph)
-    if show and after != before:
-        print(heading(name), diff(before, after, f"before {name}", f"after {name}"), sep="\n")
     record = hook.records[0]
+    if show and record.changed:
+        before, after = ("\n".join(text for text, _ in lines) for lines in (record.before, record.after))
+        print(heading(name), diff(before, after, f"before {name}", f"after {name}"), sep="\n")
     nodes = {"nodes_before": record.nodes_before, "nodes_after": record.nodes_after}
-    return {"pass": name, "changed": after != before, "seconds": record.seconds, **nodes}
+    return {"pass": name, "changed": record.changed, "seconds": record.seconds, **nodes}
 
 
 def _nodes_text(step: dict[str, object]) -> str:
@@ -74,7 +76,9 @@ def _nodes_text(step: dict[str, object]) -> str:
 @command(
     "bisect",
     "find the pass that changes what a call does, and a small graph that shows it",
-    argument("target", metavar="FILE:FN|FILE|-", help="a function, a file with graph text, or - for stdin"),
+    argument("target", metavar=WHAT, help=HELP),
+    *OF_MODULES,
+    ALLOW,
     argument("--input", nargs="*", default=[], metavar="ARG", help="the arguments of the call, as for run"),
     argument("-p", "--passes", metavar="NAMES", help="the passes to suspect (default: those that always run)"),
     argument("--seconds", type=float, default=30.0, help="how long to look for a small graph (default: 30)"),
@@ -82,11 +86,11 @@ def _nodes_text(step: dict[str, object]) -> str:
 def bisect_(options: argparse.Namespace) -> int:
     target: Any
     keywords: dict[str, object] = {}
-    if options.target == "-" or ":" not in options.target:
+    if is_graph_text(options.target):
         target = graph_of(options.target)
         args = list(map(value_of, options.input))
     else:
-        _, target = scripted(options.target)
+        target = program_of(options).function
         args, keywords = arguments_of(target, options.input)
     try:
         found = bisect(target, *args, passes=options.passes, seconds=options.seconds, **keywords)

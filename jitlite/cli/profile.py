@@ -9,7 +9,8 @@ from pathlib import Path
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.debug import CALLED
-from jitlite.cli.report import call_arguments, function_of
+from jitlite.cli.programs import program_of
+from jitlite.cli.report import call_arguments
 from jitlite.executor.line_profile import LineProfile
 
 
@@ -21,7 +22,7 @@ from jitlite.executor.line_profile import LineProfile
 )
 def profile(options: argparse.Namespace) -> int:
     """Call the function once, and print the table."""
-    function = function_of(options, is_called=True)
+    function = program_of(options).function
     args, keywords = call_arguments(options.target, function, options.args)
     try:
         function._bind(args, keywords)

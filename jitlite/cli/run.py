@@ -8,35 +8,34 @@ from typing import Any
 
 import torch
 
-import jitlite
 from jitlite.base.source import CompileError, did_you_mean
-from jitlite.cli.archives import is_archive, open_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.functions import run_function
 from jitlite.cli.inputs import check_output, read_arguments, write_output
+from jitlite.cli.programs import ALLOW, OF_MODULES, WHAT, load_archive, method_names, names_archive
 
 
 @command(
     "run",
-    "call a function, or a module in an archive, and print the result",
-    argument("target", metavar="FILE:FN|MODEL.pt"),
+    "call a function, a method or a module, and print the result",
+    argument("target", metavar=WHAT),
     argument("args", nargs="*", metavar="ARG", help="a literal, ones(2, 3), tensor([1, 2]), ...; or name=ARG"),
     argument("--check", action="store_true", help="call it in eager Python too; exit 1 if the results differ"),
     argument("--seed", type=int, default=0, help="seed of torch's random numbers (default: 0)"),
     argument("--input", action="append", default=[], metavar="FILE", dest="inputs",
              help="of an archive: a .npy, .npz or .pt file, or a literal, or name=ONE; once for each argument"),
-    argument("--method", metavar="NAME", help="of an archive: what to call (default: forward)"),
+    *OF_MODULES,
     argument("--output", metavar="FILE", help="of an archive: write the result to a .npy, .npz or .pt file"),
-    argument("--allow", action="append", default=[], metavar="NAME", help="of an archive: an operator to allow"),
+    ALLOW,
     argument("--map-location", metavar="DEVICE", help="of an archive: where to put its tensors"),
 )  # fmt: skip
 def run(options: argparse.Namespace) -> int:
     """Call a function or method, and print what it gives."""
-    if is_archive(options.target):
+    if names_archive(options.target):
         if options.check:
             raise UsageError("--check compares with Python's own function, which an archive has not")
         return _run_archive(options)
-    given = [name for name in ("inputs", "method", "output", "allow", "map_location") if getattr(options, name)]
+    given = [name for name in ("inputs", "output", "allow", "map_location") if getattr(options, name)]
     if given:
         option = given[0].replace("inputs", "input").replace("_", "-")
         raise UsageError(f"--{option} is for archives, and '{options.target}' is no such file")
@@ -67,24 +66,6 @@ def _run_archive(options: argparse.Namespace) -> int:
     return 0
 
 
-def load_archive(target: str, allow: list[str], map_location: str | None, *, run_code: bool = True) -> Any:
-    """The module in an archive.
-
-    Args:
-        run_code: may its code set the state of its objects?
-
-    Raises:
-        UsageError: there is no such file, or no such device.
-    """
-    open_archive(target).close()
-    try:
-        device = None if map_location is None else torch.device(map_location)
-        torch.empty(0, device=device)  # is there such a device here?
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        raise UsageError(str(error).partition("\n")[0]) from None
-    return jitlite.load(target, map_location=device, allow=allow, run_code=run_code)
-
-
 def load_method(target: str, name: str, allow: list[str], map_location: str | None) -> Any:
     """A method of the module in an archive.
 
@@ -100,9 +81,3 @@ def load_method(target: str, name: str, allow: list[str], map_location: str | No
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
         raise UsageError(f"the module in {target} has no method '{name}'; {hint}")
     return method
-
-
-def method_names(module: object) -> list[str]:
-    """The methods of a module that was read from an archive."""
-    found = getattr(getattr(module, "__jitlite_type__", None), "methods", {})
-    return sorted(found)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from jitlite.cli.archives import VIEWS, is_archive, show_archive
+from jitlite.cli.archives import VIEWS, show_archive
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.cli.functions import KERNEL_STAGES, STAGES, show_function
+from jitlite.cli.functions import ALL_STAGES, KERNEL_STAGES, SHORT_STAGES, STAGES, show_function
+from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, names_archive
 
 _HELP = {
     "code": "the source in the archive",
@@ -20,25 +21,29 @@ _HELP = {
 @command(
     "show",
     "print a function at the stages of its compilation, or what is in an archive, of which nothing is run",
-    argument("target", metavar="FILE:FN|MODEL.pt", help="a function in a Python file (or MODULE:FN), or an archive"),
-    argument("--stage", choices=(*STAGES, *KERNEL_STAGES), help="which stage of a function (default: graph)"),
+    argument("target", metavar=WHAT, help=HELP),
+    argument("--stage", choices=(*STAGES, *SHORT_STAGES, *KERNEL_STAGES, ALL_STAGES), metavar="STAGE",
+             help=f"which stage of a function (default: graph): {', '.join((*STAGES, *KERNEL_STAGES))}; or all"),
+    argument("--full", action="store_true", help="with --stage all: also stages that changed nothing"),
     argument("--example", action="append", default=[], metavar="ARG",
              help="with --stage kernels, llvm, asm: an argument of the call, as for run; once for each"),
     argument("--diff", action="store_true", help="show what each stage changed in the one before"),
     argument("--dot", action="store_true", help="print the graph in Graphviz's language"),
     *(argument(f"--{name}", action="store_true", help=f"of an archive: {_HELP[name]}") for name in VIEWS),
     argument("--stats", action="store_true", help="with --weights: smallest, largest, mean number; reads them"),
-    argument("--allow", action="append", default=[], metavar="NAME", help="with --graph: an operator to allow"),
+    *OF_MODULES,
+    ALLOW,
+    paged=True,
 )  # fmt: skip
 def show(options: argparse.Namespace) -> int:
     """Print a function at one stage or all, or what is in an archive."""
-    of_archives = [name for name in (*VIEWS, "stats", "allow") if getattr(options, name)]
-    of_functions = [name for name in ("stage", "example", "diff", "dot") if getattr(options, name)]
-    if is_archive(options.target):
-        if of_functions:
-            raise UsageError(f"--{of_functions[0]} is for functions, and '{options.target}' is not FILE.py:FN")
+    of_archives = [name for name in (*VIEWS, "stats") if getattr(options, name)]
+    of_functions = [name for name in ("stage", "example", "diff", "dot", "full", "method") if getattr(options, name)]
+    if of_archives and of_functions:
+        raise UsageError(f"--{of_functions[0]} is for functions, and --{of_archives[0]} for archives")
+    if names_archive(options.target) and not of_functions:
         return show_archive(options)
     if of_archives:
         raise UsageError(f"--{of_archives[0]} is for archives, and '{options.target}' is no such file")
-    options.stage = options.stage or "graph"
+    options.stage = SHORT_STAGES.get(options.stage, options.stage or "graph")
     return show_function(options)

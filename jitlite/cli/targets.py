@@ -11,6 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
 import jitlite
 from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import ProgramError, UsageError
@@ -26,12 +28,13 @@ _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.S)
 
 
 def _what_it_has(found: object, wanted: str) -> str:
-    public = [n for n, v in vars(found).items() if callable(v) and not n.startswith("__")]
+    names = dir(found) if isinstance(found, torch.nn.Module) else vars(found)
+    public = [n for n in names if callable(getattr(found, n, None)) and not n.startswith("_")]
     return did_you_mean(wanted, public) or f"it has: {', '.join(public[:8])}" if public else "it has no functions"
 
 
-def load_function(target: str) -> Any:
-    """The object that `FILE.py:NAME` or `MODULE:NAME` names.
+def load_object(target: str) -> tuple[object, object]:
+    """The object that `FILE.py:NAME` or `MODULE:NAME` names, behind the one that it is an attribute of.
 
     Raises:
         UsageError: there is no such file, module or name.
@@ -41,11 +44,12 @@ def load_function(target: str) -> Any:
     if not colon or not name:
         raise UsageError(f"expected FILE:FN, got '{target}' (for example model.py:forward)")
     found: Any = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    owner = found
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{place} has no '{part}'; {_what_it_has(found, part)}")
-        found = getattr(found, part)
-    return found
+        owner, found, place = found, getattr(found, part), f"{place}{'.' if owner is not found else ':'}{part}"
+    return owner, found
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -77,22 +81,12 @@ def _import_module(name: str) -> ModuleType:
         raise ProgramError from error
 
 
-def scripted(target: str) -> tuple[Any, jitlite.ScriptFunction]:
-    """The Python function that the target names (None if there is only its source), and it compiled."""
-    found = load_function(target)
-    if isinstance(found, jitlite.ScriptFunction):
-        return getattr(found, "__wrapped__", None), found
-    if not callable(found):
-        raise UsageError(f"'{target}' is not a function: its type is {type(found).__name__}")
-    return found, jitlite.script(found)
-
-
 # -- arguments
 
 
 def arguments_of(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
     """Values for the texts on the command line; where a string is wanted, its quotes may be left out."""
-    declared = function.__jitlite_function__.schema.arguments
+    declared = function.__jitlite_function__.schema.arguments[0 if function._module is None else 1 :]
     names = {a.name: a for a in declared}
     args: list[Any] = []
     keywords: dict[str, object] = {}
@@ -132,11 +126,9 @@ def value_of(text: str) -> Any:
 
 
 def graph_of(target: str) -> Graph:
-    """A graph from standard input, a file of graph text, or a function."""
+    """A graph from standard input, or a file of graph text."""
     if target == "-":
         return _read_graph(sys.stdin.read, "<stdin>")
-    if ":" in target:
-        return scripted(target)[1].graph.copy()
     path = Path(target)
     if not path.is_file():
         raise UsageError(f"no such file: {target}")

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import io
 import os
+import re
+import shlex
+import shutil
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
 _T = TypeVar("_T")
@@ -44,6 +51,63 @@ def progress(items: Sequence[_T], what: str, stream: TextIO | None = None) -> It
         yield item
     if is_shown:
         print("\r\033[K", end="", file=shown_on, flush=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Meanwhile, where somebody looks on and it takes long, a line says what is being done."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield
+        return
+    said = threading.Event()
+
+    def say() -> None:
+        said.set()
+        print(f"{what} ...", end="", file=stream, flush=True)
+
+    timer = threading.Timer(_PATIENCE, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if said.is_set():
+            print("\r\033[K", end="", file=stream, flush=True)
+
+
+def show(text: str) -> None:
+    """Print a text; one that is longer than the terminal in a pager, `PAGER` or less."""
+    text = text.replace(os.path.join(os.getcwd(), ""), "")
+    if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        command = shlex.split(os.environ.get("PAGER", "less -FRX"))
+        if command and shutil.which(command[0]):
+            subprocess.run(command, input=text, text=True, check=False)
+            return
+    sys.stdout.write(text)
+
+
+class Collected(io.StringIO):
+    """What a command prints, before it is shown: it takes colours where the terminal does."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._is_terminal = stream.isatty()
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+def colored_graph(text: str) -> str:
+    """The text of a graph with its values, operators and places in colours, where the stream shows some."""
+    if not wants_color(sys.stdout):
+        return text
+    return _PARTS.sub(lambda found: paint(found.group(), _COLORS_OF_PARTS[found.lastgroup or "place"]), text)
+
+
+_PARTS = re.compile(r"(?P<value>%[\w.]+)|(?P<operator>\b(?:aten|prim)::\w+)|(?P<place>#[^\n]*)")
+_COLORS_OF_PARTS = {"value": "cyan", "operator": "bold", "place": "dim"}
 
 
 def heading(title: str) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.records import Record
-from jitlite.base.source import NotSupportedError
 from jitlite.codegen.last_uses import last_uses
 from jitlite.codegen.leaving import Leaving, last_if, position_in
 from jitlite.codegen.nesting import DEEPEST, Nesting
@@ -452,4 +452,4 @@ def _end_of_context(nodes: Sequence[Node], start: int) -> int:
         depth += {"prim::Enter": 1, "prim::Exit": -1}.get(nodes[position].kind, 0)
         if depth == 0:
             return position
-    raise NotSupportedError("a context that is not left in the block where it is entered", nodes[start].range)
+    raise NOT_AS_PYTHON("a context that is not left in the block where it is entered", nodes[start].range)

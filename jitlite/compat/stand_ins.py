@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jitlite.api import script as api
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_FROM_TORCH
 from jitlite.objects.function import ScriptFunction
 from jitlite.objects.handle import ModuleHandle
 from jitlite.objects.module import ScriptMeta, ScriptModule
@@ -137,7 +137,7 @@ def refusing(name: str, theirs: Callable[..., object]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def refuses(*args: object, **kwargs: object) -> Any:
         if _has_ours(args[:1], kwargs):
-            raise NotSupportedError(
+            raise NOT_FROM_TORCH(
                 f"torch.jit.{name} does not know what jitlite has compiled, and jitlite has no '{name}' yet",
                 hint="give it the Python function or module",
             )

@@ -12,6 +12,7 @@ from jitlite.api import script as api
 from jitlite.api import trace as tracing
 from jitlite.api.opnames import export_opnames
 from jitlite.base import options
+from jitlite.base.errors.ways_out import NOT_FROM_TORCH
 from jitlite.base.source import CompileError, Error, NotSupportedError, SourceRange
 from jitlite.base.tracing_state import get_tracing_state
 from jitlite.compat import executor_switches, torch_graphs, torch_nodes
@@ -273,7 +274,7 @@ def create_script_module(
         NotSupportedError: `stubs_fn` chooses other methods, or it is asked of a tracer.
     """
     if stubs_fn is not methods_to_compile or is_tracing:
-        raise NotSupportedError(
+        raise NOT_FROM_TORCH(
             "create_script_module compiles forward and exported methods only",
             hint="give it torch.jit._recursive.infer_methods_to_compile, and mark other methods with torch.jit.export",
         )

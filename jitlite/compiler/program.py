@@ -18,8 +18,10 @@ from typing import Any, ClassVar
 
 import torch
 
+from jitlite.base.errors.calls import OPEN_RECURSION
+from jitlite.base.errors.classes import NO_SCRIPT_CLASS
 from jitlite.base.records import replace
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.compiler.callees import MOST_NESTED, called_functions, compile_callees
 from jitlite.compiler.carried_sources import (
     CarriedSource,
@@ -217,7 +219,7 @@ class Program:
         try:
             function.ensure_compiled()
             if not function.has_schema:
-                raise CompileError(
+                raise OPEN_RECURSION(
                     f"function '{function.name}' is called recursively, and its result type is not known yet",
                     range,
                     hint=f"annotate the result: def {function.name}(...) -> T",
@@ -457,7 +459,7 @@ def compile_class(program: Program, cls: type, names: Callable[[str], object] | 
     with compiling():
         found = program.type_of_class(cls)
         if found is None:
-            raise NotSupportedError(why_no_script_class(cls) or f"'{cls.__name__}' cannot be scripted")
+            raise NO_SCRIPT_CLASS(why_no_script_class(cls) or f"'{cls.__name__}' cannot be scripted")
         if isinstance(found, ClassType) and isinstance(found.definition, ScriptClass):
             found.definition.compile_all(names)
 

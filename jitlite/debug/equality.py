@@ -6,7 +6,8 @@ What `jitlite run --check`, the demo, the self-check and the tests compare with.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import torch
 
@@ -16,11 +17,15 @@ _RELATIVE, _ABSOLUTE = 1e-5, 1e-7
 """How far tensors may be apart: eager and jitlite call the same kernels, but may batch them differently."""
 
 
+_K = TypeVar("_K")
+
+
 def difference(expected: object, got: object, path: str = "result") -> str | None:
     """None where the two are equal, else a sentence that says where they differ.
 
     Types count (`1`, `1.0` and `True` differ), NaN equals NaN, the order of a dict's keys counts, exceptions are equal
-    when type and message are, tensors when dtype, shape, device, requires_grad and values are.
+    when type and message are, tensors when dtype, shape, device, requires_grad and values are, modules of one class
+    when their states are.
     """
     if isinstance(expected, BaseException) or isinstance(got, BaseException):
         return _exceptions(expected, got, path)
@@ -38,15 +43,22 @@ def _of_one_type(expected: Any, got: Any, path: str) -> str | None:
         return _sequences(expected, got, path)
     if isinstance(expected, dict):
         return _dicts(expected, got, path)
+    if isinstance(expected, torch.nn.Module):
+        return _modules(expected, got, path)
     is_same = _same_number(expected, got) if isinstance(expected, float | complex) else expected == got
     return None if is_same else f"{path}: {got!r}, expected {expected!r}"
+
+
+def _modules(expected: torch.nn.Module, got: torch.nn.Module, path: str) -> str | None:
+    """Where the parameters and buffers of two modules of one class differ."""
+    return _dicts(expected.state_dict(keep_vars=True), got.state_dict(keep_vars=True), path)
 
 
 def _first(found: Any) -> str | None:
     return next((sentence for sentence in found if sentence), None)
 
 
-def _dicts(expected: dict[object, object], got: dict[object, object], path: str) -> str | None:
+def _dicts(expected: Mapping[_K, object], got: Mapping[_K, object], path: str) -> str | None:
     if list(expected) != list(got):
         return f"{path}: keys {list(got)}, expected {list(expected)}"
     return _first(difference(v, got[k], f"{path}[{k!r}]") for k, v in expected.items())

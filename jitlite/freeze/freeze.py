@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_FROZEN
 from jitlite.compiler import program as compiler
 from jitlite.executor.alternatives import LAYOUT_PASSES
 from jitlite.freeze.attribute_folding import (
@@ -273,13 +273,13 @@ class _Freezing:
     def _check_assignments(self) -> None:
         for node in self._nodes():
             if node.kind == "prim::ModuleContainerIndex":
-                raise NotSupportedError(
+                raise NOT_FROZEN(
                     "Freezing modules containing prim::ModuleContainerIndex is not supported", node.range,
                     hint="index the container with a constant, or loop over it",
                 )  # fmt: skip
             if node.kind == "prim::SetAttr" and isinstance(_declared(node), InterfaceType):
                 name = node.attributes["name"]
-                raise NotSupportedError(
+                raise NOT_FROZEN(
                     f"Freezing does not support SetAttr on an interface type. SetAttr is attempted on '{name}'",
                     node.range,
                 )
@@ -290,7 +290,7 @@ class _Freezing:
                 name = node.attributes["name"]
                 why = f"failed to freeze interface attribute '{name}'"
                 not_asked = "attempted to freeze a module that uses interface attributes"
-                raise NotSupportedError(why if self.freeze_interfaces else not_asked, node.range)
+                raise NOT_FROZEN(why if self.freeze_interfaces else not_asked, node.range)
 
     def _nodes(self) -> Iterator[Node]:
         for entry in self.entries:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.inside import NOT_RUNNABLE
 from jitlite.interpreter.binding import with_checked_result
 from jitlite.interpreter.code import Code, CodePlace, Operator
 from jitlite.interpreter.code import Instruction as I
@@ -229,13 +229,13 @@ class _BytecodeEmitter:
         op = node.op
         if op is None:
             given = ", ".join(v.type.annotation for v in node.inputs)
-            raise CompileError(f"there is no operator {node.kind}({given})", node.range)
+            raise NOT_RUNNABLE(f"there is no operator {node.kind}({given})", node.range)
         objects = self.flow.needs_objects(node)
         fn = fn_with_objects(op) if objects else op.fn or _STRUCTURAL_OPERATORS.get(node.kind)
         if op.overload is not None and not objects:
             fn = function_of(op, node)
         if fn is None:
-            raise CompileError(f"{node.kind} cannot be run by the interpreter", node.range)
+            raise NOT_RUNNABLE(f"{node.kind} cannot be run by the interpreter", node.range)
         if op.attributes:
             fn = partial(fn, **{name: node.attributes[name] for name in op.attributes if name in node.attributes})
         if objects:
@@ -335,7 +335,7 @@ class _BytecodeEmitter:
         callee = called_function(node)
         if callee is None:
             name = node.inputs[0].node.attributes.get("name", "?")
-            raise CompileError(f"the graph calls '{name}', which is only a name here", node.range)
+            raise NOT_RUNNABLE(f"the graph calls '{name}', which is only a name here", node.range)
         self.add_function(callee, node)
         self.emit(node, "CALL", len(self.code.functions) - 1)
 
@@ -353,7 +353,7 @@ class _BytecodeEmitter:
 
     def python_call(self, node: Node) -> None:
         if "callable" not in node.attributes:
-            raise CompileError(f"{node.kind} stands for a Python function that is not available", node.range)
+            raise NOT_RUNNABLE(f"{node.kind} stands for a Python function that is not available", node.range)
         function = node.attributes["callable"]
         if len(node.outputs) == 1:
             function = with_checked_result(function, node.outputs[0].type)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CallStack, Code, CodePlace
-from jitlite.ir.unit import Function
+from jitlite.ir.unit import Function, MethodName
 from jitlite.ir.values import special_method
 
 SWITCH = 0
@@ -144,35 +144,42 @@ class ScriptTraceback(str):
 
     Attributes:
         entries: one for each call, outermost first, also those that the text leaves out.
+        details: lines about the innermost call: its module, and the tensors that it was given.
     """
 
-    __slots__ = ("entries",)
+    __slots__ = ("details", "entries")
+    details: list[str]
     entries: list[str]
 
     @classmethod
-    def of(cls, entries: list[str]) -> ScriptTraceback:
+    def of(cls, entries: list[str], details: list[str]) -> ScriptTraceback:
         """The note that has these entries, but for those in the middle where they are too many."""
         shown = list(entries)
         if len(shown) > _LONGEST_TRACEBACK:
             half = _LONGEST_TRACEBACK // 2
             shown[half:-half] = [f"  ... {len(shown) - 2 * half} more calls ..."]
-        note = cls("\n".join([_HEADING, *shown]))
+        note = cls("\n".join([_HEADING, *shown, *details]))
         note.entries = entries
+        note.details = details
         return note
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         return str, (str(self),)
 
 
-def script_traceback(calls: Iterable[Calling]) -> ScriptTraceback:
+def script_traceback(calls: Iterable[Calling], tensors: Sequence[str] = ()) -> ScriptTraceback:
     """Where the calls are; inlined calls are shown like others."""
     entries: list[str] = []
+    module = ""
     for name, place in calls:
+        module = ""
         for callee, called_at in place.call_stack:
             entries.append(_entry(name, called_at))
             name = callee
+            module = callee.module if isinstance(callee, MethodName) else module
         entries.append(_entry(name, place.range))
-    return ScriptTraceback.of(entries)
+    details = [f"in the module {module}"] if module else []
+    return ScriptTraceback.of(entries, details + ([f"with {', '.join(tensors)}"] if tensors else []))
 
 
 def _entry(name: str, range: SourceRange | None) -> str:
@@ -182,22 +189,25 @@ def _entry(name: str, range: SourceRange | None) -> str:
     return f"{head}\n{range.excerpt(_CONTEXT_LINES, ' <--- HERE')}"
 
 
-def add_traceback(error: BaseException, calls: Iterable[Calling], *, with_inner: bool) -> None:
+def add_traceback(
+    error: BaseException, calls: Iterable[Calling], tensors: Sequence[str] = (), *, with_inner: bool
+) -> None:
     """Attach the script traceback as a note.
 
     Where a script called Python that called a script, the inner run has done so: its calls come behind the outer ones.
 
     Args:
+        tensors: those that the innermost call was given, described.
         with_inner: are calls of inner runs among the calls, so far as these were generated functions?
     """
     notes = notes_of(error)
-    note = script_traceback(calls)
+    note = script_traceback(calls, tensors)
     inner = next((n for n in notes if n.startswith(_HEADING)), None)
     if inner is not None:
         if not isinstance(inner, ScriptTraceback):  # it was pickled on the way
             return
         both = _common_end(note.entries, inner.entries) if with_inner else 0
-        note = ScriptTraceback.of([*note.entries[: len(note.entries) - both], *inner.entries])
+        note = ScriptTraceback.of([*note.entries[: len(note.entries) - both], *inner.entries], inner.details)
         notes = [n for n in notes if n is not inner]
     set_notes(error, [*notes, note])
 

@@ -6,10 +6,13 @@ Tracebacks and debuggers show the text with the script's line behind each line: 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
+
+import torch
 
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.source import SourceRange
@@ -19,6 +22,11 @@ from jitlite.interpreter.script_frames import replaced_tracebacks, shown_call
 from jitlite.ir.code_text import Identifier, Text, comment
 
 _LOADER = "__loader__"
+_NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_UNNAMED = re.compile(r"v(_\d+)?")
+"""What generated code calls values that have no name in the script."""
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
+"""Classes whose objects are described; what others say of themselves is a program's."""
 
 
 class Span(NamedTuple):
@@ -81,6 +89,17 @@ class PythonCode:
     def get_source(self, name: str) -> str:
         """What `linecache` asks a loader for."""
         return self.source
+
+    def text_of(self, line: int, column: int | None, end_column: int | None) -> str:
+        """A part of the text without the operations within it, which have been done before."""
+        found = self._lines[line - 1]
+        if column is None or end_column is None:
+            return found.text
+        text = str(found.text)
+        for span in found.spans:
+            if column <= span.start and span.end <= end_column and (span.start, span.end) != (column, end_column):
+                text = text[: span.start] + " " * (span.end - span.start) + text[span.end :]
+        return text[column:end_column]
 
     def place_of(self, line: int, column: int | None, end_column: int | None) -> CodePlace:
         """The place in the script of a part of the text: of the smallest operation around it."""
@@ -149,7 +168,8 @@ def add_script_traceback(error: BaseException) -> None:
     if isinstance(error, Exception):
         found = list(calls_with_entries(error.__traceback__))
         if found:
-            add_traceback(error, [(name, place) for _, name, place in found], with_inner=True)
+            calls = [(name, place) for _, name, place in found]
+            add_traceback(error, calls, tensors_of(error.__traceback__), with_inner=True)
             error.__traceback__ = _with_script_frames(error.__traceback__, found)
 
 
@@ -164,3 +184,25 @@ def _with_script_frames(traceback: TracebackType | None, found: list[Entry]) -> 
             replaced = replaced_tracebacks(*calls[id(entry)], shown, made)
         made = replaced or TracebackType(made, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return made
+
+
+def tensors_of(traceback: TracebackType | None) -> list[str]:
+    """The tensors that the innermost generated call of a traceback names where it failed, described."""
+    innermost: tuple[PythonCode, TracebackType] | None = None
+    while traceback is not None:
+        found = traceback.tb_frame.f_globals.get(_LOADER)
+        if isinstance(found, PythonCode) and traceback.tb_frame.f_code is found.code:
+            innermost = found, traceback
+        traceback = traceback.tb_next
+    if innermost is None:
+        return []
+    code, entry = innermost
+    variables = entry.tb_frame.f_locals
+    named = dict.fromkeys(_NAME.findall(code.text_of(*_position(entry))))
+    tensors = {name: variables[name] for name in named if type(variables.get(name)) in _TENSORS}
+    return [_described(t) if _UNNAMED.fullmatch(n) else f"{n}: {_described(t)}" for n, t in tensors.items()]
+
+
+def _described(tensor: torch.Tensor) -> str:
+    with torch._C.DisableTorchFunction():
+        return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"

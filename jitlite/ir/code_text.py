@@ -20,7 +20,7 @@ import string
 import unicodedata
 from collections.abc import Callable, Iterable
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.inside import BAD_SOURCE_PART
 
 _NOT_IN_NAMES = re.compile(r"\W+", re.ASCII)
 _OPEN_ENDED = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -73,7 +73,7 @@ def identifier(name: object, what: str = "a name") -> Identifier:
         NotSupportedError: it is no identifier.
     """
     if not is_identifier(name):
-        raise NotSupportedError(f"{name!a} cannot stand in source as {what}: it is no identifier of Python")
+        raise BAD_SOURCE_PART(f"{name!a} cannot stand in source as {what}: it is no identifier of Python")
     return Identifier(name)
 
 
@@ -84,7 +84,7 @@ def digits(text: str) -> Text:
         NotSupportedError: it is no number.
     """
     if not (text.isdecimal() and text.isascii()):
-        raise NotSupportedError(f"{text!a} cannot stand in source as a number")
+        raise BAD_SOURCE_PART(f"{text!a} cannot stand in source as a number")
     return Text(text)
 
 
@@ -154,7 +154,7 @@ def literal(value: object) -> Literal:
         return Literal(ascii(str(value)))
     if type(value) is int or (type(value) is float and math.isfinite(value)) or type(value) is bytes:
         return Literal(repr(value))
-    raise NotSupportedError(f"a value of the class {type(value).__name__} has no literal in Python")
+    raise BAD_SOURCE_PART(f"a value of the class {type(value).__name__} has no literal in Python")
 
 
 def shown_literal(value: str) -> Literal:
@@ -194,7 +194,7 @@ def _quoted_character(character: str) -> str:
 def exact_decimal(value: float) -> Literal:
     """A finite float with as many digits as tell it from all others."""
     if not math.isfinite(value):
-        raise NotSupportedError(f"{value} has no digits")
+        raise BAD_SOURCE_PART(f"{value} has no digits")
     return Literal(f"{value:.17g}")
 
 
@@ -286,7 +286,7 @@ def infix_sign(sign: str) -> Text:
         NotSupportedError: it is none.
     """
     if sign not in _SIGNS:
-        raise NotSupportedError(f"{sign!a} is no operator of Python")
+        raise BAD_SOURCE_PART(f"{sign!a} is no operator of Python")
     return Text(sign)
 
 

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from jitlite.base.errors.statements import TOO_DEEP
 from jitlite.base.recursion import MoreCalls
-from jitlite.base.source import CompileError
 from jitlite.ir.graph import Graph
 from jitlite.ir.unit import COMPILING
 
@@ -102,6 +102,6 @@ def compiling() -> Iterator[None]:
             yield
         except RecursionError as error:
             hint = "split it into functions"
-            raise CompileError("the program is nested too deeply to be compiled", hint=hint) from error
+            raise TOO_DEEP("the program is nested too deeply to be compiled", hint=hint) from error
         finally:
             _scope.leave()

@@ -20,8 +20,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
+from jitlite.base.errors.inside import BAD_PATTERN
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError
 from jitlite.ir import types as T
 from jitlite.ir.compare import constant_key
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
@@ -69,10 +69,10 @@ def pattern_of(text: str | Graph) -> Graph:
     pattern = parse(text) if isinstance(text, str) else text
     nodes = [node for node in pattern.nodes if not _is_constant(node)]
     if not nodes or not pattern.outputs:
-        raise CompileError("a pattern has at least one node that is no constant, and returns something", None)
+        raise BAD_PATTERN("a pattern has at least one node that is no constant, and returns something", None)
     for node in pattern.nodes:
         if node.blocks:
-            raise CompileError(f"a pattern cannot hold {node.kind}, which has blocks", node.range)
+            raise BAD_PATTERN(f"a pattern cannot hold {node.kind}, which has blocks", node.range)
     _check_connected(pattern, nodes)
     return pattern
 
@@ -80,9 +80,9 @@ def pattern_of(text: str | Graph) -> Graph:
 def _check_connected(pattern: Graph, nodes: Sequence[Node]) -> None:
     for output in pattern.outputs:
         if output.node not in nodes:
-            raise CompileError(f"a pattern returns what it computes, not %{output.name}", None)
+            raise BAD_PATTERN(f"a pattern returns what it computes, not %{output.name}", None)
     if len(_connected(pattern.outputs[0].node)) < len(nodes):
-        raise CompileError("the nodes of a pattern are all connected by values", nodes[0].range)
+        raise BAD_PATTERN("the nodes of a pattern are all connected by values", nodes[0].range)
 
 
 def _is_constant(node: Node) -> bool:

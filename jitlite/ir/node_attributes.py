@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.inside import BAD_SOURCE_PART
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.code_text import is_dunder
@@ -189,7 +189,7 @@ def int_attribute(node: Node, name: str) -> int:
     """
     found = node.attributes.get(name)
     if type(found) is not int:
-        raise NotSupportedError(f"the attribute {name} of {node.kind} is an int, not {_shown(found)}", node.range)
+        raise BAD_SOURCE_PART(f"the attribute {name} of {node.kind} is an int, not {_shown(found)}", node.range)
     return found
 
 
@@ -201,5 +201,5 @@ def str_attribute(node: Node, name: str) -> str:
     """
     found = node.attributes.get(name)
     if not isinstance(found, str):
-        raise NotSupportedError(f"the attribute {name} of {node.kind} is a str, not {_shown(found)}", node.range)
+        raise BAD_SOURCE_PART(f"the attribute {name} of {node.kind} is a str, not {_shown(found)}", node.range)
     return found

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from jitlite.base.errors.inside import BAD_GRAPH_TEXT
 from jitlite.base.source import CompileError, Source, SourceRange, did_you_mean
 from jitlite.ir import types as T
 from jitlite.ir.compiling import make_room
@@ -74,12 +75,12 @@ def parse(
     except CompileError:
         raise
     except RecursionError as error:
-        raise CompileError("the blocks of the graph are nested too deeply to be read", parser.here()) from error
+        raise BAD_GRAPH_TEXT("the blocks of the graph are nested too deeply to be read", parser.here()) from error
     except SchemaError as error:
-        raise CompileError(str(error), parser.here()) from error
+        raise BAD_GRAPH_TEXT(str(error), parser.here()) from error
     except Exception as error:  # what Python and torch say of values: of devices, generators, numbers of many digits
         what = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
-        raise CompileError(f"a value in the text cannot be made: {what}", parser.here()) from error
+        raise BAD_GRAPH_TEXT(f"a value in the text cannot be made: {what}", parser.here()) from error
     return graph
 
 
@@ -144,10 +145,10 @@ class _GraphParser(ValueReader):
         return SourceRange(self.source, self.position, self.position + max(1, len(self.peek())))
 
     def fail(self, message: str) -> NoReturn:
-        raise CompileError(message, self.here(), found=repr(self.peek()) if self.peek() else "the end of the text")
+        raise BAD_GRAPH_TEXT(message, self.here(), found=repr(self.peek()) if self.peek() else "the end of the text")
 
     def fail_at(self, start: int, length: int, message: str, **details: Any) -> NoReturn:
-        raise CompileError(message, SourceRange(self.source, start, start + length), **details)
+        raise BAD_GRAPH_TEXT(message, SourceRange(self.source, start, start + length), **details)
 
     def _named_type(self, token: str) -> Type:
         start = self.position

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from jitlite.base.errors.calls import OPEN_RECURSION
+from jitlite.base.errors.inside import NOT_RUNNABLE
 from jitlite.base.locks import Lock
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.schema import Schema
@@ -96,7 +98,7 @@ class Function:
         if self._graph is None:
             self.ensure_compiled()
         if self._graph is None:
-            raise CompileError(f"the body of '{self.name}' is needed while it is being compiled", self.range)
+            raise OPEN_RECURSION(f"the body of '{self.name}' is needed while it is being compiled", self.range)
         return self._graph
 
     @graph.setter
@@ -114,7 +116,7 @@ class Function:
         if self._schema is None:
             self.ensure_compiled()
         if self._schema is None:
-            raise CompileError(
+            raise OPEN_RECURSION(
                 f"'{self.name}' is called while its own result type is still being inferred",
                 self.range,
                 hint=f"annotate the result of '{self.name}' (-> T), then it may be recursive",
@@ -136,7 +138,7 @@ class Function:
             if self._graph is not None or self._in_progress:
                 return
             if self._define is None:
-                raise CompileError(f"function '{self.name}' is declared but has no body", self.range)
+                raise NOT_RUNNABLE(f"function '{self.name}' is declared but has no body", self.range)
             self._in_progress = True
             try:
                 self._define(self)
@@ -228,6 +230,34 @@ def called_function(node: Node) -> Function | None:
     else:
         return None
     return found if isinstance(found, Function) else None
+
+
+class MethodName(str):
+    """The name of a method that was called on a submodule.
+
+    Attributes:
+        module: the path of the submodule, such as `layer1.0`, from the module whose method is run.
+    """
+
+    __slots__ = ("module",)
+    module: str
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
+
+
+def name_of_call(call: Node, function: Function) -> str:
+    """The name of the function that a node calls; it knows its module, if it is a method of a submodule."""
+    path: list[str] = []
+    owner = call.inputs[0].node if call.kind == "prim::CallMethod" else None
+    while owner is not None and owner.kind == "prim::GetAttr":
+        path.append(owner.attributes["name"])
+        owner = owner.inputs[0].node
+    if not path:
+        return function.name
+    name = MethodName(function.name)
+    name.module = ".".join(reversed(path))
+    return name
 
 
 def passed_arguments(node: Node) -> Sequence[Value]:

@@ -13,7 +13,9 @@ import builtins
 import math
 from collections.abc import Callable, Collection, Iterable
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.classes import NO_SCRIPT_CLASS
+from jitlite.base.errors.ways_out import BAD_ARCHIVE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.calls import form
@@ -53,7 +55,7 @@ class Permissions:
         """
         reason = self.refusal(name)
         if reason is not None:
-            raise NotSupportedError(
+            raise BAD_ARCHIVE.unsupported(
                 f"the archive uses the operator '{name}', which {reason}", range,
                 hint=f"if you trust the archive, allow it by name: load(file, allow=['{name}'])",
             )  # fmt: skip
@@ -90,7 +92,7 @@ class OperatorNamespace(SugaredValue):
         if found is not None:
             return found
         if not ops.lookup(qualified) and self.namespace != "prim":
-            raise NotSupportedError(
+            raise BAD_ARCHIVE.unsupported(
                 f"the archive uses the operator '{qualified}', which torch does not have here", range,
                 hint="import the library that defines it" if self.namespace != "aten" else None,
             )  # fmt: skip
@@ -121,7 +123,7 @@ class ArchivedConstants(SugaredValue):
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         if not (name[:1] == "c" and name[1:].isascii() and name[1:].isdigit()):
-            raise CompileError(f"the table of constants has no '{name}'", range)
+            raise BAD_ARCHIVE(f"the table of constants has no '{name}'", range)
         value = self.entries(int(name[1:]))
         return SimpleValue(b.constant(value, range, self.typed(value)))
 
@@ -248,7 +250,7 @@ def emit_new_object(em: Emitter, call: tree.Apply, special: SpecialForm, hint: T
     cls = special.subject
     assert isinstance(cls, ArchivedClass)
     if cls.type.is_module:
-        raise NotSupportedError("a program cannot make modules", call.range)
+        raise NO_SCRIPT_CLASS("a program cannot make modules", call.range)
     return em.node("prim::CreateObject", [], [cls.type], call.range).output
 
 

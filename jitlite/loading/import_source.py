@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from jitlite.archive.errors import ArchiveError
+from jitlite.base.errors.ways_out import BAD_ARCHIVE
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.codegen.torchscript.context_classes import loaded_context
 from jitlite.compiler.program import Observer, Program
@@ -172,7 +173,7 @@ class Importer:
         if file is None or not isinstance(node, ast.ClassDef):
             return None
         if name in self._unfinished:
-            raise CompileError(f"'{name}' is defined in terms of itself", file.place(node))
+            raise BAD_ARCHIVE(f"'{name}' is defined in terms of itself", file.place(node))
         self._unfinished.add(name)
         try:
             return _ClassImport(self, file, name, node).run()
@@ -268,7 +269,7 @@ def _evaluated(value: Value, place: SourceRange) -> Any:
         return constant_of(value)
     make = _CONSTRUCTORS.get(value.node.kind)
     if make is None:
-        raise CompileError(f"the default of a parameter is no constant but a {value.node.kind}", place)
+        raise BAD_ARCHIVE(f"the default of a parameter is no constant but a {value.node.kind}", place)
     return make(value.type, [_evaluated(part, place) for part in value.node.inputs])
 
 
@@ -317,7 +318,7 @@ class _ClassImport:
         bases = [base.id if isinstance(base, ast.Name) else "?" for base in self.node.bases]
         kind = _KINDS.get(bases[0] if bases else None)
         if kind is None or len(bases) > 1:
-            raise CompileError("Torchscript does not support class inheritance", self.file.place(self.node))
+            raise BAD_ARCHIVE("Torchscript does not support class inheritance", self.file.place(self.node))
         return kind(self)
 
     # -- parts of the body
@@ -338,7 +339,7 @@ class _ClassImport:
             elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
                 found += self._assigned(statement, statement.targets[0])
             elif not isinstance(statement, ast.FunctionDef | ast.Pass | ast.Expr):
-                raise CompileError("expected a method or an attribute", self.file.place(statement))
+                raise BAD_ARCHIVE("expected a method or an attribute", self.file.place(statement))
         return found
 
     def _assigned(self, statement: ast.Assign, target: ast.expr) -> list[_Member]:
@@ -354,14 +355,14 @@ class _ClassImport:
         elements = statement.value.elts if isinstance(statement.value, ast.List) else [statement.value]
         found = [e.value for e in elements if isinstance(e, ast.Constant) and isinstance(e.value, str)]
         if len(found) != len(elements):
-            raise CompileError("expected a list of names", self.file.place(statement))
+            raise BAD_ARCHIVE("expected a list of names", self.file.place(statement))
         return found
 
     def _methods(self) -> list[ast.FunctionDef]:
         found = [statement for statement in self.node.body if isinstance(statement, ast.FunctionDef)]
         for method in found:
             if not may_be_method(method.name):
-                raise CompileError(f"'{method.name}' is no name for a method", self.file.place(method))
+                raise BAD_ARCHIVE(f"'{method.name}' is no name for a method", self.file.place(method))
         return found
 
     def _type(self, annotation: ast.expr) -> Type:
@@ -397,7 +398,7 @@ class _ClassImport:
         ):
             for name in self.lists[kind]:
                 if name not in made.methods:
-                    raise CompileError(f"the hook '{name}' is not defined", self.file.place(self.node))
+                    raise BAD_ARCHIVE(f"the hook '{name}' is not defined", self.file.place(self.node))
                 self._check_hook(name, takes)
                 hooks.append(made.methods[name])
         for name in {*self.lists["__forward_pre_hooks__"], *self.lists["__forward_hooks__"]}:
@@ -409,7 +410,7 @@ class _ClassImport:
     def _check_hook(self, name: str, takes: str) -> None:
         method = next(m for m in self._methods() if m.name == name)
         if len(method.args.args) != len(takes.split(", ")):
-            raise CompileError(f"the hook '{name}' does not take ({takes})", self.file.place(method))
+            raise BAD_ARCHIVE(f"the hook '{name}' does not take ({takes})", self.file.place(method))
 
     def _fill(self, made: ClassType) -> None:
         self._fill_attributes(made)
@@ -418,19 +419,19 @@ class _ClassImport:
                 setattr(made.python_class, name, value)
         for method in self._methods():
             if method.name in made.methods or method.name in made.attributes:
-                raise CompileError(f"'{method.name}' is defined twice", self.file.place(method))
+                raise BAD_ARCHIVE(f"'{method.name}' is defined twice", self.file.place(method))
             made.definition.add(method.name, self.importer.definition(self.file, method, is_method=True))
 
     def _fill_attributes(self, made: ClassType) -> None:
         for name, annotation, value, statement in self._members():
             if not may_be_attribute(name) or is_dunder(name) or (value is not None and name.startswith("__")):
-                raise CompileError(f"'{name}' is no name for an attribute", self.file.place(statement))
+                raise BAD_ARCHIVE(f"'{name}' is no name for an attribute", self.file.place(statement))
             if value is not None:
                 made.constants[name] = self._value(value)
             elif annotation is not None:
                 made.attributes[name] = self._attribute_type(name, annotation)
             else:
-                raise CompileError("an attribute needs a type", self.file.place(statement))
+                raise BAD_ARCHIVE("an attribute needs a type", self.file.place(statement))
         made.parameters.update(n for n in self.lists["__parameters__"] if n in made.attributes)
         made.buffers.update(n for n in self.lists["__buffers__"] if n in made.attributes)
 
@@ -461,7 +462,7 @@ class _ClassImport:
         defaults: list[Any] = []
         for name, annotation, value, statement in self._members():
             if annotation is None or name.startswith("_"):
-                raise CompileError("a field of a named tuple needs a name and a type", self.file.place(statement))
+                raise BAD_ARCHIVE("a field of a named tuple needs a name and a type", self.file.place(statement))
             fields[name] = self._type(annotation)
             if value is not None:
                 defaults.append(self._value(value))
@@ -475,15 +476,15 @@ class _ClassImport:
         members = []
         for name, _, value, statement in self._members():
             if value is None:
-                raise CompileError("a member of an Enum needs a value", self.file.place(statement))
+                raise BAD_ARCHIVE("a member of an Enum needs a value", self.file.place(statement))
             members.append((name, self._value(value)))
         try:
             cls = made_enum(self.node.name, members, self._module)
         except ValueError as error:
-            raise CompileError(str(error), self.file.place(self.node)) from None
+            raise BAD_ARCHIVE(str(error), self.file.place(self.node)) from None
         common = enum_type(cls)
         if common is None:
-            raise CompileError("the members of an Enum have values of several types", self.file.place(self.node))
+            raise BAD_ARCHIVE("the members of an Enum have values of several types", self.file.place(self.node))
         made = self.importer.types[self.name] = type_from_python(cls, self.file.place(self.node))
         return made
 

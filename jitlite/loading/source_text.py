@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jitlite.archive.errors import ArchiveError, faults_of
+from jitlite.base.errors.ways_out import BAD_ARCHIVE
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, Source, SourceRange, Surroundings, Utf8Offsets
 from jitlite.frontend.syntax import tree
@@ -68,7 +69,7 @@ class CodeFile:
         refuse_decorators(self.parsed, node)
         for inner in ast.walk(node):
             if isinstance(inner, ast.Compare) and len(inner.ops) > 1:  # whose meaning differs between the languages
-                raise CompileError("an archive's code has no chains of comparisons", self.place(node))
+                raise BAD_ARCHIVE("an archive's code has no chains of comparisons", self.place(node))
         return function_in_text(self.parsed, node, node.lineno, is_method=is_method)
 
     def place(self, node: ast.stmt) -> SourceRange:

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from jitlite import loading
-from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.base.errors.ways_out import NOT_FROM_TORCH
+from jitlite.base.source import CompileError
 from jitlite.executor.engine import new_program
 from jitlite.frontend.tracing.torch_scripts import convert_with, is_torch_script_function
 from jitlite.ir.schema import Argument, function_schema
@@ -33,7 +34,7 @@ def from_torch_script(found: Any) -> Any:
         content = found.save_to_buffer()
     except RuntimeError as error:
         lines = str(error).strip().splitlines() or [""]
-        raise NotSupportedError(
+        raise NOT_FROM_TORCH(
             f"this {type(found).__name__} of torch.jit cannot be converted, as torch.jit cannot save it: {lines[0]}",
             hint="give jitlite.script the Python function or module that it was made from",
         ) from error
@@ -42,7 +43,7 @@ def from_torch_script(found: Any) -> Any:
         try:
             return _function(found, loaded)
         except CompileError as error:
-            raise NotSupportedError(
+            raise NOT_FROM_TORCH(
                 "this function of torch.jit cannot be converted, as the archive that torch.jit writes of it does not "
                 f"compile: {error.message}",
                 hint="give jitlite.script, or jitlite.CompilationUnit, what it was made from",

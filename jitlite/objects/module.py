@@ -28,6 +28,7 @@ from jitlite.archive.tensor_identity import (
 )
 from jitlite.base import options
 from jitlite.base.dynamo import unseen_by_dynamo
+from jitlite.base.tracebacks import HiddenFrames
 from jitlite.compiler import program as compiler
 from jitlite.compiler.program import Program
 from jitlite.executor.engine import new_program
@@ -106,7 +107,8 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
         """
         names = compiler.names_of_caller(_frames_up + 1)
         if CLASS_TYPE in vars(self):
-            self._jitlite_define(src, names)
+            with HiddenFrames():
+                self._jitlite_define(src, names)
         else:  # the object is still being made, and its attributes are not known yet
             vars(self).setdefault(_SOURCES, []).append((src, names))
 

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from jitlite.base import torch_internals
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.ways_out import NO_TRACE
+from jitlite.base.source import SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node
 from jitlite.ir.ops import Effect
@@ -87,7 +88,7 @@ def refuse_to_be_frozen(name: str, graph: Graph) -> None:
     found = _Search(graph).run()
     if found is not None:
         what, place = found
-        raise NotSupportedError(f"torch's tracer would lose {what} in the script '{name}'", place, hint=_HINT)
+        raise NO_TRACE.unsupported(f"torch's tracer would lose {what} in the script '{name}'", place, hint=_HINT)
 
 
 class _InputDependence(Exception):

@@ -12,6 +12,7 @@ from functools import partial
 from types import MethodType
 from typing import Any
 
+from jitlite.base.errors.names import PYTHON_ERROR
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.compiler.program import Program, compiling
@@ -145,7 +146,7 @@ def _constant(program: Program, resolver: Resolver, expr: tree.Expr) -> object:
     except CompileError:
         raise
     except Exception as error:
-        raise CompileError(f"the constant cannot be computed: {type(error).__name__}: {error}", expr.range) from error
+        raise PYTHON_ERROR(f"the constant cannot be computed: {type(error).__name__}: {error}", expr.range) from error
     finally:
         program.forget(function)
     return value

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from jitlite.base.errors.names import MAY_BE_NONE, UNKNOWN_OPERATOR
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -25,7 +26,7 @@ from jitlite.ir.types import Type
 from jitlite.operators.builtin_functions import EXPANSIONS, Body, Expansion
 from jitlite.operators.conversions import try_convert_to_type
 from jitlite.operators.schema_matching import (
-    MAY_BE_NONE,
+    TEST_FOR_NONE,
     BindingPlan,
     CallTypes,
     Default,
@@ -60,6 +61,20 @@ class MatchedSchema(NamedTuple):
 _Candidate = Op | Expansion
 
 
+class _Places(NamedTuple):
+    """Where a call stands, and its arguments in the order of `CallTypes.actuals`."""
+
+    call: SourceRange | None
+    arguments: Sequence[NamedValue]
+
+    def of(self, failure: Mismatch) -> SourceRange | None:
+        """The argument that does not fit, where it stands within the call; else the call."""
+        place = None if failure.place is None else self.arguments[failure.place].range
+        if place is None or self.call is None or place.source is not self.call.source:
+            return self.call
+        return place if self.call.start <= place.start and place.end <= self.call.end else self.call
+
+
 class _ChosenOverload(NamedTuple):
     operators: tuple[Op, ...]
     candidate: _Candidate
@@ -80,9 +95,9 @@ def _candidates(name: str, operators: Sequence[Op]) -> tuple[list[_Candidate], l
     return [e for e in expansions if e.exact], [*pool, *(e for e in expansions if not e.exact)]
 
 
-def _choose(name: str, call: CallTypes, range: SourceRange | None, candidates: Sequence[Op] | None) -> _ChosenOverload:
+def _choose(name: str, call: CallTypes, at: _Places, candidates: Sequence[Op] | None) -> _ChosenOverload:
     if candidates is not None:
-        chosen = _first_fit(name, [], list(candidates), call, range)
+        chosen = _first_fit(name, [], list(candidates), call, at)
         return _ChosenOverload(tuple(candidates), *chosen)
     operators = ops.lookup(name)
     remembered = _chosen.get((name, call))
@@ -90,8 +105,8 @@ def _choose(name: str, call: CallTypes, range: SourceRange | None, candidates: S
         return remembered
     first, pool = _candidates(name, operators)
     if not first and not pool:
-        raise _unknown(name, range)
-    candidate, plan = _first_fit(name, first, pool, call, range)
+        raise _unknown(name, at.call)
+    candidate, plan = _first_fit(name, first, pool, call, at)
     found = _ChosenOverload(operators, candidate, plan)
     if any(T.is_named(actual.type) for actual in call.actuals):
         return found
@@ -102,7 +117,7 @@ def _choose(name: str, call: CallTypes, range: SourceRange | None, candidates: S
 
 
 def _first_fit(
-    name: str, first: list[_Candidate], pool: list[_Candidate], call: CallTypes, range: SourceRange | None
+    name: str, first: list[_Candidate], pool: list[_Candidate], call: CallTypes, at: _Places
 ) -> tuple[_Candidate, BindingPlan]:
     seen: dict[tuple[object, ...], Default] = {}
     only = len(first) + len(pool) == 1
@@ -117,7 +132,7 @@ def _first_fit(
     for candidate in pool if _has_int(call) else ():
         with suppress(Mismatch):
             return candidate, Matching(candidate.schema, call, True, seen, widen=True).run()
-    raise _no_fit(name, failures, call, range)
+    raise _no_fit(name, failures, call, at)
 
 
 def _has_int(call: CallTypes) -> bool:
@@ -125,25 +140,33 @@ def _has_int(call: CallTypes) -> bool:
     return any(actual.type is T.INT or isinstance(actual.type, T.TupleType) for actual in call.actuals)
 
 
-def _no_fit(
-    name: str, failures: list[tuple[Schema, Mismatch]], call: CallTypes, range: SourceRange | None
-) -> CompileError:
-    ranked = sorted(failures, key=lambda f: -f[1].progress)
+_VARIANTS = "Arguments for call are not valid. The following variants are available:"
+
+
+def _no_fit(name: str, failures: list[tuple[Schema, Mismatch]], call: CallTypes, at: _Places) -> CompileError:
+    ranked = sorted(_worth_showing(failures, call), key=lambda f: -f[1].progress)
     best = ranked[0][1]
     found = best.found if best.expected else f"{name}{call}"
-    hint = best.hint
-    if any(failure.hint == MAY_BE_NONE and failure.found == best.found for _, failure in failures):
-        hint = hint or MAY_BE_NONE
+    hint, kind, range = best.hint, best.kind, at.of(best)
+    if hint is None and any(f.hint == TEST_FOR_NONE and f.found == best.found for _, f in failures):
+        hint, kind = TEST_FOR_NONE, MAY_BE_NONE
     if len(failures) == 1:
-        return CompileError(
+        return kind(
             f"{name}: {best.reason}", range, expected=best.expected, found=found, hint=best.hint,
             notes=[str(ranked[0][0])],
         )  # fmt: skip
     notes = [f"  {schema}:\n    {failure.reason}" for schema, failure in ranked]
-    return CompileError(
-        "Arguments for call are not valid. The following variants are available:",
-        range, expected=best.expected, found=found, hint=hint, notes=notes,
+    return kind(
+        f"{name}: {best.reason}",
+        range, expected=best.expected, found=found, hint=hint, notes=[_VARIANTS, *notes],
     )  # fmt: skip
+
+
+def _worth_showing(failures: list[tuple[Schema, Mismatch]], call: CallTypes) -> list[tuple[Schema, Mismatch]]:
+    """The failures without those of variants that write to `out`, unless the call gives it or there are no others."""
+    if any(name == "out" for name, _ in call.kwargs):
+        return failures
+    return [f for f in failures if f[0].argument_index("out") is None] or failures
 
 
 def _unknown(name: str, range: SourceRange | None) -> CompileError:
@@ -151,7 +174,7 @@ def _unknown(name: str, range: SourceRange | None) -> CompileError:
     known |= ops.declared_names() | EXPANSIONS.keys()
     namespace = name.partition("::")[0] + "::"
     hint = did_you_mean(name, sorted(k for k in known if k.startswith(namespace)))
-    return CompileError(
+    return UNKNOWN_OPERATOR(
         f"Unknown builtin op: {name}. This op may not exist or may not be currently supported in TorchScript.",
         range,
         hint=hint,
@@ -176,9 +199,10 @@ def match_op(
         CompileError: where there is no such operator, or none of its overloads fits.
     """
     call = types_of_call(args, kwargs, self_value)
-    chosen = _choose(name, call, range, candidates)
+    given = [*([self_value] if self_value else []), *args, *kwargs]
+    chosen = _choose(name, call, _Places(range, given), candidates)
     plan = chosen.plan
-    inputs = insert_arguments(graph, range, plan, [*([self_value] if self_value else []), *args, *kwargs])
+    inputs = insert_arguments(graph, range, plan, given)
     expansion = chosen.candidate if isinstance(chosen.candidate, Expansion) else None
     op = chosen.candidate if isinstance(chosen.candidate, Op) else None
     return MatchedSchema(chosen.candidate.schema, op, inputs, list(plan.return_types), plan.return_names, expansion)
@@ -205,11 +229,12 @@ def match_schema(
         CompileError: where they do not fit.
     """
     call = types_of_call(args, kwargs, self_value)
+    given = [*([self_value] if self_value else []), *args, *kwargs]
     try:
         plan = Matching(schema, call, allow_conversions, {}, widen=widen).run()
     except Mismatch as failure:
-        raise _no_fit(schema.name, [(schema, failure)], call, range) from None
-    inputs = insert_arguments(graph, range, plan, [*([self_value] if self_value else []), *args, *kwargs])
+        raise _no_fit(schema.name, [(schema, failure)], call, _Places(range, given)) from None
+    inputs = insert_arguments(graph, range, plan, given)
     return MatchedSchema(schema, None, inputs, plan.return_types, plan.return_names)
 
 
@@ -237,7 +262,8 @@ def match_schemas(
                 failures.append((schema, failure))
                 continue
             return position, match_schema(schema, graph, range, args, kwargs, self_value, allow, widen)
-    raise _no_fit(schemas[0].name, failures, call, range)
+    given = [*([self_value] if self_value else []), *args, *kwargs]
+    raise _no_fit(schemas[0].name, failures, call, _Places(range, given))
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.types import NOT_ITERABLE
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.structure import Loop
@@ -27,7 +27,7 @@ def _derive_element(node: Node) -> None:
     loop = Loop(node)
     length = loop.max_iterations.node
     if length.kind != "aten::__range_length":
-        raise CompileError("a loop over a range counts something else", node.range)
+        raise NOT_ITERABLE("a loop over a range counts something else", node.range)
     start, _, step = length.inputs
     if not loop.index.has_uses:
         return

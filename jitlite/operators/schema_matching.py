@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_COUNT, WRONG_KEYWORD
+from jitlite.base.errors.kinds import ErrorKind
+from jitlite.base.errors.names import MAY_BE_NONE, NOT_A_VALUE
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
@@ -49,7 +52,7 @@ class NamedValue(NamedTuple):
         found = type_of_constant(self.constant)
         if found is None:
             what = getattr(self.constant, "kind", f"a {type(self.constant).__name__}")
-            raise CompileError(f"{what} cannot be used as a value", self.range)
+            raise NOT_A_VALUE(f"{what} cannot be used as a value", self.range)
         return found
 
     def in_graph(self, graph: Graph) -> Value:
@@ -141,7 +144,13 @@ class BindingPlan(NamedTuple):
 
 
 class Mismatch(Exception):
-    """A schema does not fit a call. `progress` tells which of several came nearest."""
+    """A schema does not fit a call. `progress` tells which of several came nearest.
+
+    Attributes:
+        place: the number of the argument that does not fit, if it is one.
+    """
+
+    place: int | None = None
 
     def __init__(
         self,
@@ -150,8 +159,10 @@ class Mismatch(Exception):
         expected: str | None = None,
         found: str | None = None,
         hint: str | None = None,
+        kind: ErrorKind[CompileError] = WRONG_ARGUMENTS,
     ) -> None:
         super().__init__(reason)
+        self.kind = kind
         self.reason = reason
         self.progress = progress
         self.expected = expected
@@ -224,7 +235,8 @@ class Matching:
             return self._given(argument, self.first_keyword + keyword)
         if argument.has_default:
             return self._default(argument)
-        raise self._fail(f"Argument {argument.name} not provided.")
+        self._check_keywords()  # a misspelt keyword is why an argument seems to be missing
+        raise self._fail(f"Argument {argument.name} not provided.", kind=WRONG_COUNT)
 
     def _keyword(self, name: str) -> int | None:
         # functions call `input` what methods call `self`
@@ -245,9 +257,12 @@ class Matching:
 
     # -- arguments that are given
     def _given(self, argument: Argument, place: int) -> _GivenArgument:
-        return _GivenArgument(
-            place, self._fit(argument.name, argument.type, argument.size, self.actuals[place], argument)
-        )
+        try:
+            convert = self._fit(argument.name, argument.type, argument.size, self.actuals[place], argument)
+        except Mismatch as failure:
+            failure.place = place
+            raise
+        return _GivenArgument(place, convert)
 
     def _fit(self, name: str, formal: Type, size: int | None, actual: ActualType, argument: Argument) -> Convert | None:
         type, repeat = actual.type, None
@@ -313,30 +328,44 @@ class Matching:
         if self.schema.is_vararg:
             self.slots += [_GivenArgument(self.first_positional + place, None) for place in range(self.used, given)]
         elif self.used < given:
-            raise self._fail(f"Expected at most {self.used} arguments but found {given} positional arguments.")
+            text = f"Expected at most {self.used} arguments but found {given} positional arguments."
+            raise self._fail(text, kind=WRONG_COUNT)
+        self._check_keywords()
         for position, (name, _) in enumerate(self.call.kwargs):
-            if position in self.used_keywords:
-                continue
-            if self.schema.argument_index(name) is not None:
-                raise self._fail(f"Keyword argument {name} specified twice.")
-            hint = did_you_mean(name, [a.name for a in self.schema.arguments])
-            raise self._fail(f"Keyword argument {name} unknown.", hint=hint)
+            if position not in self.used_keywords:
+                raise self._fail(f"Keyword argument {name} specified twice.", kind=WRONG_COUNT)
+
+    def _check_keywords(self) -> None:
+        """Raise for a keyword that is no parameter's."""
+        for position, (name, _) in enumerate(self.call.kwargs):
+            if position not in self.used_keywords and self.schema.argument_index(name) is None:
+                names = [a.name for a in self.schema.arguments if a.name != "self"]
+                hint = did_you_mean(name, names) or (f"its parameters are: {', '.join(names)}" if names else None)
+                raise self._fail(f"Keyword argument {name} unknown.", hint=hint, kind=WRONG_KEYWORD)
 
     # -- failures
     def _fail(
-        self, reason: str, expected: str | None = None, found: str | None = None, hint: str | None = None
+        self,
+        reason: str,
+        expected: str | None = None,
+        found: str | None = None,
+        hint: str | None = None,
+        kind: ErrorKind[CompileError] = WRONG_ARGUMENTS,
     ) -> Mismatch:
-        return Mismatch(reason, len(self.slots), expected, found, hint)
+        return Mismatch(reason, len(self.slots), expected, found, hint, kind)
 
     def _wrong_type(self, name: str, formal: Type, actual: Type, argument: Argument) -> Mismatch:
         wanted = formal.annotation + (" (inferred)" if argument.inferred else "")
         text = (
             f"Expected a value of type '{wanted}' for argument '{name}' but instead found type '{actual.annotation}'."
         )
-        return self._fail(text, f"{formal.annotation} for '{name}'", actual.annotation, _hint(formal, actual, argument))
+        hint = _hint(formal, actual, argument)
+        kind = MAY_BE_NONE if hint in (TEST_FOR_NONE, ALWAYS_NONE) else WRONG_ARGUMENTS
+        return self._fail(text, f"{formal.annotation} for '{name}'", actual.annotation, hint, kind)
 
 
-MAY_BE_NONE: Final = "it may be None here: test `is not None` first, or assert it"
+TEST_FOR_NONE: Final = "it may be None here: test `is not None` first, or assert it"
+ALWAYS_NONE: Final = "it is None here; what stands under `if x is not None` is not compiled where x is always None"
 
 
 def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
@@ -345,8 +374,12 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
         return T.why_not_interface(actual, formal)
     if argument.inferred:
         return f"'{argument.name}' is a Tensor because it has no annotation; annotate it"
+    if actual is T.NONE:
+        return ALWAYS_NONE
     if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):
-        return MAY_BE_NONE
+        return TEST_FOR_NONE
+    if formal is T.STRING and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
+        return "convert it: `str(...)`"
     if formal is T.TENSOR and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
         return "annotate it as a Tensor, or make one with torch.tensor(...)"
     if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):

@@ -33,7 +33,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, TensorType, Type
-from jitlite.ir.unit import called_function, passed_arguments
+from jitlite.ir.unit import called_function, name_of_call, passed_arguments
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import inexact_pass
 
@@ -168,7 +168,7 @@ def _inline(graph: Graph, call: Node) -> None:
     def place(made: Node) -> None:
         for node in (made, *(n for b in made.blocks for n in b.nodes)):
             node.scope = "/".join([*parts, *([node.scope] if node.scope else [])])
-            node.call_stack = (*call.call_stack, (function.name, call.range), *node.call_stack)
+            node.call_stack = (*call.call_stack, (name_of_call(call, function), call.range), *node.call_stack)
 
     with graph.inserting_before(call):
         results = graph.inline_call(function.graph, passed_arguments(call), place)

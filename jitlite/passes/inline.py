@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.ir.unit import Function, called_function, passed_arguments
+from jitlite.ir.unit import Function, called_function, name_of_call, passed_arguments
 from jitlite.passes.registry import graph_pass
 
 LARGEST = 20_000
@@ -168,7 +168,7 @@ def inline_call(graph: Graph, call: Node, function: Function) -> list[Node]:
     with graph.inserting_before(call):
         results = graph.inline_call(function.graph, passed_arguments(call), copied.append)
     everything = [inner for node in copied for inner in _with_nested(node)]
-    path = (*call.call_stack, (function.name, call.range))
+    path = (*call.call_stack, (name_of_call(call, function), call.range))
     for node in everything:
         node.call_stack = (*path, *node.call_stack)
     made = set(everything)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.inside import NO_REWRITE
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
 from jitlite.ir.structure import Loop
@@ -54,12 +54,12 @@ def _check(node: Node) -> None:
         return
     if not node.has(Trait.FORWARDS_TUPLES):
         if any(map(_is_tuple, (*node.inputs, *node.outputs))):
-            raise CompileError(f"a tuple cannot be removed: {node.kind} needs it as one value", node.range)
+            raise NO_REWRITE(f"a tuple cannot be removed: {node.kind} needs it as one value", node.range)
         return
     if node.kind == "prim::TupleIndex":
         index, length = constant_of(node.inputs[1], None), len(node.inputs[0].type.contained)
         if type(index) is not int or not -length <= index < length:
-            raise CompileError("a tuple cannot be removed: its index is no constant position in it", node.range)
+            raise NO_REWRITE("a tuple cannot be removed: its index is no constant position in it", node.range)
     if node.kind == "prim::Loop":
         loop = Loop(node)
         groups = [loop.followings, loop.starts, loop.parameters]
@@ -68,7 +68,7 @@ def _check(node: Node) -> None:
     for position, output in enumerate(node.outputs):
         for group in groups:
             if _shape(group[position].type) != _shape(output.type):
-                raise CompileError("a tuple cannot be removed: it may be there or not", node.range)
+                raise NO_REWRITE("a tuple cannot be removed: it may be there or not", node.range)
 
 
 def _shape(t: T.Type) -> object:

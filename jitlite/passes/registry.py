@@ -274,6 +274,12 @@ def _range_at_work(error: Exception) -> SourceRange | None:
     return found
 
 
+def summary(name: str) -> str:
+    """The first paragraph of a pass's documentation, in one line."""
+    text = sys.modules[find(name).__module__].__doc__ or ""
+    return " ".join(text.strip().partition("\n\n")[0].split())
+
+
 def passes_markdown() -> str:
     """`docs/passes.md`: every pass with its file's docstring."""
     parts = [

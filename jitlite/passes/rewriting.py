@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from jitlite.analysis.alias import AliasDb
-from jitlite.base.source import CompileError
+from jitlite.base.errors.inside import NO_REWRITE
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.match import Match, iterate_matches, pattern_of
 from jitlite.ir.parser import parse
@@ -55,7 +55,7 @@ def rewrite(
     for mine, theirs, what in ((wanted.inputs, made.inputs, "parameters"), (wanted.outputs, made.outputs, "results")):
         if len(mine) != len(theirs):
             message = f"the pattern has {len(mine)} {what}, the replacement {len(theirs)}"
-            raise CompileError(message, None)
+            raise NO_REWRITE(message, None)
     rewriter = _Rewriter(wanted, made, graph, places)
     matches = [m for m in iterate_matches(wanted, graph) if rewriter.can_be_replaced(m) and (not where or where(m))]
     if matches and checked:

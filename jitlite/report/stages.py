@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +22,7 @@ from jitlite.ir.types import TensorType, Type
 from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.pipelines import OPTIMIZE
-from jitlite.passes.registry import Lines, PassHook, PassRecord, find, lines_of
+from jitlite.passes.registry import Lines, PassHook, PassRecord, lines_of, summary
 from jitlite.report.content import SourceLine, Sources, SourceView, Stage, Timing, shorten
 from jitlite.report.diffs import side_by_side
 from jitlite.report.drawing import draw
@@ -82,7 +81,7 @@ class Gathered(Record, frozen=False):
             return
         stage = self._add_change(record.name, group, record.before, record.after, record.seconds)
         names = sentence_of(record.name, record.gone, record.new)
-        stage.about, stage.purpose = names, _purpose(record.name)
+        stage.about, stage.purpose = names, summary(record.name)
         self.timings.append(Timing(record.name, stage.id, record.seconds, nodes))
 
     def add_step(self, name: str, before: Lines, after: Lines, kinds: list[Counter[str]], seconds: float) -> None:
@@ -102,12 +101,6 @@ class Gathered(Record, frozen=False):
         stage = Stage(id, name, group, "", rows=rows, seconds=seconds, is_pass=True)
         self.stages.append(stage)
         return stage
-
-
-def _purpose(name: str) -> str:
-    """The first paragraph of a pass's documentation."""
-    text = sys.modules[find(name).__module__].__doc__ or ""
-    return " ".join(text.strip().partition("\n\n")[0].split())
 
 
 def gather(subject: Subject) -> Gathered:

@@ -165,12 +165,15 @@ def test_a_program_that_does_not_compile_exits_1_and_names_the_line(jitlite, pro
         (["show", "nowhere.py:f"], "no such file"),
         (["show", "{}:scalled"], "scaled"),
         (["show", "{}"], "FILE:FN"),
-        (["show", "{}:number"], "not a function"),
+        (["show", "{}:number"], "is no function and no module"),
         (["run", "{}:greet", "A", "__import__('os')"], "cannot be called"),
         (["opt", "{}:scaled", "-p", "inlin"], "inline"),
-        (["show", "{}:scaled", "--stage", "grph"], "invalid choice"),
+        (["show", "{}:scaled", "--stage", "grph"], "no such choice: 'grph'; did you mean 'graph'?"),
         (["show", "{}:scaled", "--stage", "kernels"], "--stage kernels needs --example for each argument"),
         (["show", "{}:scaled", "--example", "1"], "--example is for --stage regions, kernels, llvm, asm"),
+        (["show", "{}:scaled", "--full"], "--full goes with --stage all"),
+        (["shwo", "{}:scaled"], "did you mean 'show'?"),
+        (["explain", "J9999"], "no error has the code J9999"),
         ([], "COMMAND"),
     ],
 )
@@ -215,6 +218,8 @@ def test_demo(jitlite):
     status, out, _ = jitlite("demo")
     assert status == 0
     assert "she had your dark suit" in out
+    assert len(out.splitlines()) <= 100, "two screens"
+    assert "jitlite show jitlite.cli.sample:collapse --stage all" in out
 
 
 def test_no_color(jitlite, program, monkeypatch):

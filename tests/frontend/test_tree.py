@@ -389,13 +389,13 @@ def test_error_shows_file_line_and_caret():
     with pytest.raises(NotSupportedError) as error:
         function_tree(fails)
     line = fails.__code__.co_firstlineno + 2
-    first, place, head, between, source, carets, hint = str(error.value).splitlines()
+    first, place, head, between, source, carets, hint, more = str(error.value).splitlines()
     assert place == f'  at File "{__file__}", line {line}, in fails'
     assert (head, between) == ("    def fails(x):", "        y = 1")
     assert first == f"{__file__}:{line}:19: bytes literals aren't supported"
     assert source == '        return y + b"x"'
     assert carets.startswith(" " * 19 + "~" * 3)
-    assert hint.startswith("hint: use a str")
+    assert hint.startswith("hint: use a str") and more == "more: jitlite explain J0401"
 
 
 async def asynchronous(x):

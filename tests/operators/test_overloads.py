@@ -314,7 +314,15 @@ def test_no_variant_fits():
 def test_the_nearest_variant_is_named_first():
     with pytest.raises(CompileError) as caught:
         Call("aten::add", ":str", ":int")
-    assert caught.value.notes[0].strip().startswith("aten::add.str")
+    assert caught.value.message.startswith("aten::add: Expected a value of type 'str' for argument 'b'")
+    assert caught.value.notes[1].strip().startswith("aten::add.str")
+    assert not any("out)" in note for note in caught.value.notes)
+
+
+def test_variants_with_out_are_shown_where_it_is_given():
+    with pytest.raises(CompileError) as caught:
+        Call("aten::add", ":Tensor", ":str", out=":Tensor")
+    assert any("aten::add.out" in note for note in caught.value.notes)
 
 
 def test_none_of_an_optional_is_hinted_at():

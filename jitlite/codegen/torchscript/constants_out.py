@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
+from jitlite.base.source import SourceRange
 from jitlite.codegen.torchscript.type_names import TypeNames, archive_identifier
 from jitlite.ir import types as T
 from jitlite.ir.code_text import EMPTY, Text, code, exact_decimal, fixed, joined, literal, quoted
@@ -64,7 +65,7 @@ def checked_int(value: int, what: str, range: SourceRange | None = None) -> int:
     """
     if SMALLEST_INT <= value <= LARGEST_INT:
         return value
-    raise NotSupportedError(
+    raise NOT_IN_ARCHIVE(
         f"{what} is {value}, which has over 64 bits: an archive cannot hold it", range, hint="make it a float or a str"
     )
 
@@ -117,7 +118,7 @@ class ConstantWriter:
         for kinds, write in _WRITERS:
             if isinstance(value, kinds):
                 return write(self, value, type, range)
-        raise NotSupportedError(f"a constant of the class {value.__class__.__name__} has no place in an archive", range)
+        raise NOT_IN_ARCHIVE(f"a constant of the class {value.__class__.__name__} has no place in an archive", range)
 
     def _simple(self, value: object, type: Type, range: SourceRange | None) -> Text:
         if isinstance(value, enum.Enum):

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
+from jitlite.base.source import CompileError
 from jitlite.codegen.torchscript.context_classes import body_of
 from jitlite.codegen.torchscript.fragments import LINE_END
 from jitlite.codegen.torchscript.source_out import SourceFile
@@ -173,7 +174,7 @@ def _module_lines(type: ClassType) -> list[Text]:
 def _quoted(name: str) -> Text:
     text = plainly_quoted(name)
     if text is None:
-        raise NotSupportedError(f"an archive cannot hold an attribute of the name {name!a}")
+        raise NOT_IN_ARCHIVE(f"an archive cannot hold an attribute of the name {name!a}")
     return text
 
 
@@ -207,7 +208,7 @@ def _enum(file: SourceFile, type: T.EnumType) -> None:
         is_foreign = isinstance(value, str) and not value.isascii()
         text = plainly_quoted(value) if is_foreign else file.constants.text(value, type.value_type)
         if text is None:
-            raise NotSupportedError(f"an archive cannot hold the value of {type.qualified_name}.{name}")
+            raise NOT_IN_ARCHIVE(f"an archive cannot hold the value of {type.qualified_name}.{name}")
         lines.append(code("  {} = {}", member_name, text))
     _write_lines(file, lines)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.constants_out import ConstantWriter, is_told_by_members
 from jitlite.codegen.torchscript.context_classes import REFUSED
@@ -100,7 +101,7 @@ def _in_brackets(opening: Text) -> _Write:
 def _constant(w: Expressions, node: Node) -> Pieces:
     value = constant_of(node.output)
     if node.output.type is T.FUNCTION and not isinstance(value, Function):
-        raise NotSupportedError(
+        raise NOT_IN_ARCHIVE(
             f"the Python function '{node.attributes.get('name')}' is not compiled and has no place in an archive",
             node.range,
         )
@@ -160,10 +161,10 @@ def _dict(w: Expressions, node: Node) -> Pieces:
 def _new_object(w: Expressions, node: Node) -> Pieces:
     name = w.type_text(node)
     if name.startswith(BOUND_CLASSES):
-        raise NotSupportedError(f"objects of the C++ class {name} cannot be made in an archive yet", node.range)
+        raise NOT_IN_ARCHIVE(f"objects of the C++ class {name} cannot be made in an archive yet", node.range)
     python_class: Any = getattr(node.output.type, "python_class", None)
     if python_class in REFUSED:
-        raise NotSupportedError(
+        raise NOT_IN_ARCHIVE(
             f"TorchScript has no {python_class.__name__}, so that it has no place in an archive", node.range,
             hint=REFUSED[python_class],
         )  # fmt: skip
@@ -246,7 +247,7 @@ def _uninitialized(w: Expressions, node: Node) -> Pieces:
 
 def _python_call(w: Expressions, node: Node) -> Pieces:
     name = node.attributes.get("name", "python")
-    raise NotSupportedError(
+    raise NOT_IN_ARCHIVE(
         f"Could not export Python function call '{name}': Python functions have no place in an archive", node.range,
         hint="let it be compiled, or mark it with jitlite.unused",
     )  # fmt: skip
@@ -334,7 +335,7 @@ def _known_to_torch(op: ops.Op) -> bool:
 
 def _unknown(node: Node) -> NotSupportedError:
     given = ", ".join(v.type.annotation for v in node.inputs)
-    return NotSupportedError(
+    return NOT_IN_ARCHIVE(
         f"TorchScript has no {node.kind}({given}), so that it has no place in an archive", node.range,
         hint="say it with other operators",
     )  # fmt: skip

@@ -16,6 +16,7 @@ import string
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.base.source import NotSupportedError
 from jitlite.compiler.program import Program
 from jitlite.frontend.emit.definition import Definition
@@ -140,7 +141,7 @@ class _Formatted:
         self.values: list[Value] = []
 
     def refuse(self, what: str) -> NotSupportedError:
-        return NotSupportedError(
+        return NOT_IN_ARCHIVE(
             f"TorchScript's format has no {what}, so that it has no place in an archive", self.node.range,
             hint="an archive can have {}, widths of ints and texts, and .2f and the like; or format in Python",
         )  # fmt: skip

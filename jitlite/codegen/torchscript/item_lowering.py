@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.ir import types as T
@@ -123,9 +124,7 @@ class _IndexLowering:
             raise self._refusal("tensor as an index behind `...`", "index in two steps")
 
     def _refusal(self, what: str, hint: str) -> NotSupportedError:
-        return NotSupportedError(
-            f"TorchScript has no {what}: it has no place in an archive", self.node.range, hint=hint
-        )
+        return NOT_IN_ARCHIVE(f"TorchScript has no {what}: it has no place in an archive", self.node.range, hint=hint)
 
     def _plain(self, part: _IndexEntry) -> _IndexEntry:
         """The part with lists made tensors, and tensors made bounds of slices."""

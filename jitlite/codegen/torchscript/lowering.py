@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.codegen.torchscript.container_indices import lower_index
 from jitlite.codegen.torchscript.formats_out import LOWERINGS as FORMATS
 from jitlite.codegen.torchscript.item_lowering import lower_assignment, lower_item, lower_set_item
@@ -50,7 +50,7 @@ def _refuse_constructs(graph: Graph) -> None:
         if node.kind in _CONSTRUCTS:
             what, hint = _CONSTRUCTS[node.kind]
             message = f"TorchScript has no {what}, so that it has no place in an archive"
-            raise NotSupportedError(message, node.range, hint=hint)
+            raise NOT_IN_ARCHIVE(message, node.range, hint=hint)
 
 
 def _replace(node: Node, kind: str, inputs: list[Value]) -> bool:

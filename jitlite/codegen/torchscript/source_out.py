@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
+from jitlite.base.source import SourceRange
 from jitlite.codegen.torchscript.constants_out import ConstantTable, ConstantWriter
 from jitlite.codegen.torchscript.expressions_out import (
     CLOSE_INDEX,
@@ -109,7 +110,7 @@ class Dependencies:
                 open_calls.popitem()
                 self._ending.add(caller)
             elif callee in open_calls:
-                raise NotSupportedError(
+                raise NOT_IN_ARCHIVE(
                     f"'{callee.name}' calls itself, which functions of an archive cannot", node.range,
                     hint="write it as a loop",
                 )  # fmt: skip
@@ -218,11 +219,9 @@ class _FunctionWriter(Expressions):
             self.file.dependencies.refuse_recursion(function)
         graph = lowered(function.graph, is_ours=self.file.is_ours)
         if len(graph.outputs) != 1:
-            raise NotSupportedError(
-                f"'{name}' gives {len(graph.outputs)} values; in an archive it is one", function.range
-            )
+            raise NOT_IN_ARCHIVE(f"'{name}' gives {len(graph.outputs)} values; in an archive it is one", function.range)
         if not is_identifier(name):
-            raise NotSupportedError(f"a function cannot have the name '{name}' in an archive", function.range)
+            raise NOT_IN_ARCHIVE(f"a function cannot have the name '{name}' in an archive", function.range)
         place = function.range
         parameters: list[Text] = []
         star = first_keyword(function.schema)
@@ -337,7 +336,7 @@ class _FunctionWriter(Expressions):
         owner, value = node.inputs
         name = str_attribute(node, "name")
         if not is_identifier(name):
-            raise NotSupportedError(
+            raise NOT_IN_ARCHIVE(
                 f"an archive cannot assign to the attribute '{name}': its name has other letters than ASCII's",
                 node.range,
             )

@@ -10,7 +10,8 @@ import keyword
 import re
 from typing import Any
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
+from jitlite.base.source import SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, cut, dotted, fixed, identifier, joined, made_identifier
 from jitlite.ir.types import Type
@@ -41,7 +42,7 @@ def archive_identifier(name: str, what: str, range: SourceRange | None = None) -
         NotSupportedError: it may not; `what` says what it is the name of.
     """
     if not is_identifier(name):
-        raise NotSupportedError(f"{what} cannot have the name {name!a} in an archive", range)
+        raise NOT_IN_ARCHIVE(f"{what} cannot have the name {name!a} in an archive", range)
     return identifier(name, what)
 
 
@@ -105,7 +106,7 @@ class TypeNames:
         if is_named(type):
             return self.name(type)
         if type in _UNKNOWN_TO_TORCH:
-            raise NotSupportedError(f"{_UNKNOWN_TO_TORCH[type]} has no type in an archive", range)
+            raise NOT_IN_ARCHIVE(f"{_UNKNOWN_TO_TORCH[type]} has no type in an archive", range)
         parts = joined(", ", [self.text(part, range) for part in type.contained])
         if isinstance(type, T.TupleType):
             return code("Tuple[{}]", parts or fixed("()"))

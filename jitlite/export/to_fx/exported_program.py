@@ -19,6 +19,7 @@ from torch.fx import GraphModule
 from torch.utils._pytree import tree_map
 
 from jitlite.base import torch_internals
+from jitlite.base.errors.ways_out import NOT_EXPORTED
 from jitlite.base.source import NotSupportedError
 from jitlite.export.to_fx import control_flow
 from jitlite.export.to_fx.fx_graph import to_fx
@@ -84,7 +85,7 @@ def _check_names(module: GraphModule) -> None:
     for path, _ in (*module.named_parameters(), *module.named_buffers(), *module.named_modules()):
         for name in filter(None, path.split(".")):
             if not is_attribute_path_part(name):
-                raise NotSupportedError(f"the name {name!a} of '{path}' cannot stand in an exported program")
+                raise NOT_EXPORTED(f"the name {name!a} of '{path}' cannot stand in an exported program")
 
 
 def _distinct(examples: object) -> Any:
@@ -130,7 +131,7 @@ def _refuse_written_elements(program: ExportedProgram) -> None:
     written = [known[name] for name in written_names(program.graph, "placeholder") if name in known]
     if written:
         shape = list(program.constants[written[0]].shape)
-        raise NotSupportedError(
+        raise NOT_EXPORTED(
             f"a tensor of size {shape} in a list, dict or tuple of the module is written to, and exported programs "
             "keep no state but buffers",
             hint="register it as a buffer of the module, and read it as self.name",
@@ -180,7 +181,7 @@ def _refuse_changes(originals: list[tuple[str, Any, Any]]) -> None:
         now = list(after.items()) if isinstance(after, dict) else list(after)
         then = list(before.items()) if isinstance(before, dict) else list(before)
         if len(now) != len(then) or any(_parts(a) != _parts(b) for a, b in zip(now, then, strict=True)):
-            raise NotSupportedError(
+            raise NOT_EXPORTED(
                 f"the {type(before).__name__} '{name}' of the module is changed, and exported programs keep no state "
                 "but buffers",
                 hint="if it remembers results, call the module with these inputs before it is exported",
@@ -240,12 +241,12 @@ def _told(error: BaseException) -> BaseException:
     kind = node.meta.get("script_kind", node.target)
     lines = str(error).strip().splitlines()
     notes = [f"{type(error).__name__}: {lines[0] if lines else ''}"]
-    return NotSupportedError(f"torch.export cannot record {kind} here", place, notes=notes, hint=_hint(error))
+    return NOT_EXPORTED(f"torch.export cannot record {kind} here", place, notes=notes, hint=_hint(error))
 
 
 def _unplaced(error: BaseException) -> NotSupportedError:
     line = next(iter(str(error).strip().splitlines()), "")
-    return NotSupportedError("torch.export refuses the program", notes=[f"{type(error).__name__}: {line}"])
+    return NOT_EXPORTED("torch.export refuses the program", notes=[f"{type(error).__name__}: {line}"])
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

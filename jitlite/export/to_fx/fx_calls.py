@@ -21,7 +21,7 @@ import torch
 from torch.fx.node import has_side_effect
 
 from jitlite.base import torch_internals
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_AS_FX
 from jitlite.export.to_fx import control_flow, symbolic
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -337,7 +337,7 @@ def _refuse_tracing(what: str) -> None:
         NotSupportedError: where the module is traced again: FX runs a call without traced arguments once and for all.
     """
     if torch_internals.is_fx_tracing():
-        raise NotSupportedError(
+        raise NOT_AS_FX(
             f"the graph makes {what} in each call, which torch.fx.symbolic_trace would make once",
             hint="work on the graph that is there (torch.fx.Transformer, Interpreter, passes); it need not be traced",
         )

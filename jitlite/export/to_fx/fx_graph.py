@@ -20,7 +20,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
-from jitlite.base.source import NotSupportedError, did_you_mean
+from jitlite.base.errors.ways_out import NOT_AS_FX
+from jitlite.base.source import did_you_mean
 from jitlite.compiler import program as compiler
 from jitlite.export.to_fx import fx_calls
 from jitlite.export.to_fx.fx_kinds import KINDS, write_with
@@ -93,8 +94,8 @@ def _function_of(obj: object, method: str) -> tuple[Function, Any]:
         found = getattr(getattr(obj, method, None), "__jitlite_function__", None)
         if isinstance(found, Function):
             return found, obj
-        raise NotSupportedError(f"the module has no compiled method '{method}'")
-    raise NotSupportedError(
+        raise NOT_AS_FX(f"the module has no compiled method '{method}'")
+    raise NOT_AS_FX(
         f"a {type(obj).__name__} is no script",
         hint="give a function or module that jitlite.script or jitlite.load made",
     )

@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, GraphModule
 
 from jitlite.archive.tensor_identity import deep_copy
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_AS_FX
 from jitlite.export.to_fx.control_flow import Root
 from jitlite.export.to_fx.fx_pickling import can_be_traced, described, restored
 from jitlite.ir.code_text import is_attribute_path_part
@@ -99,7 +99,7 @@ def check_name(name: str) -> None:
         NotSupportedError: it has quotes, ends of lines, backslashes, braces or dots in it.
     """
     if not name.isidentifier() and not is_attribute_path_part(name):
-        raise NotSupportedError(f"the module has an attribute of the name {name!a}, which FX cannot write")
+        raise NOT_AS_FX(f"the module has an attribute of the name {name!a}, which FX cannot write")
 
 
 _OF_THE_CODE = ("torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree", "getattr", "slice")

@@ -15,6 +15,7 @@ from torch import fx
 
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.effects import effect_of
+from jitlite.base.errors.ways_out import NOT_AS_FX
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.export.to_fx import fx_calls
 from jitlite.export.to_fx.control_flow import Root
@@ -108,7 +109,7 @@ class FxExport:
             found = getattr(found, part)
         if not isinstance(found, torch.nn.Module):
             why = "a name that is a keyword" if keyword.iskeyword(parts[end - 1]) else "a name that is no identifier"
-            raise NotSupportedError(f"the attribute {target!a} has {why}, which FX cannot write")
+            raise NOT_AS_FX(f"the attribute {target!a} has {why}, which FX cannot write")
         return ".".join([self.store(found, RENAMED), *parts[end:]])
 
     # -- what need not be a node of its own
@@ -366,7 +367,7 @@ class FxScope:
 
     def refusal(self, what: str, node: Node, hint: str | None = None) -> NotSupportedError:
         """The error for something that cannot leave."""
-        error = NotSupportedError(what, node.range, hint=hint)
+        error = NOT_AS_FX(what, node.range, hint=hint)
         for callee, place in reversed(node.call_stack):
             if place is not None and error.range is not None:
                 error.notes.append(f"'{callee}' is called at {place.location()}")

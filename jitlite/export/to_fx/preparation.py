@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.ways_out import NOT_AS_FX
+from jitlite.base.source import SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
@@ -101,7 +102,7 @@ class Prepared:
             if callee is None or self.is_call_of_kept(node):
                 continue
             if callee in callers:
-                raise NotSupportedError(
+                raise NOT_AS_FX(
                     f"'{callee.name}' calls itself, and FX graphs have no functions to call",
                     node.range,
                     hint="write it as a loop, or keep the call: leave it to jitlite and export what is around it",

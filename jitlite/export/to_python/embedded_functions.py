@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.source import NotSupportedError
 from jitlite.export.to_python import python_helpers
 from jitlite.export.to_python.python_file import PythonFile
@@ -29,7 +30,7 @@ from jitlite.operators import tensors
 def refusal(node: Node, why: str) -> NotSupportedError:
     """What is said of an operation that has no spelling."""
     given = ", ".join(v.type.annotation for v in node.inputs)
-    return NotSupportedError(
+    return NOT_AS_PYTHON(
         f"{node.kind}({given}) has no equal in Python with torch: {why}", node.range,
         hint="say it with other operators, or keep the part that uses it as an archive",
     )  # fmt: skip

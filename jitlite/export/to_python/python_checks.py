@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.export.to_python.python_file import PythonFile
 from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, comment, fixed, joined, made_identifier
@@ -108,4 +108,4 @@ def _container(file: PythonFile, t: Any, value: Text, depth: int) -> Text:
         return code("(isinstance({}, {}) and {})", value, cls, joined(" and ", parts))
     if isinstance(t, T.ClassType):
         return code("type({}) is {}", value, file.type_name(t))
-    raise NotSupportedError(f"'isinstance' of {t.annotation} has no equal in Python with torch")
+    raise NOT_AS_PYTHON(f"'isinstance' of {t.annotation} has no equal in Python with torch")

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.records import Record, replace
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.ir import types as T
@@ -163,9 +164,7 @@ class PythonFile:
         """
         name = dotted_name(found)
         if name is None:
-            raise NotSupportedError(
-                f"'{getattr(found, '__qualname__', found)}' is Python that only its own program has"
-            )
+            raise NOT_AS_PYTHON(f"'{getattr(found, '__qualname__', found)}' is Python that only its own program has")
         first, _, rest = name.partition(".")
         return self.builtin(rest) if first == "builtins" else code("{}.{}", self.imported(first), dotted(rest))
 
@@ -242,7 +241,7 @@ class PythonFile:
         for kinds, write in _CONSTANTS:
             if isinstance(value, kinds):
                 return write(self, value, range)
-        raise NotSupportedError(
+        raise NOT_AS_PYTHON(
             f"a constant of the class {type(value).__name__} cannot be written as Python", range,
         )  # fmt: skip
 
@@ -364,7 +363,7 @@ def _base_of_exception(name: object) -> str:
         if base.__module__ == "builtins":
             return str(base.__name__)
         if {"__init__", "__new__", "__str__"} & set(vars(base)):
-            raise NotSupportedError(f"the exception class '{name}' has methods of its own, which are left to Python")
+            raise NOT_AS_PYTHON(f"the exception class '{name}' has methods of its own, which are left to Python")
     return "Exception"
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.python.python_writer import PythonWriter
@@ -72,7 +73,7 @@ def function_lines(file: PythonFile, function: Function, name: Identifier, *, is
     try:
         return _Signature(file, function.schema, name, is_method, function.graph).with_body(graph)
     except CannotTranslate as error:
-        raise NotSupportedError(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
+        raise NOT_AS_PYTHON(f"'{function.name}' cannot be written as Python: {error}", function.range) from None
 
 
 class _Signature(Record, eq=True):
@@ -193,7 +194,7 @@ class ReadableVocabulary:
     def bind(self, value: object, base: str, place: CodePlace | None) -> Text:
         if value is itertools.count:
             return code("{}.count", self.file.imported("itertools"))
-        raise NotSupportedError(f"'{base}' has no name in Python", place.range if place else None)
+        raise NOT_AS_PYTHON(f"'{base}' has no name in Python", place.range if place else None)
 
     def path(self, node: Node, owner: Text) -> Text:
         """The path of a submodule, of that of the module it is in."""
@@ -337,7 +338,7 @@ class ReadableVocabulary:
         with suppress(NotSupportedError):
             return call(self.file.dotted(function), len(node.inputs))
         name = node.attributes.get("name") or getattr(function, "__qualname__", "?")
-        raise NotSupportedError(
+        raise NOT_AS_PYTHON(
             f"the Python function '{name}' was left to Python, and its source is not part of the program", node.range,
             hint="let it be compiled, or write it into the source by hand",
         )  # fmt: skip

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.declarations_out import methods
@@ -116,7 +117,7 @@ class ModuleWriter:
         type = class_type_of(self.root)
         assert type is not None
         if self.is_written(type) and "forward" not in type.methods and "forward__1" in type.methods:
-            raise NotSupportedError(
+            raise NOT_AS_PYTHON(
                 f"'{plain_name(type)}' has a forward for each of several signatures, and Python has one function",
                 hint="write the module that calls it, in which it is known which one is meant",
             )
@@ -128,12 +129,12 @@ class ModuleWriter:
         self._first[id(module)] = path
         type = class_type_of(module)
         if type is None:
-            raise NotSupportedError(f"the module at '{path}' is not compiled")
+            raise NOT_AS_PYTHON(f"the module at '{path}' is not compiled")
         if type not in self.plans:
             self.plans[type] = _ModuleClassPlan(type)
         self.plans[type].modules.append((path, module))
         if type in self._in_progress:
-            raise NotSupportedError(f"modules of the class '{plain_name(type)}' contain others of the same class")
+            raise NOT_AS_PYTHON(f"modules of the class '{plain_name(type)}' contain others of the same class")
         self._in_progress.add(type)
         if not self._is_of_torch(type, module):
             for name, child in module._modules.items():
@@ -204,11 +205,11 @@ class ModuleWriter:
 
     def _set(self, plan: _ModuleClassPlan, name: str, kind: Text, text: Text) -> None:
         if is_dunder(name):
-            raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is a name that Python keeps for itself")
+            raise NOT_AS_PYTHON(f"'{name}' of '{plain_name(plan.type)}' is a name that Python keeps for itself")
         attribute = plan.attributes.setdefault(name, _Attribute(name, kind))
         attribute.texts.append(text)
         if attribute.kind != kind:
-            raise NotSupportedError(f"'{name}' of '{plain_name(plan.type)}' is set in different ways")
+            raise NOT_AS_PYTHON(f"'{name}' of '{plain_name(plan.type)}' is set in different ways")
 
     def _add_state(self, plan: _ModuleClassPlan, path: Text, module: nn.Module) -> None:
         for name, parameter in module._parameters.items():

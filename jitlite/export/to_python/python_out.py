@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from jitlite.archive.tensor_identity import sharing_memory, tensors_in
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.compiler.program import compiling
 from jitlite.export.to_python.known_modules import KnownModules
 from jitlite.export.to_python.python_file import PythonFile
@@ -119,7 +119,7 @@ def _program(obj: object) -> PythonProgram:
         if not hidden and not covered:
             return program
         avoided, reserved = avoided | hidden, reserved | covered
-    raise NotSupportedError("the names of parameters and functions of the program are in one another's way")
+    raise NOT_AS_PYTHON("the names of parameters and functions of the program are in one another's way")
 
 
 _BUILTINS = frozenset(dir(builtins))
@@ -256,7 +256,7 @@ def member_name(name: str) -> Identifier:
         NotSupportedError: it is none in the source: enums keep names with underscores on both sides for themselves.
     """
     if (name.startswith("_") and name.endswith("_")) or name == "mro":
-        raise NotSupportedError(f"an enum of Python has no member {name!a}")
+        raise NOT_AS_PYTHON(f"an enum of Python has no member {name!a}")
     return identifier(name, "the name of a member")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.source import NotSupportedError
 from jitlite.codegen.torchscript.declarations_out import slots
 from jitlite.export.to_python import python_helpers
@@ -72,7 +73,7 @@ class ValueWriter:
         try:
             return self.file.constant(value)
         except NotSupportedError:
-            raise NotSupportedError(
+            raise NOT_AS_PYTHON(
                 f"the value of '{path}' is an object of {value.__class__.__name__}, which cannot be written as Python",
                 hint="packed weights of quantized modules and other objects of C++ stay in archives",
             ) from None
@@ -89,7 +90,7 @@ class ValueWriter:
                 return attribute[1]
             shared = self._inside.get(id(value))
             if shared is not None and shared[1] != path:
-                raise NotSupportedError(
+                raise NOT_AS_PYTHON(
                     f"'{path}' and '{shared[1]}' are one object, which Python source cannot say of parts of containers",
                     hint="give it an attribute of its own",
                 )
@@ -105,13 +106,13 @@ class ValueWriter:
 
     def _object(self, value: object, type: T.ClassType, path: Text) -> Text:
         if id(value) in self._open:
-            raise NotSupportedError(f"the object at '{path}' contains itself, which an expression cannot say")
+            raise NOT_AS_PYTHON(f"the object at '{path}' contains itself, which an expression cannot say")
         self._open.add(id(value))
         try:
             named = []
             for name in slots(type):
                 if not is_attribute_name(name):
-                    raise NotSupportedError(f"'{path}' has an attribute '{name}', which is no name in Python")
+                    raise NOT_AS_PYTHON(f"'{path}' has an attribute '{name}', which is no name in Python")
                 attribute = identifier(name)
                 part = self._part(getattr(value, name), code("{}.{}", path, attribute))
                 named.append(code("{}={}", attribute, part))

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.classes import AUTOGRAD_FUNCTION
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.annotations import type_from_python
 from jitlite.frontend.emit.builder import Builder
@@ -36,7 +37,7 @@ class AutogradFunctionClass(SugaredValue):
             return ApplyValue(self.cls)
         member = inspect.getattr_static(self.cls, name, None)
         if not isinstance(member, staticmethod):
-            raise CompileError(f"{self.kind} has `apply` and static methods in scripts, and no '{name}'", range)
+            raise AUTOGRAD_FUNCTION(f"{self.kind} has `apply` and static methods in scripts, and no '{name}'", range)
         assert isinstance(b, Emitter)
         return sugared_from_python(b, member.__func__, name, range)
 
@@ -44,7 +45,7 @@ class AutogradFunctionClass(SugaredValue):
         return hasattr(self.cls, name)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        raise CompileError(f"{self.kind} cannot be called", range, hint=f"write {self.cls.__name__}.apply(...)")
+        raise AUTOGRAD_FUNCTION(f"{self.kind} cannot be called", range, hint=f"write {self.cls.__name__}.apply(...)")
 
 
 class ApplyValue(SugaredValue):
@@ -56,7 +57,9 @@ class ApplyValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if kwargs:
-            raise CompileError(f"{self.cls.__name__}.apply takes no keyword arguments", range, hint="pass by position")
+            raise AUTOGRAD_FUNCTION(
+                f"{self.cls.__name__}.apply takes no keyword arguments", range, hint="pass by position"
+            )
         forward: Any = inspect.getattr_static(self.cls, "forward")
         forward = getattr(forward, "__func__", forward)
         assert isinstance(b, Emitter)
@@ -68,13 +71,13 @@ class ApplyValue(SugaredValue):
         for i in builtins.range(len(args)):
             parameter = _parameter(parameters, i)
             if parameter is None:
-                raise CompileError(
+                raise AUTOGRAD_FUNCTION(
                     f"{self.cls.__name__}.apply takes {len(parameters)} arguments, got {len(args)}", range
                 )
             arguments.append(Argument(f"{parameter.name}_{i}", _type(parameter.annotation, T.ANY, resolver)))
         missing = [p for p in parameters[len(args) :] if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
         if missing:
-            raise CompileError(f"{self.cls.__name__}.apply is missing the argument '{missing[0].name}'", range)
+            raise AUTOGRAD_FUNCTION(f"{self.cls.__name__}.apply is missing the argument '{missing[0].name}'", range)
         result = _type(inspect.signature(forward).return_annotation, _returned(forward), resolver)
         return PythonCall(_Apply(self.cls), arguments, result).call(b, range, args, kwargs)
 

@@ -14,6 +14,9 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.calls import WRONG_COUNT
+from jitlite.base.errors.classes import FIRST_ASSIGNMENT, FROZEN_FIELD, NO_SCRIPT_CLASS, WRONG_INTERFACE, WRONG_METHOD
+from jitlite.base.errors.names import NO_ATTRIBUTE
 from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
 from jitlite.frontend.classes.autograd_functions import AutogradFunctionClass
@@ -118,7 +121,7 @@ def _refuse_other_bases(cls: type) -> None:
             continue
         for name, member in vars(base).items():
             if inspect.isfunction(member):
-                raise NotSupportedError(
+                raise WRONG_INTERFACE.unsupported(
                     f"the interface '{cls.__name__}' does not support inheritance yet. Please directly inherit from "
                     f"'nn.Module', or from an interface: '{base.__name__}' is none, and its method '{name}' would not "
                     "be one of the interface"
@@ -148,7 +151,7 @@ def interface_schema(method: Definition) -> Schema:
     """
     missing = [p for p in method.tree.decl.params[1:] if p.type is None]
     if missing:
-        raise CompileError(
+        raise WRONG_INTERFACE(
             f"interface method '{method.name}' has a parameter without a type", missing[0].range,
             hint="annotate all parameters and the result",
         )  # fmt: skip
@@ -236,7 +239,7 @@ class ScriptClass(ObjectDefinition):
         self.complete()
         assert isinstance(b, Emitter)
         if self.type.is_frozen and b.definition.name != "__init__":
-            raise CompileError(f"cannot assign to field '{name}' of the frozen dataclass {self.type.annotation}", range)
+            raise FROZEN_FIELD(f"cannot assign to field '{name}' of the frozen dataclass {self.type.annotation}", range)
         if self._state == "initializing" and name not in self.type.attributes and not self.property_accessors(name):
             self._new_attribute(b, range, owner, name, value, declared)
         super().set_attr(b, range, owner, name, value, declared)
@@ -245,7 +248,7 @@ class ScriptClass(ObjectDefinition):
         self, b: Builder, range: SourceRange, owner: Value, name: str, value: Value, declared: Type | None
     ) -> None:
         if b.graph.insert_point.block is not b.graph.block:
-            raise CompileError(
+            raise FIRST_ASSIGNMENT(
                 f"First assignment cannot be in a control-flow block: attribute '{name}' of self", range,
                 hint="assign it at the top level of __init__, perhaps None with the annotation Optional[T], first",
             )  # fmt: skip
@@ -328,7 +331,7 @@ class OnObject(SugaredValue):
             # what stands for self has no annotation, and would be a Tensor
             schema = function.schema
             if not schema.arguments:
-                raise CompileError(f"the ignored method '{schema.name}' does not have a self argument")
+                raise WRONG_METHOD(f"the ignored method '{schema.name}' does not have a self argument")
             typed = dataclasses.replace(schema.arguments[0], declared_type=type)
             function.schema = function_schema(
                 schema.name, [typed, *schema.arguments[1:]], [r.type for r in schema.returns]
@@ -351,7 +354,7 @@ class UnboundMethod(SugaredValue):
         first = args[0].in_graph(b.graph) if args else None
         t = first.type if first is not None else None
         if first is None or not isinstance(t, ClassType) or not issubclass(t.python_class or object, self.owner):
-            raise CompileError(f"the first argument of {self.kind} has to be an object of the class", range)
+            raise WRONG_METHOD(f"the first argument of {self.kind} has to be an object of the class", range)
         definition: ObjectDefinition = t.definition
         name = definition.method_of(self.function, self.owner, self.name)
         return definition.bound(first, name).call(b, range, args[1:], kwargs)
@@ -377,7 +380,7 @@ class ClassValue(SugaredValue):
         if definition.method("__init__") is not None:
             definition.bound(made, "__init__").call(b, range, args, kwargs)
         elif args or kwargs:
-            raise CompileError(f"{self.type.annotation}() takes no arguments", range)
+            raise WRONG_COUNT(f"{self.type.annotation}() takes no arguments", range)
         return SimpleValue(made)
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
@@ -389,7 +392,7 @@ class ClassValue(SugaredValue):
         found = self.definition.class_attr(b, range, name)
         if found is None:
             names = [n for n in dir(self.type.python_class) if not n.startswith("__")]
-            raise CompileError(
+            raise FIRST_ASSIGNMENT(
                 f"Tried to lookup unknown attribute on class {self.type.annotation}: '{name}'", range,
                 hint=did_you_mean(name, names),
             )  # fmt: skip
@@ -414,7 +417,7 @@ class ModuleClass(SugaredValue):
         is_literal, literal = plain_constant(member)
         if is_literal and member is not None:
             return ConstantValue(literal)
-        raise CompileError(f"{self.kind} has no static method or constant '{name}'", range)
+        raise NO_ATTRIBUTE(f"{self.kind} has no static method or constant '{name}'", range)
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         return hasattr(self.cls, name)
@@ -426,7 +429,7 @@ class ModuleClass(SugaredValue):
         raise self._no_value(range)
 
     def _no_value(self, range: SourceRange) -> NotSupportedError:
-        return NotSupportedError(
+        return NO_SCRIPT_CLASS(
             f"python value of type 'type' cannot be used as a value: {why_no_script_class(self.cls)}", range
         )
 
@@ -439,17 +442,17 @@ def class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVa
     """
     cls = meaning.object
     if function_mark(cls) is Mark.IGNORE:
-        raise NotSupportedError(f"Cannot instantiate class '{cls.__name__}' in a script function: it is ignored", range)
+        raise NO_SCRIPT_CLASS(f"Cannot instantiate class '{cls.__name__}' in a script function: it is ignored", range)
     if issubclass(cls, torch.autograd.Function):
         return AutogradFunctionClass(cls)
     t = scope.program.type_of_class(cls)
     if isinstance(t, ClassType):
         return ClassValue(t)
     if isinstance(t, InterfaceType):
-        raise NotSupportedError(f"'{cls.__name__}' is an interface, of which no object can be made", range)
+        raise WRONG_INTERFACE.unsupported(f"'{cls.__name__}' is an interface, of which no object can be made", range)
     if issubclass(cls, torch.nn.Module):
         return ModuleClass(cls)
-    raise NotSupportedError(f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range)
+    raise NO_SCRIPT_CLASS(f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range)
 
 
 def _annotations(cls: type) -> dict[str, object]:

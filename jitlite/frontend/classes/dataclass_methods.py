@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.classes import NO_SCRIPT_CLASS
 from jitlite.frontend.syntax.python_ast import parse_functions
 from jitlite.frontend.syntax.tree import Def
 
@@ -48,7 +48,7 @@ def dataclass_method(cls: type, function: Any) -> Generated | None:
     elif name == "__hash__":
         head, lines = "__hash__(self) -> int", _hash(fields)
     else:
-        raise NotSupportedError(f"the method '{name}' that dataclasses generates is not supported in scripts")
+        raise NO_SCRIPT_CLASS(f"the method '{name}' that dataclasses generates is not supported in scripts")
     return _parsed(head, lines), {}, {"_Owner": cls}
 
 

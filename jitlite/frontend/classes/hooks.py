@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from jitlite.base.errors.modules import WRONG_HOOK
 from jitlite.base.source import CompileError
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit.definition import Definition
@@ -35,7 +36,7 @@ def declare_hooks(definition: ModuleDefinition) -> None:
         for hook in hooks.values():
             name = getattr(hook, "__name__", type(hook).__name__)
             if seen.setdefault(name, hook) is not hook:
-                raise CompileError(
+                raise WRONG_HOOK(
                     f"{what} '{name}' on {type(module).__name__} has at least two different python definitions. Please "
                     "use unique names for all hooks."
                 )
@@ -44,12 +45,12 @@ def declare_hooks(definition: ModuleDefinition) -> None:
 
 def _declare_hook(definition: ModuleDefinition, name: str, hook: object) -> Function:
     if definition.method(name) is not None:
-        raise CompileError(
+        raise WRONG_HOOK(
             f"Can't define hook: {name} on class: {definition.type.annotation} because a method or hook with that name "
             "already exists."
         )
     if not inspect.isroutine(hook):
-        raise CompileError(
+        raise WRONG_HOOK(
             f"Hook '{name}' on {type(definition.module).__name__} is an object, not a function that can be compiled",
             hint="remove it before scripting, e.g. with torch.nn.utils.remove_weight_norm",
         )
@@ -94,7 +95,7 @@ class _HookCheck:
         self.hint = f"its input is {wanted}, as forward takes ({', '.join(t.annotation for t in taken)})"
 
     def fail(self, text: str) -> CompileError:
-        return CompileError(self.who + text, self.hook.range, hint=self.hint)
+        return WRONG_HOOK(self.who + text, self.hook.range, hint=self.hint)
 
     def input(self, count: int) -> None:
         arguments = self.schema.arguments

@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch import _jit_internal
 
+from jitlite.base.errors.classes import WRONG_INTERFACE
+from jitlite.base.errors.modules import NOT_INITIALIZED, WRONG_OVERLOADS
 from jitlite.base.source import CompileError
 from jitlite.frontend.classes.attribute_types import (
     ATTRIBUTE_TYPES,
@@ -118,12 +120,12 @@ def check_initialized(module: torch.nn.Module) -> None:
     """
     name = torch.typename(type(module))
     if "_parameters" not in vars(module):
-        raise CompileError(f"'{name}' has not been initialized, did you forget to call 'super()'?")
+        raise NOT_INITIALIZED(f"'{name}' has not been initialized, did you forget to call 'super()'?")
     groups: tuple[tuple[str, dict[str, Any]], ...] = (("parameters", module._parameters), ("buffers", module._buffers))
     for kind, tensors in groups:
         for attribute, tensor in tensors.items():
             if tensor is not None and torch.nn.parameter.is_lazy(tensor):
-                raise CompileError(
+                raise NOT_INITIALIZED(
                     f"'{name}' has uninitialized {kind} {attribute}. Did you forget to run a forward pass?"
                 )
 
@@ -237,7 +239,7 @@ class _Inspection:
             found.definition.infer_results(interface)
         reason = T.why_not_interface(found, interface)
         if reason is not None:
-            raise CompileError(
+            raise WRONG_INTERFACE(
                 f"submodule '{name}' of '{type(self.module).__name__}' is not of its annotated interface: {reason}"
             )
         return interface
@@ -290,7 +292,7 @@ class _Inspection:
 
     def _overloaded_method(self, name: str, function: object, signatures: list[Any]) -> None:
         if function in signatures:
-            raise CompileError(
+            raise WRONG_OVERLOADS(
                 f'Implementation for the method "{name}" is missing. It has to follow the overloads',
                 hint="write the implementation behind the last declaration, without the decorator",
             )
@@ -298,7 +300,7 @@ class _Inspection:
         self.definition.overloads[name] = names
         for mangled, signature in zip(names, signatures, strict=True):
             if not inspect.signature(signature).parameters:
-                raise CompileError(f"Must explicitly add type annotations to overloaded functions: {name}")
+                raise WRONG_OVERLOADS(f"Must explicitly add type annotations to overloaded functions: {name}")
             self.definition.declare(mangled, function, signature)
 
     def _attribute(self, name: str, value: Any) -> None:

@@ -11,7 +11,11 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.classes import FROZEN_FIELD
+from jitlite.base.errors.modules import MODULE_ATTRIBUTE, NO_FORWARD, UNNAMED_SUBMODULES
+from jitlite.base.errors.names import NO_ATTRIBUTE
+from jitlite.base.errors.types import NO_INDEX, WRONG_TYPE
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.classes.classes import OnObject
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue, OverloadedFunction
@@ -24,6 +28,7 @@ from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.meanings import Mark, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.ways_out import instead_of_attribute
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, is_constant
 from jitlite.ir.types import ClassType, InterfaceType, Type
@@ -43,6 +48,8 @@ _MODULE_VIEWS = frozenset({"named_modules", "modules", "children", "named_childr
 
 
 _DICT_VIEWS = ("items", "keys", "values")
+_UNIMPLEMENTED = inspect.getattr_static(torch.nn.Module, "forward")
+"""The forward of a module whose class defines none."""
 
 
 class ModuleDefinition(ObjectDefinition):
@@ -120,11 +127,14 @@ class ModuleDefinition(ObjectDefinition):
         # what the module itself has and nobody found a type for, such as nn.Module's `_forward_hooks`, is not there
         return name not in self.failed and name not in vars(self.module) and hasattr(self.module, name)
 
-    def no_attribute(self, name: str) -> str:
+    def no_attribute(self, name: str, range: SourceRange) -> CompileError:
         text = f"Module '{type(self.module).__name__}' has no attribute '{name}'"
+        if name in self.failed:
+            hint = instead_of_attribute(name, getattr(self.module, name, None))
+            return MODULE_ATTRIBUTE(f"{text} {self.failed[name]}", range, hint=hint)
         if name in self.ignored:
-            return f"{text} (this attribute was ignored during compilation: __jit_ignored_attributes__ names it)"
-        return f"{text} {self.failed[name]}" if name in self.failed else text
+            text += " (this attribute was ignored during compilation: __jit_ignored_attributes__ names it)"
+        return NO_ATTRIBUTE(text, range, hint=did_you_mean(name, self.attribute_names()))
 
     def attribute_names(self) -> list[str]:
         return [*self.type.attributes, *self.type.constants, *(n for n in dir(self.module) if not n.startswith("__"))]
@@ -133,20 +143,26 @@ class ModuleDefinition(ObjectDefinition):
         self, b: Builder, range: SourceRange, owner: Value, name: str, value: Value, declared: Type | None = None
     ) -> None:
         if name in self.type.constants:
-            raise CompileError(f"cannot assign to '{name}', which is a constant of the module", range)
+            raise FROZEN_FIELD(f"cannot assign to '{name}', which is a constant of the module", range)
         if name in self.failed and name not in self.type.attributes:
-            raise CompileError(self.no_attribute(name), range)
+            raise self.no_attribute(name, range)
         super().set_attr(b, range, owner, name, value, declared)
 
     # -- calls
     def call(self, b: Builder, range: SourceRange, value: Value, args: Args, kwargs: Args) -> SugaredValue:
         if "forward" in self.overloads:
             return self.overloaded(value, "forward").call(b, range, args, kwargs)
+        forward = inspect.getattr_static(type(self.module), "forward", None)
+        if forward is _UNIMPLEMENTED and "forward" not in self.type.methods:
+            raise NO_FORWARD(
+                f"Module '{type(self.module).__name__}' has no forward", range,
+                hint="loop over it, or index it" if self.container else "define forward",
+            )  # fmt: skip
         if self.method("forward") is None:
             ignored = self._class_attr(b, range, value, "forward")
             if ignored is not None:
                 return ignored.call(b, range, args, kwargs)
-            raise CompileError(
+            raise NO_FORWARD(
                 f"Module '{type(self.module).__name__}' has no forward that can be compiled", range,
                 hint="define forward, and do not mark it as ignored",
             )  # fmt: skip
@@ -216,7 +232,7 @@ class ModuleDefinition(ObjectDefinition):
             if is_module_type(t) and not T.is_subtype(t, wanted):
                 interface = isinstance(wanted, InterfaceType) and isinstance(t, ClassType | InterfaceType)
                 reason = T.why_not_interface(t, wanted) if interface else None  # type: ignore[arg-type]
-                raise CompileError(
+                raise WRONG_TYPE(
                     f"Attribute {name} is not of annotated type {wanted.annotation}", range,
                     notes=[reason] if reason else [],
                 )  # fmt: skip
@@ -225,7 +241,7 @@ class ModuleDefinition(ObjectDefinition):
     def slice(self, b: Builder, range: SourceRange, value: Value, bounds: slice) -> SugaredValue:
         """`value[start:stop:step]`, for constant bounds."""
         if self.container not in ("list", "parameter list"):
-            raise CompileError(f"'{self.type.annotation}' object cannot be sliced", range)
+            raise NO_INDEX(f"'{self.type.annotation}' object cannot be sliced", range)
         parts = self.items(b, range, value).values.parts[bounds]
         of_sequential = isinstance(self.module, torch.nn.Sequential) and not self._overrides("forward")
         return SequentialSlice(parts) if of_sequential else SugaredTuple(parts)
@@ -346,7 +362,7 @@ class SequentialSlice(SugaredTuple):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if kwargs or len(args) != 1:
-            raise CompileError(f"{self.kind} takes one argument", range)
+            raise UNNAMED_SUBMODULES(f"{self.kind} takes one argument", range)
         result: SugaredValue = SimpleValue(args[0].in_graph(b.graph))
         for part in self.parts:
             result = part.call(b, range, [NamedValue(None, result.as_value(b, range), range=range)], [])
@@ -364,7 +380,7 @@ class ModuleView(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if args or kwargs:
-            raise CompileError(f"{self.kind} of a module takes no arguments in scripts", range)
+            raise UNNAMED_SUBMODULES(f"{self.kind} of a module takes no arguments in scripts", range)
         if self.name in _DICT_VIEWS:
             return self.definition.container_method(b, range, self.value, self.name, [])
         return module_views(b, range, self.definition.type, self.value, self.name)
@@ -381,7 +397,7 @@ class ContainerMethod(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if kwargs or len(args) != int(self.name in ("__getitem__", "__contains__")):
-            raise CompileError(f"wrong number of arguments for {self.kind} of a container of modules", range)
+            raise UNNAMED_SUBMODULES(f"wrong number of arguments for {self.kind} of a container of modules", range)
         return self.definition.container_method(b, range, self.value, self.name, args)
 
 
@@ -403,7 +419,9 @@ class SubmodulesByName(SugaredValue):
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         if name not in _DICT_VIEWS:
-            raise CompileError(f"{self.kind} has the methods items, keys and values in scripts, and no '{name}'", range)
+            raise UNNAMED_SUBMODULES(
+                f"{self.kind} has the methods items, keys and values in scripts, and no '{name}'", range
+            )
         return SubmoduleView(self._items(b, range), name)
 
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
@@ -429,7 +447,7 @@ class SubmoduleView(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if args or kwargs:
-            raise CompileError(f"{self.kind} takes no arguments", range)
+            raise UNNAMED_SUBMODULES(f"{self.kind} takes no arguments", range)
         return {"items": self.items.pairs, "keys": self.items.keys, "values": self.items.values}[self.name]
 
 

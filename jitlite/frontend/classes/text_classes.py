@@ -11,7 +11,8 @@ import collections
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.classes import TEXT_CLASS
+from jitlite.base.source import SourceRange
 from jitlite.frontend.classes.classes import ScriptClass, interface_schema
 from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.builder import Builder
@@ -103,7 +104,7 @@ class TextClasses:
         base = definition.superclass
         name = None if base is None else base.range.text.rpartition(".")[2]
         if name not in _KINDS:
-            raise NotSupportedError(
+            raise TEXT_CLASS.unsupported(
                 f"a class in a text cannot inherit from '{name}'", definition.range,
                 hint=f"it may have no base, or be one of {', '.join(k for k in _KINDS if k)}",
             )  # fmt: skip
@@ -134,14 +135,14 @@ class TextClasses:
         for member in _assigns(definition):
             assert isinstance(member.targets[0], t.Var)
             if member.type is None:
-                raise CompileError("a field of a named tuple needs a type", member.range)
+                raise TEXT_CLASS("a field of a named tuple needs a type", member.range)
             fields[member.targets[0].name.name] = parse_type(
                 member.type, self._resolve_field, class_types=self.resolver.class_types
             )
             if member.value is not None:
                 defaults.append(self.literal(member.value))
             elif defaults:
-                raise CompileError("a field without default follows one that has a default", member.range)
+                raise TEXT_CLASS("a field without default follows one that has a default", member.range)
         make: Any = collections.namedtuple
         made: type = make(definition.name.name, list(fields), defaults=defaults, module=self._module)
         made.__annotations__ = fields
@@ -156,12 +157,12 @@ class TextClasses:
         for member in _assigns(definition):
             assert isinstance(member.targets[0], t.Var)
             if member.value is None:
-                raise CompileError("a member of an Enum needs a value", member.range)
+                raise TEXT_CLASS("a member of an Enum needs a value", member.range)
             members.append((member.targets[0].name.name, self.literal(member.value)))
         try:
             return made_enum(definition.name.name, members, self._module)
         except ValueError as error:
-            raise CompileError(str(error), definition.range) from None
+            raise TEXT_CLASS(str(error), definition.range) from None
 
     # -- interfaces
     def _interface(self, definition: t.ClassDef, *, is_module: bool) -> type:
@@ -220,7 +221,7 @@ class _ClassKind:
 
 def _only_members(classes: TextClasses, definition: t.ClassDef) -> None:
     for method in _methods(definition):
-        raise NotSupportedError("methods of named tuples and enums aren't supported in a text", method.range)
+        raise TEXT_CLASS.unsupported("methods of named tuples and enums aren't supported in a text", method.range)
 
 
 _NAMED_TUPLE = _ClassKind(TextClasses._named_tuple)

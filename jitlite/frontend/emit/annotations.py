@@ -21,7 +21,8 @@ from typing import TypeVar
 import torch
 import typing_extensions
 
-from jitlite.base.source import AnnotationError, CompileError, SourceRange
+from jitlite.base.errors.type_names import ENUM_VALUES, MALFORMED_TYPE, NO_ELEMENT_TYPE, UNKNOWN_TYPE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.type_names import (
     ARITY,
     BARE,
@@ -116,12 +117,12 @@ def parse_parameter_type(
         broadcasting = _BROADCASTING.match(name)
         if broadcasting is not None:
             if re.fullmatch("[1-9][0-9]*", broadcasting.group(1)) is None:
-                raise CompileError(
+                raise MALFORMED_TYPE(
                     f"subscript of Broadcasting list must be a positive integer: {name}", expr.value.range
                 )
             element = reader.expression(expr.indices[0])
             if element not in (INT, FLOAT):
-                raise CompileError(
+                raise MALFORMED_TYPE(
                     f"{name} takes int or float", expr.indices[0].range, found=element.annotation, hint="use List[T]"
                 )
             return ParameterType(ListType.of(element), int(broadcasting.group(1)))
@@ -193,7 +194,7 @@ class _Reader:
         what = "this is not a type"
         if isinstance(expr, t.BinOp):
             what = f"Expression of type {expr.op} cannot be used in a type expression"
-        raise CompileError(what, expr.range, hint="write a type like int, Tensor or List[int]")
+        raise MALFORMED_TYPE(what, expr.range, hint="write a type like int, Tensor or List[int]")
 
     def alternatives(self, expr: t.Expr) -> list[Type]:
         """Types joined by `|`, from left to right."""
@@ -206,7 +207,7 @@ class _Reader:
     def name(self, expr: t.Expr) -> Type:
         name = _dotted_name(expr)
         if name is None:
-            raise CompileError("this is not a type", expr.range)
+            raise MALFORMED_TYPE("this is not a type", expr.range)
         _not_broadcasting(name, expr.range)
         denoted = self.denoted(name)
         if denoted is not None:
@@ -216,7 +217,7 @@ class _Reader:
             return NAMES[short]
         if short in CONSTRUCTOR_NAMES:
             return self.bare(CONSTRUCTOR_NAMES[short], short, expr.range)
-        raise AnnotationError(f"Unknown type name '{name}'", expr.range, hint=suggestion(name))
+        raise UNKNOWN_TYPE(f"Unknown type name '{name}'", expr.range, hint=suggestion(name))
 
     def short(self, name: str) -> str:
         """A name that Python does not know, without the modules that TorchScript knows."""
@@ -226,7 +227,7 @@ class _Reader:
     def subscript(self, expr: t.Subscript) -> Type:
         name = _dotted_name(expr.value)
         if name is None:
-            raise CompileError("Subscripted type must be a type identifier", expr.range)
+            raise MALFORMED_TYPE("Subscripted type must be a type identifier", expr.range)
         _not_broadcasting(name, expr.range)
         denoted = self.denoted(name)
         if denoted in (typing.Literal, typing_extensions.Literal):
@@ -238,9 +239,9 @@ class _Reader:
             constructor = nearest_constructor(denoted)
         if constructor is None:
             hint = suggestion(name) or "only List, Dict, Tuple, Optional, Union, Future, Await and RRef take types"
-            raise CompileError(f"Unknown type constructor {name}", expr.value.range, hint=hint)
+            raise MALFORMED_TYPE(f"Unknown type constructor {name}", expr.value.range, hint=hint)
         if constructor == "Final":
-            raise CompileError("Final is only for attributes of classes", expr.range, hint="leave out Final[...]")
+            raise MALFORMED_TYPE("Final is only for attributes of classes", expr.range, hint="leave out Final[...]")
         arguments = _listed(expr.indices)
         return self.construct(constructor, arguments, self.expression, expr.range)
 
@@ -321,11 +322,11 @@ class _Reader:
     def enum(self, cls: type[enum.Enum], place: SourceRange | None) -> Type:
         values = {type(member.value): None for member in cls}
         if not values:
-            raise CompileError(f"No enum values defined for '{cls.__name__}'", place)
+            raise ENUM_VALUES(f"No enum values defined for '{cls.__name__}'", place)
         value_type = unify_all(OBJECTS.get(value, ANY) for value in values)
         if value_type is None:
             found = " and ".join(sorted(value.__name__ for value in values))
-            raise CompileError(
+            raise ENUM_VALUES(
                 f"Could not unify type list: the members of enum '{cls.__name__}' have values of several types",
                 place,
                 found=found,
@@ -345,7 +346,7 @@ class _Reader:
             what, example = "contained types. Please add contained type", f"{spelled}[int, int]"
         else:
             what, example = "a contained type. Please add a contained type", f"{spelled}[int]"
-        raise CompileError(f"Attempted to use {spelled} without {what}, e.g. {example}", place)
+        raise NO_ELEMENT_TYPE(f"Attempted to use {spelled} without {what}, e.g. {example}", place)
 
     def construct(
         self, name: str, arguments: Sequence[T], read: Callable[[T], Type], place: SourceRange | None
@@ -353,7 +354,7 @@ class _Reader:
         """`name[arguments]`."""
         _check_arity(name, len(arguments), place)
         if any(a is ... or isinstance(a, t.Dots) for a in arguments):
-            raise CompileError("the length of a tuple must be known", place, hint="use List[T] for any number of T")
+            raise MALFORMED_TYPE("the length of a tuple must be known", place, hint="use List[T] for any number of T")
         contained = [read(a) for a in arguments]
         return construct(name, contained, place)
 
@@ -362,7 +363,7 @@ def _check_arity(name: str, given: int, place: SourceRange | None) -> None:
     wanted = ARITY.get(name)
     if (wanted is not None and wanted != given) or (name == "Union" and not given):
         expected = "at least one type" if wanted is None else f"{wanted} type{'s' if wanted > 1 else ''}"
-        raise CompileError(f"wrong number of types for {name}", place, expected=expected, found=str(given))
+        raise MALFORMED_TYPE(f"wrong number of types for {name}", place, expected=expected, found=str(given))
 
 
 def _listed(indices: Sequence[t.Expr]) -> Sequence[t.Expr]:
@@ -388,10 +389,10 @@ def literal_type(values: Sequence[object], place: SourceRange | None) -> Type:
     found = [type_of_constant(value) for value in values]
     common = unify_all([f for f in found if f is not None], default_to_union=True)
     if common is None or None in found:
-        raise CompileError("the values of a Literal have to be numbers, strings, None or members of enums", place)
+        raise ENUM_VALUES("the values of a Literal have to be numbers, strings, None or members of enums", place)
     return common
 
 
 def _not_broadcasting(name: str, place: SourceRange) -> None:
     if _BROADCASTING.search(name):
-        raise CompileError(f"{name} can only be the type of a parameter", place, hint="use List[T]")
+        raise MALFORMED_TYPE(f"{name} can only be the type of a parameter", place, hint="use List[T]")

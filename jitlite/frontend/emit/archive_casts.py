@@ -7,7 +7,7 @@ runs, unless what stands before it says that the value is one.
 
 from __future__ import annotations
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import BAD_ARCHIVE
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.values import SpecialForm
@@ -30,7 +30,7 @@ def emit_archived_cast(em: Emitter, call: tree.Apply, special: SpecialForm, hint
     if _is_known(value.type, wanted):
         return em.cast(value, wanted)
     if _holds(wanted, (T.ListType, T.DictType)) and _is_open(wanted):
-        raise NotSupportedError(
+        raise BAD_ARCHIVE.unsupported(
             f"an archive's cast to {wanted.annotation}, whose elements could be anything, isn't supported", call.range,
             hint="give the variable that type where it gets its value",
         )  # fmt: skip

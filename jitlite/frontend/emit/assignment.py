@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.statements import BAD_SYNTAX
+from jitlite.base.errors.type_names import BARE_ANNOTATION
+from jitlite.base.errors.types import NO_ASSIGNMENT, UNPACKING
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
@@ -25,7 +28,7 @@ from jitlite.operators.overloads import NamedValue
 @statement(tree.Assign)
 def emit_assign(em: Emitter, stmt: tree.Assign) -> None:
     if stmt.value is None:
-        raise NotSupportedError("annotated assignments without assigned value aren't supported", stmt.range)
+        raise BARE_ANNOTATION.unsupported("annotated assignments without assigned value aren't supported", stmt.range)
     if len(stmt.targets) == 1:
         _assign_single(em, stmt.targets[0], stmt.value, stmt.type, stmt.range)
         return
@@ -62,7 +65,7 @@ def _assign_single(
             assigned = _annotated(em, assigned, hint, value.range)
         em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned, hint)
     else:
-        raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+        raise NO_ASSIGNMENT("unexpected expression on the left-hand side of an assignment", target.range)
 
 
 def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:
@@ -108,12 +111,12 @@ def _assign_value(em: Emitter, target: tree.Expr, value: SugaredValue, range: So
     elif isinstance(target, tree.Select):
         em.emit_sugared(target.value).set_attr(em, range, target.name.name, value.as_value(em, range))
     else:
-        raise CompileError("unexpected expression on the left-hand side of an assignment", target.range)
+        raise NO_ASSIGNMENT("unexpected expression on the left-hand side of an assignment", target.range)
 
 
 def _assign_starred(em: Emitter, target: tree.Starred, values: Sequence[SugaredValue], start: int, count: int) -> int:
     if not isinstance(target.value, tree.Var):
-        raise CompileError("a starred target must be a name", target.range)
+        raise BAD_SYNTAX("a starred target must be a name", target.range)
     taken = [v.as_value(em, target.range) for v in values[start : start + count]]
     em.assign(target.value.name.name, SimpleValue(em.make_tuple(taken)), target.value.range)
     return start + count
@@ -144,9 +147,9 @@ def _assign_tuple(
 ) -> None:
     starred = sum(isinstance(e, tree.Starred) for e in target.elements)
     if starred > 1:
-        raise CompileError("Only one starred expression is allowed on the lhs", target.range)
+        raise BAD_SYNTAX("Only one starred expression is allowed on the lhs", target.range)
     if starred and len(target.elements) == 1:
-        raise CompileError(
+        raise BAD_SYNTAX(
             "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
             target.range,
         )
@@ -158,9 +161,9 @@ def _assign_tuple(
     parts = value.as_tuple(em, range, None if starred else wanted)
     if len(parts) < wanted:
         at_least = "at least " if starred else ""
-        raise CompileError(f"need {at_least}{wanted} values to unpack, found only {len(parts)}", target.range)
+        raise UNPACKING(f"need {at_least}{wanted} values to unpack, found only {len(parts)}", target.range)
     if len(parts) > wanted and not starred:
-        raise CompileError(f"too many values to unpack: need {wanted} but found {len(parts)}", target.range)
+        raise UNPACKING(f"too many values to unpack: need {wanted} but found {len(parts)}", target.range)
     assign_targets(em, target.elements, parts, range)
 
 
@@ -186,7 +189,7 @@ def emit_augmented(em: Emitter, stmt: tree.AugAssign) -> None:
         old = refined(em, owner.attr(em, target.range, target.name.name).as_value(em, target.range))
         owner.set_attr(em, stmt.range, target.name.name, _augment(em, stmt, old))
     else:
-        raise CompileError("unexpected expression on the left-hand side of an augmented assignment", target.range)
+        raise NO_ASSIGNMENT("unexpected expression on the left-hand side of an augmented assignment", target.range)
 
 
 def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
@@ -212,7 +215,7 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
         _augment_tensor_item(em, stmt, target, container)
         return
     if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
-        raise NotSupportedError(
+        raise NO_ASSIGNMENT.unsupported(
             f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range
         )
     if is_object(container):
@@ -221,7 +224,7 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
         set_item(em, stmt.range, container, index, _augment(em, stmt, item))
         return
     if not isinstance(container.type, T.ListType | T.DictType):
-        raise CompileError(f"{container.type.annotation} does not support augmented assignment", target.range)
+        raise NO_ASSIGNMENT(f"{container.type.annotation} does not support augmented assignment", target.range)
     index = em.emit(target.indices[0])
     # Python reads the item before it evaluates the right-hand side
     old = em.op("aten::__getitem__", [container, index], range=stmt.range)

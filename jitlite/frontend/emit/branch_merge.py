@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.scope import Frame
@@ -101,7 +102,7 @@ class _Merge(Record, eq=True):
                 f"{false.annotation} in the {self.sides[1]}"
             )
             if outer is not None:
-                raise CompileError(message, self.range)
+                raise CHANGED_TYPE(message, self.range)
             em.frame.reasons[name] = f"{message} of the {self.sides[2]} at {self.range.location()}, and was used here"
         return merged
 

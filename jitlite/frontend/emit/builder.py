@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jitlite.base.changed import Changed
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.types import WRONG_TYPE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.interfaces import bodies_that_fail, infer_results
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -148,7 +149,7 @@ class Builder:
         """`value` as what is annotated with `type`: an int for a float, a list of what a tuple holds."""
         return overloads.try_convert_to_type(self.graph, range, type, value, False, widen=True)
 
-    def expect(self, type: Type, value: Value, range: SourceRange, message: str) -> Value:
+    def expect(self, type: Type, value: Value, range: SourceRange, message: str, hint: str | None = None) -> Value:
         """`value` converted to `type`.
 
         Raises:
@@ -157,5 +158,7 @@ class Builder:
         converted = self.convert(type, value, range)
         if not T.is_subtype(converted.type, type):
             notes = bodies_that_fail(value.type, type)
-            raise CompileError(message, range, expected=type.annotation, found=value.type.annotation, notes=notes)
+            raise WRONG_TYPE(
+                message, range, expected=type.annotation, found=value.type.annotation, hint=hint, notes=notes
+            )
         return converted

@@ -7,7 +7,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_KEYWORD
+from jitlite.base.errors.names import NO_ATTRIBUTE
+from jitlite.base.source import SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.interfaces import infer_for_call, match_call
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
@@ -93,7 +95,7 @@ class ExceptionClass(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if self.qualified is None:
             if kwargs:
-                raise CompileError(f"{self.cls.__name__} takes no keyword arguments here", range)
+                raise WRONG_KEYWORD(f"{self.cls.__name__} takes no keyword arguments here", range)
             message = self._message_with_class(b, range, [a.in_graph(b.graph) for a in args])
             return ExceptionInstance(self, message)
         args, kwargs = self._bound(range, args, kwargs)
@@ -132,7 +134,7 @@ class ExceptionClass(SugaredValue):
         try:
             bound = signature.bind(*args, **{str(k.name): k for k in kwargs})
         except TypeError as error:
-            raise CompileError(f"{self.cls.__name__}: {error}", range) from None
+            raise WRONG_ARGUMENTS(f"{self.cls.__name__}: {error}", range) from None
         return list(bound.args), [k for k in kwargs if k.name in bound.kwargs]
 
     def _message_with_class(self, b: Builder, range: SourceRange, values: Sequence[Value]) -> Value:
@@ -163,7 +165,7 @@ class EnumClass(SugaredValue):
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         members: dict[str, enum.Enum] = self.type.python_class.__members__
         if name not in members:
-            raise CompileError(
+            raise NO_ATTRIBUTE(
                 f"enum '{self.type.python_class.__name__}' has no attribute '{name}'",
                 range,
                 hint=did_you_mean(name, members),

@@ -6,7 +6,16 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.base.errors.calls import (
+    KNOWN_WHEN_COMPILED,
+    NOT_CALLABLE,
+    RESULT_TYPE_OF_TOLIST,
+    WRONG_ARGUMENTS,
+    WRONG_COUNT,
+    WRONG_KEYWORD,
+)
+from jitlite.base.errors.classes import WRONG_METHOD
+from jitlite.base.errors.names import PYTHON_ONLY
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
@@ -60,17 +69,17 @@ def form(name: str, least: int, most: int | None = None, keywords: Sequence[str]
         def checked(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
             count = len(call.args)
             if least == most != count:
-                raise CompileError(f"{name} expected exactly {least} arguments but found {count}", call.range)
+                raise WRONG_COUNT(f"{name} expected exactly {least} arguments but found {count}", call.range)
             if count < least:
-                raise CompileError(f"{name} expected at least {least} arguments, got {count}", call.range)
+                raise WRONG_COUNT(f"{name} expected at least {least} arguments, got {count}", call.range)
             if most is not None and count > most:
-                raise CompileError(f"{name} expected at most {most} arguments, got {count}", call.range)
+                raise WRONG_COUNT(f"{name} expected at most {most} arguments, got {count}", call.range)
             if call.keywords and not keywords:
                 who = f"{name[:1].upper()}{name[1:]}"
-                raise CompileError(f"{who} does not accept any keyword arguments", call.keywords[0].range)
+                raise WRONG_KEYWORD(f"{who} does not accept any keyword arguments", call.keywords[0].range)
             for keyword in call.keywords:
                 if keyword.name.name not in keywords and "*" not in keywords:
-                    raise CompileError(f"{name} takes no keyword argument '{keyword.name.name}'", keyword.range)
+                    raise WRONG_KEYWORD(f"{name} takes no keyword argument '{keyword.name.name}'", keyword.range)
             return fn(em, call, special, hint)
 
         _forms[name] = checked
@@ -85,7 +94,7 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
     if isinstance(callee, SpecialForm):
         special = _forms.get(callee.form)
         if special is None:
-            raise NotSupportedError(f"{callee.kind} cannot be called in TorchScript", expr.callee.range)
+            raise NOT_CALLABLE.unsupported(f"{callee.kind} cannot be called in TorchScript", expr.callee.range)
         return special(em, expr, callee, hint)
     if isinstance(callee, LocalFunction):
         return emit_local_call(em, expr, callee)
@@ -154,17 +163,17 @@ def emit_super(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type |
     params = em.definition.tree.decl.params
     start = em.definition.defining_class
     if not params or start is None:
-        raise CompileError("super() works in the methods of classes only", call.range)
+        raise WRONG_METHOD("super() works in the methods of classes only", call.range)
     owner = em.lookup(params[0].ident.name, call.range)
     if call.args:
         given = em.resolver.lookup(call.args[0].name.name) if isinstance(call.args[0], tree.Var) else None
         if not isinstance(given, type) or len(call.args) != 2:
-            raise CompileError("super takes nothing, or a class and self", call.range)
+            raise WRONG_METHOD("super takes nothing, or a class and self", call.range)
         start = given
         owner = em.emit_sugared(call.args[1])
     value = owner.as_value(em, call.range)
     if not isinstance(value.type, T.ClassType) or not isinstance(value.type.definition, ObjectDefinition):
-        raise CompileError("super() needs an object", call.range, found=value.type.annotation)
+        raise WRONG_METHOD("super() needs an object", call.range, found=value.type.annotation)
     return SuperValue(value, value.type.definition, start)
 
 
@@ -217,7 +226,7 @@ def _is_module(found: SugaredValue) -> bool:
 def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     name = call.args[1]
     if not isinstance(name, tree.StringLiteral):
-        raise CompileError("getattr's second argument must be a string literal", name.range)
+        raise KNOWN_WHEN_COMPILED("getattr's second argument must be a string literal", name.range)
     subject = em.emit_sugared(call.args[0])
     if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
         return em.emit_sugared(call.args[2])
@@ -229,7 +238,7 @@ def emit_type(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | 
     """The class of a value. That of a module is not what it is in eager Python: scripts hold compiled modules."""
     value = em.emit(call.args[0])
     if is_module_type(value.type):
-        raise NotSupportedError("type() of a module isn't supported", call.range)
+        raise PYTHON_ONLY("type() of a module isn't supported", call.range)
     return em.node("prim::PythonType", [value], [T.ANY], call.range).output
 
 
@@ -239,7 +248,7 @@ def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
     tensor = special.subject.as_value(em, call.range)
     hint = hint or listed_type(tensor)
     if hint is None:
-        raise CompileError(
+        raise RESULT_TYPE_OF_TOLIST(
             "Expected type hint for result of tolist()", call.range, hint="annotate it: `xs: List[float] = x.tolist()`"
         )
     dims, element = 0, hint
@@ -247,7 +256,7 @@ def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
         dims, element = dims + 1, element.element
     codes: dict[Type, int] = {T.INT: 0, T.FLOAT: 1, T.BOOL: 2, T.COMPLEX: 3}
     if element not in codes:
-        raise CompileError(
+        raise RESULT_TYPE_OF_TOLIST(
             f"{element.annotation} is not one of the supported element types for tolist: int, float, bool, complex",
             call.range,
             found=hint.annotation,
@@ -291,7 +300,9 @@ def emit_enumerate(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
 def emit_zip(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     strict = isinstance(call.keywords[0].value, tree.TrueLiteral) if call.keywords else False
     if call.keywords and not strict and not isinstance(call.keywords[0].value, tree.FalseLiteral):
-        raise CompileError("'strict' has to be True or False where the program is compiled", call.keywords[0].range)
+        raise KNOWN_WHEN_COMPILED(
+            "'strict' has to be True or False where the program is compiled", call.keywords[0].range
+        )
     return ZipValue(call.range, [iterated(em, a) for a in call.args], strict=strict)
 
 
@@ -398,7 +409,7 @@ def emit_legacy_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint
         return em.op("aten::tensor", [em.make_list(T.INT, [])], [dtype], call.range)
     if len(values) == 1:
         return em.op("aten::tensor", values, [dtype], call.range)
-    raise CompileError(
+    raise WRONG_ARGUMENTS(
         "a legacy tensor class takes sizes, or one list of data: multiple positional arguments that were not all "
         "integers are not supported",
         call.range,
@@ -460,7 +471,7 @@ def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hin
     value = em.emit_sugared(call.args[0])
     dtype = value.constant if isinstance(value, ConstantValue) else None
     if not isinstance(dtype, torch.dtype):
-        raise NotSupportedError("torch.finfo and torch.iinfo need a constant dtype", call.range)
+        raise KNOWN_WHEN_COMPILED.unsupported("torch.finfo and torch.iinfo need a constant dtype", call.range)
     return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.calls import NO_FORK
 from jitlite.frontend.emit.loops import move_nodes_before
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -130,11 +130,11 @@ def _inline_fork(fork_closure: Node) -> Graph:
     graph, pair = fork_closure.graph, fork_closure.input.node
     parts = [value.node for value in pair.inputs]
     if [part.kind for part in parts] != ["prim::Closure", "prim::TupleConstruct"]:
-        raise CompileError("only a function can be forked", fork_closure.range)
+        raise NO_FORK("only a function can be forked", fork_closure.range)
     closure, context = parts
     subgraph: Graph = closure.attributes["Subgraph"].copy()
     if len(subgraph.inputs) != 1:
-        raise CompileError("a function that takes arguments cannot be forked as it stands", fork_closure.range)
+        raise NO_FORK("a function that takes arguments cannot be forked as it stands", fork_closure.range)
 
     fork = graph.create(
         Link.LIFTED.by_kind[fork_closure.kind], context.inputs, (fork_closure.output.type,), range=fork_closure.range

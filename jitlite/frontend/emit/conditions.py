@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED, WRONG_COUNT
+from jitlite.base.errors.types import CHANGED_TYPE, NO_CONDITION
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.emitter import Emitter, expression
@@ -89,7 +91,7 @@ def _type_test(em: Emitter, expr: tree.Apply) -> str | None:
 
 def _two_arguments(expr: tree.Apply, name: str) -> tuple[tree.Expr, tree.Expr]:
     if len(expr.args) != 2 or expr.keywords:
-        raise CompileError(f"{name} takes two arguments", expr.range, found=f"{len(expr.args)}")
+        raise WRONG_COUNT(f"{name} takes two arguments", expr.range, found=f"{len(expr.args)}")
     return expr.args[0], expr.args[1]
 
 
@@ -128,7 +130,7 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
         return em.expect(T.BOOL, truth, range, "expected a bool expression for condition")
     if is_object(value):
         return length_truth(em, range, value)
-    raise CompileError(
+    raise NO_CONDITION(
         f"Could not cast value of type {value.type.annotation} to bool", range,
         expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,
         hint="write `x is not None`" if isinstance(value.type, T.OptionalType) else None,
@@ -314,7 +316,7 @@ def emit_if_expression(
     true_type, false_type = (b.outputs[0].type for b in blocks)
     merged = T.unify(true_type, false_type, default_to_union=united)
     if merged is None:
-        raise CompileError(
+        raise CHANGED_TYPE(
             f"if-expression's true branch has type {true_type.annotation} but false branch has type "
             f"{false_type.annotation}",
             range,
@@ -339,7 +341,7 @@ def _emit_static_ternary(em: Emitter, expr: tree.TernaryIf, condition: Condition
 # -- isinstance, hasattr
 def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
     if not isinstance(name, tree.StringLiteral):
-        raise CompileError("hasattr's second argument must be a string literal", name.range)
+        raise KNOWN_WHEN_COMPILED("hasattr's second argument must be a string literal", name.range)
     has = em.emit_sugared(subject).has_attr(em, subject.range, name.value)
     return Condition(em.constant(has, subject.range), static=has)
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.names import NOT_A_VALUE, PYTHON_ERROR, PYTHON_ONLY
+from jitlite.base.errors.types import NO_INDEX
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import sugared_from_python
@@ -41,7 +43,7 @@ class SetValue(SugaredValue):
         self.elements = list(elements)
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError(
+        raise NOT_A_VALUE.unsupported(
             "a set cannot be used as a value, only to look something up: `x in {...}`", range,
             hint="use a list, or a dict with None or True as values",
         )  # fmt: skip
@@ -55,7 +57,7 @@ def emit_set(em: Emitter, expr: tree.SetLiteral, hint: Type | None) -> SugaredVa
     elements = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
     for element in elements:
         if not all(m in _HASHED or isinstance(m, T.EnumType) for m in T.members_of(element.type)):
-            raise NotSupportedError(
+            raise PYTHON_ONLY(
                 f"a set of {element.type.annotation} isn't supported, only of numbers, strings and members of enums",
                 expr.range, hint="use a tuple",
             )  # fmt: skip
@@ -71,7 +73,7 @@ class GlobalContainer(SugaredValue):
         self.kind = f"a global {type(found).__name__}"
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError(
+        raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value, as it may change", range,
             hint="pass it as an argument, or use a tuple; `x in it`, `it[x]`, `len(it)` and loops over it are fine",
         )  # fmt: skip
@@ -88,7 +90,7 @@ class GlobalContainer(SugaredValue):
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
         parts = self._all(b, range)
         if not all(isinstance(p, ConstantValue) for p in parts):
-            raise NotSupportedError(f"only constants can be looked up, and {self.kind} holds others", range)
+            raise PYTHON_ONLY(f"only constants can be looked up, and {self.kind} holds others", range)
         return _contains(b, range, item, [p.as_value(b, range) for p in parts])
 
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
@@ -105,12 +107,12 @@ class GlobalContainer(SugaredValue):
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         if isinstance(self.found, set | frozenset):
-            raise CompileError(f"'{type(self.found).__name__}' object is not subscriptable", range)
+            raise NO_INDEX(f"'{type(self.found).__name__}' object is not subscriptable", range)
         if is_constant(index):
             try:
                 return sugared_from_python(self.scope, self.found[constant_of(index)], "element", range)
             except (LookupError, TypeError) as error:
-                raise CompileError(f"{type(error).__name__}: {error}", range) from None
+                raise PYTHON_ERROR(f"{type(error).__name__}: {error}", range) from None
         return SimpleValue(self._copy(b, range)).element(b, range, index)
 
     def _copy(self, b: Builder, range: SourceRange) -> Value:
@@ -120,7 +122,7 @@ class GlobalContainer(SugaredValue):
                  for v, p in zip(values, self._parts(values, range), strict=True)]  # fmt: skip
         common = T.unify_all([p.type for p in parts if p is not None])
         if common is None or None in parts:
-            raise NotSupportedError(
+            raise PYTHON_ONLY(
                 f"{self.kind} of what is no constants of one type takes a key that is known where the program is "
                 "compiled", range, hint="choose by if and elif",
             )  # fmt: skip
@@ -130,7 +132,7 @@ class GlobalContainer(SugaredValue):
         keys = [p.as_value(b, range) for p in self._parts(self.found, range)]
         key = T.unify_all([k.type for k in keys])
         if key not in T.DICT_KEYS:
-            raise NotSupportedError(f"the keys of {self.kind} are of no type that dicts of scripts have", range)
+            raise PYTHON_ONLY(f"the keys of {self.kind} are of no type that dicts of scripts have", range)
         return b.make_dict(T.DictType.of(key, common), keys, known)
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
@@ -138,7 +140,7 @@ class GlobalContainer(SugaredValue):
             return _DictMethod(self, name)
         if isinstance(self.found, list) and name in ("index", "count"):
             return SimpleValue(self._copy(b, range)).attr(b, range, name)
-        raise NotSupportedError(f"'{name}' of {self.kind} isn't supported", range, hint="pass it as an argument")
+        raise PYTHON_ONLY(f"'{name}' of {self.kind} isn't supported", range, hint="pass it as an argument")
 
 
 class _DictMethod(SugaredValue):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.base.errors.modules import CONTAINER_INDEX, UNNAMED_SUBMODULES
+from jitlite.base.source import SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
@@ -54,13 +55,13 @@ class SugaredDict(SugaredValue):
         found = constant_of(index) if is_constant(index) else None
         if isinstance(found, str):
             if found not in self.names:
-                raise CompileError(f"Key Error, {found}", range, hint=did_you_mean(found, self.names))
+                raise CONTAINER_INDEX(f"Key Error, {found}", range, hint=did_you_mean(found, self.names))
             return self.values.parts[self.names.index(found)]
         if isinstance(found, int):
             if not -len(self.names) <= found < len(self.names):
-                raise CompileError(f"Index {found} out of range of a container of {len(self.names)} elements", range)
+                raise CONTAINER_INDEX(f"Index {found} out of range of a container of {len(self.names)} elements", range)
             return self.values.parts[found]
-        raise CompileError(
+        raise CONTAINER_INDEX(
             "Unable to extract string literal index. ModuleDict indexing is only supported with string literals."
             if index.type is T.STRING
             else "Expected integer literal for index: a container of modules takes constant indices only",
@@ -117,7 +118,9 @@ def module_views(b: Builder, range: SourceRange, type: ClassType, value: Value, 
 def _walk(b: Builder, range: SourceRange, value: Value, prefix: str) -> Iterator[tuple[str, Value]]:
     yield prefix, value
     if not isinstance(value.type, ClassType):
-        raise CompileError("Could not compile the listing of submodules: one is known by its interface only", range)
+        raise UNNAMED_SUBMODULES(
+            "Could not compile the listing of submodules: one is known by its interface only", range
+        )
     for name, t in value.type.attributes.items():
         if is_module_type(t):
             yield from _walk(b, range, get_attribute(b, range, value, name), f"{prefix}.{name}" if prefix else name)

@@ -11,7 +11,11 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED
+from jitlite.base.errors.names import NO_ATTRIBUTE, PYTHON_ONLY, UNKNOWN_OPERATOR
+from jitlite.base.errors.statements import VARIABLE_ARGUMENTS
+from jitlite.base.errors.type_names import ENUM_VALUES
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.annotations import parse_type, type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import (
@@ -31,6 +35,7 @@ from jitlite.frontend.emit.python_library import library_of, list_with_default
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
 from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
+from jitlite.frontend.emit.ways_out import instead_of
 from jitlite.frontend.syntax.python_ast import declaration_of
 from jitlite.frontend.syntax.tree import Expr
 from jitlite.ir import ops
@@ -86,7 +91,8 @@ class ModuleValue(SugaredValue):
         try:
             meaning = module_attribute(self.module, name)
         except LookupError as error:
-            raise CompileError(str(error.args[0]), range) from None
+            kind = UNKNOWN_OPERATOR if self.module.__name__.startswith("torch.ops.") else NO_ATTRIBUTE
+            raise kind(str(error.args[0]), range) from None
         return _sugared(self.scope, meaning, name, range)
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
@@ -155,7 +161,9 @@ class DispatchedFunction(SugaredValue):
         if given:
             constant = constant_of(given[0], None)
             if not isinstance(constant, bool):
-                raise CompileError(f"'{dispatch.name}' has to be True or False where the program is compiled", range)
+                raise KNOWN_WHEN_COMPILED(
+                    f"'{dispatch.name}' has to be True or False where the program is compiled", range
+                )
             flag = constant
         chosen = dispatch.if_true if flag else dispatch.if_false
         return sugared_from_python(self.scope, chosen, chosen.__name__, range).call(b, range, args, kwargs)
@@ -196,7 +204,7 @@ def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> S
             meaning.reason
             or f"'{name}' is {meaning.kind.value.partition(':')[0]}, which a script cannot use as a value"
         )
-        raise NotSupportedError(reason, range)
+        raise PYTHON_ONLY(reason, range, hint=instead_of(meaning.object, name))
     return make(scope, meaning, range)
 
 
@@ -224,7 +232,7 @@ class OperatorPacket(BuiltinFunction):
         if name in self.packet.overloads():
             return sugared_from_python(self.scope, getattr(self.packet, name), name, range)
         known = ", ".join(self.packet.overloads())
-        raise CompileError(f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {known}")
+        raise NO_ATTRIBUTE(f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {known}")
 
 
 class NumberFunction(BuiltinFunction):
@@ -303,7 +311,7 @@ def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredV
 def _enum(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
     t = enum_type(meaning.object)
     if not isinstance(t, T.EnumType):
-        raise CompileError(
+        raise ENUM_VALUES(
             f"Could not unify type list: the members of enum '{meaning.object.__name__}' have values of several types",
             range, hint="give all members values of one type",
         )  # fmt: skip
@@ -356,7 +364,7 @@ def _ignored(scope: Scope, meaning: Meaning, range: SourceRange) -> PythonCall:
     arguments, rest = [], None
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
-            raise NotSupportedError(f"an ignored function cannot take '**{parameter.name}'", range)
+            raise VARIABLE_ARGUMENTS(f"an ignored function cannot take '**{parameter.name}'", range)
         t = comments.get(parameter.name) or _annotated(parameter.annotation, inspect.Parameter.empty, range, resolver)
         if parameter.kind is parameter.VAR_POSITIONAL:
             rest = Argument(parameter.name, t)

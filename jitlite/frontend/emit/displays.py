@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.types import EMPTY_CONTAINER, MIXED_ELEMENTS, NO_KEY
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.interfaces import infer_results
@@ -94,13 +95,13 @@ def _candidates(hint: Type | None, constructor: type[Type], range: SourceRange) 
             text = f"Expected an Union type annotation with an inner {kind} type, but got {hint.annotation}"
         else:
             text = f"Expected an annotation of type {kind} but got {hint.annotation}"
-        raise CompileError(text, range)
+        raise MIXED_ELEMENTS(text, range)
     return found
 
 
 def _ambiguous(what: str, hint: Type | None, candidates: Sequence[Type], range: SourceRange) -> CompileError:
     annotation = "" if hint is None else hint.annotation
-    return CompileError(
+    return EMPTY_CONTAINER(
         f"Cannot assign an empty {what} to a variable annotated to be type {annotation} because there are multiple "
         f"possible {what.capitalize()} type candidates in the Union annotation",
         range,
@@ -119,11 +120,12 @@ def _wrong_elements(hint: Type | None, candidates: Sequence[Type], found: Type, 
             f"Union type annotation `{annotation}` can hold {_names(candidates)}, but none of those types match the "
             "types of the given list elements"
         )
-    return CompileError(
+    return MIXED_ELEMENTS(
         f"{text}, which were unified to {found.annotation}",
         range,
         expected=_names(candidates),
         found=T.ListType.of(found).annotation,
+        hint="for elements of several types use a tuple, or annotate the list with a Union",
     )
 
 
@@ -206,7 +208,9 @@ def _emit_functions(em: Emitter, expr: tree.DictLiteral) -> SugaredValue:
     found: dict[str, SugaredValue] = {}
     for key, value in zip(expr.keys, expr.values, strict=True):
         if not isinstance(key, tree.StringLiteral):
-            raise NotSupportedError("the keys of a dict of functions have to be written out, as strings", key.range)
+            raise MIXED_ELEMENTS.unsupported(
+                "the keys of a dict of functions have to be written out, as strings", key.range
+            )
         found[key.value] = em.emit_sugared(value)
     return KnownKeywords(found)
 
@@ -215,10 +219,11 @@ def _dict_type(range: SourceRange, keys: Sequence[Type], values: Sequence[Type])
     key = T.unify_all(keys)
     value = T.unify_all(values, default_to_union=True)
     if key is None or value is None:
-        raise CompileError(
+        raise MIXED_ELEMENTS(
             f"Dicts may only contain homogeneous keys, but the type of the first key was {keys[0].annotation}",
             range,
             found=" and ".join(sorted({k.annotation for k in keys})),
+            hint="values that belong together and differ in type go into a NamedTuple, a dataclass or a tuple",
         )
     check_key_type(range, key)
     return T.DictType.of(T.unshaped(key), T.unshaped(value))
@@ -227,7 +232,7 @@ def _dict_type(range: SourceRange, keys: Sequence[Type], values: Sequence[Type])
 def check_key_type(range: SourceRange, key: Type) -> None:
     """Raise for a type that cannot key a dict."""
     if T.unshaped(key) not in T.DICT_KEYS:
-        raise CompileError(
+        raise NO_KEY(
             f"Dicts may only contain homogeneous keys, but the type of the first generated key was {key.annotation}, "
             "which cannot be the key of a dict",
             range,
@@ -247,7 +252,7 @@ def _fitting_dict(
         if isinstance(c, T.DictType) and T.is_subtype(found.key, c.key) and T.is_subtype(found.value, c.value)
     ]
     if not fitting:
-        raise CompileError(
+        raise MIXED_ELEMENTS(
             _wrong_dict(hint, candidates, found, generated),
             range,
             expected=_names(candidates),

@@ -14,8 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from jitlite.base.errors.calls import DICT_AS_KEYWORDS
+from jitlite.base.errors.names import MAYBE_UNSET, UNKNOWN_NAME
+from jitlite.base.errors.types import MISSING_RETURN, RETURN_TYPES
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.attribute_refinement import (
     follow_effect,
@@ -191,7 +194,7 @@ class Emitter(Builder):
         values: list[NamedValue] = []
         for expr in exprs:
             if isinstance(expr, tree.KeywordStarred):
-                raise NotSupportedError("keyword-arg expansion is not supported here", expr.range)
+                raise DICT_AS_KEYWORDS("keyword-arg expansion is not supported here", expr.range)
             if isinstance(expr, tree.Starred):
                 parts = self.emit_sugared(expr.value).as_tuple(self, expr.range)
                 values += [self.argument(None, p, expr.range, functions) for p in parts]
@@ -254,7 +257,7 @@ class Emitter(Builder):
         if found is not None:
             return found
         if name in self.frame.reasons:
-            raise CompileError(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
+            raise MAYBE_UNSET(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
         if name in self.own_names:
             raise self._unset_error(name, range)
         return self._from_outside(name, range)
@@ -266,13 +269,13 @@ class Emitter(Builder):
         except LookupError:
             candidates = [*map(display_name, self.frame.names()), *BUILTINS, *self.resolver.names()]
             shown = display_name(name)
-            raise CompileError(f"undefined value {shown}", range, hint=did_you_mean(shown, candidates)) from None
+            raise UNKNOWN_NAME(f"undefined value {shown}", range, hint=did_you_mean(shown, candidates)) from None
         return sugared_from_python(self, python_object, name, range)
 
     def _unset_error(self, name: str, range: SourceRange) -> CompileError:
         assigned, shown = first_assignment(self.body, name), display_name(name)
         where = "" if assigned is None else f": it is assigned at {assigned.location()}, but not on every way to here"
-        return CompileError(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
+        return MAYBE_UNSET(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
 
     @contextmanager
     def within(self, definition: Definition) -> Iterator[None]:
@@ -423,7 +426,7 @@ class Emitter(Builder):
         types = self.returns[-1]
         if self.frame.block not in self.leaving:
             if types.declared is not None and not T.may_be_none(types.declared):
-                raise CompileError(
+                raise MISSING_RETURN(
                     f"Function was annotated as returning {types.declared.annotation}, but does not return along all "
                     "paths",
                     definition.body[-1].range if definition.body else definition.range,
@@ -452,11 +455,11 @@ class Emitter(Builder):
             merged = value.type if types.merged is None else T.unify(types.merged, value.type)
             if merged is None:
                 assert types.merged is not None
-                raise CompileError(
+                raise RETURN_TYPES(
                     f"Previous return statement returned a value of type {types.merged.annotation} but this return "
                     f"statement returns a value of type {value.type.annotation}",
                     range,
-                    hint="annotate the return type",
+                    hint=f"annotate the result: `-> Union[{types.merged.annotation}, {value.type.annotation}]`",
                 )
             result = merged
         types.merged = result

@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.statements import NO_EXCEPTION
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_merge import Sides, merge_branches, store_placeholder
 from jitlite.frontend.emit.callables import ExceptionClass, ExceptionInstance
 from jitlite.frontend.emit.emitter import Emitter, Unset, statement
@@ -61,7 +62,7 @@ def emit_raise(em: Emitter, stmt: tree.Raise) -> None:
 @statement(tree.RaiseAgain)
 def emit_raise_again(em: Emitter, stmt: tree.RaiseAgain) -> None:
     if not em.handled:
-        raise NotSupportedError(
+        raise NO_EXCEPTION.unsupported(
             "raise without an exception is not supported outside of a handler", stmt.range, hint="name the exception"
         )
     _raise_value(em, em.handled[-1], stmt.range)
@@ -101,7 +102,7 @@ def _made(em: Emitter, raised: SugaredValue, range: SourceRange) -> SugaredValue
 
 def _instance(raised: SugaredValue, range: SourceRange) -> ExceptionInstance:
     if not isinstance(raised, ExceptionInstance):
-        raise CompileError(
+        raise NO_EXCEPTION(
             "exceptions must derive from BaseException", range, found=raised.kind,
             hint='write `raise RuntimeError("...")`',
         )  # fmt: skip
@@ -224,7 +225,7 @@ def _classes(em: Emitter, expr: tree.Expr) -> list[ExceptionClass]:
         return [c for element in expr.elements for c in _classes(em, element)]
     sugared = em.emit_sugared(expr)
     if not isinstance(sugared, ExceptionClass):
-        raise CompileError("except takes an exception class, or several in parentheses", expr.range, found=sugared.kind)
+        raise NO_EXCEPTION("except takes an exception class, or several in parentheses", expr.range, found=sugared.kind)
     return [sugared]
 
 

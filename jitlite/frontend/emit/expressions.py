@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.base.errors.statements import BAD_SYNTAX, COMPARED_WITH_NONE
+from jitlite.base.errors.types import MIXED_ELEMENTS
+from jitlite.base.source import CompileError
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
@@ -29,7 +31,13 @@ def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValu
 
 @expression(tree.Select)
 def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
-    return refined_sugar(em, em.emit_sugared(expr.value).attr(em, expr.range, expr.name.name))
+    owner = em.emit_sugared(expr.value)
+    try:
+        return refined_sugar(em, owner.attr(em, expr.range, expr.name.name))
+    except CompileError as error:
+        if error.range is expr.range:
+            error.range = expr.range.ending_with(expr.name.name)
+        raise
 
 
 # -- literals
@@ -55,17 +63,17 @@ def emit_none(em: Emitter, expr: tree.NoneLiteral, hint: Type | None) -> Value:
 
 @expression(tree.Dots)
 def emit_dots(em: Emitter, expr: tree.Dots, hint: Type | None) -> Value:
-    raise NotSupportedError("`...` is only supported inside a tensor's index", expr.range)
+    raise BAD_SYNTAX.unsupported("`...` is only supported inside a tensor's index", expr.range)
 
 
 @expression(tree.Starred)
 def emit_starred(em: Emitter, expr: tree.Starred, hint: Type | None) -> Value:
-    raise CompileError("a starred expression can only be a call argument or part of a list or tuple", expr.range)
+    raise BAD_SYNTAX("a starred expression can only be a call argument or part of a list or tuple", expr.range)
 
 
 @expression(tree.SliceExpr)
 def emit_bare_slice(em: Emitter, expr: tree.SliceExpr, hint: Type | None) -> Value:
-    raise CompileError("a slice can only be an index", expr.range)
+    raise BAD_SYNTAX("a slice can only be an index", expr.range)
 
 
 # -- operators
@@ -130,7 +138,7 @@ def _emit_with_right(em: Emitter, expr: tree.BinOp, left: Value) -> Value:
 def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
     is_equality = expr.op in ("eq", "ne")
     if is_equality and T.NONE in (left.type, right.type):
-        raise CompileError(
+        raise COMPARED_WITH_NONE(
             "comparing with None by == or != is not supported", expr.range, hint="use `is None` or `is not None`"
         )
     if expr.op == "in":
@@ -202,7 +210,7 @@ def _object_and_rest(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], righ
 def _as_list(em: Emitter, expr: tree.BinOp, t: T.TupleType, elements: Sequence[Value]) -> Value:
     common = T.unify_all([e.type for e in elements])
     if common is None:
-        raise CompileError("`in` needs a tuple of one element type", expr.range, found=t.annotation)
+        raise MIXED_ELEMENTS("`in` needs a tuple of one element type", expr.range, found=t.annotation)
     return em.make_list(common, elements)
 
 

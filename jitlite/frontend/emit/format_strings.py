@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import string
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.statements import FORMAT_FIELD
+from jitlite.base.source import SourceRange
 from jitlite.ir.formatting import field_into_value
 from jitlite.ir.graph import constant_of
 from jitlite.operators.overloads import NamedValue
@@ -32,7 +33,7 @@ def check_format(range: SourceRange, text: NamedValue | None) -> None:
     known = text.constant if text.value is None else constant_of(text.value, None)
     field = field_into_value(known) if isinstance(known, str) else None
     if field is not None:
-        raise NotSupportedError(
+        raise FORMAT_FIELD(
             f"the field {{{field}}} of a format string, which reaches into a value, isn't supported", range,
             hint="give what it names as a value of its own: '{}'.format(x.shape) or f'{x.shape}'",
         )  # fmt: skip

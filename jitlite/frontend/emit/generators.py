@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from jitlite.base.errors.statements import UNSUPPORTED_SYNTAX
 from jitlite.base.records import replace
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter, statement
@@ -96,7 +97,9 @@ def _within(
 @statement(tree.Yield)
 def emit_yield(em: Emitter, stmt: tree.Yield) -> None:
     if em.on_yield is None:
-        raise NotSupportedError("yield expressions aren't supported", stmt.range, hint="append to a list and return it")
+        raise UNSUPPORTED_SYNTAX(
+            "yield expressions aren't supported", stmt.range, hint="append to a list and return it"
+        )
     em.on_yield(stmt.value)
 
 

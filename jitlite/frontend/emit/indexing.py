@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.base.errors.types import NO_ASSIGNMENT, NO_INDEX, TENSOR_INDEX
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined, refined_sugar
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_values import SliceValue
@@ -39,7 +40,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         base = SimpleValue(base.as_value(em, expr.value.range))
     if not isinstance(base, SimpleValue):
         if expr.is_of_tuple:
-            raise CompileError("multidimensional indexing works on tensors only", expr.range, found=base.kind)
+            raise TENSOR_INDEX("multidimensional indexing works on tensors only", expr.range, found=base.kind)
         return base.element(em, expr.range, em.emit(expr.indices[0]))
     value = base.value
     if T.is_subtype(value.type, T.TENSOR):
@@ -55,10 +56,10 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
 def _single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
     """The index of what is no tensor."""
     if expr.is_of_tuple:
-        raise CompileError("multidimensional indexing works on tensors only", expr.range, found=of.annotation)
+        raise TENSOR_INDEX("multidimensional indexing works on tensors only", expr.range, found=of.annotation)
     index = _emit_index_expression(em, expr.indices[0])
     if index is None:
-        raise CompileError("`...` works on tensors only", expr.indices[0].range, found=of.annotation)
+        raise TENSOR_INDEX("`...` works on tensors only", expr.indices[0].range, found=of.annotation)
     return index
 
 
@@ -102,7 +103,7 @@ def _type_of_any_element(t: T.TupleType, range: SourceRange) -> Type:
     """The type that all elements have, which one is taken being known at run time only."""
     common = T.unify_all(t.elements)
     if common is None or any(T.unshaped(e) is not T.unshaped(common) for e in t.elements):
-        raise CompileError(
+        raise NO_INDEX(
             f"Cannot index into a {t.annotation} with a non-constant index because we cannot resolve the output type",
             range,
             hint="use a constant index, or a list",
@@ -123,14 +124,12 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
         index = em.constant(int(constant_of(index)), range)  # a member of an IntEnum as well
     index = em.enum_value(index, range)
     if index.type is not T.INT:
-        raise CompileError("tuple index must be an integer", range, found=index.type.annotation)
+        raise NO_INDEX("tuple index must be an integer", range, found=index.type.annotation)
     if not is_constant(index):
         return em.tuple_index(value, index, _type_of_any_element(t, range))
     position = constant_of(index)
     if not -len(t.elements) <= position < len(t.elements):
-        raise CompileError(
-            f"Tuple index out of range. Tuple is length {len(t.elements)} and index is {position}", range
-        )
+        raise NO_INDEX(f"Tuple index out of range. Tuple is length {len(t.elements)} and index is {position}", range)
     return em.tuple_index(value, index, t.elements[position])
 
 
@@ -144,10 +143,10 @@ def _constant_bounds(index: SliceValue, range: SourceRange) -> list[int | None]:
     bounds: list[int | None] = []
     for bound in (index.start, index.stop, index.step):
         if bound is not None and not (is_constant(bound) and type(constant_of(bound)) is int):
-            raise CompileError("tuple slice indices must be integer constants", range)
+            raise NO_INDEX("tuple slice indices must be integer constants", range)
         bounds.append(None if bound is None else constant_of(bound))
     if bounds[2] == 0:
-        raise CompileError("slice step cannot be zero", range)
+        raise TENSOR_INDEX("slice step cannot be zero", range)
     return bounds
 
 
@@ -289,7 +288,7 @@ def tensor_index(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) ->
         else:
             parts.append(part if part is None or isinstance(part, SliceValue) else _checked_part(em, expr, part))
     if parts.count(None) > 1:
-        raise CompileError("an index can only have a single ellipsis (`...`)", range)
+        raise TENSOR_INDEX("an index can only have a single ellipsis (`...`)", range)
     return TensorIndex(range, tuple(parts))
 
 
@@ -302,7 +301,7 @@ def _checked_part(em: Emitter, expr: tree.Expr, part: Value) -> Value:
         return part
     if any(T.is_subtype(part.type, t) for t in _INDEX_TYPES):
         return part
-    raise CompileError(
+    raise TENSOR_INDEX(
         "indexing tensor with unsupported index type", expr.range,
         expected="int, bool, slice, None, `...`, List[int], List[bool] or Tensor", found=part.type.annotation,
     )  # fmt: skip
@@ -315,9 +314,12 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
         _assign_into_tensor(em, range, container, target, value)
         return
     if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
-        raise NotSupportedError("Sliced expression not yet supported for subscripted assignment", target.range)
+        raise NO_ASSIGNMENT.unsupported("Sliced expression not yet supported for subscripted assignment", target.range)
     if isinstance(container.type, T.TupleType):
-        raise CompileError(f"{container.type.annotation} does not support subscripted assignment", target.range)
+        raise NO_ASSIGNMENT(
+            f"{container.type.annotation} does not support subscripted assignment", target.range,
+            hint="tuples do not change: make a new one, or use a list",
+        )  # fmt: skip
     index = target.indices[0]
     if is_object(container):
         set_item(em, range, container, em.emit(index), value.in_graph(em.graph))
@@ -337,7 +339,7 @@ def set_item(em: Emitter, range: SourceRange, owner: Value, index: Value, value:
         CompileError: where its class has no `__setitem__`.
     """
     if call_magic(em, range, owner, "__setitem__", index, value) is None:
-        raise CompileError(
+        raise NO_ASSIGNMENT(
             f"'{owner.type.annotation}' object does not support item assignment", range, hint="define __setitem__"
         )
 
@@ -348,7 +350,7 @@ def _assign_into_tensor(
     index = tensor_index(em, target.range, target.indices)
     assigned = value.in_graph(em.graph)
     if not T.is_subtype(assigned.type, T.TENSOR) and assigned.type not in _NUMBERS:
-        raise CompileError(
+        raise NO_ASSIGNMENT(
             "only a tensor or a number can be assigned to elements of a tensor", value.range or range,
             found=assigned.type.annotation,
         )  # fmt: skip

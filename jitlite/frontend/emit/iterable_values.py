@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_COUNT
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
@@ -26,13 +27,13 @@ class RangeValue(LazyIterable):
                 parameter = b.unannotated(value)
                 if parameter is not None:
                     hint = f"'{parameter}' is a Tensor because it has no annotation; annotate it: `{parameter}: int`"
-                raise CompileError(
+                raise WRONG_ARGUMENTS(
                     f"all inputs of range must be ints, found {value.type.annotation} in argument {position}",
                     range,
                     hint=hint,
                 )
         if not 1 <= len(inputs) <= 3:
-            raise CompileError(f"range takes 1 to 3 arguments, got {len(inputs)}", range)
+            raise WRONG_COUNT(f"range takes 1 to 3 arguments, got {len(inputs)}", range)
         self.only_end = len(inputs) == 1
         self.start = b.constant(0, range) if self.only_end else inputs[0]
         self.end = inputs[0] if self.only_end else inputs[1]

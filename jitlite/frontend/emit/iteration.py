@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from jitlite.base.errors.statements import BAD_SYNTAX, LOOP_EXIT
 from jitlite.base.records import Record, replace
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.assignment import assign_targets
 from jitlite.frontend.emit.branch_refinement import emit_repeated
 from jitlite.frontend.emit.builder import Builder
@@ -42,7 +43,7 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
     """A for loop. A loop over a tuple is unrolled, because its elements may have several types."""
     for target in targets:
         if isinstance(target, tree.Starred):
-            raise CompileError(
+            raise BAD_SYNTAX(
                 "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
                 target.range,
             )
@@ -52,7 +53,7 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
         return
     complaints = source.complaints(em, iterable.range) if isinstance(source, ZipValue) else []
     if complaints and tree.Break in body.jumps:
-        raise NotSupportedError(
+        raise LOOP_EXIT(
             "break is not supported in a loop over zip(strict=True) of what has no known length", range,
             hint="leave out strict=True, and compare the lengths before",
         )  # fmt: skip
@@ -86,7 +87,7 @@ def _emit_over(
 
 def _emit_over_generator(em: Emitter, range: SourceRange, source: GeneratorValue, targets: Targets, body: Body) -> None:
     if body.jumps:
-        raise NotSupportedError(
+        raise LOOP_EXIT(
             "break and continue are not supported in a loop over an object whose class defines __iter__", range,
             hint="put the rest of the loop's body under an if",
         )  # fmt: skip

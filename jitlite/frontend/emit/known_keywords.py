@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.calls import DICT_AS_KEYWORDS, KNOWN_WHEN_COMPILED, WRONG_COUNT
+from jitlite.base.errors.names import NO_ATTRIBUTE, NOT_A_VALUE, PYTHON_ERROR
+from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.emitter import Emitter
@@ -27,7 +29,7 @@ class KnownKeywords(SugaredValue):
         self.values = dict(values)
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError(
+        raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value", range,
             hint="ask it for one keyword, `kwargs['name']`, or pass it on, `f(**kwargs)`",
         )  # fmt: skip
@@ -36,12 +38,12 @@ class KnownKeywords(SugaredValue):
         if name in ("get", "keys", "values", "items"):
             return _Method(self, name)
         hint = "take it as a parameter of its own" if name in ("pop", "setdefault", "update") else None
-        raise NotSupportedError(f"'{name}' of {self.kind} isn't supported", range, hint=hint)
+        raise NO_ATTRIBUTE.unsupported(f"'{name}' of {self.kind} isn't supported", range, hint=hint)
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         key = _key(index, range)
         if key not in self.values:
-            raise CompileError(f"KeyError: the call gives no keyword argument '{key}'", range)
+            raise PYTHON_ERROR(f"KeyError: the call gives no keyword argument '{key}'", range)
         return self.values[key]
 
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
@@ -69,13 +71,13 @@ class _Method(SugaredValue):
         values = self.owner.values
         if self.name == "get":
             if not 1 <= len(args) <= 2 or kwargs:
-                raise CompileError("get takes a key and a default", range)
+                raise WRONG_COUNT("get takes a key and a default", range)
             key = _key(args[0].in_graph(b.graph), range)
             if key in values:
                 return values[key]
             return SimpleValue(args[1].in_graph(b.graph) if len(args) == 2 else b.constant(None, range))
         if args or kwargs:
-            raise CompileError(f"{self.name} takes no arguments", range)
+            raise WRONG_COUNT(f"{self.name} takes no arguments", range)
         names = [ConstantValue(name) for name in values]
         if self.name == "items":
             return SugaredTuple([SugaredTuple(pair) for pair in zip(names, values.values(), strict=True)])
@@ -85,7 +87,7 @@ class _Method(SugaredValue):
 def _key(index: Value, range: SourceRange) -> str:
     key = constant_of(index) if is_constant(index) else None
     if not isinstance(key, str):
-        raise CompileError("a dict of keyword arguments takes a key that is written out", range)
+        raise KNOWN_WHEN_COMPILED("a dict of keyword arguments takes a key that is written out", range)
     return key
 
 
@@ -96,7 +98,7 @@ def emit_starred_keywords(em: Emitter, starred: Sequence[tree.Expr]) -> list[Nam
         assert isinstance(expr, tree.KeywordStarred)
         for name, value in _known(em, expr.value).items():
             if any(f.name == name for f in found):
-                raise CompileError(f"got multiple values for keyword argument '{name}'", expr.range)
+                raise WRONG_COUNT(f"got multiple values for keyword argument '{name}'", expr.range)
             found.append(em.argument(name, value, expr.range, True))
     return found
 
@@ -122,7 +124,7 @@ def _known(em: Emitter, expr: tree.Expr) -> dict[str, SugaredValue]:
 
 
 def _unknown(range: SourceRange) -> NotSupportedError:
-    return NotSupportedError(
+    return DICT_AS_KEYWORDS(
         "keyword-arg expansion is not supported for a dict whose keys are known at run time only", range,
         hint="pass each keyword argument by name, or write the dict out: f(**{'name': value})",
     )  # fmt: skip

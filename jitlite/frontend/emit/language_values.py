@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
@@ -65,7 +66,7 @@ class PrintValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if kwargs:
-            raise CompileError("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
+            raise WRONG_KEYWORD("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
         b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
         return NoneValue()
 
@@ -77,7 +78,7 @@ class BreakpointValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if args or kwargs:
-            raise CompileError("breakpoint takes no arguments in a script", range, hint="write breakpoint()")
+            raise WRONG_COUNT("breakpoint takes no arguments in a script", range, hint="write breakpoint()")
         b.node("prim::Breakpoint", [], [], range)
         return NoneValue()
 

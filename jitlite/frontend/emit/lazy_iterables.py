@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.types import NOT_ITERABLE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.emitter import Emitter
@@ -30,7 +31,7 @@ def emit_reversed(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Typ
         isinstance(source.value.type, T.ListType) or source.value.type is T.STRING
     )
     if not is_sequence and not isinstance(source, RangeValue):
-        raise CompileError(f"{source.kind} cannot be reversed", call.range, hint="make it a list: reversed(list(x))")
+        raise NOT_ITERABLE(f"{source.kind} cannot be reversed", call.range, hint="make it a list: reversed(list(x))")
     return ReversedValue(em, call.range, source)
 
 

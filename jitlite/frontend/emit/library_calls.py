@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.calls import WRONG_ARGUMENTS
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit import python_library as library
 from jitlite.frontend.emit.denotations import BUILTINS, LibraryFunction
 from jitlite.frontend.emit.emitter import Emitter, expression
@@ -79,7 +80,7 @@ def _extreme(
 ) -> SugaredValue:
     if len(args) != 1:
         if "default" in named:
-            raise CompileError("a default is for the elements of one iterable, not for several arguments", range)
+            raise WRONG_ARGUMENTS("a default is for the elements of one iterable, not for several arguments", range)
         args = [NamedValue(None, _listed(em, args, range), range=range)]
     if "default" in named:
         args = [*args, named.pop("default")._replace(name=None)]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.known_keywords import KnownKeywords
 from jitlite.frontend.emit.values import SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -45,7 +46,7 @@ def _bind_positional(
     """The positional arguments by parameter, without those that `*args` takes."""
     positional = [p.ident.name for p in params if not p.kwarg_only and not p.stars]
     if len(values) > len(positional) and not any(p.stars == 1 for p in params):
-        raise CompileError(
+        raise WRONG_COUNT(
             f"{callee}() takes {len(positional)} positional arguments but {len(values)} were given", range
         )
     return dict(zip(positional, values, strict=False))
@@ -66,10 +67,10 @@ def _bind_named(
         name = argument.name or ""
         if name not in names:
             if not takes_others:
-                raise CompileError(f"{callee}() got an unexpected keyword argument '{name}'", range)
+                raise WRONG_KEYWORD(f"{callee}() got an unexpected keyword argument '{name}'", range)
             others[name] = argument.value
         elif name in found:
-            raise CompileError(f"{callee}() got multiple values for argument '{name}'", range)
+            raise WRONG_COUNT(f"{callee}() got multiple values for argument '{name}'", range)
         else:
             found[name] = argument
     return others

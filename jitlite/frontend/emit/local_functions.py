@@ -34,8 +34,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count
 
+from jitlite.base.errors.calls import OPEN_RECURSION, WRONG_COUNT
+from jitlite.base.errors.names import NOT_A_VALUE
 from jitlite.base.records import Record, replace
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition
@@ -96,7 +98,7 @@ class LocalFunction(SugaredValue):
         return self.definition.decl.return_type is not None
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError(
+        raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value", range,
             hint="call it, or pass it to another nested function; it cannot be returned, stored or passed elsewhere",
         )  # fmt: skip
@@ -212,7 +214,7 @@ def _emit_bound(
         return _call_separate(em, range, function, separate, arguments)
     activation = Activation(function.name, (function.definition.range, *map(_identity, arguments.values())))
     if activation in em.active:
-        raise NotSupportedError(
+        raise OPEN_RECURSION.unsupported(
             f"{function.kind} calls itself by way of its arguments", range, hint="call it by its own name"
         )
     caller = em.active[-1].name if em.active else em.definition.name
@@ -281,7 +283,7 @@ def _bind(
         if name in found or param.stars:
             continue
         if name not in function.defaults:
-            raise CompileError(f"{function.name}() is missing the argument '{name}'", range)
+            raise WRONG_COUNT(f"{function.name}() is missing the argument '{name}'", range)
         found[name] = LocalArgument(em.lookup(function.defaults[name], param.range), param.range)
     return found
 
@@ -326,7 +328,7 @@ def _separate(
         return None
     if not function.has_declared_result:
         if function in _used_variables(em.frame, [function], of_known_result=False).values():
-            raise CompileError(
+            raise OPEN_RECURSION(
                 f"{function.kind} calls itself, and its result type is not known", range,
                 hint="define it with an annotated result: def name(...) -> T",
             )  # fmt: skip
@@ -397,7 +399,7 @@ def _call_separate(
         if name not in separate.fixed:
             values.append(argument.as_value(em, range))
         elif argument is not separate.fixed[name]:
-            raise NotSupportedError(
+            raise OPEN_RECURSION.unsupported(
                 f"{function.kind} calls itself with another function for '{name}'", range,
                 hint="functions must be passed on as they are",
             )  # fmt: skip
@@ -433,7 +435,7 @@ def _type_in_graph(em: Emitter, sugar: SugaredValue, range: SourceRange) -> Type
 def _without_graph(function: LocalFunction, sugar: SugaredValue, range: SourceRange) -> SugaredValue:
     """What a recursive function uses from around and is no value, if it means the same in another graph."""
     if _holds_values(sugar):
-        raise NotSupportedError(
+        raise NOT_A_VALUE.unsupported(
             f"{sugar.kind} cannot be used in {function.kind}, which calls itself", range,
             hint="use what it belongs to: `self.method(x)` for `method = self.method`",
         )  # fmt: skip

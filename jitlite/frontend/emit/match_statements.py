@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.calls import WRONG_COUNT
 from jitlite.frontend.emit.conditions import python_object
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
@@ -42,7 +42,7 @@ def emit_positional_field(em: Emitter, expr: PositionalField, hint: Type | None)
     names: tuple[str, ...] = getattr(cls, "__match_args__", ())
     if expr.position >= len(names):
         name = getattr(cls, "__name__", "the class")
-        raise CompileError(
+        raise WRONG_COUNT(
             f"{name}() accepts {len(names)} positional sub-patterns", expr.range, hint="name the field: `Class(x=...)`"
         )
     return SimpleValue(value).attr(em, expr.range, names[expr.position])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED, WRONG_ARGUMENTS, WRONG_COUNT, WRONG_KEYWORD
+from jitlite.base.errors.names import NO_ATTRIBUTE, NOT_A_VALUE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import ExceptionClass, ExceptionInstance, PythonCall
 from jitlite.frontend.emit.calls import form
@@ -28,10 +30,10 @@ def emit_warn(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | 
     given = dict(zip(_PARAMETERS, call.args, strict=False))
     for keyword in call.keywords:
         if keyword.name.name in given:
-            raise CompileError(f"warn got multiple values for argument '{keyword.name.name}'", keyword.range)
+            raise WRONG_COUNT(f"warn got multiple values for argument '{keyword.name.name}'", keyword.range)
         given[keyword.name.name] = keyword.value
     if "source" in given:
-        raise NotSupportedError("'source' of warnings.warn isn't supported", given["source"].range)
+        raise WRONG_KEYWORD.unsupported("'source' of warnings.warn isn't supported", given["source"].range)
     level = em.emit(given["stacklevel"]) if "stacklevel" in given else None
     message, category = _message(em, given["message"]), _category(em, given.get("category"))
     if isinstance(message, ExceptionInstance):
@@ -59,14 +61,14 @@ def _category(em: Emitter, expr: tree.Expr | None) -> ExceptionClass | None:
         return None
     found = em.emit_sugared(expr)
     if not isinstance(found, ExceptionClass):
-        raise CompileError("the category of a warning has to be a class that is known here", expr.range)
+        raise KNOWN_WHEN_COMPILED("the category of a warning has to be a class that is known here", expr.range)
     _check(found, expr.range)
     return found
 
 
 def _check(cls: ExceptionClass, range: SourceRange) -> None:
     if not issubclass(cls.cls, Warning) or cls.qualified is None:
-        raise CompileError(f"category must be a Warning subclass, not '{cls.cls.__name__}'", range)
+        raise WRONG_ARGUMENTS(f"category must be a Warning subclass, not '{cls.cls.__name__}'", range)
 
 
 # -- loggers
@@ -78,14 +80,14 @@ class LoggerValue(SugaredValue):
         self.kind = "a logger"
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError("a logger cannot be used as a value", range, hint="call it: `logger.info(...)`")
+        raise NOT_A_VALUE.unsupported("a logger cannot be used as a value", range, hint="call it: `logger.info(...)`")
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         if name in LOGGING:
             return _logged(getattr(self.logger, name))
         if name == "isEnabledFor":
             return PythonCall(self.logger.isEnabledFor, [Argument("level", T.INT)], T.BOOL)
-        raise NotSupportedError(
+        raise NO_ATTRIBUTE.unsupported(
             f"'{name}' of a logger isn't supported", range, hint="use debug, info, warning, error or critical"
         )
 

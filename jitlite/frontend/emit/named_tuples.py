@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
+from jitlite.base.source import SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import PythonFunction, sugared_from_python
@@ -45,12 +46,12 @@ class _Replace(SugaredValue):
         t = self.owner.type
         assert isinstance(t, T.TupleType) and t.names is not None
         if args:
-            raise CompileError("_replace takes keyword arguments only", range)
+            raise WRONG_COUNT("_replace takes keyword arguments only", range)
         parts = dict(zip(t.names, zip(b.unpack_tuple(self.owner), t.elements, strict=True), strict=True))
         for given in kwargs:
             name = given.name or ""
             if name not in parts:
-                raise CompileError(f"Got unexpected field names: ['{name}']", range, hint=did_you_mean(name, t.names))
+                raise WRONG_KEYWORD(f"Got unexpected field names: ['{name}']", range, hint=did_you_mean(name, t.names))
             wanted = parts[name][1]
             value = given.in_graph(b.graph)
             message = f"the field '{name}' is of type {wanted.annotation}, but is given a {value.type.annotation}"

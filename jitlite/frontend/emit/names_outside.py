@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.base.errors.names import GLOBAL_ASSIGNED, PYTHON_ERROR
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.syntax import tree
@@ -15,7 +15,7 @@ def emit_global(em: Emitter, stmt: tree.Global) -> None:
     """What is only read means the same without the statement."""
     for name in stmt.names:
         if name.name in em.own_names:
-            raise NotSupportedError(
+            raise GLOBAL_ASSIGNED(
                 f"global variables cannot be assigned in TorchScript: '{name.name}' is", stmt.range,
                 hint="pass the value as a parameter and return it",
             )  # fmt: skip
@@ -41,6 +41,6 @@ def _imported(em: Emitter, one: tree.Import) -> object:
             return importlib.import_module(submodule)
         return getattr(module, one.attribute)
     except ImportError as error:
-        raise CompileError(
+        raise PYTHON_ERROR(
             f"{type(error).__name__}: {error}", one.range, hint="only what can be imported here can be compiled"
         ) from None

@@ -10,10 +10,15 @@ import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
+from jitlite.base.errors.calls import NOT_CALLABLE
+from jitlite.base.errors.classes import FIRST_ASSIGNMENT, WRONG_METHOD
+from jitlite.base.errors.names import NO_ATTRIBUTE
+from jitlite.base.errors.types import NO_INDEX, NOT_ITERABLE
 from jitlite.base.records import replace
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
+from jitlite.frontend.emit.class_members import function_of, functions_of
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
@@ -119,7 +124,7 @@ class ObjectDefinition:
         """
         found = self.find_attr(b, range, value, name)
         if found is None:
-            raise CompileError(self.no_attribute(name), range, hint=did_you_mean(name, self.attribute_names()))
+            raise self.no_attribute(name, range)
         return found
 
     def find_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
@@ -152,10 +157,11 @@ class ObjectDefinition:
         if wanted is None:
             accessors = self.property_accessors(name)
             if accessors is None or accessors[1] is None:
-                raise CompileError(
+                hint = did_you_mean(name, self.type.attributes) or f"assign self.{name} in __init__ first"
+                raise FIRST_ASSIGNMENT(
                     f"Tried to set nonexistent attribute: {name}. Did you forget to initialize it in __init__()?",
                     range,
-                    hint=f"property '{name}' has no setter" if accessors else did_you_mean(name, self.type.attributes),
+                    hint=f"property '{name}' has no setter" if accessors else hint,
                 )
             self.bound(owner, accessors[1]).call(b, range, [NamedValue(None, value, range=range)], [])
             return
@@ -168,13 +174,16 @@ class ObjectDefinition:
             f"Wrong type for attribute assignment. Expected {wanted.annotation} but got {value.type.annotation}: "
             f"attribute '{name}' of {self.type.annotation}"
         )
-        converted = b.expect(wanted, value, range, message)
+        hint = None
+        if wanted is T.NONE:
+            hint = f"annotate it where it is None: `self.{name}: Optional[{value.type.annotation}] = None`"
+        converted = b.expect(wanted, value, range, message, hint)
         b.node("prim::SetAttr", [owner, converted], [], range).attributes["name"] = name
 
     def call(self, b: Builder, range: SourceRange, value: Value, args: Args, kwargs: Args) -> SugaredValue:
         """`value(...)`."""
         if self.method("__call__") is None:
-            raise CompileError(f"'{self.type.annotation}' object is not callable", range, hint="define __call__")
+            raise NOT_CALLABLE(f"'{self.type.annotation}' object is not callable", range, hint="define __call__")
         return self.bound(value, "__call__").call(b, range, args, kwargs)
 
     def magic(self, b: Builder, range: SourceRange, value: Value, name: str, args: Args = ()) -> SugaredValue | None:
@@ -187,7 +196,7 @@ class ObjectDefinition:
         if iterator is not None:
             return GeneratorValue(iterator, value)
         if self.method("__len__") is None or self.method("__getitem__") is None:
-            raise CompileError(
+            raise NOT_ITERABLE(
                 f"'{self.type.annotation}' object is not iterable", range,
                 hint="a class with __iter__, or with __len__ and __getitem__(self, i: int), can be iterated",
             )  # fmt: skip
@@ -204,9 +213,7 @@ class ObjectDefinition:
         """`value[index]`."""
         found = self.magic(b, range, value, "__getitem__", [NamedValue(None, index, range=range)])
         if found is None:
-            raise CompileError(
-                f"'{self.type.annotation}' object is not subscriptable", range, hint="define __getitem__"
-            )
+            raise NO_INDEX(f"'{self.type.annotation}' object is not subscriptable", range, hint="define __getitem__")
         return found
 
     def indexed(self, b: Builder, range: SourceRange, value: Value, index: Value, wanted: Type) -> SugaredValue:
@@ -215,11 +222,11 @@ class ObjectDefinition:
 
     def slice(self, b: Builder, range: SourceRange, value: Value, bounds: slice) -> SugaredValue:
         """`value[start:stop:step]`, for constant bounds."""
-        raise CompileError(f"'{self.type.annotation}' object cannot be sliced", range)
+        raise NO_INDEX(f"'{self.type.annotation}' object cannot be sliced", range)
 
     def as_tuple(self, b: Builder, range: SourceRange, value: Value) -> list[SugaredValue]:
         """The parts of `value`, where their number is known at compile time."""
-        raise CompileError(f"'{self.type.annotation}' object cannot be used as a tuple", range)
+        raise NOT_ITERABLE(f"'{self.type.annotation}' object cannot be used as a tuple", range)
 
     # -- methods
     def bound(self, value: Value, name: str) -> MethodValue:
@@ -328,7 +335,7 @@ class ObjectDefinition:
     def add(self, name: str, definition: Definition, python_function: Callable[..., object] | None = None) -> Function:
         """Make a definition the method `name`."""
         if not definition.tree.decl.params:
-            raise CompileError("methods must have a self argument", definition.tree.range)
+            raise WRONG_METHOD("methods must have a self argument", definition.tree.range)
         definition = replace(definition, name=name, self_type=self.type)
         qualified = f"{self.type.qualified_name}.{name}"
         made: Function = self.program.declare(definition, python_function, qualified)
@@ -374,7 +381,7 @@ class ObjectDefinition:
         """The class in whose body a function stands."""
         own: type | None = self.type.python_class
         for cls in own.__mro__ if own is not None else ():
-            if any(function in _functions_of(member) for member in cls.__dict__.values()):
+            if any(function in functions_of(member) for member in cls.__dict__.values()):
                 return cls
         return None
 
@@ -390,7 +397,7 @@ class ObjectDefinition:
             function = function_of(cls.__dict__.get(name))
             if function is not None:
                 return self.method_of(function, cls, name)
-        raise CompileError(f"'super' object has no method '{name}'", range)
+        raise NO_ATTRIBUTE(f"'super' object has no method '{name}'", range)
 
     def special_of_base(self, value: Value, start: type, name: str) -> SugaredValue | None:
         """The method behind `start` in the order of inheritance, where that is one that scripts know by themselves."""
@@ -415,11 +422,12 @@ class ObjectDefinition:
         own = dir(self.type.python_class) if self.type.python_class else []
         return [*self.type.attributes, *self.type.methods, *(n for n in own if not n.startswith("__"))]
 
-    def no_attribute(self, name: str) -> str:
-        return (
+    def no_attribute(self, name: str, range: SourceRange) -> CompileError:
+        """The error for an attribute that objects of the class do not have."""
+        return NO_ATTRIBUTE(
             f"'{self.type.annotation}' object has no attribute or method '{name}'. Did you forget to initialize an "
-            "attribute in __init__()?"
-        )
+            "attribute in __init__()?", range, hint=did_you_mean(name, self.attribute_names()),
+        )  # fmt: skip
 
 
 def object_definition(value: Value) -> ObjectDefinition:
@@ -456,7 +464,7 @@ class InterfaceDefinition:
     def attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue:
         found = self.find_attr(b, range, value, name)
         if found is None:
-            raise CompileError(
+            raise NO_ATTRIBUTE(
                 f"'{self.type.annotation}' object has no attribute or method '{name}'", range,
                 hint=did_you_mean(name, self.type.methods) or "a value of an interface type has its methods only",
             )  # fmt: skip
@@ -470,7 +478,7 @@ class InterfaceDefinition:
         name = "forward" if self.type.is_module else "__call__"
         found = self.find_attr(b, range, value, name)
         if found is None:
-            raise CompileError(f"interface '{self.type.annotation}' has no method '{name}'", range)
+            raise NO_ATTRIBUTE(f"interface '{self.type.annotation}' has no method '{name}'", range)
         return found.call(b, range, args, kwargs)
 
 
@@ -480,18 +488,3 @@ def _infer_in_signatures(found: Schema, wanted: Schema) -> None:
         infer_results([f.type], [w.type])
     for f, w in zip(found.arguments[1:], wanted.arguments[1:], strict=False):
         infer_results([w.type], [f.type])
-
-
-def function_of(member: object) -> object:
-    """The plain function behind a member of a class body."""
-    if isinstance(member, staticmethod | classmethod):
-        member = member.__func__
-    while hasattr(member, "__wrapped__"):
-        member = member.__wrapped__
-    return member if inspect.isfunction(member) else None
-
-
-def _functions_of(member: object) -> list[object]:
-    """The plain functions behind a member of a class body: those of a property are several."""
-    members = [member.fget, member.fset] if isinstance(member, property) else [member]
-    return [f for f in map(function_of, members) if f is not None]

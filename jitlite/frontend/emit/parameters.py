@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from jitlite.base.errors.statements import WRONG_DEFAULT
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.definition import Definition
@@ -45,7 +46,7 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
                 value = _as_declared(defaults[name], t, size)
                 default = {"default": value, "default_text": repr(value)}
             elif not overloaded and (param.type is None or name not in definition.inferred):
-                raise CompileError(
+                raise WRONG_DEFAULT(
                     f'Expected a default value of type {t.annotation} on parameter "{name}"',
                     param.range,
                     expected=t.annotation,

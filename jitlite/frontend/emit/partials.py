@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.names import NOT_A_VALUE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.definition import Scope
@@ -37,7 +38,7 @@ class PartialValue(SugaredValue):
         return self.function.call(b, range, [*self.args, *args], [*kept, *kwargs])
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError(f"{self.kind} cannot be used as a value", range, hint="call it")
+        raise NOT_A_VALUE.unsupported(f"{self.kind} cannot be used as a value", range, hint="call it")
 
 
 @form("partial", 1, None, ["*"])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -65,5 +66,7 @@ def _flag(b: Builder, keyword: NamedValue) -> bool:
     value = keyword.in_graph(b.graph)
     flag = constant_of(value) if is_constant(value) else None
     if not isinstance(flag, bool):
-        raise CompileError(f"'{keyword.name}' has to be True or False where the program is compiled", keyword.range)
+        raise KNOWN_WHEN_COMPILED(
+            f"'{keyword.name}' has to be True or False where the program is compiled", keyword.range
+        )
     return flag

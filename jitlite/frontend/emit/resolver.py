@@ -99,7 +99,12 @@ class FunctionResolver(Resolver):
                 return self.cells[name].cell_contents
         if name not in self.scope and name in self.extra:
             return self.extra[name]
-        return super().lookup(name)
+        try:
+            return super().lookup(name)
+        except LookupError:
+            if self.function.__qualname__.rpartition("<locals>.")[2] != name:
+                raise
+            return self.function  # it calls itself, and is compiled before its name is bound: `@script` stands above it
 
     def names(self) -> Iterable[str]:
         return [*self.cells, *self.extra, *self.scope]

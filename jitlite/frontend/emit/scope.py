@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from jitlite.base.errors.types import CHANGED_TYPE, WRONG_TYPE
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.interfaces import bodies_that_fail
@@ -265,7 +266,7 @@ class Frame:
     ) -> Value:
         assert self.parent is not None
         if annotation is not None:
-            raise CompileError(
+            raise CHANGED_TYPE(
                 f"Attempting to declare and annotate the type of variable '{name}' but it is already defined in an "
                 "outer block",
                 range,
@@ -274,7 +275,7 @@ class Frame:
         outer = self.parent.type_of(name)
         if simple is None or outer is None:
             what = value.kind if simple is None else "a value"
-            raise CompileError(
+            raise CHANGED_TYPE(
                 f"Cannot re-assign '{name}' to {what} in a nested block: only first-class values can depend on "
                 "control flow",
                 range,
@@ -298,7 +299,7 @@ class Frame:
 
 def _check_annotation(name: str, annotation: Type, found: Type, range: SourceRange | None) -> None:
     if not T.is_subtype(found, annotation):
-        raise CompileError(
+        raise WRONG_TYPE(
             f"Variable '{name}' is annotated with type {annotation.annotation} but is being assigned to a value of "
             f"type {found.annotation}",
             range,
@@ -312,7 +313,7 @@ def _keeps_its_type(name: str, outer: Type, given: Type, range: SourceRange) -> 
     """The error for a variable of an outer block that is given a value of another type."""
     if _is_module(outer) or _is_module(given):
         why = " because it is of type module" if _is_module(outer) else " to a value of type module"
-        return CompileError(
+        return CHANGED_TYPE(
             f"Cannot re-assign '{name}'{why}: in if and loop bodies a variable keeps its type",
             range,
             hint="use another name",
@@ -320,7 +321,7 @@ def _keeps_its_type(name: str, outer: Type, given: Type, range: SourceRange) -> 
     hint = "within if and loop bodies a variable keeps its type; use another name"
     if isinstance(outer, T.ListType) and isinstance(given, T.ListType):
         hint = "an empty list is a List[Tensor]; annotate it, e.g. `xs: List[int] = []`"
-    return CompileError(
+    return CHANGED_TYPE(
         f"Variable '{name}' previously had type {outer.annotation} but is now being assigned to a value of type "
         f"{given.annotation}",
         range,

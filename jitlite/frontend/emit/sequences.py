@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.calls import FIXED_SIZE
+from jitlite.base.errors.names import NOT_A_VALUE
+from jitlite.base.errors.types import MIXED_ELEMENTS
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
@@ -44,7 +47,7 @@ class ListAsTuple(SugaredValue):
         self.elements = elements
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NotSupportedError(
+        raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value", range,
             hint="use a list; as an argument of an operator that takes a list it is fine",
         )  # fmt: skip
@@ -85,7 +88,7 @@ def joined_list(b: Builder, parts: Sequence[SequencePart], range: SourceRange) -
     common = T.unify_all(types)
     if common is None:
         shown = " and ".join(sorted({t.annotation for t in types}))
-        raise CompileError(f"a list is spread among values of other types: {shown}", range)
+        raise MIXED_ELEMENTS(f"a list is spread among values of other types: {shown}", range)
     run: list[Value] = []
     pieces: list[Value] = []
     for part in parts:
@@ -112,7 +115,7 @@ def with_spread_tail(b: Builder, parts: Sequence[SequencePart], range: SourceRan
     while start and T.is_subtype(parts[start - 1].type, element):
         start -= 1
     if any(part.spread for part in parts[:start]):
-        raise CompileError("cannot statically infer the expected size of a list in this context", range,
+        raise FIXED_SIZE("cannot statically infer the expected size of a list in this context", range,
                            hint="unpack into a fixed number of names, or index the list")  # fmt: skip
     before = [NamedValue(None, part.value, range=part.range) for part in parts[:start]]
     return [*before, NamedValue(None, joined_list(b, parts[start:], range), range=parts[start].range)]

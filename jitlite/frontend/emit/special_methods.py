@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from jitlite.base.errors.types import OPERANDS
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS
@@ -55,7 +56,7 @@ def binary_magic(
 
 def _no_method(method: str, op: str, left: Value, right: Value, range: SourceRange, *, in_place: bool) -> CompileError:
     what = "Cannot emit inplace op: " if in_place else ""
-    return CompileError(
+    return OPERANDS(
         f"{what}'{left.type.annotation}' object has no attribute or method '{method}': unsupported operand types "
         f"for {op}, '{left.type.annotation}' and '{right.type.annotation}'",
         range,

@@ -19,7 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.names import MAYBE_UNSET
+from jitlite.base.errors.statements import BAD_SYNTAX
+from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.frontend.emit.closures import inline_local_calls
 from jitlite.frontend.emit.exits import FINALLY, transform_exits
 from jitlite.frontend.emit.loops import inline_loop_conditions, move_nodes_before
@@ -178,7 +180,7 @@ class _ControlFlowVariables:
             # The body may run never or many times: carry what suits the value from before and the one from the body.
             unified = T.unify(outer_type, body_types[name])
             if unified is None:
-                raise CompileError(
+                raise CHANGED_TYPE(
                     f"variable '{name}' changes its type in the loop",
                     node.range,
                     expected=outer_type.annotation,
@@ -260,7 +262,7 @@ def _replace_exits(block: Block, loop: Node | None, false: Value) -> None:
             _replace_exits_of_function(node.blocks[0])
         elif node.kind in ("prim::BreakStmt", "prim::ContinueStmt"):
             if loop is None:
-                raise CompileError("break or continue outside a loop", node.range)
+                raise BAD_SYNTAX("break or continue outside a loop", node.range)
             _replace_exit(node, loop, false)
 
 
@@ -302,7 +304,7 @@ def _erase_variables(block: Block, values: _Scopes[Value]) -> Mapping[str, Value
             name = node.attributes["name"]
             value = values.get(name)
             if value is None:
-                raise CompileError(f"variable '{name}' is read before it is set", node.range)
+                raise MAYBE_UNSET(f"variable '{name}' is read before it is set", node.range)
             node.output.replace_all_uses_with(value)
             node.destroy()
         else:

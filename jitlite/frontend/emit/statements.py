@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.names import UNKNOWN_NAME
+from jitlite.base.errors.statements import BAD_SYNTAX, LOOP_EXIT, NO_CONTEXT, NO_DELETE
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_merge import IF_SIDES, Sides, merge_branches
 from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.callables import ContextClass
@@ -47,22 +49,22 @@ def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
     for target in stmt.targets:
         if isinstance(target, tree.Var):
             if not em.frame.remove(target.name.name):
-                raise CompileError(f"undefined value {target.name.name}", target.range)
+                raise UNKNOWN_NAME(f"undefined value {target.name.name}", target.range)
         elif isinstance(target, tree.Subscript):
             _delete_item(em, target, target.range)
         else:
-            raise NotSupportedError("del works on variables and on items of lists and dicts", target.range)
+            raise NO_DELETE.unsupported("del works on variables and on items of lists and dicts", target.range)
 
 
 def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:
     if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
-        raise NotSupportedError("del deletes one item, not a slice", target.range)
+        raise NO_DELETE.unsupported("del deletes one item, not a slice", target.range)
     container = em.emit(target.value)
     index = em.emit(target.indices[0])
     if call_magic(em, range, container, "__delitem__", index) is not None:
         return
     if is_object(container):
-        raise CompileError(f"Class does not define __delitem__: '{container.type.annotation}'", target.range)
+        raise NO_DELETE(f"Class does not define __delitem__: '{container.type.annotation}'", target.range)
     em.op("aten::Delete", [container, index], range=range)
 
 
@@ -159,7 +161,7 @@ def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
     if not (isinstance(expr, tree.ListComp) and expr.is_generator and expr.clauses):
         return stmt
     if tree.Break in jumps_in(stmt.body) and any(isinstance(c, tree.ComprehensionFor) for c in expr.clauses):
-        raise NotSupportedError(
+        raise LOOP_EXIT(
             "break is not supported in a loop over a generator expression with several loops", stmt.range,
             hint="write the loops as statements, or brackets in place of the parentheses: [... for ...]",
         )  # fmt: skip
@@ -256,9 +258,9 @@ def emit_continue(em: Emitter, stmt: tree.Continue) -> None:
 def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
     """Emit a `break` or `continue`."""
     if em.loop == "none":
-        raise CompileError(f"SyntaxError: '{word}' outside loop", range)
+        raise BAD_SYNTAX(f"SyntaxError: '{word}' outside loop", range)
     if em.loop == "finally":
-        raise NotSupportedError(
+        raise LOOP_EXIT(
             f"'{word}' that leaves a finally, and drops what was raised, isn't supported",
             range,
             hint="set a flag in the finally and test it behind",
@@ -358,7 +360,7 @@ def _entered_type(em: Emitter, manager: Value, range: SourceRange) -> Type:
     methods = [definition.method(name) for name in ("__enter__", "__exit__")]
     results = [definition.program.ready(m, range).schema for m in methods if m is not None]
     if len(results) < 2:
-        raise CompileError(
+        raise NO_CONTEXT(
             f"'{manager.type.annotation}' object does not define __enter__ and __exit__ methods",
             range,
             hint="a context manager needs both",
@@ -374,16 +376,16 @@ def _check_context_methods(enter: Schema, leave: Schema, range: SourceRange) -> 
         CompileError: where they take something else.
     """
     if any(not a.has_default for a in enter.arguments[1:]):
-        raise CompileError("__enter__ must have only one argument and one return value", range, found=str(enter))
+        raise NO_CONTEXT("__enter__ must have only one argument and one return value", range, found=str(enter))
     taken = leave.arguments
     if len(taken) < 4 or any(not a.has_default for a in taken[4:]):
-        raise CompileError(
+        raise NO_CONTEXT(
             "__exit__ must have four arguments", range, expected="__exit__(self, type, value, traceback)",
             found=str(leave),
         )  # fmt: skip
     for position, argument in enumerate(taken[1:4], 1):
         if not T.is_subtype(T.NONE, argument.type):
-            raise CompileError(
+            raise NO_CONTEXT(
                 f"argument {position} of __exit__ must have Any type", range, found=argument.type.annotation,
                 hint="it is None where no exception is raised",
             )  # fmt: skip
@@ -392,12 +394,10 @@ def _check_context_methods(enter: Schema, leave: Schema, range: SourceRange) -> 
 def _emit_context_manager(em: Emitter, item: tree.WithItem) -> Value:
     sugared = em.emit_sugared(item.value)
     if isinstance(sugared, ContextClass):
-        raise CompileError(
-            f"{sugared.kind} is not an object", item.value.range, hint="call it: `with torch.no_grad():`"
-        )
+        raise NO_CONTEXT(f"{sugared.kind} is not an object", item.value.range, hint="call it: `with torch.no_grad():`")
     value = sugared.as_value(em, item.value.range)
     if not isinstance(value.type, T.ClassType):
-        raise CompileError(
+        raise NO_CONTEXT(
             "With item expression must return an object that is a context manager", item.value.range,
             found=value.type.annotation,
         )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.objects import ObjectDefinition, function_of
+from jitlite.frontend.emit.class_members import function_of
+from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir.graph import Value
 

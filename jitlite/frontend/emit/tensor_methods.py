@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import torch
 
-from jitlite.base.source import CompileError, NotSupportedError
+from jitlite.base.errors.calls import WRONG_ARGUMENTS
+from jitlite.base.source import CompileError
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS, OPERATOR_METHODS, OTHER_MEANING, PYTHON_METHODS
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.denotations import sugared_from_python
@@ -40,7 +41,7 @@ def emit_new_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint: T
     data = em.emit(call.args[0])
     given = em.emit_keywords(call.keywords)
     if T.is_subtype(data.type, T.TENSOR):
-        raise NotSupportedError(
+        raise WRONG_ARGUMENTS.unsupported(
             "new_tensor of a tensor isn't supported", call.range, hint="use data.detach().clone(), and .to(...)"
         )
     named = {k.name for k in given}

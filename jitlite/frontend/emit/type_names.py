@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import torch
 
 from jitlite.base import torch_internals
-from jitlite.base.source import AnnotationError, CompileError, SourceRange, did_you_mean
+from jitlite.base.errors.type_names import UNKNOWN_TYPE
+from jitlite.base.errors.types import NO_KEY
+from jitlite.base.source import AnnotationError, SourceRange, did_you_mean
 from jitlite.ir.awaits import Await
 from jitlite.ir.constants import attribute_or_none, module_name
 from jitlite.ir.types import (
@@ -177,7 +179,7 @@ def find(table: dict[object, T], key: object) -> T | None:
 
 def _dict_type(key: Type, value: Type, place: SourceRange | None) -> Type:
     if key not in DICT_KEYS and key is not ANY:
-        raise CompileError(
+        raise NO_KEY(
             f"Cannot create dict for key type '{key.annotation}', only int, float, complex, Tensor, device and "
             "string keys are supported",
             place,
@@ -222,7 +224,7 @@ def unknown_object(annotation: object, place: SourceRange | None, name: str | No
         shown = annotation.__name__ if isinstance(annotation, type) else repr(annotation)
         hint = f"use {_INSTEAD[bare_name]}" if bare_name in _INSTEAD else "TorchScript has no such type"
     called = f"'{name}' is {shown}, which is" if name is not None and name != shown else f"'{shown}' is"
-    return AnnotationError(f"Unknown type annotation: {called} not a TorchScript type", place, hint=hint)
+    return UNKNOWN_TYPE(f"Unknown type annotation: {called} not a TorchScript type", place, hint=hint)
 
 
 def construct(name: str, contained: Sequence[Type], place: SourceRange | None) -> Type:

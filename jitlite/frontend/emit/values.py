@@ -12,6 +12,9 @@ from typing import Protocol
 
 import torch
 
+from jitlite.base.errors.calls import FIXED_SIZE, NOT_CALLABLE, WRONG_ARGUMENTS
+from jitlite.base.errors.names import MAY_BE_NONE, NO_ATTRIBUTE, NOT_A_VALUE
+from jitlite.base.errors.types import NO_ASSIGNMENT, NO_INDEX, NOT_ITERABLE
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.builtin_names import OPERATOR_METHODS, PYTHON_METHODS
@@ -19,6 +22,7 @@ from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unann
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
 from jitlite.frontend.emit.sort_order import needs_order
+from jitlite.frontend.emit.ways_out import not_iterable, way_to_member
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -27,6 +31,7 @@ from jitlite.ir.traits import Spelling
 from jitlite.ir.type_unification import readable_list
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue, match_schema
+from jitlite.operators.schema_matching import TEST_FOR_NONE
 
 Args = Sequence[NamedValue]
 
@@ -42,34 +47,34 @@ class SugaredValue:
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         """The graph's value, for what is one or can become one."""
-        raise CompileError(f"{self.kind} cannot be used as a value", range)
+        raise NOT_A_VALUE(f"{self.kind} cannot be used as a value", range)
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        raise CompileError(f"attribute lookup is not defined on {self.kind}", range, found=f".{name}")
+        raise NO_ATTRIBUTE(f"attribute lookup is not defined on {self.kind}", range, found=f".{name}")
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
-        raise CompileError(f"hasattr's first argument must be an object or module, got {self.kind}", range)
+        raise WRONG_ARGUMENTS(f"hasattr's first argument must be an object or module, got {self.kind}", range)
 
     def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None) -> None:
         """Assign to an attribute; `declared` is the type of an annotation."""
-        raise CompileError(f"cannot assign to attribute '{name}' of {self.kind}", range)
+        raise NO_ASSIGNMENT(f"cannot assign to attribute '{name}' of {self.kind}", range)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        raise CompileError(f"cannot call {self.kind}", range)
+        raise NOT_CALLABLE(f"cannot call {self.kind}", range)
 
     def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
         """The parts, for unpacking; `size` is how many are wanted, where that is known."""
-        raise CompileError(f"{self.kind} cannot be used as a tuple", range)
+        raise NOT_A_VALUE(f"{self.kind} cannot be used as a tuple", range)
 
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
         """What a loop over this goes through: something with `length` and `element`."""
-        raise CompileError(f"{self.kind} is not iterable", range)
+        raise NOT_ITERABLE(f"{self.kind} is not iterable", range)
 
     def length(self, b: Builder, range: SourceRange) -> Value:
-        raise CompileError(f"{self.kind} has no length", range)
+        raise NOT_A_VALUE(f"{self.kind} has no length", range)
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
-        raise CompileError(f"{self.kind} is not subscriptable", range)
+        raise NO_INDEX(f"{self.kind} is not subscriptable", range)
 
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value | None:
         """`item in this`; None for what is a value of the graph."""
@@ -170,17 +175,17 @@ class SimpleValue(SugaredValue):
             return BoundMethod(self.value, bound)
         if isinstance(member := b.member(self.value, name, range), SugaredValue):
             return member
-        raise CompileError(
-            f"'{self.value.type.annotation}' object has no attribute or method '{name}'",
-            range,
-            hint=self._hint_for(name),
-        )
+        hint = self._hint_for(name)
+        kind = MAY_BE_NONE if hint == TEST_FOR_NONE else NO_ATTRIBUTE
+        raise kind(f"'{self.value.type.annotation}' object has no attribute or method '{name}'", range, hint=hint)
 
     def _hint_for(self, name: str) -> str | None:
         t = self.value.type
         present = T.without_none(t)
         if present is not t and (isinstance(present, T.ClassType) or takes_as_self(f"aten::{name}", present)):
-            return "it may be None here: test `is not None` first, or assert it"
+            return TEST_FOR_NONE
+        if name == "numpy" and T.is_subtype(t, T.TENSOR):
+            return "scripts have no NumPy: stay with tensors; .item() gives a number, .tolist() a list"
         return did_you_mean(name, self._attribute_names())
 
     def _property_of_tensor(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
@@ -269,14 +274,14 @@ class SimpleValue(SugaredValue):
             if self.value.node.kind == "prim::ListConstruct" and not self.value.has_uses:  # just written out
                 return [SimpleValue(v) for v in self.value.node.inputs]
             if size is None:
-                raise CompileError("cannot statically infer the expected size of a list in this context", range,
+                raise FIXED_SIZE("cannot statically infer the expected size of a list in this context", range,
                                    hint="unpack into a fixed number of names, or index the list")  # fmt: skip
             return [SimpleValue(v) for v in b.unpack_list(self.value, size)]
         definition = _definition(t) if isinstance(t, T.ClassType) else None
         if definition is not None:
             return definition.as_tuple(b, range, self.value)
         if t is T.ANY_TUPLE:
-            raise CompileError("Provided tuple is not fully defined/refined including its element types", range,
+            raise FIXED_SIZE("Provided tuple is not fully defined/refined including its element types", range,
                                hint="test for a type like Tuple[int, int]")  # fmt: skip
         return super().as_tuple(b, range, size)
 
@@ -294,13 +299,13 @@ class SimpleValue(SugaredValue):
         readable = readable_list(t)
         if readable is not None:
             return SimpleValue(b.cast(self.value, readable))
-        raise _not_iterable(t, range)
+        raise not_iterable(t, range)
 
     def length(self, b: Builder, range: SourceRange) -> Value:
         t = self.value.type
         if isinstance(t, T.ListType | T.TensorType) or t is T.STRING:
             return b.op("aten::len", [self.value], range=range)
-        raise CompileError(f"'{t.annotation}' object is not iterable", range)
+        raise NOT_ITERABLE(f"'{t.annotation}' object is not iterable", range)
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         t = self.value.type
@@ -315,10 +320,8 @@ class SimpleValue(SugaredValue):
         plain = b.enum_value(self.value, range)
         if plain is not self.value:
             return SimpleValue(plain).element(b, range, index)
-        hint = None
-        if isinstance(t, T.UnionType):
-            hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
-        raise CompileError(f"'{t.annotation}' object is not subscriptable", range, hint=hint)
+        kind = MAY_BE_NONE if T.may_be_none(t) else NO_INDEX
+        raise kind(f"'{t.annotation}' object is not subscriptable", range, hint=way_to_member(t))
 
 
 def _python_type(t: Type) -> type | None:
@@ -359,7 +362,7 @@ class BuiltinFunction(SugaredValue):
         self.kind = f"builtin {name}"
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise CompileError("builtin cannot be used as a value", range, found=self.name, hint="call it")
+        raise NOT_A_VALUE("builtin cannot be used as a value", range, found=self.name, hint="call it")
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if self.name in ("aten::sort", "aten::sorted"):
@@ -406,7 +409,7 @@ class TensorCast(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if args or any(k.name != "memory_format" for k in kwargs):
-            raise CompileError(
+            raise WRONG_ARGUMENTS(
                 "a conversion method takes no argument but memory_format", range, hint="use x.to(dtype, ...)"
             )
         dtype = b.constant(self.dtype, range)
@@ -474,10 +477,10 @@ class SugaredTuple(SugaredValue):
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         if not is_constant(index):
-            raise CompileError("a tuple of several types needs a constant index", range)
+            raise NO_INDEX("a tuple of several types needs a constant index", range)
         position: int = constant_of(index)
         if not -len(self.parts) <= position < len(self.parts):
-            raise CompileError(f"index {position} is out of range: there are {len(self.parts)} elements", range)
+            raise NO_INDEX(f"index {position} is out of range: there are {len(self.parts)} elements", range)
         return self.parts[position]
 
     def sliced(self, bounds: slice) -> SugaredValue:
@@ -491,10 +494,3 @@ class SugaredTuple(SugaredValue):
 
 def _public_names(owner: object) -> list[str]:
     return [name for name in dir(owner) if not name.startswith("_")]
-
-
-def _not_iterable(t: Type, range: SourceRange) -> CompileError:
-    hint = "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`"
-    return CompileError(
-        f"'{t.annotation}' object is not iterable", range, hint=hint if isinstance(t, T.UnionType) else None
-    )

@@ -13,8 +13,9 @@ from typing import Any
 import torch
 import torch.fx
 
+from jitlite.base.errors.ways_out import NOT_AS_FX
 from jitlite.base.records import Record
-from jitlite.base.source import NotSupportedError, Source, SourceRange
+from jitlite.base.source import Source, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.from_fx.fx_callbacks import Template, identity_of
@@ -192,7 +193,7 @@ class Converter:
             if node.op != "placeholder":
                 self.graph.current_range = self.places.of(node)
                 self.handlers[node.op](self, node)
-        raise NotSupportedError("the FX graph has no output node")
+        raise NOT_AS_FX("the FX graph has no output node")
 
     def inline(self, gm: torch.fx.GraphModule, values: Sequence[Value], *, whole: bool = False) -> list[Value]:
         """Convert another FX graph for these inputs, in place; gives its results, or its `whole` result."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from jitlite.base.source import CompileError, Source
+from jitlite.base.errors.statements import WRONG_DEFAULT
+from jitlite.base.source import Source
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.annotation_names import names_of_annotation
 from jitlite.frontend.syntax.ignored_blocks import IgnoredBlock
@@ -45,7 +46,7 @@ class FunctionSource:
         found = {p.name: p.default for p in self.parameters.values() if p.default is not p.empty}
         for param in self.definition.decl.params:
             if _is_mutable(found.get(param.ident.name)):
-                raise CompileError(
+                raise WRONG_DEFAULT(
                     "Mutable default parameters are not supported because Python binds them to the function and they "
                     f"persist across function calls. Found {type(found[param.ident.name])} on parameter "
                     f"{param.ident.name}",

@@ -13,8 +13,9 @@ from typing import Any
 
 from torch import _jit_internal
 
+from jitlite.base.errors.statements import BAD_SYNTAX
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.source import SourceRange
 from jitlite.frontend.syntax import tree as t
 
 
@@ -78,7 +79,7 @@ def read_ignored_block(name: str, call: t.Apply, body: list[ast.stmt]) -> Ignore
         written = keyword.value.value if isinstance(keyword.value, t.StringLiteral) else ""
         side, separator, annotation = written.partition(":")
         if side.strip() not in sides or not separator or not annotation.strip():
-            raise CompileError(
+            raise BAD_SYNTAX(
                 f"'{keyword.name.name}' needs a direction and a type",
                 keyword.value.range,
                 expected='"inp:T" or "out:T"',

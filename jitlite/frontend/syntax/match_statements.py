@@ -16,7 +16,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
-from jitlite.base.source import NotSupportedError, SourceRange
+from jitlite.base.errors.statements import UNSUPPORTED_SYNTAX
+from jitlite.base.source import SourceRange
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.nested_scopes import OUTSIDE
 from jitlite.frontend.syntax.python_expressions import TreeBuilder, statement_builder
@@ -146,7 +147,7 @@ class _Case:
             self.tests, self.captures = [], []
             self._add(pattern, subject)
             if self.captures:
-                raise NotSupportedError(
+                raise UNSUPPORTED_SYNTAX(
                     "a pattern with `|` that captures names isn't supported", place, hint="write a case for each"
                 )
             test = _all_of(self.tests) if self.tests else t.TrueLiteral(range=place)
@@ -180,7 +181,7 @@ class _Case:
 
     def _add_mapping(self, pattern: ast.MatchMapping, subject: _Subject, place: SourceRange) -> None:
         if pattern.rest is not None:
-            raise NotSupportedError("a pattern with `**rest` isn't supported", place, hint="copy the dict in the body")
+            raise UNSUPPORTED_SYNTAX("a pattern with `**rest` isn't supported", place, hint="copy the dict in the body")
         self.tests.append(_call("isinstance", [subject.value, _outside("dict", place)], place))
         for node, value in zip(pattern.keys, pattern.patterns, strict=True):
             key = self.b.expression(node)

@@ -9,7 +9,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from jitlite.base.source import CompileError, NotSupportedError, SourceRange
+from jitlite.base.errors.statements import BAD_SYNTAX, FORMAT_FIELD, UNSUPPORTED_SYNTAX
+from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.ignored_blocks import IgnoredBlock
 from jitlite.frontend.syntax.python_source import Positions, TypeComment, parse_type
@@ -75,7 +76,7 @@ def _unsupported(b: TreeBuilder, node: ast.expr | ast.stmt) -> NotSupportedError
     name = type(node).__name__
     what, word, hint = _UNSUPPORTED.get(name, (name, "", None))
     place = b.at.first(node, len(word)) if word else b.at.whole(node)
-    return NotSupportedError(f"{what} aren't supported", place, hint=hint)
+    return UNSUPPORTED_SYNTAX(f"{what} aren't supported", place, hint=hint)
 
 
 class TreeBuilder:
@@ -199,7 +200,7 @@ def comment_type(b: TreeBuilder, comment: TypeComment) -> t.Expr:
 def _name(b: TreeBuilder, node: ast.Name) -> t.Expr:
     place = b.at.whole(node)
     if node.id.startswith("__jit"):
-        raise NotSupportedError("names of variables used in JIT-ed functions can't start with __jit", place)
+        raise UNSUPPORTED_SYNTAX("names of variables used in JIT-ed functions can't start with __jit", place)
     if node.id == "Ellipsis":
         return t.Dots(range=place)
     return t.Var(t.Ident(node.id, range=place), range=place)
@@ -218,9 +219,9 @@ def _constant(b: TreeBuilder, node: ast.Constant) -> t.Expr:
         try:
             return t.Const(str(value), value, range=place)
         except ValueError as error:  # an int of more digits than Python likes to print
-            raise CompileError(str(error), place) from None
+            raise BAD_SYNTAX(str(error), place) from None
     what = type(value).__name__
-    raise NotSupportedError(f"{what} literals aren't supported", place, hint="use a str or a tensor of torch.uint8")
+    raise UNSUPPORTED_SYNTAX(f"{what} literals aren't supported", place, hint="use a str or a tensor of torch.uint8")
 
 
 @_spine(ast.Attribute, "value")
@@ -363,7 +364,7 @@ def _generators(b: TreeBuilder, generators: list[ast.comprehension]) -> tuple[t.
     clauses: list[t.ComprehensionFor | t.ComprehensionIf] = []
     for loop in generators:
         if loop.is_async:
-            raise NotSupportedError("async comprehensions aren't supported", b.at.whole(loop.target))
+            raise UNSUPPORTED_SYNTAX("async comprehensions aren't supported", b.at.whole(loop.target))
         place = b.at.whole(loop.target)
         loops.append(t.ComprehensionFor(b.expression(loop.target), b.expression(loop.iter), range=place))
         clauses.append(loops[-1])
@@ -388,7 +389,7 @@ def _f_string(b: TreeBuilder, node: ast.JoinedStr) -> t.Expr:
 def _f_string_text(b: TreeBuilder, node: ast.Constant, depth: int) -> str:
     text = str(node.value)
     if depth and ("{" in text or "}" in text):
-        raise NotSupportedError("braces in a format specification aren't supported", b.at.whole(node))
+        raise FORMAT_FIELD("braces in a format specification aren't supported", b.at.whole(node))
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -399,7 +400,7 @@ def _f_string_piece(b: TreeBuilder, node: ast.expr, args: list[t.Expr], depth: i
     if not isinstance(node, ast.FormattedValue):
         raise _unsupported(b, node)
     if depth > 1:  # str.format goes no deeper
-        raise NotSupportedError("fields nested twice in a format specification aren't supported", b.at.whole(node))
+        raise FORMAT_FIELD("fields nested twice in a format specification aren't supported", b.at.whole(node))
     args.append(b.expression(node.value))
     conversion = "" if node.conversion == -1 else "!" + chr(node.conversion)
     if node.format_spec is None:

@@ -15,8 +15,9 @@ from contextlib import suppress
 from types import FunctionType, MethodType
 from weakref import WeakKeyDictionary
 
+from jitlite.base.errors.statements import BAD_SYNTAX, NO_SOURCE, TOO_DEEP, TYPE_COMMENT, UNSUPPORTED_SYNTAX
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError, NotSupportedError, Source, SourceRange
+from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.frontend.syntax.indented_lines import lines_of_definition
 from jitlite.ir.compiling import make_room
 
@@ -146,11 +147,11 @@ def _parse(text: str, mode: str, positions: Positions) -> ast.AST:
         index = min(max(line - 1 - positions.lines_before, 0), len(positions.lines) - 1)
         place = positions.base + positions.starts[index] + min(column, len(positions.lines[index]))
         words = next((words for pattern, words in _FAULTS if pattern.search(error.msg)), "invalid Python")
-        raise CompileError(f"{words}: {error.msg}", positions.range(place, place + 1)) from None
+        raise BAD_SYNTAX(f"{words}: {error.msg}", positions.range(place, place + 1)) from None
     except (RecursionError, MemoryError):
         raise too_deep(positions.range(positions.base, positions.base + 1)) from None
     except ValueError as error:  # a null character
-        raise CompileError(f"invalid Python: {error}", positions.range(positions.base, positions.base + 1)) from None
+        raise BAD_SYNTAX(f"invalid Python: {error}", positions.range(positions.base, positions.base + 1)) from None
 
 
 def _depth_of(tree: ast.AST) -> int:
@@ -178,9 +179,7 @@ _FLAT = frozenset(
 
 def too_deep(place: SourceRange) -> CompileError:
     """The error for code that nests deeper than Python's own stack allows."""
-    return CompileError(
-        "this code is nested too deeply", place, hint="split the expression, naming intermediate results"
-    )
+    return TOO_DEEP("this code is nested too deeply", place, hint="split the expression, naming intermediate results")
 
 
 def _type_comments(parsed: str, positions: Positions) -> list[TypeComment]:
@@ -198,7 +197,7 @@ def _type_comments(parsed: str, positions: Positions) -> list[TypeComment]:
         start = positions.base + positions.starts[line - 1 - positions.lines_before] + column
         place = positions.range(start, start + len(token.string))
         if match.group() != "# type:":
-            raise CompileError(
+            raise TYPE_COMMENT(
                 f"The annotation prefix in line {place.line} is probably invalid. It must be '# type:'", place
             )
         text = token.string[match.end() :].split("#")[0]
@@ -218,7 +217,7 @@ def plain_function(fn: object) -> FunctionType:
         inner = inspect.unwrap(inner.__func__)
     if not isinstance(inner, FunctionType):
         name = getattr(fn, "__qualname__", None) or repr(fn)
-        raise CompileError(
+        raise NO_SOURCE(
             f"'{name}' is not a Python function but {type(fn).__name__}, so there is no source to compile",
             hint="pass a function made with def",
         )
@@ -248,7 +247,7 @@ def source_of(function: FunctionType) -> Source:
         filename = inspect.getsourcefile(function)
     except (OSError, TypeError, SyntaxError, tokenize.TokenError) as error:
         code = function.__code__
-        raise CompileError(
+        raise NO_SOURCE(
             f"Can't get source for '{function.__qualname__}' ({code.co_filename}:{code.co_firstlineno}): {error}",
             hint="functions made with exec or typed at the plain prompt have no source; put them into a file",
         ) from None
@@ -296,14 +295,14 @@ def definition_of(function: FunctionType, parsed: Parsed) -> ast.FunctionDef:
         return node
     place = parsed.positions.whole(parsed.body[0]) if parsed.body else parsed.positions.range(0, 1)
     if isinstance(node, ast.AsyncFunctionDef):
-        raise NotSupportedError(
+        raise UNSUPPORTED_SYNTAX(
             "async function definitions aren't supported",
             parsed.positions.first(node, len("async def")),
             hint="use torch.jit.fork and torch.jit.wait to run code concurrently",
         )
     if name == "<lambda>":
-        raise NotSupportedError("lambda expressions aren't supported", place, hint="define a function with def")
-    raise CompileError(
+        raise UNSUPPORTED_SYNTAX("lambda expressions aren't supported", place, hint="define a function with def")
+    raise NO_SOURCE(
         f"the source of '{function.__qualname__}' is not a definition of {name}",
         place,
         hint="has the file been changed since it was imported?",

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ast
 
-from jitlite.base.source import NotSupportedError, Source
+from jitlite.base.errors.classes import TEXT_CLASS
+from jitlite.base.source import Source
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.python_ast import function_in_text, refuse_decorators, text_source
 from jitlite.frontend.syntax.python_expressions import TreeBuilder
@@ -36,7 +37,7 @@ def parse_definitions(text: str, filename: str | None = None) -> list[t.Def | t.
         elif isinstance(node, ast.ClassDef):
             definitions.append(_class(parsed, source, node, last))
         else:
-            raise NotSupportedError("expected a function or class definition", parsed.positions.whole(node))
+            raise TEXT_CLASS.unsupported("expected a function or class definition", parsed.positions.whole(node))
     return definitions
 
 
@@ -50,7 +51,7 @@ def _class(parsed: Parsed, source: Source, node: ast.ClassDef, last: int) -> t.C
     builder = TreeBuilder(parsed.positions, is_text=True)
     refuse_decorators(parsed, node)
     if len(node.bases) > 1 or node.keywords:
-        raise NotSupportedError("a class in a text has one base at most", keyword)
+        raise TEXT_CLASS.unsupported("a class in a text has one base at most", keyword)
     body: list[t.Stmt] = []
     for statement, until in zip(node.body, _last_lines(node.body, last), strict=True):
         if isinstance(statement, ast.FunctionDef):
@@ -59,7 +60,7 @@ def _class(parsed: Parsed, source: Source, node: ast.ClassDef, last: int) -> t.C
         elif isinstance(statement, ast.AnnAssign | ast.Assign):
             body.append(_member(parsed, statement, until))
         elif not isinstance(statement, ast.Pass) and not _is_constant(statement):
-            raise NotSupportedError("expected a method or an attribute", builder.at.whole(statement))
+            raise TEXT_CLASS.unsupported("expected a method or an attribute", builder.at.whole(statement))
     start = source.text.find(node.name, keyword.end)
     superclass = builder.expression(node.bases[0]) if node.bases else None
     return t.ClassDef(builder.ident(node.name, start), superclass, tuple(body), None, None, range=keyword)
@@ -76,7 +77,7 @@ def _member(parsed: Parsed, node: ast.AnnAssign | ast.Assign, last: int) -> t.As
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     place = parsed.positions.whole(node)
     if len(targets) != 1 or not isinstance(targets[0], ast.Name):
-        raise NotSupportedError("a member of a class in a text is assigned to one name", place)
+        raise TEXT_CLASS.unsupported("a member of a class in a text is assigned to one name", place)
     target, value = builder.expression(targets[0]), builder.optional(node.value)
     declared = builder.expression(node.annotation) if isinstance(node, ast.AnnAssign) else builder.claim(node)
     return t.Assign((target,), value, declared, range=place)

@@ -12,7 +12,8 @@ import ast
 import re
 from collections.abc import Sequence
 
-from jitlite.base.source import CompileError, SourceRange
+from jitlite.base.errors.statements import TYPE_COMMENT
+from jitlite.base.source import SourceRange
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.python_expressions import TreeBuilder, comment_type
 from jitlite.frontend.syntax.python_source import Positions, TypeComment, parse_signature
@@ -37,7 +38,7 @@ def apply_comments(b: TreeBuilder, node: ast.FunctionDef, decl: t.Decl, *, is_me
     signature = _signature(b, node, header)
     single = _take_single(b, signature, header)
     if single and (signature is None or not _ELLIPSIS.match(signature.text)):
-        raise CompileError(
+        raise TYPE_COMMENT(
             "Return type line '# type: (...) -> ...' not found on multiline type annotation",
             _place(b, single[0]),
             hint="add a line '# type: (...) -> RETURN TYPE' before the first statement",
@@ -88,7 +89,7 @@ def _with_signature(b: TreeBuilder, decl: t.Decl, signature: TypeComment, is_met
         types = inner.expressions(parsed.argtypes)
         skipped = int(len(types) == len(params) - 1 if is_method is None else is_method)
         if len(types) != len(params) - skipped:
-            raise CompileError(
+            raise TYPE_COMMENT(
                 f"Number of type annotations ({len(types)}) did not match the number of function parameters "
                 f"({len(params) - skipped}): the type comment has {len(types)}",
                 b.at.range(decl.range.start, max([decl.range.end, *(p.range.end for p in params)])),
@@ -109,7 +110,7 @@ def _check_all_commented(
     """Where types stand in comments beside the parameters, each parameter must have one."""
     wanted = [p for p in params[1 if method else 0 :] if p.type is None]
     if len(comments) < len(wanted):
-        raise CompileError(
+        raise TYPE_COMMENT(
             f"Number of type annotations ({len(comments)}) did not match the number of function parameters "
             f"({len(wanted)}): some have no type comment",
             _place(b, comments[0]),
@@ -121,5 +122,5 @@ def _commented_parameter(b: TreeBuilder, params: list[t.Param], comment: TypeCom
     line = b.at.source.line_index(comment.start)
     same_line = [k for k, p in enumerate(params) if b.at.source.line_index(p.ident.range.start) == line]
     if not same_line:
-        raise CompileError("there is no parameter on the line of this type comment", _place(b, comment))
+        raise TYPE_COMMENT("there is no parameter on the line of this type comment", _place(b, comment))
     return same_line[-1]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from jitlite.base.source import CompileError
+from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.frontend.tracing.trace_backend import Traced
 from jitlite.frontend.tracing.trace_values import tensors, tuple_type
 from jitlite.ir import ops
@@ -45,7 +45,7 @@ def argument_type(example: object, name: str) -> Type:
             return T.DictType.of(key, element)
     found = type_of_constant(example)
     if found is None or tensors(example):
-        raise CompileError(
+        raise NO_TRACE(
             f"{name}: a {type(example).__name__} can be no argument of a traced function",
             hint="take it apart: tensors, numbers, strings and None, and tuples, lists and dicts of these can",
         )
@@ -60,7 +60,7 @@ def computed(name: str, operands: Sequence[object]) -> object:
     """What an operator gives for numbers of Python's."""
     found = next((o for o in ops.lookup(name) if o.fn is not None and len(o.schema.arguments) == len(operands)), None)
     if found is None or found.fn is None:
-        raise CompileError(f"there is no operator {name} for numbers")
+        raise NO_TRACE(f"there is no operator {name} for numbers")
     return found.fn(*operands)
 
 

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitlite.base import torch_internals
+from jitlite.base.errors.ways_out import NO_TRACE, SYMBOLIC_SIZE
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_values import FunctionalValues
 from jitlite.frontend.tracing.kept_operators import composite
@@ -119,14 +120,14 @@ class DispatchTracer:
             self._varying.add(storage_of(tensor))
             return self.backend.add_parameter(name, found[2], kind), Origin(kind, name, tensor)
         if tensor.requires_grad:
-            raise CompileError(
+            raise NO_TRACE(
                 "a tensor that requires grad and is neither an argument nor part of the traced module would be a "
                 "constant",
                 self.location.range,
                 hint="make it an argument or a parameter, or detach it",
             )
         if _is_fake(tensor):
-            raise CompileError(
+            raise NO_TRACE(
                 "a fake tensor that is no argument has no contents to be a constant of the trace",
                 self.location.range,
                 hint="make it an argument",
@@ -198,7 +199,7 @@ class DispatchTracer:
         """An operator that takes a storage: it makes a tensor of one that is known."""
         result = op(*args, **kwargs)
         if not self.values.is_known(result):
-            raise CompileError(f"{op.name()} of a storage cannot be recorded", self.location.range)
+            raise NO_TRACE(f"{op.name()} of a storage cannot be recorded", self.location.range)
         return result
 
     def _finish_call(
@@ -242,7 +243,7 @@ class DispatchTracer:
             return Traced(self.values.value_of(argument), argument)
         if isinstance(argument, torch.SymInt | torch.SymFloat | torch.SymBool):
             if self._sizes is None:
-                raise CompileError("a symbolic number from outside of the trace cannot be recorded")
+                raise SYMBOLIC_SIZE("a symbolic number from outside of the trace cannot be recorded")
             value = self._sizes.value_of(argument)
             return value if isinstance(value, int | float | bool) else Traced(value, argument)
         if isinstance(argument, list | tuple):
@@ -271,7 +272,7 @@ class DispatchTracer:
         return self._run(op, args, kwargs)
 
     def _refusal(self, who: str, why: str) -> CompileError:
-        return CompileError(f"{who} cannot go on: {why}", self.location.range, hint=_WAY_OUT)
+        return NO_TRACE(f"{who} cannot go on: {why}", self.location.range, hint=_WAY_OUT)
 
     def asked_for(self, tensor: torch.Tensor, number: object, what: str) -> None:
         """Python has asked a tensor for its contents.
@@ -315,7 +316,7 @@ class DispatchTracer:
             if recorded is not None:
                 return self._bind_call(function.name, arguments, result, recorded)
         if any(node.blocks for node in function.graph.all_nodes()):
-            raise CompileError(
+            raise NO_TRACE(
                 f"'{function.name}' is a compiled function with control flow, and this trace cannot have it as a call",
                 self.location.range,
                 hint="trace the parts around it, without backward=True and for jitlite's graphs",
@@ -337,7 +338,7 @@ class DispatchTracer:
         self._follow_grad_mode()
         recorded = self.backend.call_python(name, function, given, result)
         if recorded is None:
-            raise CompileError(
+            raise NO_TRACE(
                 f"the autograd function {name} cannot be a call in this trace", self.location.range,
                 hint="trace with backward=True, or under torch.no_grad() for inference",
             )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.ways_out import NO_FUNCTIONAL_FORM
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_views import Step, functional_form, view_of_inplace
@@ -103,7 +104,7 @@ class FunctionalValues:
         return view.base.origin is not None and view.base.origin.tensor is view.tensor
 
     def _refused(self, message: str, hint: str) -> CompileError:
-        return CompileError(message, self._emitter.location.range, hint=hint)
+        return NO_FUNCTIONAL_FORM(message, self._emitter.location.range, hint=hint)
 
     # -- adding
     def add(self, tensor: torch.Tensor, value: object, origin: Origin | None = None) -> _View:

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.ways_out import NO_FUNCTIONAL_FORM
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.trace_backend import Traced
 from jitlite.frontend.tracing.trace_values import is_written
 
@@ -59,7 +59,7 @@ class Step(Record, eq=True):
             return _reshape(emit, new, self.result, self.source)
         inverse = _INVERSES.get(self.op)
         if inverse is None:
-            raise CompileError(
+            raise NO_FUNCTIONAL_FORM(
                 f"a write into what {self.op.name()} gives has no functional form",
                 hint="write into a clone, or trace without functional=True",
             )
@@ -115,7 +115,7 @@ def _unbound(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
 
 def _strided(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     if not step.source.is_contiguous() or step.source.storage_offset() != 0:
-        raise CompileError(
+        raise NO_FUNCTIONAL_FORM(
             "a write into what as_strided gives of a tensor that is not contiguous has no functional form"
         )
     return emit(_aten.as_strided_scatter.default, [old, new, *step.rest], [step.source])
@@ -123,7 +123,7 @@ def _strided(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
 
 def _expanded(step: Step, emit: Emit, old: Traced, new: Traced) -> object:
     if step.source.numel() != step.result.numel():
-        raise CompileError("a write into what expand gives has no functional form", hint="write into a clone")
+        raise NO_FUNCTIONAL_FORM("a write into what expand gives has no functional form", hint="write into a clone")
     return _reshape(emit, new.value, step.result, step.source)
 
 
@@ -176,7 +176,7 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
     schema = op._schema
     written = [a for a in schema.arguments if is_written(a)]
     if op in _WITHOUT_DERIVATIVE:
-        raise CompileError(f"{op.name()} has no form that gives a new tensor and has a derivative")
+        raise NO_FUNCTIONAL_FORM(f"{op.name()} has no form that gives a new tensor and has a derivative")
     renamed = _RENAMED.get(op)
     if renamed is not None:
         return renamed, range(len(written))
@@ -187,7 +187,9 @@ def functional_form(op: Any) -> tuple[Any, Sequence[int]]:
         return appended, range(count, count + len(written))
     found = _same_without_write(name, schema, is_out=all(a.is_out for a in written))
     if found is None:
-        raise CompileError(f"{op.name()} has no form that gives a new tensor", hint="trace without functional=True")
+        raise NO_FUNCTIONAL_FORM(
+            f"{op.name()} has no form that gives a new tensor", hint="trace without functional=True"
+        )
     return found, range(len(written))
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.argument_types import argument_type, computed, number_for_tensor
 from jitlite.frontend.tracing.recorded_modes import ContextRecorder
 from jitlite.frontend.tracing.recorder import Path, Recorder
@@ -162,7 +162,7 @@ class GraphBackend(TraceBackend):
 
     def refused(self, message: str) -> Exception:
         """The error to raise for what cannot be recorded."""
-        return CompileError(message, self.location.range)
+        return NO_TRACE(message, self.location.range)
 
     # -- operators
     def set_source_location(self, location: Location) -> None:
@@ -296,7 +296,7 @@ class GraphBackend(TraceBackend):
         if value_of_container is not None:
             return value_of_container
         if type_of_constant(result) is None:
-            raise CompileError(
+            raise NO_TRACE(
                 f"the traced function gives a {type(result).__name__}, which can be no result of a graph",
                 hint="give tensors, or tuples, lists and dicts of them",
             )

@@ -15,7 +15,7 @@ import sympy  # type: ignore[import-untyped]
 import torch
 
 from jitlite.base import torch_internals
-from jitlite.base.source import CompileError
+from jitlite.base.errors.ways_out import SYMBOLIC_SIZE
 from jitlite.frontend.tracing.trace_backend import TensorArgument, TraceBackend, Traced
 from jitlite.operators.arithmetic import BY_EXPRESSION
 
@@ -122,13 +122,13 @@ class SymbolicSizes:
     def _symbol(self, symbol: object) -> object:
         replaced = self._environment.replacements.get(symbol)
         if replaced is None:
-            raise CompileError(f"the size {symbol} depends on data, and cannot be followed")
+            raise SYMBOLIC_SIZE(f"the size {symbol} depends on data, and cannot be followed")
         return self._value(replaced)
 
     def _operator(self, expression: Any) -> object:
         name = next((n for kind, n in _OPERATORS.items() if isinstance(expression, kind)), None)
         if name is None:
-            raise CompileError(
+            raise SYMBOLIC_SIZE(
                 f"a size is computed as {expression}, which has no operator", hint="trace without dynamic_shapes"
             )
         first, *others = [self._value(a) for a in expression.args]
@@ -143,7 +143,7 @@ class SymbolicSizes:
         if exponent == -1:
             return self._backend.compute("aten::div", [1, self._value(base)])
         if not exponent.is_Integer or exponent < 1:
-            raise CompileError(f"a size is computed as {expression}, which has no operator")
+            raise SYMBOLIC_SIZE(f"a size is computed as {expression}, which has no operator")
         result = value = self._value(base)
         for _ in range(int(exponent) - 1):
             result = self._backend.compute("aten::mul", [result, value])

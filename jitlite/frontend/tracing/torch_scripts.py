@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from jitlite.base.source import NotSupportedError
+from jitlite.base.errors.ways_out import NOT_FROM_TORCH
 from jitlite.ir.constants import module_name
 
 _converters: list[Callable[[object], object]] = []
@@ -64,7 +64,7 @@ def converted(found: object) -> Any:
         NotSupportedError: where it cannot be written to an archive.
     """
     if not _converters:
-        raise NotSupportedError(f"nothing is known here that converts the {type(found).__name__} of torch.jit")
+        raise NOT_FROM_TORCH(f"nothing is known here that converts the {type(found).__name__} of torch.jit")
     return _converters[0](found)
 
 

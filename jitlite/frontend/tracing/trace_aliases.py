@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import torch
 
+from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
-from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.places_in_memory import Place, place_in_memory, storage_of
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, Traced
 from jitlite.ir.traits import Trait
@@ -121,7 +121,7 @@ class Aliases:
             value, origin = self._emitter.introduce(found.tensor.detach())
             other = self.add(found.tensor.detach(), value, origin)
         if other.tensor.dtype != found.tensor.dtype or found.place is None:
-            raise CompileError(
+            raise NO_TRACE(
                 "assigning a tensor of another kind to .data cannot be recorded", self._emitter.location.range
             )
         self._leave_place(found)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch.utils import _pytree as pytree
 
+from jitlite.base.errors.ways_out import NO_TRACE, SYMBOLIC_SIZE
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
 
@@ -313,12 +314,12 @@ class TraceBackend(ABC):
         Raises:
             CompileError: where the back end cannot, as by default.
         """
-        raise CompileError(
+        raise SYMBOLIC_SIZE(
             f"the back end {type(self).__name__} has no results whose size depends on data", self.location.range
         )
 
     def _no_sizes(self) -> CompileError:
-        return CompileError(
+        return SYMBOLIC_SIZE(
             f"the back end {type(self).__name__} has no symbolic sizes",
             hint="trace without dynamic_shapes",
         )
@@ -339,4 +340,4 @@ def builder_of(op: Any, tables: Sequence[Table], location: Location) -> Callable
         found = table.get(name) or table.get(name.partition(".")[0])
         if found is not None:
             return found
-    raise CompileError(f"the back end has no builder for {name}", location.range, hint="add one to its table")
+    raise NO_TRACE(f"the back end has no builder for {name}", location.range, hint="add one to its table")

@@ -17,6 +17,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from jitlite.base import torch_internals
+from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.locks import Lock
 from jitlite.base.source import NotSupportedError
 from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_tracing, recorded_by
@@ -260,7 +261,7 @@ def _refuse_own_operators(args: tuple[object, ...]) -> None:
     if tracer is not None and tracer.sees_calls:
         for argument in args:
             if isinstance(argument, torch.Tensor) and has_own_operators(argument):
-                raise NotSupportedError(OWN_OPERATORS.format(type(argument).__name__))
+                raise NO_TRACE.unsupported(OWN_OPERATORS.format(type(argument).__name__))
 
 
 _GET_ITEM, _SET_ITEM = torch.Tensor.__getitem__, torch.Tensor.__setitem__

@@ -1,0 +1,161 @@
+"""What a command is about: a function, a method, a module, an archive, or the text of a graph.
+
+model.py:f              a function
+model.py:net            a module: its forward, or what --method names
+model.py:net.layer1     a submodule
+model.py:net.encode     a method of a module
+model.py:Net            a class of modules, of which an object is made with the arguments --init
+MODEL.pt                the module in an archive
+GRAPH.txt, -            the text of a graph in a file, or on standard input
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import torch
+
+import jitlite
+from jitlite.base.source import did_you_mean
+from jitlite.cli.archives import is_archive, open_archive
+from jitlite.cli.commands import ProgramError, UsageError, argument
+from jitlite.cli.targets import graph_of, load_object, value_of
+from jitlite.objects.function import ScriptFunction, function_of_graph
+from jitlite.objects.module import ScriptModule
+
+WHAT = "FILE:FN|FILE:MODULE|MODEL.pt|GRAPH.txt"
+HELP = "a function, method, module or class in a Python file (or MODULE:NAME), an archive, a file with graph text, or -"
+
+OF_MODULES = (
+    argument("--init", action="append", default=[], metavar="ARG", help="of a class: an argument to make an object"),
+    argument("--method", metavar="NAME", help="of a module: which method (default: forward)"),
+)
+"""Parameters of every command that takes a program."""
+ALLOW = argument("--allow", action="append", default=[], metavar="NAME", help="of an archive: an operator to allow")
+
+
+@dataclass(frozen=True)
+class ChosenProgram:
+    """A program that a command is about.
+
+    Attributes:
+        function: the compiled function, or the method of the module.
+        original: what eager Python calls; None where there is no such thing.
+        whole: the compiled module; the function itself where it is no module's.
+    """
+
+    function: ScriptFunction
+    original: Callable[..., object] | None
+    whole: ScriptFunction | ScriptModule
+
+
+def program_of(options: argparse.Namespace, *, run_code: bool = True) -> ChosenProgram:
+    """The program that the command line names.
+
+    Args:
+        run_code: may code of an archive set the state of its objects?
+
+    Raises:
+        UsageError: there is no such thing.
+        CompileError: it does not compile.
+        ProgramError: the user's code raises.
+    """
+    target: str = options.target
+    if is_graph_text(target):
+        function = function_of_graph(Path(target).stem if target != "-" else "graph", graph_of(target))
+        return ChosenProgram(function, None, function)
+    if names_archive(target):
+        place = getattr(options, "map_location", None)
+        return _of_module(load_archive(target, options.allow, place, run_code=run_code), None, options, None)
+    owner, found = load_object(target)
+    if isinstance(owner, type) and issubclass(owner, torch.nn.Module) and callable(found):
+        made = _made(owner, list(map(value_of, options.init)))
+        return _of_module(jitlite.script(made), made, options, target.rpartition(".")[2])
+    return _of_object(found, options)
+
+
+def names_archive(target: str) -> bool:
+    """Does a word of the command line name an archive, which need not exist?"""
+    return is_archive(target) and not is_graph_text(target)
+
+
+def is_graph_text(target: str) -> bool:
+    """Is it a file that begins as the text of a graph does? Archives begin as zip files do."""
+    if target == "-":
+        return True
+    path = Path(target)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(64).lstrip().startswith(b"graph(")
+
+
+def _of_object(found: object, options: argparse.Namespace) -> ChosenProgram:
+    if isinstance(found, type) and issubclass(found, torch.nn.Module):
+        found = _made(found, list(map(value_of, options.init)))
+    elif options.init:
+        raise UsageError(f"--init is for classes of modules, and '{options.target}' is none")
+    if isinstance(found, MethodType) and isinstance(found.__self__, torch.nn.Module):
+        return _of_module(jitlite.script(found.__self__), found.__self__, options, found.__name__)
+    if isinstance(found, torch.nn.Module):
+        return _of_module(jitlite.script(found), found, options, None)
+    if options.method:
+        raise UsageError(f"--method is for modules, and '{options.target}' is none")
+    if isinstance(found, ScriptFunction):
+        return ChosenProgram(found, getattr(found, "__wrapped__", None), found)
+    if not callable(found) or isinstance(found, type):
+        raise UsageError(f"'{options.target}' is no function and no module: its type is {type(found).__name__}")
+    function: ScriptFunction = jitlite.script(found)
+    return ChosenProgram(function, found, function)
+
+
+def _made(cls: type[torch.nn.Module], args: list[object]) -> torch.nn.Module:
+    try:
+        return cls(*args)
+    except Exception as error:
+        raise ProgramError from error
+
+
+def _of_module(
+    module: ScriptModule, eager: torch.nn.Module | None, options: argparse.Namespace, method: str | None
+) -> ChosenProgram:
+    """A method of a compiled module."""
+    name = method or options.method or "forward"
+    found = getattr(module, name, None)
+    if not isinstance(found, ScriptFunction):
+        names = method_names(module)
+        hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
+        if eager is not None and callable(getattr(eager, name, None)):
+            hint = "forward does not call it; mark it with @jitlite.export"
+        raise UsageError(f"the module has no compiled method '{name}'; {hint}")
+    original = None if eager is None or isinstance(eager, ScriptModule) else getattr(eager, name)
+    return ChosenProgram(found, original, module)
+
+
+def load_archive(target: str, allow: list[str], map_location: str | None, *, run_code: bool = True) -> Any:
+    """The module in an archive.
+
+    Args:
+        run_code: may its code set the state of its objects?
+
+    Raises:
+        UsageError: there is no such file, or no such device.
+    """
+    open_archive(target).close()
+    try:
+        device = None if map_location is None else torch.device(map_location)
+        torch.empty(0, device=device)  # is there such a device here?
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise UsageError(str(error).partition("\n")[0]) from None
+    return jitlite.load(target, map_location=device, allow=allow, run_code=run_code)
+
+
+def method_names(module: object) -> list[str]:
+    """The methods of a module that was read from an archive."""
+    found = getattr(getattr(module, "__jitlite_type__", None), "methods", {})
+    return sorted(found)

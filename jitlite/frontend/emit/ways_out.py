@@ -1,0 +1,100 @@
+"""What to write instead of a Python object that scripts cannot use."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, BuiltinMethodType, FunctionType, MethodType, ModuleType, NoneType
+from typing import NamedTuple
+
+import torch
+
+from jitlite.base.errors.names import MAY_BE_NONE
+from jitlite.base.errors.types import NOT_ITERABLE
+from jitlite.base.source import CompileError, SourceRange
+from jitlite.ir import types as T
+from jitlite.ir.types import Type
+
+
+class _Library(NamedTuple):
+    """A library of Python's that scripts do not have: what to write instead, given the name that was used."""
+
+    name: str
+    way_out: Callable[[str], str]
+
+
+def _of_numpy(name: str) -> str:
+    if callable(getattr(torch, name, None)):
+        return f"scripts have no NumPy: torch.{name} is for tensors"
+    return "scripts have no NumPy: use operators of torch, and torch.from_numpy before the call"
+
+
+def _of_random(name: str) -> str:
+    return "draw with torch: torch.rand(1), torch.randint(low, high, (1,)), torch.randperm(n)"
+
+
+_LIBRARIES = (
+    _Library("numpy", _of_numpy),
+    _Library("random", _of_random),
+    _Library("time", lambda name: "measure around the call, outside of the script"),
+    _Library("os", lambda name: "read it before the call, and pass the value as an argument"),
+    _Library("io", lambda name: "read the file before the call, and pass what it holds"),
+    _Library("json", lambda name: "read it before the call, and pass the values as arguments"),
+    _Library("logging", lambda name: "print(...) works in scripts; or log in a function marked with @jitlite.ignore"),
+)
+_LEFT_TO_PYTHON = "pass what it gives as an argument, or call it in a function marked with @jitlite.ignore"
+
+
+def instead_of(found: object, name: str) -> str | None:
+    """What to write instead of a Python object that a script names; None for one that is no function."""
+    room = _origin(found).partition(".")[0].lstrip("_")
+    for library in _LIBRARIES:
+        if library.name == room:
+            return library.way_out(name)
+    return _LEFT_TO_PYTHON if inspect.isroutine(found) or inspect.isclass(found) else None
+
+
+def _origin(found: object) -> str:
+    """The module that a function, or the class of an object, comes from."""
+    if isinstance(found, MethodType | BuiltinMethodType) and not isinstance(found.__self__, ModuleType | NoneType):
+        return type(found.__self__).__module__
+    if isinstance(found, FunctionType | BuiltinFunctionType):
+        return str(found.__module__)
+    return type(found).__module__
+
+
+def instead_of_attribute(name: str, value: object) -> str | None:
+    """What to make of an attribute of a module for which there is no type; None where nothing is known."""
+    if isinstance(value, list | tuple) and _has_module(value):
+        return f"make it a list of modules: self.{name} = nn.ModuleList([...])"
+    if isinstance(value, dict) and _has_module(value.values()):
+        return f"make it a dict of modules: self.{name} = nn.ModuleDict({{...}})"
+    if isinstance(value, list | dict) and not value:
+        example = "List[float] = []" if isinstance(value, list) else "Dict[str, float] = {}"
+        return f"annotate it with what it is to hold: self.{name}: {example}"
+    if isinstance(value, dict):
+        return "the values of a dict have one type: give each an attribute of its own, or make a NamedTuple of them"
+    if isinstance(value, list):
+        return "the elements of a list have one type: make it a tuple, or a NamedTuple"
+    if type(value).__module__ == "numpy":
+        return f'make it a tensor: self.register_buffer("{name}", torch.from_numpy(...))'
+    if not callable(value):
+        return "keep what forward needs of it as attributes of the module: numbers, strings, tensors, lists of them"
+    return None
+
+
+def not_iterable(t: Type, range: SourceRange) -> CompileError:
+    """The error for a loop over a value of a type that has no elements."""
+    kind = MAY_BE_NONE if T.may_be_none(t) else NOT_ITERABLE
+    hint = "to count up to it, write range(...)" if t is T.INT else way_to_member(t)
+    return kind(f"'{t.annotation}' object is not iterable", range, hint=hint)
+
+
+def way_to_member(t: Type) -> str | None:
+    """What to do about a value of a union, of which only a member will do."""
+    is_union = isinstance(t, T.UnionType)
+    return "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`" if is_union else None
+
+
+def _has_module(values: Iterable[object]) -> bool:
+    return any(isinstance(value, torch.nn.Module) for value in values)

@@ -1,0 +1,227 @@
+"""Every command takes functions, methods, modules, classes of modules, archives and the text of graphs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import jitlite
+from jitlite import cli
+from jitlite.base import options as switches
+from jitlite.base.errors.catalog import all_kinds
+from jitlite.cli import terminal
+from jitlite.cli.commands import COMMANDS
+from jitlite.cli.functions import STAGES
+from jitlite.cli.programs import WHAT
+from jitlite.passes import registry
+
+PROGRAM = """
+import jitlite
+import torch
+from torch import Tensor, nn
+
+
+def plain(x: Tensor) -> Tensor:
+    return torch.relu(x) + 1
+
+
+class Net(nn.Module):
+    def __init__(self, size: int = 2):
+        super().__init__()
+        self.layer1 = nn.Sequential(nn.Linear(size, 3), nn.ReLU())
+
+    @jitlite.export
+    def encode(self, x: Tensor, name: str = "a") -> Tensor:
+        return x + len(name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer1(x)
+
+    def unused(self, x: Tensor) -> Tensor:
+        return x
+
+
+net = Net()
+number = 3
+"""
+GRAPH = "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n"
+PROGRAMS = {
+    "function": (["{py}:plain"], "aten::relu"),
+    "module": (["{py}:net"], "layer1"),
+    "submodule": (["{py}:net.layer1"], "Linear"),
+    "part of a container": (["{py}:net.layer1.0"], "weight"),
+    "method": (["{py}:net.encode"], "aten::add"),
+    "named method": (["{py}:net", "--method", "encode"], "aten::add"),
+    "class": (["{py}:Net", "--init", "5"], "layer1"),
+    "method of a class": (["{py}:Net.encode"], "aten::add"),
+    "archive": (["{pt}"], "layer1"),
+    "method of an archive": (["{pt}", "--method", "encode"], "aten::add"),
+    "graph": (["{txt}"], "aten::relu"),
+}
+LOOKS = {
+    "show": ["--stage", "graph"], "dis": [], "opt": ["-p", "dce"], "explain": ["ones(2, 2)"], "run": ["ones(2, 2)"],
+    "bisect": ["--input", "ones(2, 2)"], "report": ["-o", "{folder}/report.html"],
+    "convert": ["--to", "python", "-o", "{folder}/converted.py", "--force"],
+}  # fmt: skip
+"""The commands that take a program, with what they need besides."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "model.py").write_text(PROGRAM)
+    (folder / "graph.txt").write_text(GRAPH)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        model = importlib.import_module("model")
+        jitlite.script(model.net).save(str(folder / "net.pt"))
+        del sys.modules["model"]
+    return {"py": folder / "model.py", "pt": folder / "net.pt", "txt": folder / "graph.txt", "folder": folder}
+
+
+@pytest.fixture
+def command(capsys, files):
+    def run(*words):
+        try:
+            status = cli.main([word.format(**files) for word in words])
+        except SystemExit as stop:
+            status = stop.code
+        return status, *capsys.readouterr()
+
+    return run
+
+
+def test_every_command_that_takes_a_program_is_tried():
+    taking = {name for name, c in COMMANDS.items() if any(WHAT in str(p.settings.get("metavar")) for p in c.parameters)}
+    assert taking == set(LOOKS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_command_takes_a_program(command, name, program):
+    words, said = PROGRAMS[program]
+    options = LOOKS[name]
+    if "--init" in words and name in ("explain", "run", "bisect"):
+        options = [option.replace("ones(2, 2)", "ones(2, 5)") for option in options]
+    if name == "convert" and program == "graph":
+        pytest.skip("a graph has no name of its own to be written under")
+    status, out, err = command(name, *words, *options)
+    assert status == 0, err
+    assert out.strip()
+    if name == "show":
+        assert said in out
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["{py}:net.unused"], "mark it with @jitlite.export"),
+    (["{py}:net.laier1"], "did you mean 'layer1'?"),
+    (["{py}:net", "--method", "encod"], "did you mean 'encode'?"),
+    (["{py}:plain", "--method", "encode"], "--method is for modules"),
+    (["{py}:net", "--init", "1"], "--init is for classes"),
+    (["{py}:number"], "is no function and no module"),
+])  # fmt: skip
+def test_what_is_no_program_is_refused_with_a_hint(command, words, said):
+    status, _, err = command("dis", *words)
+    assert status == 2 and said in err
+
+
+def test_headings_are_the_names_of_stages(command):
+    _, out, _ = command("show", "{py}:plain", "--stage", "all", "--full")
+    headings = [line.split()[1] for line in out.splitlines() if line.startswith("── ")]
+    assert headings == list(STAGES)
+    _, short, _ = command("show", "{py}:plain", "--stage", "all")
+    shown = [line.split()[1] for line in short.splitlines() if line.startswith("── ")]
+    assert set(shown) < set(STAGES) and {"tree", "emitted", "graph", "bytecode", "python"} <= set(shown)
+
+
+def test_paths_are_relative(command, files, monkeypatch):
+    monkeypatch.chdir(files["folder"])
+    _, out, _ = command("show", "model.py:plain")
+    assert "# model.py:8:" in out and str(files["folder"]) not in out
+
+
+def test_pages_of_errors(command):
+    for kind in all_kinds()[:3]:
+        status, out, _ = command("explain", kind.code.lower())
+        assert status == 0 and kind.title in out and kind.wrong.strip() in out and kind.right.strip() in out
+        page = json.loads(command("explain", kind.code, "--json")[1])
+        assert page["code"] == kind.code and page["right"] == kind.right.strip()
+
+
+def test_lists_of_passes_and_switches(command):
+    status, out, _ = command("passes")
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == registry.names()
+    status, out, _ = command("options")
+    assert status == 0 and all(variable in out for _, variable, _ in switches.describe())
+    assert len(json.loads(command("options", "--json")[1])) == len(switches.describe())
+
+
+def completed(script, *words):
+    """What bash completes the last of the words to."""
+    program = (
+        f"{script}\nCOMP_WORDS=(jitlite {' '.join(words)})\nCOMP_CWORD={len(words)}\n_jitlite\necho ${{COMPREPLY[@]}}"
+    )
+    run = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    return run.stdout.split()
+
+
+def test_bash_completes(command):
+    script = command("completion", "bash")[1]
+    assert completed(script, "sh") == ["show"]
+    assert completed(script, "show", "f.py:f", "--stage", "pyth") == ["python"]
+    assert completed(script, "opt", "-p", "cs") == ["cse"]
+    assert "--method" in completed(script, "run", "--m")
+    for shell in ("zsh", "fish"):
+        status, out, _ = command("completion", shell)
+        assert status == 0 and all(name in out for name in COMMANDS)
+
+
+def test_graphs_have_colors_on_a_terminal(command, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    _, out, _ = command("show", "{py}:plain")
+    assert "\033[36m%x.1\033[0m" in out and "\033[1maten::relu\033[0m" in out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in command("show", "{py}:plain")[1]
+
+
+def test_a_long_text_goes_to_a_pager(monkeypatch, tmp_path):
+    class Terminal(terminal.Collected):
+        def __init__(self):
+            super().__init__(sys.stdout)
+            self._is_terminal = True
+
+    shown = tmp_path / "shown"
+    monkeypatch.setenv("PAGER", f"tee {shown}")
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    terminal.show("short\n")
+    assert sys.stdout.getvalue() == "short\n" and not shown.exists()
+    terminal.show("line\n" * 500)
+    assert shown.read_text() == "line\n" * 500
+
+
+def test_long_work_is_announced_on_a_terminal(monkeypatch):
+    class Terminal(terminal.Collected):
+        def __init__(self):
+            super().__init__(sys.stdout)
+            self._is_terminal = True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(terminal, "_PATIENCE", 0.0)
+    with terminal.working("writing report.html"):
+        while "writing report.html ..." not in sys.stderr.getvalue():
+            pass
+    assert sys.stderr.getvalue().endswith("\r\033[K")
+
+
+def test_variables_that_are_no_switches_are_named_once():
+    program = "import jitlite\nfor _ in range(2):\n    jitlite.options.current()\n"
+    environment = {**os.environ, "JITLITE_TEIR": "stack", "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("JITLITE_TEIR is no switch of jitlite; did you mean JITLITE_TIER?") == 1
