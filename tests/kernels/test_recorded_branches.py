@@ -171,8 +171,15 @@ def in_place(x: Tensor, w: Tensor, n: int):
     return z.sum(0) * 2
 
 
+def swapped(x: Tensor, w: Tensor, n: int):
+    """After an odd number of iterations, what depends on one argument alone depends on the other."""
+    for i in range(n + 1):
+        x, w = w * 2, torch.sin(x)
+    return x * 2
+
+
 PROGRAMS = (on_an_int, on_a_tensor, nested, unchanged, without_gradient, several, loop_with_values, chain_in_a_loop,
-            loop_in_a_branch, early_exit, nested_loops, in_place)  # fmt: skip
+            loop_in_a_branch, early_exit, nested_loops, in_place, swapped)  # fmt: skip
 
 
 def name_of(function: Function) -> str:
