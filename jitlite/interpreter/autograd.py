@@ -177,26 +177,42 @@ class Layout:
         """Outputs of f that are outputs of the node."""
         self.vjps = [self.returned.index(i) for i in gradient.df_input_vjps]
         self.sources = [frozenset(gradient.f_output_sources[i]) for i in self.returned]
+        known = gradient.f_output_reach
+        self.reach = [known[i] for i in self.returned if i in known]
+        """The outputs of f that tell what those depend on of which that is not known before."""
+        self._reaching = [position for position, i in enumerate(self.returned) if i in known]
+        self._reach_inputs = gradient.reach_inputs
         self.has_gradient = [i in set(gradient.df_input_vjps) for i in self.returned]
         self.own = [v for v in self.vjps if v < real]
         """The positions among what is returned of the graph's own outputs that have gradients."""
-        self._constant: dict[tuple[bool, ...], tuple[int, ...]] = {}
+        self._constant: dict[tuple[tuple[bool, ...], tuple[int, ...]], tuple[int, ...]] = {}
         self._place_captured(gradient)
 
-    def way(self, present: Sequence[bool], fills: bool, backward: Runner, usual: Runner) -> _Way:
+    def sources_for(self, reached: Sequence[int]) -> list[frozenset[int]]:
+        """For each output that is returned, the inputs that it depends on, given what the outputs of `reach` are."""
+        found = list(self.sources)
+        for i, bits in zip(self._reaching, reached, strict=True):
+            found[i] = frozenset(index for n, index in enumerate(self._reach_inputs) if bits >> n & 1)
+        return found
+
+    def way(
+        self, present: Sequence[bool], reached: Sequence[int], fills: bool, backward: Runner, usual: Runner
+    ) -> _Way:
         """What a backward pass does.
 
         Args:
             present: which results have a gradient.
+            reached: what the outputs of `reach` are.
             fills: are gradients of the graph's own results that are missing zeros, unless all are missing?
             backward: runs `df`.
             usual: runs it where all results have a gradient and nothing that is kept has one.
         """
-        reached = frozenset().union(*(sources for sources, p in zip(self.sources, present, strict=True) if p))
+        of = self.sources_for(reached)
+        found = frozenset().union(*(sources for sources, p in zip(of, present, strict=True) if p))
         is_filled = fills and any(present) and not all(present[i] for i in self.own)
         given = [present[i] or (is_filled and i in self.own) for i in self.vjps]
         run = None if True not in given else usual if given == self.usually else backward
-        pairs = [(i + 1, n) for n, i in enumerate(self.targets) if not self.is_total or i in reached]
+        pairs = [(i + 1, n) for n, i in enumerate(self.targets) if not self.is_total or i in found]
         return _Way(is_filled, run, pairs)
 
     def _place_captured(self, gradient: Gradient) -> None:
@@ -213,15 +229,22 @@ class Layout:
         first, second = iter(range(len(self.saved))), iter(range(len(self.saved), len(captured)))
         self.order = [next(first if tensor else second) for tensor in is_tensor]
         """Positions of what df takes among what is saved followed by what is kept otherwise."""
+        self.blocks = list(itertools.compress(gradient.df_capture_blocks, is_tensor))
+        """For each of what is saved, see `Gradient.df_capture_blocks`."""
 
-    def constant(self, needs: tuple[bool, ...]) -> tuple[int, ...]:
-        """The returned outputs that have no gradient, if these inputs need one."""
-        found = self._constant.get(needs)
+    def is_read(self, position: int, others: Sequence[Any]) -> bool:
+        """Is what is saved here read, given what is kept otherwise?"""
+        start = len(self.saved)
+        return any(all(others[self.order[c] - start] is wanted for c, wanted in way) for way in self.blocks[position])
+
+    def constant(self, needs: tuple[bool, ...], reached: tuple[int, ...]) -> tuple[int, ...]:
+        """The returned outputs that have no gradient, if these inputs need one, given what those of `reach` are."""
+        found = self._constant.get((needs, reached))
         if found is None:
             needed = {i for i, need in enumerate(needs) if need}
-            pairs = zip(self.sources, self.has_gradient, strict=True)
+            pairs = zip(self.sources_for(reached), self.has_gradient, strict=True)
             found = tuple(i for i, (sources, has) in enumerate(pairs) if not (has and sources & needed))
-            self._constant[needs] = found
+            self._constant[needs, reached] = found
         return found
 
 
@@ -249,13 +272,13 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
         usual: runs it where all results have a gradient and nothing that is kept has one.
     """
     fills = layout.is_total and len(layout.vjps) > 1  # else the only one is there, or there is nothing to do
-    known: dict[tuple[bool, ...], _Way] = {}
+    known: dict[tuple[tuple[bool, ...], tuple[int, ...]], _Way] = {}
 
-    def way_of(present: tuple[bool, ...]) -> _Way:
-        """What is done where these gradients are there."""
-        found = known.get(present)
+    def way_of(present: tuple[bool, ...], reached: tuple[int, ...]) -> _Way:
+        """What is done where these gradients are there, and results depend on these inputs."""
+        found = known.get((present, reached))
         if found is None:
-            found = known[present] = layout.way(present, fills, backward, usual)
+            found = known[present, reached] = layout.way(present, reached, fills, backward, usual)
         return found
 
     class DifferentiableGraph(torch.autograd.Function):
@@ -268,14 +291,15 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
             returned = tuple([outputs[i] for i in layout.returned])
             if fills:
                 ctx.shapes = [(x.shape, x.dtype, x.device) for x in map(returned.__getitem__, layout.own)]
-            constant = layout.constant(ctx.needs_input_grad[1:])
+            ctx.reached = tuple([outputs[i] for i in layout.reach])
+            constant = layout.constant(ctx.needs_input_grad[1:], ctx.reached)
             if constant:
                 ctx.mark_non_differentiable(*[x for x in map(returned.__getitem__, constant) if torch.is_tensor(x)])
             return returned
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            way = way_of(tuple([g is not None for g in grads]))
+            way = way_of(tuple([g is not None for g in grads]), ctx.reached)
             given = _filled(grads, layout.own, ctx.shapes) if way.fills else grads
             vjps = [given[i] for i in layout.vjps]
             saved = _saved(ctx, layout, vjps)
@@ -310,9 +334,10 @@ def _saved(ctx: Any, layout: Layout, vjps: Sequence[object]) -> Sequence[Any]:
     except RuntimeError as error:
         given = {i for i, v in enumerate(vjps) if v is not None}
         raw = ctx._raw_saved_tensors
-        if all(given & users for users in layout.users) or not all(hasattr(t, "unpack") for t in raw):
+        wanted = [bool(given & users) and layout.is_read(i, ctx.others) for i, users in enumerate(layout.users)]
+        if all(wanted) or not all(hasattr(t, "unpack") for t in raw):
             raise
-        return [_unpacked(t, error) if given & users else None for t, users in zip(raw, layout.users, strict=True)]
+        return [_unpacked(t, error) if is_wanted else None for t, is_wanted in zip(raw, wanted, strict=True)]
 
 
 def _unpacked(saved: Any, error: Exception) -> torch.Tensor:

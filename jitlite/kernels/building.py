@@ -88,6 +88,8 @@ class KernelBuilder:
         self.evaluated: set[TensorValue] = set()
         """The tensors whose elements some nest computes."""
         self.allocated: dict[Buffer, Alloc] = {}
+        self.joined: set[Buffer] = set()
+        """Names for memory that one block of a branch has made or the other, and nobody else knows."""
         self.loops: list[LoopFrame] = []
         """The loops of the program that are being written, from the outermost one inwards."""
         self._definitions: dict[Scalar, SizeArithmetic] = {}

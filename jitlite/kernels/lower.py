@@ -20,17 +20,16 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, constant_of, is_constant
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.ir.structure import Loop as GraphLoop
-from jitlite.kernels.building import KernelBuilder, LoopFrame
+from jitlite.kernels.building import LoopFrame
 from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor, may_be_result
 from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, SizesFact, fact_of
+from jitlite.kernels.joining import Joining
 from jitlite.kernels.lists import makes_longer, new_list
 from jitlite.kernels.loop_ir import (
-    Bind,
     Branch,
     Buffer,
     DtypeInput,
-    Get,
     Kernel,
     NodeOperation,
     NoneInput,
@@ -42,7 +41,6 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizesInput,
-    Statement,
     TensorInput,
 )
 from jitlite.kernels.reading import CONVERSIONS
@@ -51,7 +49,7 @@ from jitlite.kernels.scalar_nodes import known_result
 from jitlite.kernels.statement_walks import without_certain_branches
 from jitlite.kernels.table import NARROW, RULES, WRITES, Call, is_dtype_argument, is_tensor_node, takes_sizes
 from jitlite.kernels.uses import read_in, writes
-from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value, identity
+from jitlite.kernels.values import MemorySource, TensorList, TensorValue, Value
 from jitlite.native.code import NotNative
 from jitlite.native.emit import frees
 from jitlite.native.layout import storage
@@ -287,14 +285,13 @@ class Lowering(ResultBuilder):
                 self._taken(node, node.blocks[0 if wanted is not False else 1])
                 return
         self._force_read_in(node)
-        blocks, found = [], []
+        joining = Joining(self)
         for block in node.blocks:
-            with self.block() as statements:
+            with self.block() as statements, joining.block(statements):
                 self.nodes_of(block)
-                found.append([self._in_memory(v) for v in block.outputs])
-            blocks.append(statements)
-        joined = [self._join(a, b, blocks) for a, b in zip(*found, strict=True)]
-        self.write(Branch(condition, *blocks))
+                joining.give([self._in_memory(v) for v in block.outputs])
+        joined = joining.joined()
+        self.write(Branch(condition, *joining.blocks))
         for output, (value, after) in zip(node.outputs, joined, strict=True):
             self.values[output] = value
             for statement in after:
@@ -310,51 +307,6 @@ class Lowering(ResultBuilder):
         if isinstance(found, TensorValue):
             self.force(found)
         return found
-
-    def _join(self, a: Value, b: Value, blocks: Sequence[list[Statement]]) -> tuple[Value, Sequence[Statement]]:
-        """The value that is one or the other after a branch, and what reads it."""
-        if a is b:
-            return a, []
-        if isinstance(a, TensorValue) and isinstance(b, TensorValue):
-            return self._join_tensors(a, b, blocks)
-        kinds = (bool, int, float, Scalar)
-        if not isinstance(a, kinds) or not isinstance(b, kinds):
-            raise NotNative("a branch gives a value that is held in another way")
-        return self._join_scalars(a, b, blocks)
-
-    def _join_scalars(self, a: Operand, b: Operand, blocks: Sequence[list[Statement]]) -> tuple[Operand, list[Get]]:
-        if not isinstance(a, Scalar) and type(a) is type(b) and a == b:
-            return a, []
-        t = _type_of(a)
-        if t is not _type_of(b) and not (isinstance(a, Scalar) and isinstance(b, Scalar) and a.type == b.type):
-            raise NotNative("a branch gives a number of another type")
-        variable = self.variable(t)
-        for value, block in zip((a, b), blocks, strict=True):
-            block.append(Set(variable, value))
-        result = self.scalar(t)
-        return result, [Get(result, variable)]
-
-    def _join_tensors(
-        self, a: TensorValue, b: TensorValue, blocks: Sequence[list[Statement]]
-    ) -> tuple[TensorValue, list[Statement]]:
-        if a.dtype is not b.dtype or a.rank != b.rank:
-            raise NotNative("branches give tensors of different dtypes or ranks")
-        assert a.place is not None and b.place is not None
-        if not self.is_contiguous(a.place) or not self.is_contiguous(b.place):
-            raise NotNative("a branch gives a tensor that is not contiguous")
-        sizes, reads = [], []
-        for x, y in zip(a.sizes, b.sizes, strict=True):
-            size, read = (x, []) if self.are_equal(x, y) else self._join_scalars(x, y, blocks)
-            sizes.append(size)
-            reads += read
-        buffer = Buffer(self.fresh_name("b"), a.dtype, Owner.ALIAS)
-        for value, block in zip((a, b), blocks, strict=True):
-            assert value.place is not None
-            block.append(Bind(buffer, value.place.buffer, value.place.offset))
-        after = _Later(self, reads)
-        strides = after.strides_of(sizes)
-        place = Place(buffer, 0, tuple(sizes), strides)
-        return TensorValue(a.dtype, tuple(sizes), identity(sizes), place, source=MemorySource.MIXED), after.written
 
     def _force_read_in(self, node: Node) -> None:
         """Have in memory what the blocks of a node read, or what they may write while it is an expression."""
@@ -454,21 +406,6 @@ class Lowering(ResultBuilder):
             each.follow(self, value)
 
 
-class _Later:
-    """Arithmetic on sizes that is written behind a branch."""
-
-    def __init__(self, builder: KernelBuilder, reads: Sequence[Get]) -> None:
-        self.written: list[Statement] = list(reads)
-        self._builder = builder
-
-    def strides_of(self, sizes: Sequence[Operand]) -> tuple[Operand, ...]:
-        before, self._builder.statements = self._builder.statements, self.written
-        try:
-            return self._builder.strides_of(sizes)
-        finally:
-            self._builder.statements = before
-
-
 def _constant(held: object) -> Value:
     if isinstance(held, torch.dtype):
         return coded_dtype(held).code
@@ -483,12 +420,6 @@ def _constant(held: object) -> Value:
 
 def _inner(t: T.Type) -> T.Type:
     return T.without_none(t)
-
-
-def _type_of(value: Operand) -> T.Type:
-    if isinstance(value, Scalar):
-        return value.type
-    return T.BOOL if isinstance(value, bool) else T.INT if isinstance(value, int) else T.FLOAT
 
 
 def _base_name(value: GraphValue) -> str:

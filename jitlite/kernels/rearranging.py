@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jitlite.ir import types as T
 from jitlite.kernels.building import KernelBuilder, NestBuilder
-from jitlite.kernels.elementwise import cast, filled, require_like, sample_of
-from jitlite.kernels.factories import dtype_argument
+from jitlite.kernels.elementwise import filled, require_like, sample_of
 from jitlite.kernels.indexing import joined
 from jitlite.kernels.loop_ir import (
     BOOL,
-    F32,
-    F64,
     I64,
     Fill,
     Lane,
-    LaneCast,
     LaneOperator,
-    Nest,
     Operand,
     Place,
-    Repeat,
-    Store,
 )
 from jitlite.kernels.narrow_types import Narrow
 from jitlite.kernels.rules import Call, normalized, rule
@@ -31,7 +23,8 @@ from jitlite.kernels.views import piece
 from jitlite.native.code import NotNative
 
 
-def _in_order(call: Call) -> TensorValue:
+def in_order(call: Call) -> TensorValue:
+    """The first operand, whose dimensions have to lie in memory from the first to the last."""
     value = call.first()
     if not value.in_order:
         raise NotNative(f"{call.node.kind} of a tensor that lies in another order")
@@ -40,7 +33,7 @@ def _in_order(call: Call) -> TensorValue:
 
 @rule("aten::tril", "aten::triu", narrow=Narrow.AS_THEY_ARE)
 def triangle(call: Call) -> Value:
-    value, diagonal = _in_order(call), call.number("diagonal")
+    value, diagonal = in_order(call), call.number("diagonal")
     if value.rank < 2:
         raise NotNative("a triangle of a vector")
     op = "le" if call.name == "tril" else "ge"
@@ -56,7 +49,7 @@ def triangle(call: Call) -> Value:
 
 @rule("aten::flip", narrow=Narrow.AS_THEY_ARE)
 def flip(call: Call) -> Value:
-    value, lowering = _in_order(call), call.lowering
+    value, lowering = in_order(call), call.lowering
     dims = {normalized(d, value.rank) for d in call.constant("dims")}
     if value.rank == 0 or len(dims) != len(call.constant("dims")):
         raise NotNative("flip of such dimensions")
@@ -76,7 +69,7 @@ def flip(call: Call) -> Value:
 
 @rule("aten::roll", narrow=Narrow.AS_THEY_ARE)
 def roll(call: Call) -> Value:
-    value, lowering = _in_order(call), call.lowering
+    value, lowering = in_order(call), call.lowering
     shifts, dims = call.constant("shifts"), call.constant("dims")
     shifts, dims = ([v] if isinstance(v, int) else v for v in (shifts, dims))
     if len(shifts) != 1 or len(dims) != 1 or value.rank == 0:
@@ -123,13 +116,17 @@ def repeat(call: Call) -> Value:
 @rule("aten::pad", "aten::constant_pad_nd", narrow=Narrow.AS_THEY_ARE)
 def pad(call: Call) -> Value:
     """A constant around the elements; the last dimension comes first in the list of widths."""
-    value, lowering = _in_order(call), call.lowering
+    value, lowering = in_order(call), call.lowering
     widths = call.numbers("pad")
-    call.default("mode", "constant")
     given = call.get("value")
-    number = 0 if given is None else call.number("value")
     if len(widths) % 2 or len(widths) > 2 * value.rank:
         raise NotNative("pad of such widths")
+    mode = call.constant("mode") if call.has("mode") else "constant"
+    if mode != "constant":
+        if given is not None or not isinstance(mode, str):
+            raise NotNative("pad in such a mode")
+        return padded_from_within(call, value, widths, mode)
+    number = 0 if given is None else call.number("value")
     if isinstance(sample_of(number), float) and not value.dtype.is_float:
         raise NotNative("a float is put around ints")
     for width in widths:
@@ -157,39 +154,56 @@ def padded(lowering: KernelBuilder, value: TensorValue, widths: Sequence[Operand
     return made
 
 
-@rule("aten::cumsum", "aten::cumprod")
-def running(call: Call) -> Value:
-    """One step along the dimension after the other; those of f32 are in f64, as torch's are, those of halves in f32."""
-    value, lowering = _in_order(call), call.lowering
-    dtype = dtype_argument(call) or (value.dtype if value.dtype.is_float else I64)
-    dim, op = call.dim("dim", value.rank), "add" if call.name == "cumsum" else "mul"
-    if value.rank == 0 or not (dtype.is_float or dtype is I64):
-        raise NotNative(f"{call.node.kind} of such a tensor")
-    place = lowering.force(cast(lowering, value, dtype))
-    made = lowering.memory(dtype, value.sizes)
-    others = tuple(size for d, size in enumerate(value.sizes) if d != dim)
-    sums = lowering.memory(F64 if dtype is F32 and call.narrow is None else dtype, others)
-    assert made.place is not None and sums.place is not None
-    total = sums.place
-    start = NestBuilder(lowering, others, identity(others))
-    start.write([(total, Fill(total.dtype, 0 if call.name == "cumsum" else 1))])
-    index = lowering.scalar(T.INT, "i")
-    with lowering.block(is_loop=True) as body:
-        nest = NestBuilder(lowering, others, identity(others))
-        element: Lane = nest.load(_step(call, place, dim, index))
-        if element.dtype is not total.dtype:
-            element = LaneCast(total.dtype, element)
-        new: Lane = LaneOperator(total.dtype, op, (nest.load(total), element))
-        given = new if total.dtype is dtype else LaneCast(dtype, new)
-        stores = [Store(nest.strides(total), new), Store(nest.strides(_step(call, made.place, dim, index)), given)]
-        lowering.write(Nest(stores[0].place.sizes, tuple(stores)))
-        level = lowering.level
-    lowering.write(Repeat(index, value.sizes[dim], None, body, level, polls=False))
-    return made
+@rule("aten::reflection_pad1d", "aten::reflection_pad2d", "aten::reflection_pad3d", narrow=Narrow.AS_THEY_ARE)
+def reflection_pad(call: Call) -> Value:
+    return padded_from_within(call, in_order(call), call.numbers("padding"), "reflect")
 
 
-def _step(call: Call, place: Place, dim: int, index: Operand) -> Place:
-    """What is at a position of a dimension."""
-    kept = [d for d in range(place.rank) if d != dim]
-    offset = call.lowering.index("add", place.offset, call.lowering.index("mul", index, place.strides[dim]))
-    return Place(place.buffer, offset, tuple(place.sizes[d] for d in kept), tuple(place.strides[d] for d in kept))
+@rule("aten::replication_pad1d", "aten::replication_pad2d", "aten::replication_pad3d", narrow=Narrow.AS_THEY_ARE)
+def replication_pad(call: Call) -> Value:
+    return padded_from_within(call, in_order(call), call.numbers("padding"), "replicate")
+
+
+def padded_from_within(call: Call, value: TensorValue, widths: Sequence[Operand], mode: str) -> TensorValue:
+    """Elements around a tensor that are elements of it: those behind the edge, the one at it, or those at the other."""
+    lowering, dims = call.lowering, len(widths) // 2
+    if (
+        dims not in (1, 2, 3)
+        or value.rank not in (dims + 1, dims + 2)
+        or mode not in ("reflect", "replicate", "circular")
+    ):
+        raise NotNative(f"pad of so many dimensions, or in the mode {mode}")
+    sizes = list(value.sizes)
+    starts: dict[int, Operand] = {}
+    for size in value.sizes:
+        lowering.check(lowering.index("lt", 0, size), "pad of no elements, of which torch says more")
+    for i in range(dims):
+        dim = value.rank - 1 - i
+        starts[dim] = widths[2 * i]
+        for width in widths[2 * i : 2 * i + 2]:
+            lowering.check(lowering.index("le", 0, width), "pad by a negative width")
+            if mode != "replicate":
+                most = value.sizes[dim] if mode == "circular" else lowering.index("sub", value.sizes[dim], 1)
+                lowering.check(lowering.index("le", width, most), "pad by more than there is")
+        sizes[dim] = lowering.index("add", lowering.index("add", widths[2 * i], sizes[dim]), widths[2 * i + 1])
+    place = lowering.force(value)
+
+    def build(nest: NestBuilder) -> Lane:
+        at: list[int | Lane] = list(range(value.rank))
+        for dim, start in starts.items():
+            position = nest.position(dim) or Fill(I64, 0)
+            at[dim] = _within(lowering, LaneOperator(I64, "sub", (position, Fill(I64, start))), value.sizes[dim], mode)
+        return nest.gather(place, at, wraps=False)
+
+    return lowering.lazy(TensorValue(value.dtype, tuple(sizes), identity(sizes), build=build, parts=(value,)))
+
+
+def _within(builder: KernelBuilder, position: Lane, size: Operand, mode: str) -> Lane:
+    """Which element stands at a position that may be outside of a dimension."""
+    last = Fill(I64, builder.index("sub", size, 1))
+    if mode == "replicate":
+        return LaneOperator(I64, "clamp", (position, Fill(I64, 0), last))
+    if mode == "circular":
+        return LaneOperator(I64, "remainder", (position, Fill(I64, size)))
+    inside = LaneOperator(I64, "abs", (position,))
+    return LaneOperator(I64, "sub", (last, LaneOperator(I64, "abs", (LaneOperator(I64, "sub", (last, inside)),))))

@@ -102,7 +102,8 @@ def holds_tensors(t: T.Type) -> bool:
 def takes_sizes(node: Node) -> bool:
     """Does a node take lists of sizes and no tensors, of which one is that of a tensor or made of such?"""
     lists = [v for v in node.inputs if isinstance(v.type, T.ListType)]
-    return node.kind in OF_SIZES and any(v.node.kind in RULES for v in lists) and not is_tensor_node(node)
+    is_of_tensors = node.kind == "aten::_size_if_not_equal" or any(v.node.kind in RULES for v in lists)
+    return node.kind in OF_SIZES and is_of_tensors and not is_tensor_node(node)
 
 
 def is_dtype_argument(use: Use) -> bool:

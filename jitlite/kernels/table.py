@@ -18,6 +18,7 @@ from jitlite.kernels import (
     pooling,
     reading,
     rearranging,
+    running,
     scattering,
     several_views,
     totals,
@@ -45,7 +46,7 @@ __all__ = [
 
 HOLDERS = (
     activations, class_losses, composites, factories, gradients, gradients_of_losses, gradients_reduced, indexing,
-    lists, losses, matrices, norms, ordering, pointwise, pooling, reading, rearranging, scattering, several_views,
-    totals, views, windows, writing,
+    lists, losses, matrices, norms, ordering, pointwise, pooling, reading, rearranging, running, scattering,
+    several_views, totals, views, windows, writing,
 )  # fmt: skip
 """The modules that hold them."""

@@ -11,26 +11,28 @@ which need not be run where its gradients are zero; contributions to one value a
 What formulas use of `f` becomes an input of `df` (see `ir/gradient.py`). Where a kept value has a gradient of its own,
 that is an input too: so `df` can be differentiated by autograd, and gives right gradients of gradients.
 
-Operators with a rule are differentiated, and loops over them (`autodiff_loops.py`). Operators without a rule may stand
-where no gradient passes. Complex tensors are left to autograd: the formulas are those of real numbers, and who runs a
-gradient must see to it.
+Operators with a rule are differentiated, and loops and branches over them (`autodiff_loops.py`,
+`autodiff_branches.py`). Operators without a rule may stand where no gradient passes. Complex tensors are left to
+autograd: the formulas are those of real numbers, and who runs a gradient must see to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Graph, Node, Value
-from jitlite.ir.structure import Loop
+from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.structure import If, Loop
 from jitlite.ir.traits import Trait
-from jitlite.ir.types import Type
 from jitlite.operators.gradient import Gradient
+from jitlite.passes.autodiff_branches import differentiate_branch, when_present
+from jitlite.passes.autodiff_captured import blocks_of_captured, recompute_sizes, users_of_captured
 from jitlite.passes.autodiff_composites import replace_composites
-from jitlite.passes.autodiff_loops import differentiate_loop, joined_list, part_of, takes_part
+from jitlite.passes.autodiff_loops import Doubtful, differentiate_loop, joined_list, part_of, takes_part
+from jitlite.passes.autodiff_reach import Reach
 from jitlite.passes.autodiff_recompute import compute_again
-from jitlite.passes.autodiff_scopes import Backward, LoopScope, without_sizes
-from jitlite.passes.rules import gradients
+from jitlite.passes.autodiff_scopes import Backward, InnerScope, without_sizes
+from jitlite.passes.autodiff_sources import Sources, wants_gradient
 from jitlite.passes.rules import gradients_classes as gradients_classes  # declares rules
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
 from jitlite.passes.rules import gradients_moves as gradients_moves  # declares rules
@@ -45,32 +47,6 @@ from jitlite.passes.rules.formula import (
     call,
     rule_of,
 )
-
-
-def is_differentiable(node: Node) -> bool:
-    """Can the node be part of a graph that is differentiated?"""
-    if node.blocks or "Subgraph" in node.attributes:
-        return False
-    if node.kind == "prim::Constant" or not any(may_have_gradient(o.type) for o in node.outputs):
-        return True
-    # a display that is unpacked at once belongs to nobody: the two would ask one another without end
-    if node.kind == "prim::ListConstruct":
-        return gradients.is_display_part(node) and all(is_differentiable(use.user) for use in node.output.uses)
-    if node.kind == "prim::ListUnpack":
-        return gradients.is_unpacked_part(node) and is_differentiable(node.input.node)
-    return rule_of(node) is not None
-
-
-def may_have_gradient(t: Type) -> bool:
-    """May values of this type have a gradient? Tensors (of unknown or real dtype) and lists of them."""
-    if isinstance(t, T.TensorType):
-        return t.dtype is None or t.dtype.is_floating_point
-    return isinstance(t, T.ListType) and may_have_gradient(t.element)
-
-
-def wants_gradient(t: Type) -> bool:
-    """May a value of this type that is given or returned want a gradient?"""
-    return isinstance(t, T.TensorType) and may_have_gradient(t) and t.requires_grad is not False
 
 
 def requiring(graph: Graph, needs: Sequence[bool]) -> Graph:
@@ -93,9 +69,14 @@ def differentiate(graph: Graph, *, computes_again: bool = False) -> Gradient:
     Raises:
         ValueError: a gradient would pass a node that is not differentiated, or the graph writes a tensor.
     """
-    f = graph.copy()
-    replace_composites(f)
-    return Differentiation(f).run(computes_again)
+    lowered = graph.copy()
+    replace_composites(lowered)
+    doubtful: set[tuple[int, int]] = set()
+    while True:
+        f, known = lowered.copy(), len(doubtful)
+        found = Differentiation(f, Doubtful(doubtful, f)).run(computes_again)
+        if len(doubtful) == known:
+            return found
 
 
 def refuse_fixed(graph: Graph) -> None:
@@ -104,7 +85,7 @@ def refuse_fixed(graph: Graph) -> None:
     Raises:
         ValueError: one does, or `differentiate` would raise.
     """
-    found = _Sources(graph).found
+    found = Sources(graph).found
     for node in graph.all_nodes():
         rule = rule_of(node)
         if rule is not None and any(found.get(v) for name, v in arguments_of(node) if name in rule.fixed):
@@ -123,20 +104,23 @@ class Differentiation:
         backward: the graph of gradients, `df`.
         sources: for each value, the inputs whose gradients depend on its gradient.
         grown: for each list of tensors that a loop appends to, the gradient of what they are put together to.
+        doubtful: what loops carry whose gradient may not be there.
     """
 
-    def __init__(self, f: Graph) -> None:
+    def __init__(self, f: Graph, doubtful: Doubtful) -> None:
         self.f = f
         self.backward = Backward(f)
         self.df = self.backward.graph
         self.alongside = Alongside(f)
-        self.sources = _Sources(f).found
+        self._known = Sources(f)
+        self.sources, self.inexact = self._known.found, self._known.inexact
+        self.doubtful = doubtful
         self.grown: dict[Value, tuple[Node, Value]] = {}
 
     def run(self, computes_again: bool) -> Gradient:
         f = self.f
         found = Gradient(f, self.df, len(f.outputs))
-        found.is_total = any(node.kind == "prim::Loop" for node in f.all_nodes())
+        found.is_total = any(node.kind in ("prim::Loop", "prim::If") for node in f.all_nodes())
         found.f_differentiated_inputs = [i for i, v in enumerate(f.inputs) if wants_gradient(v.type)]
         for index, output in enumerate(f.outputs):
             if self.sources.get(output) and wants_gradient(output.type):
@@ -155,10 +139,11 @@ class Differentiation:
         self.df.add_output(self.df.insert("prim::TupleConstruct", results, (made,)).output)
         if computes_again:
             compute_again(self.backward, list(_values(f)))
-        self.recompute_sizes()
+        recompute_sizes(self.backward, self.f)
         self.keep(found)
         kept = f.outputs[len(found.f_output_sources) :]
         found.f_output_sources += [tuple(sorted(self.sources.get(o, ()))) for o in kept]
+        self.compute_reach(found)
         _forget_requires_grad(f)
         return found
 
@@ -166,7 +151,6 @@ class Differentiation:
         """One more contribution to the gradient of a value of the block that is being differentiated."""
         scope = self.backward.scope
         if not scope.holds(value):
-            assert isinstance(scope, LoopScope)
             scope.add_outside(value, grad)
             return
         known = scope.grads.get(value)
@@ -177,13 +161,14 @@ class Differentiation:
 
     def sum(self, a: Value, b: Value) -> Value:
         """The sum of two gradients; outside of loops either may be None."""
+        place = self.backward
         if not self.is_certain:
-            return self.df.insert("prim::AutogradAdd", (a, b), (T.TENSOR,)).output
-        return call(self.backward, "aten::add", Sym(self.backward, a), Sym(self.backward, b)).value
+            return place.with_presence(self.df.insert("prim::AutogradAdd", (a, b), (T.TENSOR,)).output, a, b)
+        return place.with_presence(call(place, "aten::add", Sym(place, a), Sym(place, b)).value, a, b)
 
     @property
     def is_certain(self) -> bool:
-        """Is it known here which gradients are not None? In a loop it is: those that it carries are not."""
+        """Is it known here which gradients are not None? In loops and branches it is: those that they take are not."""
         return self.backward.scope is not self.backward.top
 
     # -- nodes
@@ -192,14 +177,17 @@ class Differentiation:
         if node.kind == "prim::Loop":
             differentiate_loop(self, Loop(node))
             return
+        if node.kind == "prim::If":
+            differentiate_branch(self, If(node))
+            return
         if node.kind == "aten::append" or joined_list(node) is not None:
             self.visit_grown(node)
             return
-        scope = self.backward.scope
-        if isinstance(scope, LoopScope) and takes_part(scope, node):
+        loop = takes_part(self.backward.scope, node)
+        if loop is not None:
             grad = self.tensor_grad(node.output)
             if grad is not None and self.sources.get(node.inputs[0]):
-                scope.add_part(node, grad)
+                loop.add_part(node, grad)
             return
         if node.has(Trait.LIST):
             self.visit_list(node)
@@ -233,21 +221,22 @@ class Differentiation:
         found = self.grown.get(node.inputs[0])
         value = node.inputs[1]
         if found is not None and self.sources.get(value):
-            self.add(value, part_of(self, *found))
+            self.add(value, self.backward.with_presence(part_of(self, *found), found[1]))
 
     def tensor_grad(self, value: Value) -> Value | None:
-        """The gradient of a tensor. Who uses it may find one more contribution in it, see `LoopScope.slots`."""
+        """The gradient of a tensor. Who uses it may find one more contribution in it, see `InnerScope.slots`."""
         found = self.backward.scope.tensor_grad(value)
         return found if found is None else self.with_slot(value, found)
 
     def with_slot(self, value: Value, grad: Value) -> Value:
-        """The gradient of a value of a loop's body, with a place for one that it may have of its own."""
+        """The gradient of a value of an inner block, with a place for one that it may have of its own."""
         scope = self.backward.scope
-        if not isinstance(scope, LoopScope) or not scope.holds(value):
+        if not isinstance(scope, InnerScope) or not scope.holds(value):
             return grad
         if value not in scope.slots:
             zero = self.df.insert("prim::AutogradZero", (), (T.TENSOR,)).output
             scope.slots[value] = self.df.insert("prim::AutogradAdd", (zero, grad), (without_sizes(grad.type),))
+            self.backward.with_presence(scope.slots[value].output, grad)
         return scope.slots[value].output
 
     def output_grads(self, node: Node, rule: Rule) -> list[Value | None]:
@@ -261,6 +250,10 @@ class Differentiation:
         """Insert the formula of a node, in a block that is run if some gradient is not zero."""
         arguments = dict(arguments_of(node))
         wanted = [name for name in rule.inputs if self.sources.get(arguments[name])]
+        present = self.backward.any_present([g for g in grads if g is not None])
+        if present is not None:
+            self.apply_if(present, node, rule, grads)
+            return
         if self.is_certain:
             found = self.formulas(node, rule, grads, wanted)
             self.hand_on(arguments, found, lambda result: self.backward.local(result.value))
@@ -271,6 +264,37 @@ class Differentiation:
         with self.df.inserting_at_end(block):
             found = self.formulas(node, rule, grads, wanted)
         self.hand_on(arguments, found, lambda result: self.give(grad_of, result))
+
+    def apply_if(self, present: Value, node: Node, rule: Rule, grads: Sequence[Value | None]) -> None:
+        """Insert the formula of a node whose gradients may all be absent, in a branch that asks.
+
+        The gradient of a view is one, of zeros too.
+        """
+        arguments = dict(arguments_of(node))
+        wanted = [name for name in rule.inputs if self.sources.get(arguments[name])]
+        local = self.backward.local
+        if node.has(Trait.PLAIN_VIEW):
+            of_view = self.formulas(node, rule, grads, wanted, is_certain=True)
+            self.hand_on(arguments, of_view, lambda result: self.with_bool(local(result.value), present))
+            return
+        found: dict[str, _Found] = {}
+        positions: dict[Sym, int] = {}
+
+        def make() -> list[tuple[Value, Value]]:
+            found.update(self.formulas(node, rule, grads, wanted, is_certain=True))
+            pairs: list[tuple[Value, Value]] = []
+            for value, each in _results(arguments, found):
+                positions[each] = len(pairs)
+                pairs.append((value, local(each.value)))
+            return pairs
+
+        given = when_present(self, present, next(g for g in grads if g is not None), make)
+        self.hand_on(arguments, found, lambda result: given[positions[result]])
+
+    def with_bool(self, grad: Value, present: Value) -> Value:
+        """A gradient of which a bool tells whether it is there."""
+        self.backward.present[grad] = present
+        return grad
 
     def hand_on(
         self, arguments: Mapping[str, Value], found: Mapping[str, _Found], value_of: Callable[[Sym], Value]
@@ -284,11 +308,18 @@ class Differentiation:
                 self.add(arguments[name], value_of(result))
 
     def formulas(
-        self, node: Node, rule: Rule, grads: Sequence[Value | None], wanted: Sequence[str]
+        self,
+        node: Node,
+        rule: Rule,
+        grads: Sequence[Value | None],
+        wanted: Sequence[str],
+        *,
+        is_certain: bool | None = None,
     ) -> dict[str, _Found]:
         """The gradients for the arguments of a node that are asked for."""
         syms = [None if g is None else Sym(self.backward, g) for g in grads]
-        formula = Formula(node, self.backward, self.alongside, syms, frozenset(wanted), is_certain=self.is_certain)
+        certain = self.is_certain if is_certain is None else is_certain
+        formula = Formula(node, self.backward, self.alongside, syms, frozenset(wanted), is_certain=certain)
         if rule.joint:
             found = rule.joint(formula)
             return {name: found[name] for name in wanted}
@@ -299,25 +330,17 @@ class Differentiation:
         grad_of.blocks[0].add_output(self.backward.local(result.value))
         return grad_of.add_output()
 
-    # -- what df takes
-    def recompute_sizes(self) -> None:
-        """Where a tensor is kept, its size need not be."""
-        captured = self.backward.top.captured
-        for value, local in list(captured.items()):
-            node = value.node
-            if node.kind != "aten::size" or len(node.inputs) != 1 or value in self.f.outputs:
-                continue
-            if node.input not in captured:
-                continue
-            for use in local.uses:  # in the same block: a kept tensor is there only where it is used
-                with self.df.inserting_before(use.user):
-                    size = self.df.insert("aten::size", (captured[node.input],), (value.type,))
-                use.user.replace_input(use.offset, size.output)
-            self.df.block.erase_input(local.offset)
-            del captured[value]
-            if not value.has_uses:
-                node.destroy()
+    def compute_reach(self, found: Gradient) -> None:
+        """Have `f` tell what its results depend on, where that is decided when it runs."""
+        f, reach = self.f, None
+        for index in sorted({*range(found.f_real_outputs), *found.df_input_vjps}):
+            if f.outputs[index] in self.inexact:
+                reach = reach or Reach(f, self._known)
+                found.f_output_reach[index] = f.add_output(reach.of(f.outputs[index], f.block.return_node))
+                found.f_output_sources.append(())
+        found.reach_inputs = [] if reach is None else reach.inputs
 
+    # -- what df takes
     def keep(self, found: Gradient) -> None:
         """Make what is captured outputs of f, and bring the inputs of df into order."""
         f, captured = self.f, self.backward.top.captured
@@ -344,7 +367,8 @@ class Differentiation:
                     found.df_input_vjps.append(len(f.outputs) - 1)
         ordered = [*vjps, *kept_inputs, *kept_outputs]
         self.df.block.param_node.permute_outputs([v.offset for v in ordered])
-        found.df_capture_users = _users(self.df, len(vjps))
+        found.df_capture_users = users_of_captured(self.df, len(vjps))
+        found.df_capture_blocks = blocks_of_captured(self.df, len(vjps))
 
     def add_late(self, grad: Value) -> Value:
         """One more input that is added to a gradient which is used already."""
@@ -355,15 +379,14 @@ class Differentiation:
         return late
 
 
-def _users(df: Graph, vjps: int) -> list[tuple[int, ...]]:
-    """For each input of df behind the gradients, the gradients it is used with."""
-    reached: dict[Value, set[int]] = {v: {i} for i, v in enumerate(df.inputs[:vjps])}
-    for node in df.nodes:
-        joined = set().union(*(reached.get(v, ()) for v in node.inputs))
-        reached.update(dict.fromkeys(node.outputs, joined))
-    blocks = {n.blocks[0]: set().union(*(reached.get(v, ()) for v in n.inputs)) for n in df.nodes if n.blocks}
-    users = [[use.user.block for use in value.uses] for value in df.inputs[vjps:]]
-    return [tuple(sorted(set().union(*(blocks.get(b, set()) for b in used if b)))) for used in users]
+def _results(arguments: Mapping[str, Value], found: Mapping[str, _Found]) -> Iterator[tuple[Value, Sym]]:
+    """The tensors among arguments, or in lists that are arguments, with the gradients that formulas give."""
+    for name, result in found.items():
+        if isinstance(result, list):
+            elements = zip(arguments[name].node.inputs, result, strict=False)
+            yield from ((value, each) for value, each in elements if each is not None)
+        elif result is not None:
+            yield arguments[name], result
 
 
 def _formula(rule: Rule, name: str) -> Contribution:
@@ -376,82 +399,6 @@ def _values(f: Graph) -> Iterator[Value]:
     yield from f.inputs
     for node in f.nodes:
         yield from node.outputs
-
-
-_REFUSAL = "differentiation of {} is not supported, or the types of its inputs are unknown"
-
-
-class _Sources:
-    """For each value, the inputs whose gradients depend on its gradient.
-
-    Raises:
-        ValueError: such a gradient would pass a node that is not differentiated.
-    """
-
-    def __init__(self, f: Graph) -> None:
-        self.found: dict[Value, set[int]] = {v: {i} for i, v in enumerate(f.inputs) if wants_gradient(v.type)}
-        for value in f.inputs:
-            if isinstance(value.type, T.ListType) and may_have_gradient(value.type) and value.has_uses:
-                raise ValueError(_REFUSAL.format(value.uses[0].user.kind))
-        self.block(f.block)
-
-    def block(self, block: Block) -> None:
-        for node in block.nodes:
-            self.node(node)
-
-    def node(self, node: Node) -> None:
-        if node.kind == "prim::Loop":
-            self.loop(Loop(node))
-        elif node.kind == "aten::append":
-            self.note((node.inputs[0],), self.of((node.inputs[1],)))
-        elif joined_list(node) is not None:
-            self.note(node.outputs, self.of((node.inputs[0],)))
-        elif node.blocks:
-            for block in node.blocks:
-                self.block(block)
-            if any(self.of(block.outputs) for block in node.blocks):
-                raise ValueError("a gradient would pass a branch")
-        elif node.has(Trait.LIST) and is_differentiable(node):
-            self.note(node.outputs, self.of(node.inputs))
-        else:
-            self.operator(node)
-
-    def operator(self, node: Node) -> None:
-        rule = None if "Subgraph" in node.attributes else rule_of(node)
-        if rule is not None:
-            inputs = [v for name, v in arguments_of(node) if name in rule.inputs]
-            outputs = node.outputs if rule.outputs is None else [node.outputs[i] for i in rule.outputs]
-            self.note(outputs, self.of(inputs))
-            return
-        gives = node.kind != "prim::Constant" and any(may_have_gradient(o.type) for o in node.outputs)
-        writes = node.op is not None and any(a.is_write for a in node.op.schema.arguments)
-        if writes or (gives and self.of(node.inputs)):
-            raise ValueError(_REFUSAL.format(node.kind))
-
-    def loop(self, loop: Loop) -> None:
-        """What a loop that runs gives depends on the same inputs, however often it runs: else it cannot be said which
-        gradients are zero everywhere."""
-        for each in loop.carried:
-            self.note((each.parameter,), self.of((each.start,)))
-        self.block(loop.body)
-        once = [self.of((each.following,)) for each in loop.carried]
-        for each, sources in zip(loop.carried, once, strict=True):
-            self.note((each.parameter,), sources)
-        self.block(loop.body)
-        if once != [self.of((each.following,)) for each in loop.carried]:
-            raise ValueError(
-                "what a loop carries depends on other inputs in its second iteration than in the first one"
-            )
-        for each, sources in zip(loop.carried, once, strict=True):
-            self.note((each.result,), sources)
-
-    def of(self, values: Iterable[Value]) -> set[int]:
-        return set().union(*(self.found.get(v, ()) for v in values))
-
-    def note(self, values: Iterable[Value], sources: set[int]) -> None:
-        for value in values:
-            if sources and may_have_gradient(value.type):
-                self.found[value] = self.found.get(value, set()) | sources
 
 
 def _forget_requires_grad(f: Graph) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, is_constant
 from jitlite.ir.traits import Trait
+from jitlite.passes.autodiff_captured import is_read_at
 from jitlite.passes.autodiff_scopes import Backward
 
 
@@ -45,11 +46,15 @@ class _Again:
 
     def is_there(self, value: Value) -> bool:
         """Is a value known in `df`, or can it be?"""
-        if is_constant(value) or value in self.captured or value in self.made:
+        if is_constant(value) or value in self.made or self.is_read(value):
             return True
         if not _holds_tensors(value.type):
             return True  # numbers and sizes cost nothing to keep
         return not self.is_argument(value) and self.may_compute(value)
+
+    def is_read(self, value: Value) -> bool:
+        """Is a value captured, and read whatever blocks of branches are taken?"""
+        return value in self.captured and (not _holds_tensors(value.type) or is_read_at(self.captured[value], ()))
 
     def may_compute(self, value: Value) -> bool:
         node = value.node
@@ -82,8 +87,12 @@ def _is_cheap(node: Node) -> bool:
     op = node.op
     if node.blocks or op is None:
         return False
-    sizes = ("aten::size", "aten::_size_if_not_equal", "prim::ListConstruct", "prim::BroadcastSizes")
-    return op.is_pointwise or node.has(Trait.PLAIN_VIEW) or node.kind in sizes
+    return op.is_pointwise or node.has(Trait.PLAIN_VIEW) or is_of_sizes(node)
+
+
+def is_of_sizes(node: Node) -> bool:
+    """Does a node give sizes of tensors, or compute with such?"""
+    return node.kind in ("aten::size", "aten::_size_if_not_equal", "prim::ListConstruct", "prim::BroadcastSizes")
 
 
 def _holds_tensors(t: T.Type) -> bool:

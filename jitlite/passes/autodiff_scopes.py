@@ -7,13 +7,16 @@
 
 What a formula uses of a block is *captured* there. At the top it becomes an input of `df`. In a loop, `f` keeps it in
 each iteration, and `df`, which runs the iterations backwards, takes the one of its iteration. What can be computed
-again from what is known outside the loop and from the number of the iteration (views, arithmetic on numbers) is.
-Numbers and sizes that cannot be are taken to be the same in all iterations; who runs `f` must see to it.
+again from what is known outside the loop and from the number of the iteration (views, arithmetic on numbers) is. A
+number that cannot be is kept in a tensor of one element. Sizes are taken to be the same in all iterations; who runs `f`
+must see to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
@@ -67,6 +70,24 @@ class GradientScope:
         found = self.grads.get(value)
         return found if isinstance(found, Value) else None
 
+    def loop_around(self, value: Value) -> LoopScope | None:
+        """The loop here or around here whose body a value is outside of; the innermost one, None if there is none."""
+        return None
+
+    def add_outside(self, value: Value, grad: Value) -> None:
+        """Add a contribution to the gradient of a value from outside."""
+        raise NotImplementedError
+
+    def note_total(self, loop: LoopScope, value: Value, present: Value | None) -> None:
+        """Note that something has been added to a total of a loop.
+
+        Args:
+            loop: here or around here.
+            value: whose gradient the total is.
+            present: see `Backward.present`.
+        """
+        raise NotImplementedError
+
 
 class Top(GradientScope):
     """All of `f`: what is captured is an input of `df`."""
@@ -91,12 +112,14 @@ class Backward(FormulaPlace):
 
     Attributes:
         scope: that of the block whose nodes are being differentiated.
+        present: for a gradient that stands for one which may not be there, with zeros then, a bool: is it there?
     """
 
     def __init__(self, f: Graph) -> None:
         super().__init__(Graph())
         self.top = Top(f, self.graph)
         self.scope: GradientScope = self.top
+        self.present: dict[Value, Value] = {}
         self._constants: dict[object, Value] = {}
 
     def local(self, value: Value) -> Value:
@@ -113,8 +136,75 @@ class Backward(FormulaPlace):
             self._constants[key] = self.graph.block.prepend(node).output
         return self._constants[key]
 
+    def with_presence(self, grad: Value, *others: Value | None) -> Value:
+        """A gradient, which is there where one of the others is."""
+        if grad not in self.present:
+            present = self.any_present([g for g in others if g is not None])
+            if present is not None:
+                self.present[grad] = present
+        return grad
 
-class LoopScope(GradientScope):
+    def any_present(self, grads: Sequence[Value]) -> Value | None:
+        """Is one of these gradients there? None if that is certain."""
+        found = [self.present.get(g) for g in grads]
+        some = dict.fromkeys(p for p in found if p is not None)
+        return None if None in found else self.any_of(list(some))
+
+    def any_of(self, bools: Sequence[Value]) -> Value | None:
+        """Is one of these true? None if there are none."""
+        total = None if not bools else bools[0]
+        for each in bools[1:]:
+            total = self.graph.insert("aten::__or__", (total or each, each), (T.BOOL,)).output
+        return total
+
+
+class InnerScope(GradientScope):
+    """A block within another one of `f`.
+
+    Attributes:
+        slots: for each tensor of the block that has a gradient, the node that adds the late one to it.
+        kept: for each value that `f` keeps, what there is of it around the block.
+    """
+
+    def __init__(self, block: Block, outer: GradientScope, backward: Backward, first: Node) -> None:
+        """`first` is the node of `df` behind which what is captured is put."""
+        super().__init__(block, outer)
+        self.backward = backward
+        self.slots: dict[Value, Node] = {}
+        self.kept: dict[Value, Value] = {}
+        self._latest = first
+
+    def at_start(self, make: Callable[[], Value]) -> Value:
+        """Insert nodes behind what has been captured before, where the block of `df` starts."""
+        df = self.backward.graph
+        following = self._latest._next
+        assert following is not None
+        with df.inserting_before(following):
+            found = make()
+            assert following._prev is not None
+            self._latest = following._prev
+        return found
+
+    def again(self, value: Value) -> Value:
+        """Compute a value in `df` once more."""
+        node = value.node
+        values = {v: self.backward.local(v) for v in node.inputs}
+        df = self.backward.graph
+
+        def make() -> Value:
+            clone = df.clone_node(node, values).insert_before(df.insert_point)
+            return clone.outputs[value.offset]
+
+        return self.at_start(make)
+
+    def add_late(self) -> None:
+        """Add the gradients that kept values have of their own to those that the formulas give."""
+        for value, node in self.slots.items():
+            if value in self.kept:
+                node.replace_input(0, self.late(value))
+
+
+class LoopScope(InnerScope):
     """The body of a loop.
 
     Attributes:
@@ -134,38 +224,24 @@ class LoopScope(GradientScope):
         count: Value,
         like: Value,
     ) -> None:
-        super().__init__(loop.body, outer)
+        super().__init__(loop.body, outer, backward, index.node)
         self.loop = loop
         self.index, self.count = index, count
-        self.f, self.backward, self.alongside = loop.node.graph, backward, alongside
+        self.f, self.alongside = loop.node.graph, alongside
         self.totals: dict[Value, Value] = {}
+        self.presence: dict[Value, list[Value] | None] = {}
+        """For each total, what says that an iteration adds to it; None if each one does."""
         self._like = like
-        self.slots: dict[Value, Node] = {}
-        """For each tensor of the body that has a gradient, the node that adds the late one to it."""
-        self._latest = index.node
-        self.kept: dict[Value, Value] = {}
-        """For each value that `f` keeps, all that it was, in `f` behind the loop."""
 
     # -- what df has of the body
     def capture(self, value: Value) -> Value:
         if value is self.loop.index:
             return self._number()
         if self._is_known(value):
-            return self._again(value)
+            return self.again(value)
         if isinstance(value.type, T.TensorType):
-            return self._at(lambda: self._element(value))
-        return self._last(value)
-
-    def _at(self, make: Callable[[], Value]) -> Value:
-        """Insert nodes behind what has been captured before, in the body of `df`."""
-        df = self.backward.graph
-        following = self._latest._next
-        assert following is not None
-        with df.inserting_before(following):
-            found = make()
-            assert following._prev is not None
-            self._latest = following._prev
-        return found
+            return self.at_start(lambda: self._element(value))
+        return self.at_start(lambda: self._read(value)) if value.type in _NUMBERS else self._last(value)
 
     def _number(self) -> Value:
         """What the loop calls its index: the number of the iteration, or an element of a range."""
@@ -179,7 +255,7 @@ class LoopScope(GradientScope):
             moved = df.insert("aten::mul", (self.index, step), (T.INT,)).output
             return df.insert("aten::add", (start, moved), (T.INT,)).output
 
-        return self._at(make)
+        return self.at_start(make)
 
     def _is_known(self, value: Value) -> bool:
         """Can a value be computed again from what is known without the body?"""
@@ -194,17 +270,6 @@ class LoopScope(GradientScope):
             return False
         return all(map(self._is_known, node.inputs))
 
-    def _again(self, value: Value) -> Value:
-        node = value.node
-        values = {v: self.backward.local(v) for v in node.inputs}
-        df = self.backward.graph
-
-        def make() -> Value:
-            clone = df.clone_node(node, values).insert_before(df.insert_point)
-            return clone.outputs[value.offset]
-
-        return self._at(make)
-
     # -- what f keeps
     def _element(self, value: Value) -> Value:
         assert self.outer is not None
@@ -213,6 +278,20 @@ class LoopScope(GradientScope):
         found = call(place, "aten::select", Sym(place, whole), 0, Sym(place, self.index)).value
         found.type = value.type
         return found
+
+    def _read(self, value: Value) -> Value:
+        """A number that each iteration computes, which is kept in a tensor."""
+        dtype = torch.int64 if value.type is T.INT else torch.bool if value.type is T.BOOL else torch.float64
+        following = value.node._next
+        assert following is not None
+        with self.f.inserting_before(following):
+            place = FormulaPlace(self.f)
+            number = self.f.insert("aten::Int", (value,), (T.INT,)).output if value.type is T.BOOL else value
+            no_sizes = Sym(place, self.f.insert_constant([], T.ListType.of(T.INT)))
+            held = call(place, "aten::full", no_sizes, Sym(place, number), dtype=dtype).value
+            held.type = T.TensorType.of(dtype, ())
+        kind = f"aten::{str(value.type).capitalize()}"
+        return self.backward.graph.insert(kind, (self._element(held),), (value.type,)).output
 
     def _whole(self, value: Value) -> Value:
         """All that a value was in the iterations, put together in `f` behind the loop."""
@@ -226,7 +305,7 @@ class LoopScope(GradientScope):
                 f.insert("prim::AutogradKeep", (kept, value), (kept.type,))
             assert node._next is not None
             with f.inserting_before(node._next):
-                whole = f.insert("prim::AutogradKept", (kept,), (without_sizes(value.type),)).output
+                whole = f.insert("prim::AutogradKept", (kept,), (_of_all(value.type),)).output
             self.kept[value] = whole
         return self.kept[value]
 
@@ -258,30 +337,27 @@ class LoopScope(GradientScope):
             node.blocks[0].add_output(part.value)
             return node.add_output()
 
-        return self._at(make)
-
-    def add_late(self) -> None:
-        """Add the gradients that kept values have of their own to those that the formulas give."""
-        for value, node in self.slots.items():
-            if value in self.kept:
-                node.replace_input(0, self.late(value))
+        return self.at_start(make)
 
     # -- gradients of what comes from outside
+    def loop_around(self, value: Value) -> LoopScope | None:
+        return None if self.holds(value) else self
+
     def total_of(self, value: Value) -> Value:
         """The sum of the contributions to the gradient of a value from outside, which starts with zeros."""
         if value not in self.totals:
             loop = self.index.node.block.owner if self.index.node.block else None
             assert loop is not None and self.outer is not None
-            self.backward.scope = self.outer
+            scope, self.backward.scope = self.backward.scope, self.outer
             with self.backward.graph.inserting_before(loop):
                 self.totals[value] = zeros(self.backward, self.alongside, value, self._like)
-            self.backward.scope = self
+            self.backward.scope = scope
         return self.totals[value]
 
     def add_outside(self, value: Value, grad: Value) -> None:
-        """Add a contribution to the gradient of a value from outside."""
         place = self.backward
         call(place, "aten::add_", Sym(place, self.total_of(value)), Sym(place, grad))
+        place.scope.note_total(self, value, place.present.get(grad))
 
     def add_part(self, node: Node, grad: Value) -> None:
         """Add a contribution to the gradient of a part of a value from outside.
@@ -294,6 +370,15 @@ class LoopScope(GradientScope):
         value, *where = node.inputs
         part = call(place, node.kind, Sym(place, self.total_of(value)), *(Sym(place, v) for v in where))
         call(place, "aten::add_", part, Sym(place, grad))
+        place.scope.note_total(self, value, place.present.get(grad))
+
+    def note_total(self, loop: LoopScope, value: Value, present: Value | None) -> None:
+        assert loop is self, "what is added here is a total of this loop"
+        known = self.presence.setdefault(value, [])
+        if present is None or known is None:
+            self.presence[value] = None
+        else:
+            known.append(present)
 
 
 def zeros(backward: Backward, alongside: Alongside, value: Value, like: Value) -> Value:
@@ -312,9 +397,18 @@ def zeros(backward: Backward, alongside: Alongside, value: Value, like: Value) -
     if not isinstance(t, T.TensorType) or t.dtype is None:
         raise ValueError(f"the dtype of %{value.name}, which has a gradient in a loop, is not known")
     size = call(alongside, "aten::size", Sym(alongside, value))
-    return call(backward, "aten::new_zeros", Sym(backward, like), Sym(backward, size.value), dtype=t.dtype).value
+    found = call(backward, "aten::new_zeros", Sym(backward, like), Sym(backward, size.value), dtype=t.dtype).value
+    found.type = without_sizes(t)
+    return found
 
 
 def without_sizes(t: T.Type) -> T.Type:
     """The type of tensors of this dtype and device."""
     return T.TensorType.of(t.dtype, None, None, t.device) if isinstance(t, T.TensorType) else t
+
+
+def _of_all(t: T.Type) -> T.Type:
+    """The type of tensors of this one, put together along a new first dimension."""
+    if not isinstance(t, T.TensorType) or t.sizes is None:
+        return without_sizes(t)
+    return T.TensorType.of(t.dtype, [None] * (len(t.sizes) + 1), None, t.device)

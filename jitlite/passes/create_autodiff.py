@@ -32,7 +32,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, is_constant
 from jitlite.ir.types import Type
 from jitlite.operators.aliasing_ops import results_may_be_inputs, unmarked_writes
-from jitlite.passes.autodiff import is_differentiable, wants_gradient
+from jitlite.passes.autodiff_sources import is_differentiable, wants_gradient
 from jitlite.passes.registry import graph_pass
 
 KIND = "prim::DifferentiableGraph"

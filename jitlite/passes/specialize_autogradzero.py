@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of
-from jitlite.ir.structure import Loop
+from jitlite.ir.structure import If, Loop
 from jitlite.ir.traits import Trait
 from jitlite.operators.gradient import Gradient
 from jitlite.passes.dce import eliminate_dead_code
@@ -96,6 +96,9 @@ class _Specialization:
         changed = sum(self.block(inner) for inner in node.blocks) > 0
         if carries or _gives_tensors(node):
             self.known.update(dict.fromkeys(node.outputs, True))
+        elif node.kind == "prim::If":
+            joined = If(node).joined
+            self.known.update((j.result, True) for j in joined if self.known.get(j.then) and self.known.get(j.orelse))
         elif (mask := _asked_for(node)) is not None:
             self.known.update(zip(node.outputs, mask, strict=False))
         return changed
@@ -116,6 +119,12 @@ class _Specialization:
         node = value.node
         if node.kind == "prim::AutogradAdd":
             return any(self.is_certain(v, parameters) for v in node.inputs)
+        if node.kind == "prim::If":
+            return all(self.is_certain(block.outputs[value.offset], parameters) for block in node.blocks)
+        if node.kind == "prim::Loop":
+            carried = Loop(node).carried[value.offset]
+            starts = self.is_certain(carried.start, parameters)
+            return starts and self.is_certain(carried.following, parameters | {carried.parameter})
         return node.kind.startswith("aten::") and _gives_tensors(node)
 
     def grad_of(self, node: Node) -> bool:

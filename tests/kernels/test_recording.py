@@ -271,10 +271,6 @@ PROGRAMS: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }  # fmt: skip
 
 
-NOT_RECORDED = {"swapped"}
-"""What a loop carries depends on one argument after an odd number of iterations, and on the other after an even one."""
-
-
 def recordings_of(scripted: Any) -> int:
     return sum(len(state.recordings or ()) for _, state in tensor_regions(scripted.executor))
 
@@ -286,7 +282,7 @@ def test_gradients_of_programs(name: str) -> None:
     scripted = jitlite.script(function)
     for _ in range(2):
         assert same(outcome(scripted, arguments), outcome(function, arguments))
-    assert recordings_of(scripted) == (name not in NOT_RECORDED)
+    assert recordings_of(scripted) == 1
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -395,6 +395,93 @@ def test_the_text_of_a_gradient():
     assert (gradient.df_input_captured_inputs, gradient.df_input_captured_outputs) == ([0, 1], [0])
 
 
+BRANCH = """graph(%c : bool, %x : T, %w : T):
+  %y : T = prim::If(%c)
+    block0():
+      %a : T = aten::tanh(%x)
+      %b : T = aten::mul(%a, %w)
+      -> (%b)
+    block1():
+      %d : T = aten::neg(%x)
+      -> (%d)
+  return (%y)"""
+
+
+def test_the_text_of_the_gradient_of_a_branch():
+    """The branch keeps what its block computes, and tells what results depend on; the other takes the same block."""
+    typed = "Float(3, strides=[1], device=cpu)"
+    gradient = differentiate(parse(BRANCH.replace(": T", f": {typed}")))
+    usual = usual_gradients(gradient)
+    for graph in (gradient.f, usual):
+        registry.run(graph, ("peephole", "cse", "dce", "canonicalize"))
+    assert (
+        str(gradient.f).replace(typed, "T")
+        == """graph(%0 : bool,
+      %1 : T,
+      %2 : T):
+  %3 : int = prim::Constant[value=3]()
+  %4 : int[] = prim::ListConstruct(%3)
+  %5 : T, %6 : Float(*, device=cpu), %7 : int, %8 : int = prim::If(%0)
+    block0():
+      %9 : T = aten::tanh(%1)
+      %10 : T = aten::mul(%9, %2)
+      %11 : int = prim::Constant[value=0]()
+      %12 : T = aten::contiguous(%9, %11)
+      %13 : int = prim::Constant[value=1]()
+      -> (%10, %12, %3, %13)
+    block1():
+      %14 : T = aten::neg(%1)
+      %15 : int[] = prim::Constant[value=[0]]()
+      %16 : int = prim::Constant[value=6]()
+      %17 : NoneType = prim::Constant()
+      %18 : Float(*, device=cpu) = aten::zeros(%15, %16, %17, %17, %17)
+      %19 : int = prim::Constant[value=1]()
+      %20 : int = prim::Constant[value=0]()
+      -> (%14, %18, %19, %20)
+  return (%5, %4, %6, %7, %8)
+"""
+    )
+    assert gradient.f_output_reach == {0: 3, 2: 4} and gradient.reach_inputs == [1, 2]
+    assert (
+        str(usual).replace(typed, "T").replace("Float(device=cpu)", "G")
+        == """graph(%0 : Tensor,
+      %1 : Tensor,
+      %2 : bool,
+      %3 : T,
+      %4 : int[],
+      %5 : Float(*, device=cpu)):
+  %6 : int = prim::Constant[value=6]()
+  %7 : G, %8 : G = prim::If(%2)
+    block0():
+      %9 : Tensor = aten::mul(%0, %3)
+      %10 : Tensor = aten::mul(%0, %5)
+      %11 : Tensor = aten::tanh_backward(%9, %5)
+      %12 : int = prim::Constant[value=0]()
+      %13 : Tensor = aten::contiguous(%10, %12)
+      %14 : Tensor = aten::contiguous(%11, %12)
+      -> (%13, %14)
+    block1():
+      %15 : Tensor = aten::neg(%0)
+      %16 : NoneType = prim::Constant()
+      %17 : G = aten::new_zeros(%0, %4, %6, %16, %16, %16)
+      %18 : int = prim::Constant[value=0]()
+      %19 : Tensor = aten::contiguous(%15, %18)
+      -> (%17, %19)
+  %20 : (G, G) = prim::TupleConstruct(%8, %7)
+  return (%20)
+"""
+    )
+
+
+def test_what_only_the_other_block_of_a_branch_reads_is_told():
+    """The weight is read in one block only; to write it where the other one is taken is no error."""
+    gradient = differentiate(parse(BRANCH.replace(": T", ": Float(3, strides=[1], device=cpu)")))
+    condition = gradient.df_input_captured_inputs.index(0)
+    weight = gradient.df_input_captured_inputs.index(2)
+    assert gradient.df_capture_blocks[weight] == (((condition, True),),)
+    assert gradient.df_capture_blocks[condition] == ((),)
+
+
 def test_the_usual_gradients_ask_no_questions():
     gradient = differentiate(parse(TANH_MUL))
     assert len(gradient.df_input_vjps) == 2, "the result, and the tanh that is kept"

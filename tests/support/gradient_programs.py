@@ -15,6 +15,7 @@ import torch
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Value
+from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
 from jitlite.passes.rules.formula import FormulaPlace, Sym, call, calls
 
@@ -166,3 +167,137 @@ def program(seed: int, size: int = 14) -> tuple[Graph, list[Any]]:
         maker.graph.add_output(value)
     verify(maker.graph)
     return maker.graph, maker.arguments
+
+
+# -- branches and loops
+
+_STEPS = ("tanh", "sin", "neg", "sigmoid", "exp", "relu", "cos", "abs")
+_PAIRS = ("mul", "add", "sub", "maximum")
+_RISKY = ("sqrt", "log", "reciprocal")
+"""Of some elements they give NaN or infinity, or have such a slope."""
+
+
+class _Text:
+    """Writes a program as the text of a graph: tensors of one size, numbers, branches and loops."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.lines: list[str] = []
+        self.count = 0
+        self.tensors = ["%x", "%y", "%w"]
+        self.depth = 0
+
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def write(self, text: str) -> None:
+        self.lines.append("  " * (self.depth + 1) + text)
+
+    def pick(self) -> str:
+        return self.random.choice(self.tensors[-4:] if self.random.random() < 0.6 else self.tensors)
+
+    def operator(self) -> None:
+        made, choice = self.fresh(), self.random.random()
+        if choice < 0.4:
+            self.write(f"{made} : Tensor = aten::{self.random.choice(_STEPS)}({self.pick()})")
+        elif choice < 0.5:
+            self.write(f"{made} : Tensor = aten::{self.random.choice(_RISKY)}({self.pick()})")
+        elif choice < 0.9:
+            kind = self.random.choice(_PAIRS)
+            number = ", %one" if kind in ("add", "sub") else ""
+            self.write(f"{made} : Tensor = aten::{kind}({self.pick()}, {self.pick()}{number})")
+        elif choice < 0.95:
+            self.write(f"{made} : Tensor = aten::detach({self.pick()})")
+        else:
+            of = self.pick()
+            self.write(f"{made}t : Tensor = aten::t({of})")
+            self.write(f"{made} : Tensor = aten::t({made}t)")
+        self.tensors.append(made)
+
+    def condition(self, index: str | None) -> str:
+        """A bool: an argument, of a number, or of what a tensor holds."""
+        made, choice = self.fresh(), self.random.random()
+        if choice < 0.3:
+            return self.random.choice(("%p", "%q"))
+        if choice < 0.6 and index is not None:
+            self.write(f"{made} : bool = aten::gt({index}, {self.random.choice(('%zero', '%one'))})")
+            return made
+        self.write(f"{made}s : Tensor = aten::sum({self.pick()}, %none)")
+        self.write(f"{made}g : Tensor = aten::gt({made}s, %number)")
+        self.write(f"{made} : bool = aten::Bool({made}g)")
+        return made
+
+    def body(self, index: str | None, size: int) -> None:
+        for _ in range(size):
+            choice = self.random.random()
+            if choice < 0.7 or self.depth > 4:
+                self.operator()
+            elif choice < 0.9:
+                self.branch(index)
+            else:
+                self.loop()
+
+    def block(self, head: str, index: str | None, gives: int, condition: str = "") -> None:
+        """A block that gives tensors: those made in it, or from outside."""
+        self.depth += 1
+        self.write(head)
+        self.depth += 1
+        saved = list(self.tensors)
+        self.body(index, self.random.randint(0, 3))
+        results = [self.pick() for _ in range(gives)]
+        self.write(f"-> ({', '.join([*filter(None, [condition]), *results])})")
+        self.depth -= 2
+        self.tensors = saved
+
+    def branch(self, index: str | None) -> None:
+        condition, gives = self.condition(index), self.random.randint(1, 2)
+        made = [self.fresh() for _ in range(gives)]
+        self.write(f"{', '.join(f'{m} : Tensor' for m in made)} = prim::If({condition})")
+        self.block("block0():", index, gives)
+        self.block("block1():", index, gives)
+        self.tensors += made
+
+    def loop(self) -> None:
+        gives = self.random.randint(1, 2)
+        starts = [self.pick() for _ in range(gives)]
+        made, inner = ([self.fresh() for _ in range(gives)] for _ in range(2))
+        index = self.fresh()
+        self.write(f"{', '.join(f'{m} : Tensor' for m in made)} = prim::Loop(%steps, %true, {', '.join(starts)})")
+        saved = list(self.tensors)
+        self.tensors += inner
+        head = ", ".join([f"{index} : int", *(f"{v} : Tensor" for v in inner)])
+        self.block(f"block0({head}):", index, gives, "%true")
+        self.tensors = [*saved, *made]
+
+
+def branched_program(seed: int) -> tuple[Graph, list[Any]]:
+    """A graph with branches, and loops that run, over tensors of one size; and arguments for it."""
+    text = _Text(seed)
+    choose = text.random
+    while not any("prim::If" in line for line in text.lines):
+        text.body(None, 4)
+    results = [text.fresh() for _ in range(choose.randint(1, 2))]
+    for result in results:
+        text.write(f"{result} : Tensor = aten::mul({text.pick()}, %two)")
+    heads = ("%x : Tensor", "%y : Tensor", "%w : Tensor", "%p : bool", "%q : bool", "%steps : int")
+    lines = [
+        f"graph({', '.join(heads)}):",
+        "  %zero : int = prim::Constant[value=0]()",
+        "  %one : int = prim::Constant[value=1]()",
+        "  %two : int = prim::Constant[value=2]()",
+        "  %true : bool = prim::Constant[value=1]()",
+        "  %number : float = prim::Constant[value=0.25]()",
+        "  %none : NoneType = prim::Constant()",
+        *text.lines,
+        f"  return ({', '.join(results)})",
+    ]
+    graph = parse("\n".join(lines))
+    verify(graph)
+    generator = torch.Generator().manual_seed(seed)
+    size = choose.choice(((2, 3), (2, 3), (1, 3), (0, 3)))
+    tensors = [torch.rand(size, generator=generator, dtype=torch.float64) * 3 - 1 for _ in range(3)]
+    for tensor in tensors:
+        tensor.requires_grad_(choose.random() < 0.8)
+    tensors[choose.randrange(3)].requires_grad_()
+    return graph, [*tensors, choose.random() < 0.5, choose.random() < 0.5, choose.randint(1, 3)]

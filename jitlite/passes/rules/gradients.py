@@ -474,5 +474,7 @@ for _name in (
     *(f"{comparison}.{other}" for comparison in ("eq", "ne", "lt", "le", "gt", "ge") for other in ("Scalar", "Tensor")),
     "logical_not", "logical_and", "logical_or", "logical_xor", "isnan", "isfinite", "isinf", "nonzero", "_dim_arange",
     "argmax", "argmin", "detach", "bernoulli", "bernoulli.p", "prim::AutogradZero",
+    *(f"{kind}_like" for kind in ("zeros", "ones", "full", "empty")),
+    *(f"new_{kind}" for kind in ("zeros", "ones", "full")),
 ):  # fmt: skip
     declare(_name, Rule({}, outputs=()))
