@@ -20,6 +20,7 @@ from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.records import Record
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.compiler import program as compiler
+from jitlite.compiler.caller_names import CallerNames, names_of_caller
 from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.example_types import parameter_types, types_seen_in
 from jitlite.frontend.tracing.torch_scripts import is_torch_script_function, is_torch_script_module, source_of_script
@@ -63,7 +64,7 @@ def script(
     __tracebackhide__ = True
     with HiddenFrames():
         if example_inputs is not None:
-            names = _rcb or compiler.CallerNames(_frames_up + 1)
+            names = _rcb or CallerNames(_frames_up + 1)
             with parameter_types(types_seen_in(_example_calls(obj, example_inputs), new_program().type_of_class)):
                 return script(obj, _rcb=names)
         if is_torch_script_module(obj):
@@ -71,7 +72,7 @@ def script(
         if is_torch_script_function(obj):
             source = source_of_script(obj)
             return from_torch_script(obj) if source is None else script(source, _rcb=_rcb)
-        return _compiled(prepared(obj), _rcb or compiler.CallerNames(_frames_up + 1))
+        return _compiled(prepared(obj), _rcb or CallerNames(_frames_up + 1))
 
 
 def _compiled(obj: object, names: Callable[[str], object]) -> Any:
@@ -143,7 +144,7 @@ class CompilationUnit:
         Raises:
             CompileError: where the text is not TorchScript; then the unit is as before.
         """
-        scope = compiler.names_of_caller(_frames_up + 1) if rcb is None else {}
+        scope = names_of_caller(_frames_up + 1) if rcb is None else {}
         __tracebackhide__ = True
         with HiddenFrames():
             self._define(_Text(lang, filename, scope, rcb))

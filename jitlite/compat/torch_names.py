@@ -20,7 +20,7 @@ from jitlite.compat.shape_names import SHAPE_NAMES
 from jitlite.compat.stand_ins import stand_in
 from jitlite.compat.torch_graphs import views_shown, with_views
 from jitlite.compat.upgrade_names import UPGRADE_NAMES
-from jitlite.compiler.program import CallerNames
+from jitlite.compiler.caller_names import CallerNames
 from jitlite.executor.last_run import last_executed_optimized_graph
 from jitlite.executor.plans import get_num_profiled_runs, set_fusion_strategy
 from jitlite.freeze import freeze as freezing

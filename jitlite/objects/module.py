@@ -30,6 +30,7 @@ from jitlite.base import options
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.compiler import program as compiler
+from jitlite.compiler.caller_names import names_of_caller
 from jitlite.compiler.program import Program
 from jitlite.executor.engine import new_program
 from jitlite.frontend.classes.attribute_types import is_attribute_object
@@ -105,7 +106,7 @@ class ScriptModule(ScriptModuleAttributes, metaclass=ScriptMeta):
         Raises:
             CompileError: where the text is not TorchScript; then nothing has been added.
         """
-        names = compiler.names_of_caller(_frames_up + 1)
+        names = names_of_caller(_frames_up + 1)
         if CLASS_TYPE in vars(self):
             with HiddenFrames():
                 self._jitlite_define(src, names)

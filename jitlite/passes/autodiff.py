@@ -32,7 +32,7 @@ from jitlite.passes.autodiff_loops import Doubtful, differentiate_loop, joined_l
 from jitlite.passes.autodiff_reach import Reach
 from jitlite.passes.autodiff_recompute import compute_again
 from jitlite.passes.autodiff_scopes import Backward, InnerScope, without_sizes
-from jitlite.passes.autodiff_sources import Sources, wants_gradient
+from jitlite.passes.autodiff_sources import GradientSources, wants_gradient
 from jitlite.passes.rules import gradients_classes as gradients_classes  # declares rules
 from jitlite.passes.rules import gradients_losses as gradients_losses  # declares rules
 from jitlite.passes.rules import gradients_moves as gradients_moves  # declares rules
@@ -85,7 +85,7 @@ def refuse_fixed(graph: Graph) -> None:
     Raises:
         ValueError: one does, or `differentiate` would raise.
     """
-    found = Sources(graph).found
+    found = GradientSources(graph).found
     for node in graph.all_nodes():
         rule = rule_of(node)
         if rule is not None and any(found.get(v) for name, v in arguments_of(node) if name in rule.fixed):
@@ -112,7 +112,7 @@ class Differentiation:
         self.backward = Backward(f)
         self.df = self.backward.graph
         self.alongside = Alongside(f)
-        self._known = Sources(f)
+        self._known = GradientSources(f)
         self.sources, self.inexact = self._known.found, self._known.inexact
         self.doubtful = doubtful
         self.grown: dict[Value, tuple[Node, Value]] = {}

@@ -22,7 +22,7 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.structure import If, Loop
 from jitlite.passes.autodiff_loops import append_to, joined_list
-from jitlite.passes.autodiff_sources import Sources
+from jitlite.passes.autodiff_sources import GradientSources
 
 _MOST = 62
 """Inputs that have a bit of an int."""
@@ -36,7 +36,7 @@ class Reach:
         sources: what is known without running it.
     """
 
-    def __init__(self, f: Graph, sources: Sources) -> None:
+    def __init__(self, f: Graph, sources: GradientSources) -> None:
         self.f, self._sources = f, sources
         inputs = sorted(set().union(*(sources.found.get(v, ()) for v in f.inputs)))
         self._bits = {index: 1 << number for number, index in enumerate(inputs)}

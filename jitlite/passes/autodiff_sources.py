@@ -48,7 +48,7 @@ def wants_gradient(t: Type) -> bool:
 _REFUSAL = "differentiation of {} is not supported, or the types of its inputs are unknown"
 
 
-class Sources:
+class GradientSources:
     """For each value, the inputs whose gradients may depend on its gradient.
 
     Attributes:

@@ -18,7 +18,7 @@ from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
 
 
-class _Method(SugaredValue):
+class _NamedTupleMethod(SugaredValue):
     """A method of a named tuple, bound to one."""
 
     is_function = True
@@ -73,6 +73,6 @@ def member_of_named_tuple(scope: Scope, b: Builder, range: SourceRange, value: V
     if isinstance(found, staticmethod):
         return sugared_from_python(scope, found.__func__, name, range)
     if inspect.isfunction(found) and found.__module__ != "collections":  # which has those of every namedtuple
-        return _Method(scope, range, found, value, name)
+        return _NamedTupleMethod(scope, range, found, value, name)
     is_constant = found is not None and not callable(found) and not isinstance(found, classmethod)
     return sugared_from_python(scope, found, name, range) if is_constant else None

@@ -16,7 +16,7 @@ from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
 
-class _Library(NamedTuple):
+class _LibraryAdvice(NamedTuple):
     """A library of Python's that scripts do not have: what to write instead, given the name that was used."""
 
     name: str
@@ -34,13 +34,15 @@ def _of_random(name: str) -> str:
 
 
 _LIBRARIES = (
-    _Library("numpy", _of_numpy),
-    _Library("random", _of_random),
-    _Library("time", lambda name: "measure around the call, outside of the script"),
-    _Library("os", lambda name: "read it before the call, and pass the value as an argument"),
-    _Library("io", lambda name: "read the file before the call, and pass what it holds"),
-    _Library("json", lambda name: "read it before the call, and pass the values as arguments"),
-    _Library("logging", lambda name: "print(...) works in scripts; or log in a function marked with @jitlite.ignore"),
+    _LibraryAdvice("numpy", _of_numpy),
+    _LibraryAdvice("random", _of_random),
+    _LibraryAdvice("time", lambda name: "measure around the call, outside of the script"),
+    _LibraryAdvice("os", lambda name: "read it before the call, and pass the value as an argument"),
+    _LibraryAdvice("io", lambda name: "read the file before the call, and pass what it holds"),
+    _LibraryAdvice("json", lambda name: "read it before the call, and pass the values as arguments"),
+    _LibraryAdvice(
+        "logging", lambda name: "print(...) works in scripts; or log in a function marked with @jitlite.ignore"
+    ),
 )
 _LEFT_TO_PYTHON = "pass what it gives as an argument, or call it in a function marked with @jitlite.ignore"
 

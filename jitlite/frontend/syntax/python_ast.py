@@ -25,13 +25,7 @@ from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from jitlite.base.errors.statements import (
-    BAD_SYNTAX,
-    NO_DECORATOR,
-    TYPE_COMMENT,
-    UNSUPPORTED_SYNTAX,
-    VARIABLE_ARGUMENTS,
-)
+from jitlite.base.errors import statements as errors
 from jitlite.base.errors.type_names import BARE_ANNOTATION
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.frontend.syntax import match_statements
@@ -173,7 +167,7 @@ def _import_from(b: TreeBuilder, node: ast.ImportFrom) -> t.Stmt:
 def _imports(b: TreeBuilder, node: ast.Import | ast.ImportFrom, found: Sequence[t.Import]) -> t.Stmt:
     if b.is_text:  # nobody knows who wrote it
         place = b.at.first(node, len("import" if isinstance(node, ast.Import) else "from"))
-        raise UNSUPPORTED_SYNTAX("import statements aren't supported in a text", place)
+        raise errors.UNSUPPORTED_SYNTAX("import statements aren't supported in a text", place)
     return t.Imports(tuple(found), range=b.at.whole(node))
 
 
@@ -238,7 +232,7 @@ def _with(b: TreeBuilder, node: ast.With) -> t.Stmt:
 def _with_item(b: TreeBuilder, node: ast.withitem) -> t.WithItem:
     value, target = b.expression(node.context_expr), b.optional(node.optional_vars)
     if target is not None and not isinstance(target, t.Var):
-        raise UNSUPPORTED_SYNTAX("the target of a with item must be a plain name", target.range)
+        raise errors.UNSUPPORTED_SYNTAX("the target of a with item must be a plain name", target.range)
     return t.WithItem(value, target, range=value.range)
 
 
@@ -263,7 +257,7 @@ def _function(
     if b.comments:
         comment = b.comments[0]
         place = b.at.range(comment.start, comment.start + len(comment.text))
-        raise TYPE_COMMENT(
+        raise errors.TYPE_COMMENT(
             "this type comment belongs to no parameter, function or assignment",
             place,
             hint="'# type: (int, str) -> bool' types a function, '# type: int' the parameter or assignment before it",
@@ -278,7 +272,7 @@ def _nested_function(b: TreeBuilder, node: ast.FunctionDef) -> t.Stmt:
     if node.decorator_list:
         first = node.decorator_list[0]
         hint = "define the function outside"
-        raise NO_DECORATOR("decorators of nested functions aren't supported", b.at.whole(first), hint=hint)
+        raise errors.NO_DECORATOR("decorators of nested functions aren't supported", b.at.whole(first), hint=hint)
     _refuse_stray_jumps(b, node.body)
     assert node.end_lineno is not None
     inside = [c for c in b.comments if node.lineno <= c.line <= node.end_lineno]
@@ -294,7 +288,7 @@ def _refuse_stray_jumps(b: TreeBuilder, statements: Sequence[ast.stmt]) -> None:
     """See that break and continue stand in loops also where a function is never called, and so never compiled."""
     for stmt in statements:
         if isinstance(stmt, ast.Break | ast.Continue):
-            raise BAD_SYNTAX(f"SyntaxError: '{type(stmt).__name__.lower()}' outside loop", b.at.whole(stmt))
+            raise errors.BAD_SYNTAX(f"SyntaxError: '{type(stmt).__name__.lower()}' outside loop", b.at.whole(stmt))
         loop = isinstance(stmt, ast.For | ast.While)
         if not isinstance(stmt, ast.FunctionDef | ast.ClassDef):
             for name in ("orelse",) if loop else ("body", "orelse", "finalbody"):
@@ -340,7 +334,7 @@ def refuse_stars(params: Sequence[t.Param]) -> None:
     """
     for param in params:
         if param.stars:
-            raise VARIABLE_ARGUMENTS(
+            raise errors.VARIABLE_ARGUMENTS(
                 "Compiled functions can't take variable number of arguments",
                 param.range,
                 hint="take a list, tuple or dict as one parameter" if param.stars == 1 else
@@ -438,7 +432,7 @@ def parse_functions(text: str, filename: str | None = None, *, is_method: bool =
     definitions = []
     for node, following in zip(parsed.body, [*parsed.body, None][1:], strict=True):
         if not isinstance(node, ast.FunctionDef):
-            raise UNSUPPORTED_SYNTAX("expected a function definition", parsed.positions.whole(node))
+            raise errors.UNSUPPORTED_SYNTAX("expected a function definition", parsed.positions.whole(node))
         refuse_decorators(parsed, node)
         last = following.lineno if following else len(source.text)
         definitions.append(function_in_text(parsed, node, last, is_method=is_method))
@@ -458,7 +452,7 @@ def refuse_decorators(parsed: Parsed, node: ast.FunctionDef | ast.ClassDef) -> N
     """
     if node.decorator_list:
         first = node.decorator_list[0]
-        raise NO_DECORATOR(
+        raise errors.NO_DECORATOR(
             f"decorators aren't supported in a text: '@{ast.unparse(first)}' of '{node.name}'",
             parsed.positions.whole(first),
             hint="leave it out, or script a Python function that has it",
