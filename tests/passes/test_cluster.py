@@ -149,6 +149,12 @@ def test_random_graphs(part):
 
 
 @pytest.mark.slow
+def test_more_random_graphs():
+    for seed in range(200, 500):
+        hold_to_the_laws(seed)
+
+
+@pytest.mark.sweep
 def test_many_random_graphs():
     for seed in range(1000, 6000):
         hold_to_the_laws(seed)
