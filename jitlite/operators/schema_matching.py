@@ -378,6 +378,8 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
         return ALWAYS_NONE
     if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):
         return TEST_FOR_NONE
+    if formal is T.INT and actual is T.FLOAT:
+        return "convert it: `int(...)` cuts off what stands after the point, `round(...)` rounds"
     if formal is T.STRING and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
         return "convert it: `str(...)`"
     if formal is T.TENSOR and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):

@@ -82,10 +82,10 @@ def test_every_error_of_the_compiler_has_a_kind():
 
 def test_every_kind_is_used():
     used = {
-        node.id
+        node.id if isinstance(node, ast.Name) else node.attr
         for path in PACKAGE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id.isupper()
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     declared = {
         target.id

@@ -66,6 +66,7 @@ PROGRAMS = {
 LOOKS = {
     "show": ["--stage", "graph"], "dis": [], "opt": ["-p", "dce"], "explain": ["ones(2, 2)"], "run": ["ones(2, 2)"],
     "bisect": ["--input", "ones(2, 2)"], "report": ["-o", "{folder}/report.html"],
+    "profile": ["ones(2, 2)"], "debug": ["ones(2, 2)", "-c", "continue"],
     "convert": ["--to", "python", "-o", "{folder}/converted.py", "--force"],
 }  # fmt: skip
 """The commands that take a program, with what they need besides."""
@@ -106,7 +107,7 @@ def test_every_command_that_takes_a_program_is_tried():
 def test_a_command_takes_a_program(command, name, program):
     words, said = PROGRAMS[program]
     options = LOOKS[name]
-    if "--init" in words and name in ("explain", "run", "bisect"):
+    if "--init" in words and name in ("explain", "run", "bisect", "profile", "debug"):
         options = [option.replace("ones(2, 2)", "ones(2, 5)") for option in options]
     if name == "convert" and program == "graph":
         pytest.skip("a graph has no name of its own to be written under")
