@@ -73,7 +73,7 @@ def _code(call: ShownCall) -> CodeType:
     first, last = source.line_index(found.start), source.line_index(max(found.end - 1, found.start))
     place = {
         "lineno": found.line,
-        "end_lineno": source.first_line + last,
+        "end_lineno": found.line + last - first,
         "col_offset": _bytes(source.text[source.line_start(first) : found.start]),
         "end_col_offset": _bytes(source.text[source.line_start(last) : found.end]),
     }

@@ -404,5 +404,6 @@ def test_errors_show_the_line():
         "<string>:2:26: undefined value %z\n"
         '  at File "<string>", line 2\n'
         "  %y : Tensor = aten::neg(%z)\n"
-        "                          ~~ <--- HERE"
+        "                          ~~ <--- HERE\n"
+        "more: jitlite explain J0901"
     )  # fmt: skip
