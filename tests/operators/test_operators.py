@@ -584,6 +584,15 @@ def test_a_breakpoint_outside_of_the_machine_is_pythons(monkeypatch):
     assert stops == [1]
 
 
+def test_warnings_have_their_class_and_their_line():
+    warn = DECLARED["prim::WarnOf"].fn
+    with pytest.warns(DeprecationWarning, match="old") as told:
+        warn("old", "builtins.DeprecationWarning", "script.py", 7)
+    assert [(w.filename, w.lineno) for w in told] == [("script.py", 7)]
+    with pytest.warns(UserWarning, match="odd"):
+        warn("odd", "builtins.print", "script.py", 8)
+
+
 def test_every_operator_with_a_meaning_is_run():
     """By the tables, or by a test that names it."""
     text = Path(__file__).read_text()
