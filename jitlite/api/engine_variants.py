@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import inspect
+import io
+import re
+import types
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from jitlite.analysis import effects
+from jitlite.analysis.alias import AliasDb
+from jitlite.api.script import script
 from jitlite.api.trace import trace
+from jitlite.base import options
 from jitlite.base.records import Record
-from jitlite.base.source import Error
+from jitlite.base.source import did_you_mean
 from jitlite.engines.engine import Engine, EngineRefusal, OperatorSet
 from jitlite.engines.group_cache import GroupCache
 from jitlite.engines.running import GroupUse
 from jitlite.frontend.tracing.trace_warnings import TracerWarning
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node
+from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Effect
 from jitlite.ir.regions import ENGINE_GROUP
 from jitlite.ir.types import TensorType
@@ -28,6 +37,8 @@ from jitlite.passes.cluster import cluster
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import run
 from jitlite.passes.to_core_aten import lower_to_core_aten
+
+DynamicShapes = Mapping[str, Sequence[int]] | bool
 
 
 class Limits(Record, frozen=False):
@@ -40,7 +51,7 @@ class Limits(Record, frozen=False):
     """
 
     engine: Engine
-    dynamic_shapes: Mapping[str, Sequence[int]] | bool
+    dynamic_shapes: DynamicShapes
     allow: tuple[str, ...] | None
     deny: tuple[str, ...]
 
@@ -56,6 +67,27 @@ class Limits(Record, frozen=False):
         if isinstance(self.dynamic_shapes, Mapping):
             return {d % max(rank, 1) for d in self.dynamic_shapes.get(name, ())}
         return set(range(rank)) if self.dynamic_shapes else set()
+
+    def check(self, names: Sequence[str], examples: Sequence[object]) -> None:
+        """See that what is said fits the model.
+
+        Raises:
+            ValueError: a name is no parameter's, a dimension is none of its argument, or a kind is written otherwise.
+        """
+        for kind in (*(self.allow or ()), *self.deny):
+            if not re.fullmatch(r"\w+::\w+(@\d+)?", kind):
+                raise ValueError(
+                    f"{kind!r} is no kind of node: write 'aten::conv2d', or 'aten::conv2d@3' for the third"
+                )
+        given = dict(zip(names, examples, strict=False))
+        for name, dims in self.dynamic_shapes.items() if isinstance(self.dynamic_shapes, Mapping) else ():
+            if name not in names:
+                hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+                raise ValueError(f"dynamic_shapes: there is no parameter {name!r}; {hint}")
+            value = given.get(name)
+            rank = value.dim() if isinstance(value, torch.Tensor) else None
+            if rank is None or not all(-rank <= d < rank for d in dims):
+                raise ValueError(f"dynamic_shapes: {name!r} has no dimensions {list(dims)}")
 
     def refusal(self, names: Sequence[str]) -> str | None:
         """Why a node of these names may not be in a group, as far as it is a matter of names."""
@@ -116,37 +148,46 @@ class VariantMaker(Record):
             if self.limits.engine.operators is OperatorSet.ANY:
                 return self._of_script(args)
             return self._of_trace(args)
-        except (EngineRefusal, Error, RuntimeError, ValueError, TypeError) as why:
-            return f"{type(why).__name__}: {str(why).strip().splitlines()[0]}"
+        except Exception as why:  # of the model, of the recording, of the engine's `supports`
+            if options.current().engine_errors == "raise" and not isinstance(why, EngineRefusal):
+                raise
+            lines = str(why).strip().splitlines() or [""]
+            return lines[0] if isinstance(why, EngineRefusal) else f"{type(why).__name__}: {lines[0]}"
 
-    def _of_script(self, args: Sequence[Any]) -> Variant:
+    def _of_script(self, args: Sequence[object]) -> Variant:
         """The graph of the script, as it is for all arguments."""
-        script = self.original
-        owner: tuple[Any, ...] = ()
-        if isinstance(script, ScriptModule):
-            script, owner = script.forward, (script,)
-        if not isinstance(script, ScriptFunction):
+        original = self.original
+        owner: tuple[object, ...] = ()
+        if isinstance(original, torch.nn.Module):
+            module = original if isinstance(original, ScriptModule) else script(original)
+            original, owner = module.forward, (module,)
+        if not isinstance(original, ScriptFunction):
             raise EngineRefusal("it is no function of one graph")
-        graph = script.graph.copy()
+        graph = original.graph.copy()
         run(graph, "inline")
         left = self._group(graph)
-        made = function_of_graph(script.name, graph)
+        made = function_of_graph(original.name, graph)
         return self._variant(graph, lambda *given: made(*owner, *given), left)
 
-    def _of_trace(self, args: Sequence[Any]) -> Variant:
-        """What the model does with these arguments, recorded and written with core ATen."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TracerWarning)
-            traced = trace(
-                self.original, tuple(args), check_trace=False, level="dispatcher", functional=True,
-                dynamic_shapes=self.limits.dynamic_shapes,
-            )  # fmt: skip
+    def _of_trace(self, args: Sequence[object]) -> Variant:
+        """What the model does with these arguments, recorded on fake tensors and written with core ATen.
+
+        A copy of the modules is recorded, with the same parameters: others may call the model meanwhile.
+        """
+        recorded, results = _Recorded.of(self.original), list[object]()
+        traced = recorded.trace(args, self.limits.dynamic_shapes, results)
+        if not all(map(_is_plain_result, results)):
+            raise EngineRefusal("it gives something else than tensors, numbers, and tuples, lists and dicts of these")
         module = traced if isinstance(traced, torch.nn.Module) else None
         function = traced if module is None else traced.forward
         graph = function.graph.copy()
         with torch.no_grad():
             run(graph, "inline")
+            if _shares_memory(graph):
+                raise EngineRefusal("a result shares memory with an argument, a parameter or another result")
             lower_to_core_aten(graph, args, module=module, strict=False)
+            if _has_effects(graph):
+                raise EngineRefusal("it writes what it is given, draws random numbers, or has other effects")
             for value, t in facts_of(graph, args, module).items():
                 value.type = _rank_and_dtype(t) if isinstance(t, TensorType) else value.type
         left = self._group(graph)
@@ -172,6 +213,93 @@ class VariantMaker(Record):
         return Variant(run, graph, _has_effects(graph), left, uses)
 
 
+class _Recorded(Record):
+    """What is recorded of a model: a copy whose modules share parameters and buffers with it, or the function."""
+
+    target: Callable[..., object]
+
+    @staticmethod
+    def of(original: Callable[..., object]) -> _Recorded:
+        if isinstance(original, ScriptModule):
+            return _Recorded(_Calls(original))
+        if not isinstance(original, torch.nn.Module):
+            return _Recorded(original)
+        tensors = {id(t): t for t in (*original.parameters(), *original.buffers())}
+        return _Recorded(copy.deepcopy(original, tensors))
+
+    def trace(
+        self, args: Sequence[object], dynamic_shapes: Mapping[str, Sequence[int]] | bool, results: list[object]
+    ) -> Any:
+        """Record it; what it gives is added to `results`.
+
+        Raises:
+            EngineRefusal: it prints.
+        """
+        printed = io.StringIO()
+        if isinstance(self.target, torch.nn.Module):
+            self.target.register_forward_hook(lambda module, given, result: results.append(result))
+        with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
+            warnings.simplefilter("ignore", TracerWarning)
+            found = trace(
+                self.target, tuple(args), check_trace=False, level="dispatcher", functional=True, fake=True,
+                dynamic_shapes=dynamic_shapes,
+            )  # fmt: skip
+        if printed.getvalue():
+            raise EngineRefusal("it prints")
+        return found
+
+
+class _Calls(torch.nn.Module):
+    """A module that calls a script: scripts themselves are not recorded."""
+
+    def __init__(self, script: ScriptModule) -> None:
+        super().__init__()
+        self.script = script
+        self.train(script.training)
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = inspect.signature(script.forward).parameters.values()
+
+        def forward(self: _Calls, *args: object) -> object:
+            return self.script(*args)
+
+        forward.__signature__ = inspect.Signature([own, *parameters])  # type: ignore[attr-defined]
+        vars(self)["forward"] = types.MethodType(forward, self)
+
+
+def _is_plain_result(value: object) -> bool:
+    if type(value) in (tuple, list):
+        return all(map(_is_plain_result, cast(Sequence[object], value)))
+    if type(value) is dict:
+        return all(map(_is_plain_result, value.values()))
+    return value is None or isinstance(value, torch.Tensor) or type(value) in (bool, int, float, str)
+
+
+def _shares_memory(graph: Graph) -> bool:
+    """May a result share memory with what comes from outside, or with another result?"""
+    db = AliasDb(graph)
+    outside = [*graph.inputs] + [n.output for n in graph.all_nodes() if n.kind in _OUTSIDE]
+    seen = 0
+    for value in outside:
+        seen |= db.locations(value)
+    for value in _results(graph):
+        found = db.locations(value)
+        if found & seen:
+            return True
+        seen |= found
+    return False
+
+
+def _results(graph: Graph) -> Iterator[Value]:
+    """The tensors among what a graph gives, those in tuples and lists too."""
+    waiting = list(graph.outputs)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value.type, TensorType):
+            yield value
+        elif value.node.kind.endswith("Construct"):
+            waiting += value.node.inputs
+
+
 def _numbered(graph: Graph) -> dict[Node, tuple[str, str]]:
     """The two names of each node: its kind, and its kind with its number among those of the kind."""
     seen: Counter[str] = Counter()
@@ -187,6 +315,7 @@ def _has_effects(graph: Graph) -> bool:
     return any(effects.effect_of(node) in _SEEN and node.kind not in _UNSEEN for node in graph.all_nodes())
 
 
+_OUTSIDE = ("prim::GetAttr", "prim::Constant")
 _SEEN = (Effect.SIDE, Effect.RANDOM, Effect.WRITE)
 _UNSEEN = (ENGINE_GROUP, "prim::RaiseException")
 """Kinds with an effect that nobody sees before the call has ended."""

@@ -21,10 +21,10 @@ from typing import Any, cast
 
 import torch
 
-from jitlite.api.engine_variants import Limits, Variant, VariantMaker
+from jitlite.api.engine_variants import DynamicShapes, Limits, Variant, VariantMaker
 from jitlite.api.script import script
 from jitlite.base.records import Record
-from jitlite.engines.engine import Engine, OperatorSet
+from jitlite.engines.engine import Engine
 from jitlite.engines.group_cache import EngineCounters, GroupCache
 from jitlite.engines.shipped import engine_of
 from jitlite.interpreter.autograd import is_transformed
@@ -32,9 +32,6 @@ from jitlite.interpreter.modes import is_intercepted
 from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
 
-DynamicShapes = Mapping[str, Sequence[int]] | bool
-_TRACED_AS_CONSTANTS = bool | int | float | str | None
-"""Arguments of these types are part of what a variant holds for."""
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _MOST_VARIANTS = 8
 """A model has variants for at most so many kinds of arguments. Others run it as it was."""
@@ -67,7 +64,8 @@ def optimize(
     examples = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     found = engine_of(engine)
     limits = Limits(found, dynamic_shapes, None if allow is None else tuple(allow), tuple(deny))
-    original = _original(model, found)
+    original = _original(model)
+    limits.check(_parameters_of(original), examples)
     made: OptimizedModule | OptimizedFunction
     if isinstance(original, torch.nn.Module):
         made = OptimizedModule(original, limits)
@@ -78,13 +76,12 @@ def optimize(
     return made
 
 
-def _original(model: object, engine: Engine) -> Callable[..., object]:
+def _original(model: object) -> Callable[..., object]:
     """What a call runs where there is no variant."""
     if isinstance(model, OptimizedModule | OptimizedFunction):
         return model._dispatcher.original
-    is_script = isinstance(model, ScriptModule | ScriptFunction)
-    may_be_traced = isinstance(model, torch.nn.Module) and engine.operators is OperatorSet.CORE
-    return cast(Callable[..., object], model if is_script or may_be_traced else script(model))
+    is_known = isinstance(model, torch.nn.Module | ScriptFunction)
+    return cast(Callable[..., object], model if is_known else script(model))
 
 
 class Dispatcher(Record, frozen=False):
@@ -134,19 +131,23 @@ class Dispatcher(Record, frozen=False):
             return "it was called with keywords"
         if is_intercepted() or is_transformed():
             return "it was called under autocast, or a mode or transform that sees operators"
-        tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        state = list(self._state())
+        tensors = list(_tensors_in(args))
+        state, modules = list(self._state()), list(self._modules())
+        if not all(map(_is_plain_argument, args)):
+            return "an argument is a list, a dict or another object, which the model may change"
         if any(type(a) not in _PLAIN or a.layout is not torch.strided or not a.is_cpu for a in tensors):
             return "an argument is no plain tensor on the CPU"
         if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *state)):
             return "gradients are recorded: call it under torch.no_grad()"
-        if isinstance(self.original, torch.nn.Module) and any(m.training for m in self.original.modules()):
+        if any(m.training for m in modules):
             return "it is in training mode"
-        identities = tuple(map(id, state))
+        if any(map(_has_hooks, modules)):
+            return "a module has hooks"
+        identities = (*map(id, state), *map(id, modules))
         if identities != self.identities:  # variants hold the tensors that were there
             self.identities = identities
             self.variants.clear()
-        kind = (*map(self._kind_of, self.names, args), *((t.dtype, t.shape) for t in state))
+        kind = (torch.is_grad_enabled(), *map(self._kind_of, self.names, args), *((t.dtype, t.shape) for t in state))
         found = self.variants.get(kind)
         return self._make(kind, args) if found is None else found
 
@@ -155,12 +156,17 @@ class Dispatcher(Record, frozen=False):
             yield from self.original.parameters()
             yield from self.original.buffers()
 
+    def _modules(self) -> Iterator[torch.nn.Module]:
+        if isinstance(self.original, torch.nn.Module):
+            yield from self.original.modules()
+
     def _kind_of(self, name: str, value: object) -> Hashable:
         if isinstance(value, torch.Tensor):
-            return value.dtype, self.limits.fixed_sizes(name, value)
-        if isinstance(value, _TRACED_AS_CONSTANTS):
-            return type(value), value
-        return f"{type(value).__module__}.{type(value).__qualname__}"
+            layout = value.is_contiguous(), value.is_neg(), value.is_conj(), value.requires_grad
+            return value.dtype, self.limits.fixed_sizes(name, value), *layout
+        if isinstance(value, tuple):
+            return tuple(self._kind_of("", part) for part in value)
+        return type(value).__name__, repr(value)  # 0.0 and -0.0 differ
 
     def _make(self, kind: Hashable, args: Sequence[object]) -> Variant | str:
         if len(self.variants) >= _MOST_VARIANTS:
@@ -240,6 +246,26 @@ class OptimizedModule(_Explained, torch.nn.Module):
         """
         scripted = self._model if isinstance(self._model, ScriptModule) else script(self._model)
         scripted.save(f, _extra_files)
+
+
+def _is_plain_argument(value: object) -> bool:
+    """Is it one that nobody can change but by writing into its tensors?"""
+    if type(value) is tuple:
+        return all(map(_is_plain_argument, value))
+    return value is None or isinstance(value, torch.Tensor) or type(value) in (bool, int, float, str)
+
+
+def _tensors_in(values: object) -> Iterator[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, tuple | list):
+        for value in values:
+            yield from _tensors_in(value)
+
+
+def _has_hooks(module: torch.nn.Module) -> bool:
+    state = vars(module)
+    return bool(state["_forward_hooks"] or state["_forward_pre_hooks"] or state["_backward_hooks"])
 
 
 def _parameters_of(original: Callable[..., object]) -> list[str]:
