@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -303,6 +304,8 @@ def test_what_is_imported_on_demand_is_what_type_checkers_are_told():
     known = "__init__ archive compat.testing codegen.torchscript engines.onnx export loading report"
     assert set(known.split()) == set(found)
     for name, told in found.items():
+        if name == "engines.onnx" and importlib.util.find_spec("onnxruntime") is None:
+            continue
         module = importlib.import_module("jitlite" if name == "__init__" else f"jitlite.{name}")
         assert {n for n, _ in told} <= set(module.__all__)
         for attribute, place in told:

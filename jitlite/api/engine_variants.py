@@ -183,6 +183,7 @@ class VariantMaker(Record):
         graph = function.graph.copy()
         with torch.no_grad():
             run(graph, "inline")
+            _decide_training(graph)
             if _shares_memory(graph):
                 raise EngineRefusal("a result shares memory with an argument, a parameter or another result")
             lower_to_core_aten(graph, args, module=module, strict=False)
@@ -308,6 +309,16 @@ def _numbered(graph: Graph) -> dict[Node, tuple[str, str]]:
         seen[node.kind] += 1
         names[node] = node.kind, f"{node.kind}@{seen[node.kind]}"
     return names
+
+
+def _decide_training(graph: Graph) -> None:
+    """Let all modules be in evaluation mode: calls run the model as it was unless they are."""
+    for node in list(graph.all_nodes()):
+        if node.kind == "prim::GetAttr" and node.attributes.get("name") == "training" and node.output.type is T.BOOL:
+            with graph.inserting_before(node):
+                node.output.replace_all_uses_with(graph.insert_constant(False))
+            node.destroy()
+    run(graph, "constant_propagation,dce")
 
 
 def _has_effects(graph: Graph) -> bool:

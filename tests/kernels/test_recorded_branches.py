@@ -331,7 +331,7 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "gradients that are not there are zeros": (
         autodiff_scopes.Backward, "any_present", lambda self, grads: None),
     "what blocks depend on is not told apart": (
-        autodiff_sources.Sources, "branch", lambda self, branch: _joined(self, branch)),
+        autodiff_sources.GradientSources, "branch", lambda self, branch: _joined(self, branch)),
     "what may have a gradient has one": (
         autograd.Layout, "sources_for", lambda self, reached: self.sources),
     "what a block contributes is dropped": (
@@ -346,7 +346,7 @@ def _joined(sources: Any, branch: Any) -> None:
     sources.inexact.difference_update(branch.node.outputs)
 
 
-original = autodiff_sources.Sources.branch
+original = autodiff_sources.GradientSources.branch
 
 
 @pytest.mark.parametrize("name", FAULTS)

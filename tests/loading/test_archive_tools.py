@@ -190,7 +190,6 @@ def test_other_files(run, tmp_path):
 
 
 def test_options_of_the_other_kind(run, archive, tmp_path):
-    assert run("show", archive, "--dot")[0] == 2
     assert run("show", archive, "--code", "--tree")[0] == 2
     assert run("show", archive, "--stats")[0] == 2
     assert run("show", "os:getcwd", "--code")[0] == 2
