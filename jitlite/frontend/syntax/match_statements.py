@@ -41,6 +41,14 @@ class HasLength(t.Expr):
     at_least: bool = part(HIDDEN)
 
 
+class IsOneOf(t.Expr):
+    """Is `value` equal to one of the literals?"""
+
+    kind = "is one of"
+    value: t.Expr
+    literals: t.Expr
+
+
 class PositionalField(t.Expr):
     """What a pattern `cls(...)` compares with its positional pattern number `position`."""
 
@@ -136,7 +144,7 @@ class _Case:
 
     def _is_one_of(self, patterns: Sequence[ast.pattern], subject: _Subject, place: SourceRange) -> t.Expr:
         values = tuple(self.b.expression(p.value) for p in patterns if isinstance(p, ast.MatchValue))
-        return t.BinOp("in", subject.value, t.TupleLiteral(values, range=place), range=place)
+        return IsOneOf(subject.value, t.TupleLiteral(values, range=place), range=place)
 
     def _any_of(self, patterns: Sequence[ast.pattern], subject: _Subject, place: SourceRange) -> t.Expr:
         if all(isinstance(p, ast.MatchValue) for p in patterns):
