@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import List  # noqa: UP035
@@ -204,6 +205,102 @@ def test_archives_hold_the_model_as_it_was(net, tmp_path):
     fast.save(str(tmp_path / "net.pt"))
     x = inputs(2)
     torch.testing.assert_close(jitlite.load(str(tmp_path / "net.pt"))(x), net(x))
+
+
+class Odd(nn.Module):
+    """What one of its ways does can be seen."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way = way
+        self.calls = 0
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> object:
+        self.calls += 1
+        y = torch.tanh(x * 2) + 1
+        if self.way == "writes":
+            x.add_(1)
+        if self.way == "counts":
+            self.count.add_(1)
+        if self.way == "draws":
+            y = y + torch.rand(3)
+        if self.way == "prints":
+            print("called")
+        if self.way == "view":
+            return y, x.view(-1)
+        if self.way == "two":
+            return y, y.view(-1)
+        return y.max(0) if self.way == "named" else y * 2
+
+
+@pytest.mark.parametrize("way", "writes counts draws prints view two named".split())
+def test_what_can_be_seen_is_left_to_the_model(way, capsys):
+    engine = Recording()
+    ours, theirs = Odd(way).eval(), Odd(way).eval()
+    x = torch.ones(3)
+    torch.manual_seed(0)
+    fast = jitlite.optimize(ours, x, engine=engine)
+    assert torch.equal(x, torch.ones(3)) and ours.calls == 0 and torch.equal(ours.count, theirs.count)
+    capsys.readouterr()
+    with torch.no_grad():
+        results, given = [], []
+        for call in (fast, theirs):
+            torch.manual_seed(1)
+            given.append(torch.ones(3))
+            results.append((call(given[-1]), capsys.readouterr().out))
+    torch.testing.assert_close(results[0][0], results[1][0])
+    assert results[0][1] == results[1][1]
+    assert type(results[0][0]) is type(results[1][0]) and torch.equal(*given) and torch.equal(ours.count, theirs.count)
+    assert engine.calls == 0 and "no variant" in fast.explain()
+
+
+def test_hooks_lists_and_layouts():
+    net = nn.Sequential(nn.Linear(3, 3), nn.Tanh()).eval().requires_grad_(False)
+    fast = jitlite.optimize(net, torch.ones(2, 3), engine=Recording())
+    net[0].register_forward_hook(lambda module, given, result: result * 2)
+    check(fast, net, torch.ones(2, 3))
+
+    class Layouts(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            scale = 2 if x.is_contiguous() else 3
+            return x * (scale if torch.is_grad_enabled() else scale + 10)
+
+    model = Layouts().eval()
+    fast = jitlite.optimize(model, torch.ones(3, 3), engine=Recording(), dynamic_shapes=True)
+    for x in (torch.ones(3, 3), torch.ones(4, 3).t()):
+        check(fast, model, x)
+        with torch.no_grad():
+            check(fast, model, x)
+
+
+def test_threads_may_call_the_model_while_variants_are_made(net):
+    fast = jitlite.optimize(net, inputs(2), engine=Recording(), dynamic_shapes={"x": [0, 2, 3]})
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            with torch.no_grad():
+                for batch in (1, 2, 3):
+                    x = torch.randn(batch, 3, 8 + seed, 8)
+                    check(fast, net, x)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and all(type(p) is nn.Parameter for p in net.parameters())
+
+
+@pytest.mark.parametrize("told", [
+    {"dynamic_shapes": {"y": [0]}}, {"dynamic_shapes": {"x": [7]}}, {"deny": ["conv2d"]}, {"allow": ["aten::conv2d@x"]},
+], ids=["name", "dimension", "kind", "number"])  # fmt: skip
+def test_what_is_said_has_to_fit(net, told):
+    with pytest.raises(ValueError, match="parameter|dimensions|kind of node"):
+        jitlite.optimize(net, inputs(2), engine="reference", **told)
 
 
 # -- engines that fail
