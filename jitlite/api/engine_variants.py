@@ -77,23 +77,27 @@ class Limits(Record, frozen=False):
         for kind in (*(self.allow or ()), *self.deny):
             if not re.fullmatch(r"\w+::\w+(@\d+)?", kind):
                 raise ValueError(
-                    f"{kind!r} is no kind of node: write 'aten::conv2d', or 'aten::conv2d@3' for the third"
+                    f"{kind!r} is no kind of node, such as 'aten::conv2d', nor one of them, 'aten::conv2d@3'"
                 )
         given = dict(zip(names, examples, strict=False))
-        for name, dims in self.dynamic_shapes.items() if isinstance(self.dynamic_shapes, Mapping) else ():
-            if name not in names:
-                hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
-                raise ValueError(f"dynamic_shapes: there is no parameter {name!r}; {hint}")
-            value = given.get(name)
-            rank = value.dim() if isinstance(value, torch.Tensor) else None
-            if rank is None or not all(-rank <= d < rank for d in dims):
-                raise ValueError(f"dynamic_shapes: {name!r} has no dimensions {list(dims)}")
+        if isinstance(self.dynamic_shapes, Mapping):
+            for name, dims in self.dynamic_shapes.items():
+                _check_dimensions(name, dims, names, given.get(name))
 
     def refusal(self, names: Sequence[str]) -> str | None:
         """Why a node of these names may not be in a group, as far as it is a matter of names."""
         if self.allow is not None and not set(names) & set(self.allow):
             return "it is not among those that are allowed"
         return "it is denied" if set(names) & set(self.deny) else None
+
+
+def _check_dimensions(name: str, dims: Sequence[int], names: Sequence[str], value: object) -> None:
+    if name not in names:
+        hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
+        raise ValueError(f"dynamic_shapes: there is no parameter {name!r}; {hint}")
+    rank = value.dim() if isinstance(value, torch.Tensor) else 0
+    if not all(-rank <= d < rank for d in dims):
+        raise ValueError(f"dynamic_shapes: {name!r} has no dimensions {list(dims)}")
 
 
 class Variant(Record, frozen=False):
@@ -129,10 +133,7 @@ class Variant(Record, frozen=False):
 
 
 def _computes(node: Node) -> bool:
-    return any(isinstance(v.type, TensorType) for v in node.outputs) and node.kind not in (
-        "prim::GetAttr",
-        "prim::Constant",
-    )
+    return any(isinstance(v.type, TensorType) for v in node.outputs) and not _is_from_outside(node)
 
 
 class VariantMaker(Record):
@@ -174,7 +175,7 @@ class VariantMaker(Record):
 
         A copy of the modules is recorded, with the same parameters: others may call the model meanwhile.
         """
-        recorded, results = _Recorded.of(self.original), list[object]()
+        recorded, results = _RecordedModel.of(self.original), list[object]()
         traced = recorded.trace(args, self.limits.dynamic_shapes, results)
         if not all(map(_is_plain_result, results)):
             raise EngineRefusal("it gives something else than tensors, numbers, and tuples, lists and dicts of these")
@@ -214,19 +215,19 @@ class VariantMaker(Record):
         return Variant(run, graph, _has_effects(graph), left, uses)
 
 
-class _Recorded(Record):
+class _RecordedModel(Record):
     """What is recorded of a model: a copy whose modules share parameters and buffers with it, or the function."""
 
     target: Callable[..., object]
 
     @staticmethod
-    def of(original: Callable[..., object]) -> _Recorded:
+    def of(original: Callable[..., object]) -> _RecordedModel:
         if isinstance(original, ScriptModule):
-            return _Recorded(_Calls(original))
+            return _RecordedModel(_Calls(original))
         if not isinstance(original, torch.nn.Module):
-            return _Recorded(original)
+            return _RecordedModel(original)
         tensors = {id(t): t for t in (*original.parameters(), *original.buffers())}
-        return _Recorded(copy.deepcopy(original, tensors))
+        return _RecordedModel(copy.deepcopy(original, tensors))
 
     def trace(
         self, args: Sequence[object], dynamic_shapes: Mapping[str, Sequence[int]] | bool, results: list[object]
@@ -275,10 +276,14 @@ def _is_plain_result(value: object) -> bool:
     return value is None or isinstance(value, torch.Tensor) or type(value) in (bool, int, float, str)
 
 
+def _is_from_outside(node: Node) -> bool:
+    return node.kind in ("prim::GetAttr", "prim::Constant")
+
+
 def _shares_memory(graph: Graph) -> bool:
     """May a result share memory with what comes from outside, or with another result?"""
     db = AliasDb(graph)
-    outside = [*graph.inputs] + [n.output for n in graph.all_nodes() if n.kind in _OUTSIDE]
+    outside = [*graph.inputs] + [n.output for n in graph.all_nodes() if _is_from_outside(n)]
     seen = 0
     for value in outside:
         seen |= db.locations(value)
@@ -326,7 +331,6 @@ def _has_effects(graph: Graph) -> bool:
     return any(effects.effect_of(node) in _SEEN and node.kind not in _UNSEEN for node in graph.all_nodes())
 
 
-_OUTSIDE = ("prim::GetAttr", "prim::Constant")
 _SEEN = (Effect.SIDE, Effect.RANDOM, Effect.WRITE)
 _UNSEEN = (ENGINE_GROUP, "prim::RaiseException")
 """Kinds with an effect that nobody sees before the call has ended."""

@@ -131,18 +131,10 @@ class Dispatcher(Record, frozen=False):
             return "it was called with keywords"
         if is_intercepted() or is_transformed():
             return "it was called under autocast, or a mode or transform that sees operators"
-        tensors = list(_tensors_in(args))
         state, modules = list(self._state()), list(self._modules())
-        if not all(map(_is_plain_argument, args)):
-            return "an argument is a list, a dict or another object, which the model may change"
-        if any(type(a) not in _PLAIN or a.layout is not torch.strided or not a.is_cpu for a in tensors):
-            return "an argument is no plain tensor on the CPU"
-        if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *state)):
-            return "gradients are recorded: call it under torch.no_grad()"
-        if any(m.training for m in modules):
-            return "it is in training mode"
-        if any(map(_has_hooks, modules)):
-            return "a module has hooks"
+        reason = _why_not_with(args, state) or _why_not_in_state(modules)
+        if reason is not None:
+            return reason
         identities = (*map(id, state), *map(id, modules))
         if identities != self.identities:  # variants hold the tensors that were there
             self.identities = identities
@@ -246,6 +238,25 @@ class OptimizedModule(_Explained, torch.nn.Module):
         """
         scripted = self._model if isinstance(self._model, ScriptModule) else script(self._model)
         scripted.save(f, _extra_files)
+
+
+def _why_not_with(args: Sequence[object], state: Sequence[torch.Tensor]) -> str | None:
+    """Why no variant holds for these arguments, whatever the model does."""
+    if not all(map(_is_plain_argument, args)):
+        return "an argument is a list, a dict or another object, which the model may change"
+    tensors = list(_tensors_in(args))
+    if any(type(a) not in _PLAIN or a.layout is not torch.strided or not a.is_cpu for a in tensors):
+        return "an argument is no plain tensor on the CPU"
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *state)):
+        return "gradients are recorded: call it under torch.no_grad()"
+    return None
+
+
+def _why_not_in_state(modules: Sequence[torch.nn.Module]) -> str | None:
+    """Why no variant holds for the modules as they are."""
+    if any(m.training for m in modules):
+        return "it is in training mode"
+    return "a module has hooks" if any(map(_has_hooks, modules)) else None
 
 
 def _is_plain_argument(value: object) -> bool:
