@@ -171,6 +171,7 @@ class Layout:
     def __init__(self, gradient: Gradient) -> None:
         real = gradient.f_real_outputs
         self.inputs, self.targets, self.is_total = len(gradient.f.inputs), gradient.df_output_vjps, gradient.is_total
+        self.may_fill = gradient.may_fill
         self.usually = [index < real for index in gradient.df_input_vjps]
         kept = [i for i in gradient.df_input_vjps if i >= real]
         self.returned = [*range(real), *kept]
@@ -306,7 +307,10 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
             found = [None] * (layout.inputs + 1)
             if way.run is not None:
                 kept = [*saved, *ctx.others]
-                results = way.run(*vjps, *[kept[i] for i in layout.order])
+                captured = [kept[i] for i in layout.order]
+                results = way.run(*vjps, *captured)
+                if way.fills and layout.may_fill and _has_nan(results):  # 0 * inf, which autograd would not compute
+                    results = backward(*[grads[i] for i in layout.vjps], *captured)
                 for target, source in way.places:
                     found[target] = results[source]
             return tuple(found)
@@ -324,6 +328,10 @@ def _filled(
         if filled[i] is None:
             filled[i] = torch.zeros(shape, dtype=dtype, device=device)
     return filled
+
+
+def _has_nan(results: Sequence[torch.Tensor | None]) -> bool:
+    return any(r is not None and bool(r.isnan().any()) for r in results)
 
 
 def _saved(ctx: Any, layout: Layout, vjps: Sequence[object]) -> Sequence[Any]:

@@ -194,7 +194,7 @@ class RecordingFactory:
             raise NotNative("an argument requires a gradient that may be None, or is no tensor by its type")
         if not gradient.df_output_vjps:
             raise NotNative("nothing that it gives has a gradient")
-        gradient.is_total = True
+        gradient.may_fill, gradient.is_total = not gradient.is_total, True
         if any(output in gradient.f.inputs for output in gradient.f.outputs[: gradient.f_real_outputs]):
             raise NotNative("it gives an argument back")
         usual = usual_gradients(gradient)

@@ -35,6 +35,8 @@ class Gradient(Record, eq=True, frozen=False):
         f_output_sources: for each output of `f`, the inputs whose gradients depend on it.
         is_total: does `df` take a gradient for each of its own outputs of `f`, zeros where there is none? It says then
             nothing of which gradients are zero everywhere: `f_output_sources` does.
+        may_fill: may zeros take the place of missing gradients? They give the same numbers but where a zero meets an
+            infinity or nan, so `df` is run without them where a result is nan.
         f_output_reach: for each output with a gradient that may depend on fewer inputs, as branches decide, the output
             of `f` that tells: an int, whose lowest bit is for the first of `reach_inputs`.
         reach_inputs: the inputs of `f` that these ints have bits for.
@@ -52,5 +54,6 @@ class Gradient(Record, eq=True, frozen=False):
     f_differentiated_inputs: list[int] = field(default_factory=list)
     f_output_sources: list[tuple[int, ...]] = field(default_factory=list)
     is_total: bool = False
+    may_fill: bool = False
     f_output_reach: dict[int, int] = field(default_factory=dict)
     reach_inputs: list[int] = field(default_factory=list)

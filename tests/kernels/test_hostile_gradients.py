@@ -206,3 +206,31 @@ def test_what_no_gradient_reaches_is_not_asked_for_one() -> None:
         written.mul_(2)
         ours = torch.autograd.grad(scripted(x, written, z).sum(), (y, z), allow_unused=True)
         assert ours[0] is None and ours[1] is not None
+
+
+def apart(x: Tensor):
+    return torch.tanh(x) * 2, x.sqrt() * 3
+
+
+def kept(x: Tensor):
+    y = x.log() * 3
+    return torch.tanh(x) * 2 + x, y, x * y
+
+
+def detached(x: Tensor):
+    return torch.tanh(x) * 2, (x.sqrt() * 3).detach(), 1 / x
+
+
+@pytest.mark.parametrize("function", [apart, kept, detached])
+def test_a_result_that_is_not_used_has_no_part_in_the_gradient(function: Function) -> None:
+    """A zero for its gradient would give 0 * inf, which is nan."""
+    scripted = jitlite.script(function)
+    for used in ((0,), (0, 1), (1,), (0, 2)):
+        for _ in range(3):
+            gradients = []
+            for call in (scripted, function):
+                x = torch.tensor([0.0, 1.0, -1.0]).requires_grad_()
+                results = [r for i, r in enumerate(call(x)) if i in used and r.requires_grad]
+                gradients.append(torch.autograd.grad([r.sum() for r in results], x)[0] if results else x.detach())
+            torch.testing.assert_close(*gradients, equal_nan=True)
+    assert recordings(scripted) == 1
