@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, program_of
 from jitlite.cli.report import call_arguments
 from jitlite.debug.stepping import debug_from
+from jitlite.objects.function import ScriptFunction
 
 CALLED = (
     argument("target", metavar=WHAT, help=HELP),
@@ -18,6 +20,21 @@ CALLED = (
     ALLOW,
 )
 """Parameters of commands that call any function."""
+
+
+def call_of(options: argparse.Namespace) -> tuple[ScriptFunction, list[Any], dict[str, Any]]:
+    """The function that a command is to call, and the arguments.
+
+    Raises:
+        UsageError: they do not fit.
+    """
+    function = program_of(options).function
+    args, keywords = call_arguments(options.target, function, options.args)
+    try:
+        function._bind(args, keywords)
+    except RuntimeError as error:
+        raise UsageError(str(error).splitlines()[0]) from None
+    return function, args, keywords
 
 
 @command(
@@ -29,12 +46,7 @@ CALLED = (
 )  # fmt: skip
 def debug(options: argparse.Namespace) -> int:
     """Call the function in the debugger, and print what it gives."""
-    function = program_of(options).function
-    args, keywords = call_arguments(options.target, function, options.args)
-    try:
-        function._bind(args, keywords)
-    except RuntimeError as error:
-        raise UsageError(str(error).splitlines()[0]) from None
+    function, args, keywords = call_of(options)
     try:
         result = debug_from(options.first, function, args, keywords)
     except CompileError:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
-from jitlite.cli.debug import CALLED
-from jitlite.cli.programs import program_of
-from jitlite.cli.report import call_arguments
+from jitlite.cli.debug import CALLED, call_of
 from jitlite.executor.line_profile import LineProfile
 
 
@@ -22,12 +20,7 @@ from jitlite.executor.line_profile import LineProfile
 )
 def profile(options: argparse.Namespace) -> int:
     """Call the function once, and print the table."""
-    function = program_of(options).function
-    args, keywords = call_arguments(options.target, function, options.args)
-    try:
-        function._bind(args, keywords)
-    except RuntimeError as error:
-        raise UsageError(str(error).splitlines()[0]) from None
+    function, args, keywords = call_of(options)
     try:
         found = function.profile(*args, **keywords)
     except CompileError:
