@@ -324,7 +324,7 @@ def test_random_programs_have_the_gradients_of_autograd() -> None:
 
 @pytest.mark.slow
 def test_more_random_programs() -> None:
-    """Program 379 is open: it gives zeros where autograd gives None, for an argument that a later iteration replaces."""
+    """Program 379 is open: zeros where autograd gives None, for an argument that a later iteration replaces."""
     assert sum(map(check, range(16, 300))) > 120
 
 
