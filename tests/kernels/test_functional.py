@@ -129,7 +129,6 @@ LEFT_TO_PYTHON = {
     "F.soft_margin_loss(x * 2, sign)": "there is no kernel for aten::soft_margin_loss",
     "F.multi_margin_loss(x * 2, classes)": "there is no kernel for aten::multi_margin_loss",
     "F.adaptive_avg_pool2d(image * 2, 3)": "adaptive_avg_pool2d to more than a pixel",
-    "F.pad(seq * 2, [1, 2], mode='reflect') + 1": "aten::pad with mode = 'reflect'",
     "F.unfold(image * 2, 2) + 1": "there is no kernel for aten::im2col",
     "F.interpolate(image * 2, scale_factor=2.0) + 1": "there is no kernel for",
     "F.bilinear(x * 2, y, weight.reshape(3, 1, 5).expand(3, 5, 5), bias)": "there is no kernel for aten::bilinear",
