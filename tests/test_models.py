@@ -135,7 +135,7 @@ def test_copies(model, copied):
     # and what is trained further is the copy alone
     before = copy.deepcopy(dict(scripted.named_parameters()))
     again = [training.losses(m, model.batches(), model.loss_of) for m in (made, copied(scripted))]
-    assert again[0] == again[1]
+    assert again[0] == pytest.approx(again[1], abs=1e-6, rel=0)  # one of them may have its kernels sooner
     assert difference(before, dict(scripted.named_parameters())) is None
 
 

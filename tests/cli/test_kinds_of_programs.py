@@ -79,9 +79,10 @@ def files(tmp_path_factory):
     (folder / "graph.txt").write_text(GRAPH)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
+        patch.delitem(sys.modules, "model", raising=False)
         model = importlib.import_module("model")
         jitlite.script(model.net).save(str(folder / "net.pt"))
-        del sys.modules["model"]
+        patch.setitem(sys.modules, "model", model)  # and taken away with the rest
     return {"py": folder / "model.py", "pt": folder / "net.pt", "txt": folder / "graph.txt", "folder": folder}
 
 

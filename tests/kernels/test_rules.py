@@ -40,7 +40,7 @@ EXACT_FLOATS = """
     (x + 1).amin(0, keepdim=True)
     x.max() | x.min() | x.argmax() | x.argmin(-1) | x.any() | x.all(-1) | x.isnan().any(0)
     x.sign() | x.sgn() | x.nan_to_num() | x.nan_to_num(1.0, 2.0, -3.0) | torch.outer(v, v) | x.count_nonzero()
-    x.count_nonzero(0)
+    x.count_nonzero(0) | x.cummax(0)[0] | x.cummax(-1)[1] | x.cummin(0)[1] | x.cummin(-1)[0]
 """
 
 NAMES = (
@@ -81,6 +81,7 @@ SUMMED = """
     torch.nn.functional.linear(x, x, x[:, 0]) | x.mv(v) | v.dot(v) | torch.bmm(x[None], w[None]) | x.matmul(v)
     torch.nn.functional.gelu(x) | torch.nn.functional.gelu(x, approximate='tanh') | torch._softmax(x, -1, False)
     torch._log_softmax(x, -1, False) | v @ w | torch.matmul(x[None], w)
+    x.cumprod(0) | x.cumprod(-1) | x.logcumsumexp(0) | x.logcumsumexp(-1)
 """
 
 MOVED = """

@@ -82,7 +82,7 @@ def test_what_is_machine_code_is_not_specialized():
 def test_a_region_without_a_kernel_is_in_the_way_of_nothing():
     def chosen(x: Tensor, y: Tensor) -> Tensor:
         if x.dim() == 2 and x.size(0) != 77 and x.size(1) != 77 and y.dim() == 2 and y.size(0) != 77:
-            x = x * y + 1.0  # a branch that gives this or its argument has no kernel
+            x = torch.addcmul(x, x, y)  # which is always left to Python
         for _ in range(3):
             x = torch.tanh(x * y + 0.5)
         return x
