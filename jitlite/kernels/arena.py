@@ -16,6 +16,7 @@ from jitlite.kernels.context import KernelCode
 from jitlite.kernels.large_memory import advise_function
 from jitlite.kernels.loop_ir import Operand
 from jitlite.native.capi import address, pointer
+from jitlite.native.entry import address_of
 
 ALIGNMENT = 64
 """Of pieces: a line of the cache, and the widest vector."""
@@ -45,11 +46,17 @@ class _Waiting:
 
 
 class ArenaMark(Record, eq=True):
-    """A moment in the life of an arena: registers of how far it was."""
+    """A moment in the life of an arena.
+
+    Attributes:
+        cursor, end, used: registers of how far it was.
+        pieces: how many places that take a piece had been written.
+    """
 
     cursor: str
     end: str
     used: str
+    pieces: int
 
 
 class Arena:
@@ -66,6 +73,8 @@ class Arena:
         waiting = _Waiting()
         kc.kept.append(waiting)
         self._waiting = pointer(ctypes.addressof(waiting.chunk))
+        self._pieces = 0
+        """How many places of the code take a piece."""
 
     def alloc(self, bytes: str) -> str:
         """A piece of so many bytes, aligned, with any contents. The kernel is given up where there is no memory.
@@ -74,8 +83,7 @@ class Arena:
             bytes: a register or number. What is negative counts as more than there is.
         """
         code = self.kc.code
-        code.helper(advise_function())
-        code.helper(_function(_GROW))
+        self._pieces += 1
         cursor, end = (code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END))
         place = code.slot("ptr")
         code.store("ptr", cursor, place)
@@ -83,7 +91,8 @@ class Arena:
         grow, onward = code.fresh("grow"), code.fresh("on")
         code.branch(code.value(f"icmp ugt i64 {bytes}, {left}"), grow, onward)
         code.label(grow)
-        fresh = code.value(f"call ptr @arena_grow(ptr {self._state}, ptr {self._waiting}, i64 {bytes})")
+        grown = _function("arena_grow", _GROW)
+        fresh = code.value(f"call ptr {grown}(ptr {self._state}, ptr {self._waiting}, i64 {bytes})")
         code.bail_out_if(code.value(f"icmp eq ptr {fresh}, null"))
         code.store("ptr", fresh, place)
         code.go(onward)
@@ -101,26 +110,29 @@ class Arena:
     def mark(self) -> ArenaMark:
         """Remember how far the arena is."""
         code = self.kc.code
-        return ArenaMark(*(code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END, _USED)))
+        cursor, end, used = (code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END, _USED))
+        return ArenaMark(cursor, end, used, self._pieces)
 
     def rewind(self, mark: ArenaMark) -> None:
         """Take back all pieces since a mark. They keep their contents until the next piece is given."""
         code = self.kc.code
-        code.helper(_function(_REWIND))
+        if mark.pieces == self._pieces:
+            return  # nothing that was written since then takes one
         used = code.load("ptr", code.field(self._state, _USED))
         code.store("ptr", mark.cursor, code.field(self._state, _CURSOR))
         move, onward = code.fresh("move"), code.fresh("on")
         code.branch(code.value(f"icmp ne ptr {used}, {mark.used}"), move, onward)
         code.label(move)
-        code.emit(f"call void @arena_rewind(ptr {self._state}, ptr {mark.end}, ptr {mark.used})")
+        rewind = _function("arena_rewind", _REWIND)
+        code.emit(f"call void {rewind}(ptr {self._state}, ptr {mark.end}, ptr {mark.used})")
         code.go(onward)
         code.label(onward)
 
     def free_all(self) -> None:
-        """Take back everything; written wherever the kernel ends once it may have given a piece."""
-        code = self.kc.code
-        code.helper(_function(_FREE))
-        code.emit(f"call void @arena_free(ptr {self._state}, ptr {self._waiting})")
+        """Take back everything; written wherever the kernel ends, behind all that takes a piece."""
+        if self._pieces:
+            free = _function("arena_free", _FREE)
+            self.kc.code.emit(f"call void {free}(ptr {self._state}, ptr {self._waiting})")
 
     def _number(self, place: str) -> str:
         return self.kc.code.value(f"ptrtoint ptr {place} to i64")
@@ -143,20 +155,26 @@ def checked_product(kc: KernelCode, factors: Sequence[Operand]) -> str:
     return found
 
 
-# -- functions that are written once. A chunk starts with the next one of its list and its size; pieces begin behind.
+# -- functions that all kernels call. A chunk starts with the next one of its list and its size; pieces begin behind.
 
 _CURSOR, _END, _USED, _SPARE = range(4)
 _HEAD = ALIGNMENT
 
 
+def _function(name: str, text: str) -> str:
+    """The address of a function, compiled when it is first needed."""
+    return pointer(address_of(name, _filled(text)))
+
+
 @functools.cache
-def _function(text: str) -> str:
+def _filled(text: str) -> str:
     """The text of a function, with numbers and addresses filled in."""
+    advise = advise_function()
     names = {
         "HEAD": _HEAD, "MOST": _MOST, "SMALLEST": _SMALLEST, "STEP": _LARGEST_STEP, "KEPT": _KEPT,
         "ALIGN": ALIGNMENT, "LESS": ALIGNMENT - 1,
         "FREE": pointer(address("free")), "ALLOC": pointer(address("aligned_alloc")),
-        "ADVISE": "  call void @advise(ptr %made, i64 %whole)" if advise_function() else "",
+        "ADVISE": f"  call void {advise}(ptr %made, i64 %whole)" if advise else "",
     }  # fmt: skip
     for name, value in names.items():
         text = text.replace(f"@{name}", str(value))
@@ -164,7 +182,7 @@ def _function(text: str) -> str:
 
 
 _GROW = """
-define internal ptr @arena_grow(ptr %state, ptr %waiting, i64 %bytes) noinline {
+define ptr @arena_grow(ptr %state, ptr %waiting, i64 %bytes) {
   %used = getelementptr ptr, ptr %state, i64 2
   %spare = getelementptr ptr, ptr %state, i64 3
   %is_too_much = icmp ugt i64 %bytes, @MOST
@@ -251,7 +269,7 @@ none:
 """
 
 _REWIND = """
-define internal void @arena_rewind(ptr %state, ptr %end, ptr %until) noinline {
+define void @arena_rewind(ptr %state, ptr %end, ptr %until) {
   %used = getelementptr ptr, ptr %state, i64 2
   %spare = getelementptr ptr, ptr %state, i64 3
   br label %walk
@@ -274,7 +292,7 @@ done:
 """
 
 _FREE = """
-define internal void @arena_free(ptr %state, ptr %waiting) noinline {
+define void @arena_free(ptr %state, ptr %waiting) {
   %gave = alloca i1
   store i1 false, ptr %gave
   %used = getelementptr ptr, ptr %state, i64 2

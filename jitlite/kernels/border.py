@@ -7,58 +7,18 @@ anything else is done; where one does not hold, control goes to `MISS`: another 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
-
-import torch
 
 from jitlite.ir import types as T
 from jitlite.kernels import torch_abi as abi
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.large_memory import advise
 from jitlite.kernels.loop_ir import Buffer, Operand, Scalar, ScalarInput, SizesInput, TensorInput
+from jitlite.kernels.tensor_entry import EVERY, MISS, Guard, call_torch, handle_of, look_at, torch_layout
 from jitlite.kernels.thread_locals import thread_local
 from jitlite.kernels.values import is_one
-from jitlite.native.boxing import CLASS_OFFSET, boxed, check_list, unboxed
+from jitlite.native.boxing import boxed, check_list, unboxed
 from jitlite.native.capi import pointer
 from jitlite.native.code import RAISED, LLVMBuilder
-
-MISS = "miss"
-"""Where a kernel goes when facts that it was made for do not hold."""
-
-
-class Guard(Enum):
-    """What is looked at. Tests switch them off one by one."""
-
-    CLASS = "the class is Tensor or Parameter"
-    KEYS = "it is a strided tensor in CPU's memory, and no view that negates or conjugates"
-    DTYPE = "elements are of this type"
-    RANK = "it has so many dimensions"
-    SIZES = "sizes that are known, or those of two tensors that are the same, are as expected"
-    ONES = "a size that is not known to be 1 is not 1"
-    STRIDES = "strides are as expected, and so is the order of dimensions in memory"
-    THREAD = "no autocast, dispatch mode, functorch, tracing ..."
-    FUNCTION_MODES = "no torch function mode is active"
-    GRADIENTS = "no gradient is recorded"
-    TANGENTS = "no tensor has a tangent"
-    NONE = "the argument is None, or the very dtype"
-
-
-EVERY = frozenset(Guard)
-_CLASSES = (torch.Tensor, torch.nn.Parameter)
-
-
-def call_torch(code: LLVMBuilder, result: str, name: str, types: str = "", *operands: str) -> str:
-    """A call of a function of torch's libraries that `torch_abi` has found: the register of what it gives."""
-    written = types.split(", ") if types else []
-    arguments = ", ".join(f"{t} {o}" for t, o in zip(written, operands, strict=True))
-    return code.value(f"call {result} {pointer(abi.function(name))}({arguments})")
-
-
-def _layout() -> abi.TorchABI:
-    found = abi.torch_abi()
-    assert found is not None, abi.why_not()
-    return found
-
 
 # -- arguments
 
@@ -83,57 +43,12 @@ def take_tensor(kc: KernelCode, held: str, argument: TensorInput, guards: frozen
         argument: what it has to be.
         guards: those that are on.
     """
-    code = kc.code
-    if Guard.CLASS in guards:
-        _check_class(code, held)
-    handle, impl = _handle(code, held)
-    if Guard.KEYS in guards:
-        _check_keys(code, impl)
-    ask = _Questions(code, handle)
-    if Guard.DTYPE in guards:
-        code.leave_if(code.value(f"icmp ne i32 {ask(abi.GET_DTYPE, 'i32')}, {argument.buffer.dtype.code}"), MISS)
     rank = len(argument.sizes)
-    if Guard.RANK in guards:
-        code.leave_if(code.value(f"icmp ne i64 {ask(abi.GET_RANK, 'i64')}, {rank}"), MISS)
+    sizes_at, strides_at, elements = look_at(kc.code, held, argument.buffer.dtype.code, rank, guards)
     if rank:
-        sizes = _take_sizes(kc, ask(abi.GET_SIZES, "ptr"), argument, guards)
-        _take_strides(kc, _numbers(code, ask(abi.GET_STRIDES, "ptr"), rank), sizes, argument, guards)
-    kc.set_pointer(argument.buffer, ask(abi.GET_DATA, "ptr"))
-
-
-def _check_class(code: LLVMBuilder, held: str) -> None:
-    place = code.value(f"getelementptr i8, ptr {held}, i64 {CLASS_OFFSET}")
-    found = code.load("ptr", place)
-    other = [code.value(f"icmp ne ptr {found}, {pointer(id(wanted))}") for wanted in _CLASSES]
-    code.leave_if(code.value(f"and i1 {other[0]}, {other[1]}"), MISS)
-
-
-def _handle(code: LLVMBuilder, held: str) -> tuple[str, str]:
-    """The handle of a tensor of Python, and its `TensorImpl`."""
-    handle = code.value(f"getelementptr i8, ptr {held}, i64 {_layout().handle_offset}")
-    return handle, code.load("ptr", handle)
-
-
-def _check_keys(code: LLVMBuilder, impl: str) -> None:
-    """A tensor that was made in inference mode is as good as others to a kernel that only reads it."""
-    layout = _layout()
-    keys = code.load("i64", code.value(f"getelementptr i8, ptr {impl}, i64 {layout.keys_offset}"))
-    others = [code.value(f"icmp ne i64 {keys}, {plain}") for plain in layout.plain_keys]
-    code.leave_if(_all(code, others), MISS)
-
-
-class _Questions:
-    """Asks the C interface about one tensor."""
-
-    def __init__(self, code: LLVMBuilder, handle: str) -> None:
-        self.code, self.handle = code, handle
-        self.answer = code.slot("i64")
-
-    def __call__(self, name: str, type: str) -> str:
-        """What the function says; it misses where it fails."""
-        failed = call_torch(self.code, "i32", name, "ptr, ptr", self.handle, self.answer)
-        self.code.leave_if(self.code.value(f"icmp ne i32 {failed}, 0"), MISS)
-        return self.code.load(type, self.answer)
+        sizes = _take_sizes(kc, sizes_at, argument, guards)
+        _take_strides(kc, _numbers(kc.code, strides_at, rank), sizes, argument, guards)
+    kc.set_pointer(argument.buffer, elements)
 
 
 def _numbers(code: LLVMBuilder, first: str, count: int) -> list[str]:
@@ -301,11 +216,11 @@ def guard_thread(kc: KernelCode, tensors: Sequence[str], guards: frozenset[Guard
         count = call_torch(code, "i64", abi.FUNCTION_MODES)
         code.leave_if(code.value(f"icmp ne i64 {count}, 0"), MISS)
     if tensors:
-        _check_derivatives(code, [_handle(code, held) for held in tensors], guards)
+        _check_derivatives(code, [handle_of(code, held) for held in tensors], guards)
 
 
 def _check_thread(code: LLVMBuilder) -> None:
-    layout = _layout()
+    layout = torch_layout()
     place = code.value(f"call ptr {pointer(thread_local())}(ptr {pointer(layout.thread_keys)})")
     found = [code.load("i64", place), code.load("i64", code.field(place, 1))]
     plain = []
@@ -318,14 +233,14 @@ def _check_thread(code: LLVMBuilder) -> None:
 def _check_derivatives(code: LLVMBuilder, tensors: Sequence[tuple[str, str]], guards: frozenset[Guard]) -> None:
     """Look at gradients and tangents, unless autograd knows none of the tensors."""
     look, onward = code.fresh("look"), code.fresh("on")
-    kept = [code.value(f"getelementptr i8, ptr {impl}, i64 {_layout().derivatives_offset}") for _, impl in tensors]
+    kept = [code.value(f"getelementptr i8, ptr {impl}, i64 {torch_layout().derivatives_offset}") for _, impl in tensors]
     known = [code.value(f"icmp ne ptr {code.load('ptr', place)}, null") for place in kept]
     code.branch(_any(code, known), look, onward)
     code.label(look)
     if Guard.TANGENTS in guards:
         for handle, impl in tensors:
             tangent = code.load("ptr", call_torch(code, "ptr", abi.TANGENT, "ptr, i64, ptr", impl, "0", handle))
-            code.leave_if(code.value(f"icmp ne ptr {tangent}, {pointer(_layout().undefined)}"), MISS)
+            code.leave_if(code.value(f"icmp ne ptr {tangent}, {pointer(torch_layout().undefined)}"), MISS)
     if Guard.GRADIENTS in guards:
         records = code.fresh("records")
         code.branch(call_torch(code, "zeroext i1", abi.GRAD_MODE), records, onward)

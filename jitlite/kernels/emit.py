@@ -19,9 +19,6 @@ from typing import Any
 from jitlite.ir.graph import Value
 from jitlite.kernels.arena import Arena, checked_product
 from jitlite.kernels.border import (
-    EVERY,
-    MISS,
-    Guard,
     boxed_sizes,
     guard_thread,
     make_result,
@@ -80,6 +77,7 @@ from jitlite.kernels.size_arithmetic import emit_size_arithmetic
 from jitlite.kernels.sorting import emit_sort
 from jitlite.kernels.statement_walks import all_statements
 from jitlite.kernels.target import attributes, host
+from jitlite.kernels.tensor_entry import EVERY, MISS, Guard
 from jitlite.kernels.torch_abi import symbol
 from jitlite.native.boxes import free
 from jitlite.native.boxing import boxed
@@ -100,6 +98,10 @@ POINTS_BITS = 4
 
 DONE, GAVE_UP, MISSED, NEXT = range(4)
 """The cells of a kernel, 64 bits each: how often it was done, gave up and missed, and the entry of the next kernel."""
+
+
+_END = "end"
+"""Where all ways out of a kernel lead that has taken something."""
 
 
 class KernelEmitter(KernelCode):
@@ -404,21 +406,23 @@ class KernelEmitter(KernelCode):
                 code.call("i32", "PyTuple_SetItem", "ptr, i64, ptr", result, str(i), each)  # it takes the reference
         else:
             result = found[0]
-        self._end(result, DONE)
+        given = code.slot("ptr")
+        self._end(result, given, DONE)
         code.label(BAIL_OUT)
         self._take_lock()
-        self._end(self._none(), GAVE_UP)
+        self._end(self._none(), given, GAVE_UP)
         code.label(RAISED)
+        self._end("null", given)
+        code.label(_END)
         self._free()
-        code.emit("ret ptr null")
+        code.emit(f"ret ptr {code.load('ptr', given)}")
         code.label(MISS)
         self._count(MISSED)
         other, none = code.fresh("other"), code.fresh("none")
         following = code.load("ptr", self._cell(NEXT))
         code.branch(code.value(f"icmp eq ptr {following}, null"), none, other)
         code.label(other)
-        given = code.value(f"tail call ptr {following}(ptr %self, ptr %args, i64 %count)")
-        code.emit(f"ret ptr {given}")
+        code.emit(f"ret ptr {code.value(f'tail call ptr {following}(ptr %self, ptr %args, i64 %count)')}")
         code.label(none)
         code.emit(f"ret ptr {self._none()}")
 
@@ -446,13 +450,15 @@ class KernelEmitter(KernelCode):
         code = self.code
         code.store("i64", code.value(f"add i64 {code.load('i64', self._cell(number))}, 1"), self._cell(number))
 
-    def _end(self, result: str, counter: int) -> None:
-        self._count(counter)
-        self._free()
-        self.code.emit(f"ret ptr {result}")
+    def _end(self, result: str, given: str, counter: int | None = None) -> None:
+        """Go to the end, where the kernel gives back what it has, with this result."""
+        if counter is not None:
+            self._count(counter)
+        self.code.store("ptr", result, given)
+        self.code.go(_END)
 
     def _free(self) -> None:
-        """Give back all that the kernel has, at one of its ends."""
+        """Give back all that the kernel has."""
         free(self.code, self._frame)
         release_results(self)
         for arena in self._arenas:

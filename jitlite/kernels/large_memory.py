@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Operand
 from jitlite.native.capi import address, pointer
+from jitlite.native.entry import address_of
 
 LARGE = 32 * 1024 * 1024
 """Bytes from which on C's library (glibc) never takes a piece from what it keeps for others."""
@@ -32,22 +33,26 @@ def advise(kc: KernelCode, start: str, sizes: Sequence[Operand], each: int) -> N
         sizes: the number of elements is their product, which is known to fit.
         each: bytes of an element.
     """
-    text, known = advise_function(), [size for size in sizes if isinstance(size, int)]
-    if text and (len(known) < len(sizes) or math.prod(known) * each >= LARGE):
-        kc.code.helper(text)
+    function, known = advise_function(), [size for size in sizes if isinstance(size, int)]
+    if function and (len(known) < len(sizes) or math.prod(known) * each >= LARGE):
         bytes = kc.multiply(kc.product(sizes), str(each))
-        kc.code.emit(f"call void @advise(ptr {start}, i64 {bytes})")
+        kc.code.emit(f"call void {function}(ptr {start}, i64 {bytes})")
+
+
+def advise_function() -> str:
+    """The address of a function that asks for large pages; "" where the system has nothing to ask."""
+    text = _text()
+    return text and pointer(address_of("advise", text))
 
 
 @functools.cache
-def advise_function() -> str:
-    """The text of the function; "" where the system has nothing to ask."""
+def _text() -> str:
     try:
         madvise = pointer(address("madvise"))
     except OSError:
         return ""
     return f"""
-define internal void @advise(ptr %start, i64 %bytes) noinline {{
+define void @advise(ptr %start, i64 %bytes) {{
   %is_large = icmp uge i64 %bytes, {LARGE}
   br i1 %is_large, label %ask, label %done
 ask:

@@ -63,7 +63,9 @@ def find_or_insert(code: LLVMBuilder, frame: str, box: str, key: str, size: str)
 
 
 def free(code: LLVMBuilder, frame: str, until: str = "null") -> None:
-    """Free the boxes of a call, the last one first, until that one."""
+    """Free the boxes of a call, the last one first, until that one. Written behind what makes boxes."""
+    if _make() not in code.helpers:
+        return  # there are none
     code.helper(_free())
     code.emit(f"call void @free(ptr {frame}, ptr {until})")
 

@@ -16,8 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitlite.kernels import torch_abi
 from jitlite.kernels.border import (
-    EVERY,
-    Guard,
     guard_thread,
     make_result,
     take_none,
@@ -27,6 +25,7 @@ from jitlite.kernels.border import (
     wrap,
 )
 from jitlite.kernels.loop_ir import DTYPES, F32, Buffer, Owner, ScalarInput
+from jitlite.kernels.tensor_entry import EVERY, Guard
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from jitlite.ir import types as T
 from jitlite.kernels.arena import Arena
-from jitlite.kernels.border import MISS, release_results
+from jitlite.kernels.border import release_results
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import DTYPES, Buffer, Operand, Owner, Scalar, TensorInput
+from jitlite.kernels.tensor_entry import MISS
 from jitlite.native.boxing import boxed_tuple
 from jitlite.native.capi import pointer
 from jitlite.native.code import BAIL_OUT, RAISED
