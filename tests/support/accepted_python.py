@@ -121,6 +121,26 @@ def inner_names(x, fn):
     n = 10
     return fn(x) + n
 
+def widened(k):
+    if isinstance(k, int):
+        k = (k, k)
+    return [n + 1 for n in k]
+
+def text_of(message: Optional[str]) -> Optional[str]:
+    if not torch.jit.is_scripting():
+        if callable(message):
+            return message()
+    return message
+
+def checked(holds: bool, message: Optional[str] = None) -> bool:
+    if not holds:
+        message = text_of(message)
+        raise ValueError("none" if message is None else message)
+    return True
+
+def called(x: Tensor, g: bool) -> Tensor:
+    return g(x) if callable(g) else x
+
 K = 5
 
 def outer_name(fn, x):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from jitlite.base.errors.calls import (
     KNOWN_WHEN_COMPILED,
     NOT_CALLABLE,
@@ -30,7 +28,6 @@ from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipVal
 from jitlite.frontend.emit.iteration import iterated
 from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
 from jitlite.frontend.emit.known_values import KnownValue, LazyIterable, elements_of
-from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.library_calls import (
     emit_iterable_arguments,
     emit_with_keywords,
@@ -267,11 +264,14 @@ def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
 
 @form("is_tracing", 0, 0)
 def emit_is_tracing(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    """False: nothing that records, of torch or of its exporter to ONNX, looks into a script."""
     return em.constant(False, call.range)
 
 
 @form("is_scripting", 0, 0)
 def emit_is_scripting(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    if em.definition.is_for_python:
+        return em.constant(False, call.range)
     return em.node("aten::is_scripting", [], [T.BOOL], call.range).output
 
 
@@ -464,15 +464,6 @@ def emit_device(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
     keywords = {k.name.name: k.value for k in call.keywords}
     given = [*call.args, *(keywords[name] for name in ("device", "type", "index") if name in keywords)]
     return em.op("aten::device", em.emit_arguments(given), range=call.range)
-
-
-@form("finfo", 1, 1)
-def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    value = em.emit_sugared(call.args[0])
-    dtype = value.constant if isinstance(value, ConstantValue) else None
-    if not isinstance(dtype, torch.dtype):
-        raise KNOWN_WHEN_COMPILED.unsupported("torch.finfo and torch.iinfo need a constant dtype", call.range)
-    return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))
 
 
 _range = range

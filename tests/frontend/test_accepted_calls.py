@@ -1,0 +1,113 @@
+"""Calls with values of unions, with functions for what is annotated otherwise, and what torch says of dtypes."""
+
+# ruff: noqa: E501 - a case a line reads better
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accepted_python import T34, Table, check_case
+from strategies import compile_source
+
+import jitlite
+from jitlite.base.source import CompileError
+
+IMAGE = torch.arange(16.0).reshape(1, 1, 4, 4)
+
+UNIONS: Table = {
+    "operand": ("x: Tensor, u: Union[Tensor, float]", "return x * u, u < x, x - u", [[T34, 2.0], [T34, T34]]),
+    "number": ("n: Union[int, float]", "return -n, n > 2, n * n", [[3], [2.5]]),
+    "several": (
+        "a: Union[Tensor, float], b: Union[Tensor, float], x: Tensor", "return x.clamp(0) + torch.where(x > 3, a, b)",
+        [[T34, T34, T34], [1.0, 2.0, T34], [T34, 2.0, T34]],
+    ),
+    "sizes": (
+        "x: Tensor, k: Union[Tuple[int, int], int]", "return F.max_pool2d(x, k)", [[IMAGE, 2], [IMAGE, (1, 2)]],
+    ),
+    "method": ("x: Tensor, k: Union[List[int], int]", "return x.sum(k)", [[T34, 1], [T34, [0, 1]]]),
+    "in place": ("x: Tensor, u: Union[Tensor, float]", "x += u\nreturn x", [[T34, 1.5], [T34, T34]]),
+    "results of several types": ("u: Union[List[int], int]", "return u * 2", [[2], [[1, 2]]]),
+    "a call, by type": ("k: Union[Tuple[int, int], int]", "return widened(k)", [[2], [(3, 4)]]),
+    "a call that gives its argument": ("k: Union[Tuple[int, int], int]", "k = 5\nreturn widened(k), k", [[2], [(3, 4)]]),
+}  # fmt: skip
+
+FUNCTIONS: Table = {
+    "text or function": ("x: Tensor, n: int", "checked(n > 2, lambda: f'{n} of {x.dim()}')\nreturn x", [[T34, 3], [T34, 1]]),
+    "both": ("x: Tensor, n: int", "checked(n > 2, lambda: 'a')\nchecked(n > 0, 'b')\nreturn x", [[T34, 0], [T34, 1], [T34, 3]]),
+    "given a name": ("x: Tensor", "g = inc\nreturn called(x, g), called(x, True)", [[T34]]),
+    "a branch that leaves": (
+        "x: Tensor, c: bool", "def g(h, c: bool):\n    if c:\n        h = h(x)\n        return h + 1\n    return h(x)\nreturn g(inc, c)",
+        [[T34, True], [T34, False]],
+    ),
+    "either branch": (
+        "x: Tensor, c: bool", "def g(h, c: bool):\n    if c:\n        h = h(x)\n    else:\n        h = x\n    return h\nreturn g(inc, c)",
+        [[T34, True], [T34, False]],
+    ),
+}  # fmt: skip
+
+LIMITS: Table = {
+    "floats": (
+        "x: Tensor", "i = torch.finfo(x.dtype)\nreturn i.eps, i.max, i.tiny, i.bits, torch.finfo(x.dtype).min",
+        [[T34], [T34.double()], [T34.half()], [T34.bfloat16()], [T34.to(torch.complex64)], [T34.int()]],
+    ),
+    "ints": (
+        "x: Tensor", "return torch.iinfo(x.dtype).max, torch.iinfo(x.dtype).min",
+        [[T34.int()], [T34.long()], [T34.byte()], [T34.to(torch.int8)], [T34]],
+    ),
+    "known": ("x: Tensor", "return torch.finfo(torch.half).eps, torch.iinfo(torch.uint8).max", [[T34]]),
+    "of a variable": ("x: Tensor, d: torch.dtype", "return torch.finfo(d).eps", [[T34, torch.float64]]),
+    "exporter": ("x: Tensor", "return x + 1 if torch.onnx.is_in_onnx_export() else x", [[T34]]),
+}  # fmt: skip
+
+INDICES: Table = {
+    "tuples": ("x: Tensor", "y = x.clone()\ny[(0, 1), (1, 2)] = 7.0\nreturn x[(0, 2), 1:], y", [[T34]]),
+    "a tuple alone": ("x: Tensor", "return x[(0, 1)], x[((0, 1), (2, 3))]", [[T34]]),
+    "tuples of tuples": ("x: Tensor", "return x[((0, 1), (1, 2)), 0], x[:, ((0, 1),)]", [[T34]]),
+    "tuples behind dots": ("x: Tensor", "return x[..., (0, 1)]", [[T34]]),
+    "tuples of bools": ("x: Tensor", "return x[(True, False, True), 0]", [[T34]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNIONS)
+def test_operators_take_values_of_unions(name):
+    check_case(UNIONS, name)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_are_given_whatever_the_annotation_says(name):
+    check_case(FUNCTIONS, name)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_dtypes_tell_their_limits(name):
+    check_case(LIMITS, name)
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_tuples_are_indices_as_lists_are(name):
+    unsaved = {"tuples of tuples": "list of lists", "tuples behind dots": "behind"}
+    check_case(INDICES, name, unsaved)
+
+
+REFUSED = {
+    "one type has no such operator": ("u: Union[int, str]", "return u + 1", "aten::add"),
+    "None": ("u: Optional[Tensor], x: Tensor", "return x * u", "Optional"),
+    "a function that may be a value": (
+        "x: Tensor, c: bool", "h = inc\nif c:\n    h = h(x)\nreturn h", "h is not defined in the false branch",
+    ),
+    "a function that a loop changes": ("x: Tensor", "h = inc\nfor i in range(2):\n    h = h(x)\nreturn x", "nested block"),
+    "limits of ints": ("x: Tensor", "return torch.finfo(torch.int32).max", "floating point"),
+    "no such limit": ("x: Tensor", "return torch.iinfo(x.dtype).eps", "has no 'eps'"),
+    "limits of a tensor": ("x: Tensor", "return torch.iinfo(x).max", "needs a dtype"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_one_meaning_is_refused(name):
+    parameters, body, message = REFUSED[name]
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    head = "from typing import *\nimport torch\nfrom torch import Tensor\n\ndef inc(x: Tensor):\n    return x + 1\n\n"
+    function = compile_source(f"{head}def f({parameters}):\n{lines}\n")["f"]
+    with pytest.raises(CompileError, match=message) as refusal:
+        jitlite.script(function)
+    assert refusal.value.range is not None
