@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 import torch
 from accepted_python import T34, Table, check_case
@@ -11,6 +13,8 @@ from strategies import compile_source
 
 import jitlite
 from jitlite.base.source import CompileError
+from jitlite.debug.equality import difference
+from jitlite.debug.outcome import observe
 
 IMAGE = torch.arange(16.0).reshape(1, 1, 4, 4)
 
@@ -59,6 +63,21 @@ LIMITS: Table = {
     "exporter": ("x: Tensor", "return x + 1 if torch.onnx.is_in_onnx_export() else x", [[T34]]),
 }  # fmt: skip
 
+ABSTRACT: Table = {
+    "known": (
+        "xs: List[int], n: int, s: str, x: Tensor, d: Dict[str, int]",
+        "return (isinstance(xs, collections.abc.Sequence), isinstance(n, numbers.Integral), isinstance(s, Iterable),\n"
+        "        isinstance(x, collections.abc.Iterable), isinstance(d, Mapping), isinstance(n, (str, Sequence)))",
+        [[[1], 2, "a", T34, {"a": 1}]],
+    ),
+    "of a union": (
+        "v: Union[int, float, List[int]]",
+        "if isinstance(v, numbers.Integral):\n    return v + 1\nif isinstance(v, Sequence):\n    return len(v)\nreturn 0",
+        [[3], [2.5], [[1, 2]]],
+    ),
+    "of an Optional": ("v: Optional[List[int]]", "return len(v) if isinstance(v, Sequence) else -1", [[None], [[1]]]),
+}  # fmt: skip
+
 INDICES: Table = {
     "tuples": ("x: Tensor", "y = x.clone()\ny[(0, 1), (1, 2)] = 7.0\nreturn x[(0, 2), 1:], y", [[T34]]),
     "a tuple alone": ("x: Tensor", "return x[(0, 1)], x[((0, 1), (2, 3))]", [[T34]]),
@@ -83,6 +102,90 @@ def test_dtypes_tell_their_limits(name):
     check_case(LIMITS, name)
 
 
+@pytest.mark.parametrize("name", ABSTRACT)
+def test_abstract_classes_are_asked_of_types(name):
+    check_case(ABSTRACT, name)
+
+
+class Named(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i in range(3):
+            setattr(self, f"layer{i}", torch.nn.Linear(2, 2) if i else torch.nn.ReLU())
+            self.register_buffer(f"scale{i}", torch.tensor(i + 1.0))
+
+    def forward(self, x, n: int):
+        for i in range(n):
+            x = getattr(self, f"layer{i}")(x) * getattr(self, "scale" + str(i))
+        return x, getattr(self, "layer" + "1")(x)
+
+
+def test_attributes_of_modules_have_names_that_are_computed():
+    module = Named()
+    scripted = jitlite.script(module)
+    buffer = io.BytesIO()
+    jitlite.save(scripted, buffer)
+    buffer.seek(0)
+    x = torch.ones(1, 2)
+    for run in (scripted, jitlite.load(buffer)):
+        for n in (0, 2, 3):
+            assert not difference(module(x, n), run(x, n))
+    with pytest.raises(AttributeError, match="'Named' object has no attribute 'layer3'"):
+        scripted(x, 4)
+    with pytest.raises(AttributeError, match="'Named' object has no attribute 'layer3'"):
+        module(x, 4)
+
+
+class Optionally(torch.nn.Module):
+    def __init__(self, deep, width=1):
+        super().__init__()
+        self.deep, self.width = deep, width
+        if deep:
+            self.extra = torch.nn.Linear(2, 2)
+            self.scale = 3.0
+
+    def forward(self, x):
+        if self.deep and x.dim() > 1:
+            x = self.extra(x) * self.scale
+        if not self.deep or self.width > 5:
+            return x
+        else:
+            y = x + self.scale
+        if self.width == 1:
+            return y
+        return self.wide(y)
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_branches_that_are_not_taken_may_read_what_a_module_lacks(deep):
+    module = Optionally(deep)
+    scripted = jitlite.script(module)
+    buffer = io.BytesIO()
+    jitlite.save(scripted, buffer)
+    buffer.seek(0)
+    x = torch.ones(1, 2)
+    for run in (scripted, jitlite.load(buffer)):
+        assert not difference(module(x), run(x))
+    module.deep = scripted.deep = True
+    assert not difference(observe(module, [x]).raised, observe(scripted, [x]).raised)
+    if not deep:
+        with pytest.raises(AttributeError, match="'Optionally' object has no attribute 'extra'"):
+            scripted(x)
+
+
+class Misspelt(Optionally):
+    def forward(self, x):
+        if self.deep:
+            x = self.exrta(x)
+        return x
+
+
+def test_branches_that_are_taken_may_not():
+    with pytest.raises(CompileError, match="exrta"):
+        jitlite.script(Misspelt(True))
+    jitlite.script(Misspelt(False))
+
+
 @pytest.mark.parametrize("name", INDICES)
 def test_tuples_are_indices_as_lists_are(name):
     unsaved = {"tuples of tuples": "list of lists", "tuples behind dots": "behind"}
@@ -96,6 +199,7 @@ REFUSED = {
         "x: Tensor, c: bool", "h = inc\nif c:\n    h = h(x)\nreturn h", "h is not defined in the false branch",
     ),
     "a function that a loop changes": ("x: Tensor", "h = inc\nfor i in range(2):\n    h = h(x)\nreturn x", "nested block"),
+    "a computed name of what is no module": ("x: Tensor, s: str", "return getattr(x, s)", "name that getattr is given"),
     "limits of ints": ("x: Tensor", "return torch.finfo(torch.int32).max", "floating point"),
     "no such limit": ("x: Tensor", "return torch.iinfo(x.dtype).eps", "has no 'eps'"),
     "limits of a tensor": ("x: Tensor", "return torch.iinfo(x).max", "needs a dtype"),

@@ -23,7 +23,7 @@ T34 = torch.arange(12.0).reshape(3, 4)
 HEAD = """
 from typing import *
 from enum import Enum
-import functools, itertools, logging, math, operator, torch, warnings
+import collections.abc, functools, itertools, logging, math, numbers, operator, torch, warnings
 import torch.nn.functional as F
 from torch import Tensor
 

@@ -16,6 +16,7 @@ from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.errors.names import PYTHON_ONLY
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
+from jitlite.frontend.emit.chosen_parts import attribute_by_name
 from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
@@ -222,9 +223,11 @@ def _is_module(found: SugaredValue) -> bool:
 @form("getattr", 2, 3)
 def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     name = call.args[1]
-    if not isinstance(name, tree.StringLiteral):
-        raise KNOWN_WHEN_COMPILED("getattr's second argument must be a string literal", name.range)
     subject = em.emit_sugared(call.args[0])
+    if not isinstance(name, tree.StringLiteral):
+        if len(call.args) == 3:
+            raise KNOWN_WHEN_COMPILED("getattr with a default needs a name that is written out", name.range)
+        return attribute_by_name(em, call.range, subject, em.emit(name))
     if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
         return em.emit_sugared(call.args[2])
     return refined_sugar(em, subject.attr(em, call.range, name.value))
