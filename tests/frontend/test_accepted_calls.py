@@ -75,6 +75,7 @@ ABSTRACT: Table = {
         "if isinstance(v, numbers.Integral):\n    return v + 1\nif isinstance(v, Sequence):\n    return len(v)\nreturn 0",
         [[3], [2.5], [[1, 2]]],
     ),
+    "annotations": ("n: int", "return torch.signal.windows.hann(n), torch.signal.windows.nuttall(n)", [[4], [1]]),
     "of an Optional": ("v: Optional[List[int]]", "return len(v) if isinstance(v, Sequence) else -1", [[None], [[1]]]),
 }  # fmt: skip
 
