@@ -10,6 +10,7 @@
 #   make explore   random programs of two kinds, for BUDGET=600 seconds each
 #   make mutants   20,000 damaged archives, shown, loaded, converted and called: an hour
 #   make passes    each pass alone and 20 random orders on all graphs of tests/support/specimens.py: an hour
+#   make clients  public models and functions of torchvision, timm, kornia and others, as far as they are installed
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -29,7 +30,7 @@ ON_VERSIONS := tests/api/test_entry_points.py tests/test_docs.py tests/test_exam
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test test-versions lint bench docs site explore mutants passes setup clean
+.PHONY: help demo test test-versions lint bench docs site explore mutants passes clients setup clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -71,6 +72,9 @@ mutants: setup
 
 passes: setup
 	$(PY) -m pytest -n $(JOBS) -m sweep tests/passes/test_pass_orders.py $(ARGS)
+
+clients: setup
+	$(PY) -m pytest -m clients -s tests/clients $(ARGS)
 
 setup: $(READY)
 

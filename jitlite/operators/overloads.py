@@ -7,9 +7,11 @@ alone, plans are remembered. Read `match_op` first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
@@ -37,8 +39,9 @@ from jitlite.operators.schema_matching import (
     types_of_call,
 )
 
-__all__ = ["MatchedSchema", "NamedValue", "can_call", "emit_builtin_call", "match_op", "match_schema", "match_schemas",
-           "pack_outputs", "try_convert_to_type"]  # fmt: skip
+__all__ = ["MatchedSchema", "NamedValue", "argument_to_split", "can_call", "emit_builtin_call", "match_op",
+           "match_schema", "match_schemas", "pack_outputs", "schema_argument_to_split",
+           "try_convert_to_type"]  # fmt: skip
 
 
 class MatchedSchema(NamedTuple):
@@ -206,6 +209,64 @@ def match_op(
     expansion = chosen.candidate if isinstance(chosen.candidate, Expansion) else None
     op = chosen.candidate if isinstance(chosen.candidate, Op) else None
     return MatchedSchema(chosen.candidate.schema, op, inputs, list(plan.return_types), plan.return_names, expansion)
+
+
+def argument_to_split(
+    name: str,
+    args: Sequence[NamedValue],
+    kwargs: Sequence[NamedValue] = (),
+    self_value: NamedValue | None = None,
+    candidates: Sequence[Op] | None = None,
+) -> Value | None:
+    """Of a call that no overload fits, a value of a Union: for each of its types, and those of others, there is one.
+
+    None where there is no such value.
+    """
+    given = [*([self_value] if self_value else []), *args, *kwargs]
+    call = types_of_call(args, kwargs, self_value)
+
+    def fits(one: CallTypes) -> bool:
+        try:
+            _choose(name, one, _Places(None, given), candidates)
+        except CompileError:
+            return False
+        return True
+
+    return _value_to_split(given, call, fits)
+
+
+def schema_argument_to_split(
+    schema: Schema, args: Sequence[NamedValue], kwargs: Sequence[NamedValue] = ()
+) -> Value | None:
+    """The same for a call of a function."""
+
+    def fits(one: CallTypes) -> bool:
+        try:
+            Matching(schema, one, True, {}, widen=True).run()
+        except Mismatch:
+            return False
+        return True
+
+    return _value_to_split([*args, *kwargs], types_of_call(args, kwargs, None), fits)
+
+
+def _value_to_split(given: Sequence[NamedValue], call: CallTypes, fits: Callable[[CallTypes], bool]) -> Value | None:
+    """A value of a Union among the arguments, if the call fits whatever types the values of Unions have."""
+    values = [a.value for a in given]
+    unions = list(dict.fromkeys(v for v in values if v is not None and isinstance(v.type, T.UnionType)))
+    choices = [T.members_of(v.type) for v in unions]
+    if not unions or prod(map(len, choices)) > _MOST_COMBINATIONS:
+        return None
+    for types in product(*choices):
+        chosen = dict(zip(unions, types, strict=True))
+        actuals = [a.type if v is None else chosen.get(v, a.type) for v, a in zip(values, call.actuals, strict=True)]
+        if not fits(call.with_types(actuals)):
+            return None
+    return unions[0]
+
+
+_MOST_COMBINATIONS = 16
+"""Types of a call's arguments that are looked at: each becomes a branch of the program."""
 
 
 def can_call(name: str) -> bool:

@@ -82,6 +82,14 @@ class CallTypes(NamedTuple):
         first = () if self.this is None else (self.this,)
         return (*first, *self.args, *(actual for _, actual in self.kwargs))
 
+    def with_types(self, types: Sequence[Type]) -> CallTypes:
+        """The same call with other types of its `actuals`."""
+        actuals = [ActualType(t, a.is_empty_literal) for t, a in zip(types, self.actuals, strict=True)]
+        this = None if self.this is None else actuals.pop(0)
+        names = [name for name, _ in self.kwargs]
+        split = len(self.args)
+        return CallTypes(this, tuple(actuals[:split]), tuple(zip(names, actuals[split:], strict=True)))
+
     def __str__(self) -> str:
         shown = [a.type.annotation for a in (self.this, *self.args) if a is not None]
         shown += [f"{name}: {actual.type.annotation}" for name, actual in self.kwargs]

@@ -23,7 +23,7 @@ T34 = torch.arange(12.0).reshape(3, 4)
 HEAD = """
 from typing import *
 from enum import Enum
-import functools, itertools, logging, math, operator, torch, warnings
+import collections.abc, functools, itertools, logging, math, numbers, operator, torch, warnings
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -120,6 +120,26 @@ def clear(xs: List[Optional[int]]):
 def inner_names(x, fn):
     n = 10
     return fn(x) + n
+
+def widened(k):
+    if isinstance(k, int):
+        k = (k, k)
+    return [n + 1 for n in k]
+
+def text_of(message: Optional[str]) -> Optional[str]:
+    if not torch.jit.is_scripting():
+        if callable(message):
+            return message()
+    return message
+
+def checked(holds: bool, message: Optional[str] = None) -> bool:
+    if not holds:
+        message = text_of(message)
+        raise ValueError("none" if message is None else message)
+    return True
+
+def called(x: Tensor, g: bool) -> Tensor:
+    return g(x) if callable(g) else x
 
 K = 5
 

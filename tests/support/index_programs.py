@@ -17,7 +17,7 @@ Pick = Callable[[int], int]
 ENTRIES = (
     "0", "i", ":", "s", "...", "None", "-1", "1", "j", "t", "1:", ":-1", "::2", "i:", ":i", "i:j", "::i", "::-1",
     "1:j:i", ":9223372036854775808", "s:", ":s", "[0, 1]", "[0]", "k", "[True, False]", "m", "True", "s > 0",
-    "[[0], [1]]",
+    "[[0], [1]]", "(0, 1)", "(True, False)",
 )  # fmt: skip
 """What stands between two commas: `i` and `j` are ints, `s` and `t` tensors, `k` and `m` lists of ints and bools."""
 

@@ -406,7 +406,8 @@ def differences(got: Any, expected: Any) -> str:
         if (own is None) != (gradient is None):
             return f"gradient of {name} is {'missing' if own is None else 'there'}"
         if own is not None and gradient is not None:
-            scale = float(gradient.abs().max()) if gradient.numel() else 0.0
+            finite = gradient[gradient.isfinite()]
+            scale = float(finite.abs().max()) if finite.numel() else 0.0
             if not torch.allclose(own, gradient, rtol=1e-2, atol=1e-4 + 1e-3 * scale, equal_nan=True):
                 return f"gradient of {name}"
     return ""

@@ -25,6 +25,7 @@ from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.interfaces import infer_results
+from jitlite.frontend.emit.known_values import ABSENT
 from jitlite.frontend.emit.meanings import Mark, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
@@ -126,6 +127,9 @@ class ModuleDefinition(ObjectDefinition):
             return True
         # what the module itself has and nobody found a type for, such as nn.Module's `_forward_hooks`, is not there
         return name not in self.failed and name not in vars(self.module) and hasattr(self.module, name)
+
+    def value_now(self, name: str) -> object:
+        return getattr(self.module, name, ABSENT)
 
     def no_attribute(self, name: str, range: SourceRange) -> CompileError:
         text = f"Module '{type(self.module).__name__}' has no attribute '{name}'"

@@ -54,6 +54,7 @@ class _Merge(Record, eq=True):
         true, false = (self._type_in(side, name) for side in (0, 1))
         merged = self._merged_type(name, true, false)
         if merged is None:
+            self._forget_function(name)
             return
         for (block, _), own, other in ((self.true, true, false), (self.false, false, true)):
             if own is None or (block in em.jumping and not T.is_subtype(own, merged)):
@@ -61,6 +62,12 @@ class _Merge(Record, eq=True):
         em.frame.types[name] = merged
         em.frame.sugared.pop(name, None)
         em.frame.reasons.pop(name, None)
+
+    def _forget_function(self, name: str) -> None:
+        """Forget a function if a branch that goes on has given its variable something else."""
+        goes_on = [frame for block, frame in (self.true, self.false) if block not in self.em.leaving]
+        if self.em.frame.sugar_of(name) is not None and any(name in frame.types for frame in goes_on):
+            self.em.frame.remove(name)
 
     def _type_in(self, side: int, name: str) -> Type | None:
         """The type of a variable at the end of a branch; None, and the reason is noted, where it has none."""

@@ -6,11 +6,11 @@ A `Builder` is bound to one graph. It knows nothing of statements, names or Pyth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from jitlite.base.changed import Changed
 from jitlite.base.errors.types import WRONG_TYPE
-from jitlite.base.source import SourceRange
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.interfaces import bodies_that_fail, infer_results
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -19,6 +19,14 @@ from jitlite.ir.types import Type
 from jitlite.operators import overloads
 from jitlite.operators.conversions import enum_value_type
 from jitlite.operators.overloads import NamedValue
+
+Args = Sequence[NamedValue]
+
+
+class Sugared(Protocol):
+    """What becomes a value of the graph."""
+
+    def as_value(self, b: Builder, range: SourceRange) -> Value: ...
 
 
 class Builder:
@@ -74,12 +82,26 @@ class Builder:
         Args:
             candidates: choose among these instead of all overloads of the name.
 
+        For a value of a Union that no overload takes, there is a call for each of its types.
+
         Raises:
             CompileError: where no overload fits.
         """
         where = range or self.graph.current_range
         named = [a if isinstance(a, NamedValue) else NamedValue(None, a, range=where) for a in args]
-        return overloads.emit_builtin_call(self.graph, where, name, named, list(kwargs), self_value, candidates)
+        try:
+            return overloads.emit_builtin_call(self.graph, where, name, named, list(kwargs), self_value, candidates)
+        except CompileError:
+            of_union = overloads.argument_to_split(name, named, kwargs, self_value, candidates)
+            if of_union is None:
+                raise
+
+        def call(one: Value) -> Value:
+            given = [with_value(a, of_union, one) for a in named]
+            this = None if self_value is None else with_value(self_value, of_union, one)
+            return self.op(name, given, [with_value(k, of_union, one) for k in kwargs], where, this, candidates)
+
+        return self.by_type(of_union, where, call)
 
     def node(self, kind: str, inputs: Iterable[Value], types: Iterable[Type], range: SourceRange | None = None) -> Node:
         """Insert a node of a kind that has no overloads."""
@@ -120,7 +142,7 @@ class Builder:
         t = enum_value_type(value.type)
         return value if t is value.type else self.node("prim::EnumValue", [value], [t], range).output
 
-    def by_type(self, value: Value, range: SourceRange, emit: Callable[[Value], Value]) -> Value:
+    def by_type(self, value: Value, range: SourceRange | None, emit: Callable[[Value], Value]) -> Value:
         """For a value of a Union, what `emit` makes of whichever of its types it is of."""
         first, *others = T.members_of(value.type)
         if not others:
@@ -135,6 +157,17 @@ class Builder:
         common = T.unify(*(block.outputs[0].type for block in choice.blocks), default_to_union=True)
         assert common is not None
         return choice.add_output(common)
+
+    def call_by_type(
+        self, value: Value, range: SourceRange, args: Args, kwargs: Args, call: Callable[[Args, Args], Sugared]
+    ) -> Value:
+        """The result of a call for whichever of its types an argument of a Union is of."""
+
+        def with_one(one: Value) -> Value:
+            given, named = ([with_value(a, value, one) for a in part] for part in (args, kwargs))
+            return call(given, named).as_value(self, range)
+
+        return self.by_type(value, range, with_one)
 
     def uninitialized(self, type: Type) -> Value:
         """A value that is never read."""
@@ -162,3 +195,8 @@ class Builder:
                 message, range, expected=type.annotation, found=value.type.annotation, hint=hint, notes=notes
             )
         return converted
+
+
+def with_value(argument: NamedValue, old: Value, new: Value) -> NamedValue:
+    """An argument of a call, with another value if it has the old one."""
+    return argument._replace(value=new) if argument.value is old else argument

@@ -5,11 +5,12 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_KEYWORD
 from jitlite.base.errors.names import NO_ATTRIBUTE
-from jitlite.base.source import SourceRange, did_you_mean
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.interfaces import infer_for_call, match_call
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
@@ -19,7 +20,7 @@ from jitlite.ir.graph import Value, constant_of
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
-from jitlite.operators.overloads import MatchedSchema, match_schema, match_schemas
+from jitlite.operators.overloads import MatchedSchema, match_schema, match_schemas, schema_argument_to_split
 from jitlite.operators.prims import shows_empty_text
 
 
@@ -52,7 +53,14 @@ class FunctionValue(SugaredValue):
         return self.function.schema
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        return self.emit(b, range, match_call(self.schema, b.graph, range, args, kwargs))
+        try:
+            matched = match_call(self.schema, b.graph, range, args, kwargs)
+        except CompileError:
+            of_union = schema_argument_to_split(self.schema, args, kwargs)
+            if of_union is None:
+                raise
+            return SimpleValue(b.call_by_type(of_union, range, args, kwargs, partial(self.call, b, range)))
+        return self.emit(b, range, matched)
 
     def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         constant = b.graph.insert(

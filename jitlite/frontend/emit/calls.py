@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import torch
-
 from jitlite.base.errors.calls import (
     KNOWN_WHEN_COMPILED,
     NOT_CALLABLE,
@@ -18,6 +16,7 @@ from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.errors.names import PYTHON_ONLY
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
+from jitlite.frontend.emit.chosen_parts import attribute_by_name
 from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
@@ -30,7 +29,6 @@ from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipVal
 from jitlite.frontend.emit.iteration import iterated
 from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_keywords
 from jitlite.frontend.emit.known_values import KnownValue, LazyIterable, elements_of
-from jitlite.frontend.emit.language_values import NumericLimits
 from jitlite.frontend.emit.library_calls import (
     emit_iterable_arguments,
     emit_with_keywords,
@@ -225,9 +223,11 @@ def _is_module(found: SugaredValue) -> bool:
 @form("getattr", 2, 3)
 def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     name = call.args[1]
-    if not isinstance(name, tree.StringLiteral):
-        raise KNOWN_WHEN_COMPILED("getattr's second argument must be a string literal", name.range)
     subject = em.emit_sugared(call.args[0])
+    if not isinstance(name, tree.StringLiteral):
+        if len(call.args) == 3:
+            raise KNOWN_WHEN_COMPILED("getattr with a default needs a name that is written out", name.range)
+        return attribute_by_name(em, call.range, subject, em.emit(name))
     if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
         return em.emit_sugared(call.args[2])
     return refined_sugar(em, subject.attr(em, call.range, name.value))
@@ -267,11 +267,14 @@ def emit_tolist(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
 
 @form("is_tracing", 0, 0)
 def emit_is_tracing(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    """False: nothing that records, of torch or of its exporter to ONNX, looks into a script."""
     return em.constant(False, call.range)
 
 
 @form("is_scripting", 0, 0)
 def emit_is_scripting(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    if em.definition.is_for_python:
+        return em.constant(False, call.range)
     return em.node("aten::is_scripting", [], [T.BOOL], call.range).output
 
 
@@ -464,15 +467,6 @@ def emit_device(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type 
     keywords = {k.name.name: k.value for k in call.keywords}
     given = [*call.args, *(keywords[name] for name in ("device", "type", "index") if name in keywords)]
     return em.op("aten::device", em.emit_arguments(given), range=call.range)
-
-
-@form("finfo", 1, 1)
-def emit_numeric_limits(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    value = em.emit_sugared(call.args[0])
-    dtype = value.constant if isinstance(value, ConstantValue) else None
-    if not isinstance(dtype, torch.dtype):
-        raise KNOWN_WHEN_COMPILED.unsupported("torch.finfo and torch.iinfo need a constant dtype", call.range)
-    return NumericLimits(torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype))
 
 
 _range = range

@@ -1,19 +1,23 @@
 """`self.layers[name](x)`, where the name is known at run time only and the submodules are of several types: a chain of
-ifs, one for each submodule, around what is done with the one that is chosen."""
+ifs, one for each submodule, around what is done with the one that is chosen. So is `getattr(self, f"layer{i}")(x)`, for
+the attributes whose names are like that."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
+from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.conditions import emit_if_expression
+from jitlite.frontend.emit.containers import get_attribute, is_module_type
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.scope import Condition
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
-from jitlite.ir.graph import Value
+from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.operators.overloads import NamedValue
 
 Read = Callable[[SugaredValue], SugaredValue]
@@ -79,14 +83,27 @@ class ChosenPart(SugaredValue):
 
 
 def chosen_part(
-    b: Builder, range: SourceRange, index: Value, names: Sequence[str], parts: Sequence[SugaredValue]
+    b: Builder,
+    range: SourceRange,
+    index: Value,
+    names: Sequence[str],
+    parts: Sequence[SugaredValue],
+    owner: str | None = None,
 ) -> ChosenPart:
-    """The part of an index, after a check that there is one: otherwise it raises what Python raises."""
+    """The part of an index, after a check that there is one: otherwise it raises what Python raises.
+
+    Args:
+        owner: the class of which the parts are attributes, where they are not those of a container.
+    """
     assert isinstance(b, Emitter)
     cls: type[Exception]
     if index.type is T.STRING:
         known = b.make_list(T.STRING, [b.constant(name, range) for name in names])
         found, cls, message = b.op("aten::__contains__", [known, index], range=range), KeyError, index
+        if owner is not None:
+            cls, before = AttributeError, b.constant(f"'{owner}' object has no attribute '", range)
+            message = b.op("aten::add", [before, index], range=range)
+            message = b.op("aten::add", [message, b.constant("'", range)], range=range)
     else:
         least = b.op("aten::ge", [index, b.constant(-len(parts), range)], range=range)
         most = b.op("aten::lt", [index, b.constant(len(parts), range)], range=range)
@@ -104,3 +121,49 @@ def chosen_part(
 
 def _evaluated(b: Builder, range: SourceRange, given: NamedValue) -> NamedValue:
     return NamedValue(given.name, given.in_graph(b.graph), range=range)
+
+
+def attribute_by_name(b: Builder, range: SourceRange, owner: SugaredValue, name: Value) -> SugaredValue:
+    """`getattr(owner, name)`, for a name that is computed.
+
+    Raises:
+        CompileError: where it is known at run time only, and the owner has no submodules or tensors of such names.
+    """
+    if is_constant(name) and name.type is T.STRING:
+        return owner.attr(b, range, str(constant_of(name)))
+    t = owner.value.type if isinstance(owner, SimpleValue) else None
+    pattern = _pattern(name)
+    names = _attributes_like(pattern, t) if isinstance(t, T.ClassType) and t.is_module else []
+    if not names or name.type is not T.STRING or not isinstance(owner, SimpleValue) or not isinstance(t, T.ClassType):
+        raise KNOWN_WHEN_COMPILED(
+            "the name that getattr is given has to be known where the program is compiled, unless it is that of a "
+            "submodule",
+            range,
+            hint="write the name out, or put the modules into a ModuleDict",
+        )
+    parts = [SimpleValue(get_attribute(b, range, owner.value, n)) for n in names]
+    return chosen_part(b, range, name, names, parts, t.python_class.__name__)
+
+
+def _attributes_like(pattern: str, t: T.ClassType) -> list[str]:
+    """The submodules whose names are like that; where there are none, and it says something of names, the tensors."""
+    names = [n for n in t.attributes if re.fullmatch(pattern, n)]
+    modules = [n for n in names if is_module_type(t.attributes[n])]
+    tensors = [n for n in names if T.is_subtype(t.attributes[n], T.TENSOR)]
+    return modules or (tensors if pattern != _ANYTHING else [])
+
+
+_ANYTHING = ".*"
+
+
+def _pattern(name: Value) -> str:
+    """A regular expression for the texts that a value may be: what is written out in an f-string, or added."""
+    if is_constant(name) and name.type is T.STRING:
+        return re.escape(str(constant_of(name)))
+    first = name.node.inputs[0] if name.node.inputs else None
+    if name.node.kind == "aten::format" and first is not None and is_constant(first):
+        written = re.split(r"\{[^{}]*\}", str(constant_of(first)))
+        return _ANYTHING.join(re.escape(part) for part in written)
+    if name.node.kind == "aten::add" and name.type is T.STRING:
+        return "".join(map(_pattern, name.node.inputs))
+    return _ANYTHING

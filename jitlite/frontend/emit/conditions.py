@@ -5,8 +5,11 @@ A condition decided by types alone is *static*: only the branch it takes is comp
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable
 from typing import Any, TypeGuard
+
+import torch
 
 from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED, WRONG_COUNT
 from jitlite.base.errors.types import CHANGED_TYPE, NO_CONDITION
@@ -355,7 +358,7 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
     if isinstance(value.type, T.ClassType) and value.type.is_module:
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
         return Condition(em.constant(is_one, subject.range), static=is_one)
-    wanted = _standard_members([t for expr in _class_expressions(classes) for t in [_class_type(em, expr)]])
+    wanted = _standard_members([t for expr in _class_expressions(classes) for t in _class_types(em, expr, value.type)])
     if value.node.kind == "aten::size" and isinstance(value.type, T.ListType) and T.ANY_TUPLE in wanted:
         return Condition(em.constant(True, subject.range), static=True)  # a torch.Size, which is a tuple
     holding: list[Type] = []
@@ -409,6 +412,31 @@ def _class_expressions(expr: tree.Expr) -> list[tree.Expr]:
 
 
 _BARE_CONTAINERS: dict[str, Type] = {"list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "dict": T.ANY_DICT}
+
+
+_PYTHON_CLASSES: dict[Type, type] = {
+    T.INT: int, T.FLOAT: float, T.BOOL: bool, T.STRING: str, T.COMPLEX: complex, T.NONE: type(None),
+}  # fmt: skip
+
+
+def _python_class(t: Type) -> type | None:
+    """The class in Python of the values of a type, None where it may be one of several."""
+    if isinstance(t, T.ListType | T.DictType):
+        return list if isinstance(t, T.ListType) else dict
+    if isinstance(t, T.TupleType):
+        return t.python_class or tuple
+    return torch.Tensor if T.is_subtype(t, T.TENSOR) else _PYTHON_CLASSES.get(t)
+
+
+def _class_types(em: Emitter, expr: tree.Expr, actual: Type) -> list[Type]:
+    """The types that a class stands for; for an abstract one of Python's library, those of a value that are of it."""
+    found = python_object(em, expr)
+    abstract = typing.get_origin(found) or found
+    members = _standard_members([actual])
+    classes = [_python_class(m) for m in members]
+    if not isinstance(abstract, type) or abstract.__module__ not in ("collections.abc", "numbers") or None in classes:
+        return [_class_type(em, expr)]
+    return [m for m, cls in zip(members, classes, strict=True) if cls is not None and issubclass(cls, abstract)]
 
 
 def _class_type(em: Emitter, expr: tree.Expr) -> Type:

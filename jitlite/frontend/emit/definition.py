@@ -26,6 +26,7 @@ class Definition(Record, eq=True):
         defining_class: of a method from Python, the class in whose body it stands: `super()` starts behind it.
         inferred: types of parameters without annotation, where they are not Tensors.
         variables: of a nested function, what it sees of the functions around that is no value of a graph.
+        is_for_python: is it called as TorchScript cannot call it, so that `is_scripting()` is False in it?
     """
 
     name: str
@@ -37,6 +38,7 @@ class Definition(Record, eq=True):
     defining_class: type | None = None
     inferred: dict[str, Type] = field(default_factory=dict)
     variables: Mapping[str, SugaredValue] = field(default_factory=dict)
+    is_for_python: bool = False
 
     @property
     def has_declared_result(self) -> bool:

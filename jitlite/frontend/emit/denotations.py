@@ -7,6 +7,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,10 +28,17 @@ from jitlite.frontend.emit.callables import (
     OverloadedFunction,
     PythonCall,
 )
-from jitlite.frontend.emit.definition import Maker, Scope
+from jitlite.frontend.emit.definition import Definition, Maker, Scope
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
-from jitlite.frontend.emit.open_calls import InPlace, as_given, may_lack_sizes, needs_place, with_open_sizes
+from jitlite.frontend.emit.open_calls import (
+    InPlace,
+    as_given,
+    gives_functions,
+    may_lack_sizes,
+    needs_place,
+    with_open_sizes,
+)
 from jitlite.frontend.emit.python_library import library_of, list_with_default
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
@@ -114,8 +122,8 @@ class PythonFunction(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         program = self.scope.program
         definition = None if self.signature is not None else program.open_definition(self.function)
-        if definition is None and self.signature is None and any(may_lack_sizes(a) for a in (*args, *kwargs)):
-            definition = with_open_sizes(program.definition_for(self.function), args, kwargs)
+        if definition is None and self.signature is None:
+            definition = self._reopened(args, kwargs)
         if definition is None:
             return FunctionValue(program.function_for(self.function, range, self.signature)).call(
                 b, range, args, kwargs
@@ -124,8 +132,35 @@ class PythonFunction(SugaredValue):
             found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
             return found
         given = as_given(definition, args, kwargs)
-        compiled = program.function_for(self.function, range, given=given)
+        try:
+            compiled = program.function_for(self.function, range, given=given)
+        except CompileError as error:
+            return self._by_type(b, range, args, kwargs, error)
         return FunctionValue(compiled).call(b, range, *((args, kwargs) if given is None else ([], given.arguments)))
+
+    def _by_type(self, b: Builder, range: SourceRange, args: Args, kwargs: Args, error: CompileError) -> SugaredValue:
+        """A call for each type of an argument of a Union, where the function compiles for these only.
+
+        Raises:
+            CompileError: the `error`, where there is no such argument or it does not compile then either.
+        """
+        values = [a.value for a in (*args, *kwargs) if a.value is not None]
+        of_union = next((v for v in values if isinstance(v.type, T.UnionType)), None)
+        if of_union is None or len(error.called_from) > 1:  # what is wrong is in another function
+            raise error
+
+        try:
+            return SimpleValue(b.call_by_type(of_union, range, args, kwargs, partial(self.call, b, range)))
+        except CompileError:
+            raise error from None
+
+    def _reopened(self, args: Args, kwargs: Args) -> Definition | None:
+        """The definition for a call that gives what the annotations do not say; None for other calls."""
+        if gives_functions(args, kwargs):
+            return self.scope.program.definition_for(self.function)
+        if any(may_lack_sizes(a) for a in (*args, *kwargs)):
+            return with_open_sizes(self.scope.program.definition_for(self.function), args, kwargs)
+        return None
 
 
 class LibraryFunction(PythonFunction):

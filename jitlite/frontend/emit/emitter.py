@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from jitlite.base.changed import Changed
 from jitlite.base.errors.calls import DICT_AS_KEYWORDS
 from jitlite.base.errors.names import MAYBE_UNSET, UNKNOWN_NAME
 from jitlite.base.errors.types import MISSING_RETURN, RETURN_TYPES
@@ -96,6 +97,10 @@ class Unset(Record, eq=True):
     node: Node
 
 
+class StatementLeaves(Exception):
+    """What has been emitted of a statement ends the block."""
+
+
 class Emitter(Builder):
     """Compiles one function into a graph with variables."""
 
@@ -114,6 +119,8 @@ class Emitter(Builder):
         """Blocks that end in return or raise."""
         self.jumping: set[Block] = set()
         """Blocks that end in break or continue."""
+        self.statement_block = graph.block  # in which the current statement stands
+        self.is_excluded = False  # is this a branch that a module does not take as it is now?
         self.loop = "none"
         """The innermost loop: `none`, `loop`, `unrolled`; `finally` in a finally that a jump would leave."""
         self.on_break: Callable[[], None] | None = None
@@ -151,11 +158,18 @@ class Emitter(Builder):
     # -- statements
     def emit_statements(self, statements: Sequence[tree.Stmt]) -> None:
         """Emit statements up to the first that leaves the block; what follows it can never run."""
+        with Changed(self, "is_excluded", self.is_excluded):
+            self._emit_statements(statements)
+
+    def _emit_statements(self, statements: Sequence[tree.Stmt]) -> None:
         for stmt in statements:
             with self.at(stmt.range):
                 self.outdated = {}
+                self.statement_block = self.frame.block
                 try:
                     _statements[type(stmt)](self, stmt)
+                except StatementLeaves:
+                    self.leaving.add(self.frame.block)
                 except CompileError as error:
                     self._explain_outdated(error)
                     self.outdated = {}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from jitlite.base.errors.statements import BAD_SYNTAX, COMPARED_WITH_NONE
 from jitlite.base.errors.types import MIXED_ELEMENTS
 from jitlite.base.source import CompileError
+from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
@@ -35,6 +36,8 @@ def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredVal
     try:
         return refined_sugar(em, owner.attr(em, expr.range, expr.name.name))
     except CompileError as error:
+        if is_absent(em, owner, expr.name.name):
+            raise_absent(em, expr.range, owner, expr.name.name)
         if error.range is expr.range:
             error.range = expr.range.ending_with(expr.name.name)
         raise

@@ -293,7 +293,7 @@ def tensor_index(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) ->
 
 
 def _checked_part(em: Emitter, expr: tree.Expr, part: Value) -> Value:
-    part = em.enum_value(part, expr.range)
+    part = _as_list(em, em.enum_value(part, expr.range))
     innermost = part.type
     while isinstance(innermost, T.ListType):
         innermost = innermost.element
@@ -305,6 +305,15 @@ def _checked_part(em: Emitter, expr: tree.Expr, part: Value) -> Value:
         "indexing tensor with unsupported index type", expr.range,
         expected="int, bool, slice, None, `...`, List[int], List[bool] or Tensor", found=part.type.annotation,
     )  # fmt: skip
+
+
+def _as_list(em: Emitter, part: Value) -> Value:
+    """A tuple among the entries of an index as the list of its elements, which it means; other values as they are."""
+    if not isinstance(part.type, T.TupleType) or not part.type.elements:
+        return part
+    elements = [_as_list(em, element) for element in em.unpack_tuple(part)]
+    common = elements[0].type
+    return em.make_list(common, elements) if all(e.type is common for e in elements) else part
 
 
 def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscript, value: NamedValue) -> None:

@@ -9,6 +9,9 @@ from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.tree_base import HIDDEN, part
 from jitlite.ir.graph import Value
 
+UNKNOWN, ABSENT = object(), object()
+"""Stand for a value that is not known while the program is compiled, and for one of an attribute that is not there."""
+
 
 class KnownValue(tree.Expr):
     """An expression that denotes `value`."""

@@ -1,8 +1,6 @@
-"""Sugared values of Python's own types as functions, of `print` and `breakpoint`, and of what `torch.finfo` gives."""
+"""Sugared values of Python's own types as functions, and of `print` and `breakpoint`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
 from jitlite.base.source import SourceRange
@@ -90,17 +88,3 @@ class NoneValue(SugaredValue):
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         return b.constant(None, range)
-
-
-class NumericLimits(SugaredValue):
-    """What `torch.finfo` or `torch.iinfo` gives: its numbers can be used, itself not."""
-
-    def __init__(self, limits: Any) -> None:
-        self.limits = limits
-        self.kind = f"{type(limits).__name__} of {limits.dtype}"
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        found = getattr(self.limits, name, None)
-        if isinstance(found, int | float | str):
-            return SimpleValue(b.constant(found, range))
-        return super().attr(b, range, name)

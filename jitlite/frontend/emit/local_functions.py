@@ -244,8 +244,8 @@ def _emit_body(
     whole = replace(em.definition, tree=definition) if function.is_whole else em.definition
     with em.within(whole), em.in_loop("none"), em.inside(block, starts_function=True):
         for param, argument in zip(definition.decl.params, arguments, strict=True):
-            has_type = param.type is not None and not param.stars and not is_open(param.type, em.resolver)
-            annotation = em.parse_type(param.type) if has_type and param.type is not None else None
+            has_type = not argument.is_function and not param.stars
+            annotation = _declared_type(em, param) if has_type else None
             em.assign(param.ident.name, argument, param.ident.range, annotation)
         em.emit_statements(definition.body)
         result = em.finish(definition)
@@ -292,9 +292,8 @@ def _converted(em: Emitter, param: tree.Param, argument: LocalArgument, wanted: 
     """The argument as the parameter takes it: of its declared type, or the `wanted` one, if there is one."""
     if param.stars:
         return _argument_value(em, argument.value, argument.range)
-    is_typed = param.type is not None and not is_open(param.type, em.resolver)
-    declared = em.parse_type(param.type) if is_typed and param.type is not None else wanted
-    if declared is None:
+    declared = _declared_type(em, param) or wanted
+    if declared is None or argument.value.is_function:  # Python heeds no annotation
         return argument.value
     value = argument.value.as_value(em, argument.range)
     message = (
@@ -302,6 +301,11 @@ def _converted(em: Emitter, param: tree.Param, argument: LocalArgument, wanted: 
         f"{value.type.annotation}"
     )
     return SimpleValue(em.expect(declared, value, argument.range, message))
+
+
+def _declared_type(em: Emitter, param: tree.Param) -> Type | None:
+    """The type that a parameter's annotation tells, None where it tells none."""
+    return None if param.type is None or is_open(param.type, em.resolver) else em.parse_type(param.type)
 
 
 # -- recursive functions

@@ -95,13 +95,13 @@ _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _P
 
 _TORCH_FORMS: dict[object, str] = {
     torch.get_default_dtype: "get_default_dtype", warnings.warn: "warn",
-    torch.device: "device", torch.finfo: "finfo", torch.iinfo: "finfo", typing.cast: "unchecked_cast",
+    torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",
     _jit_internal.is_scripting: "is_scripting", torch._C._is_tracing: "is_tracing",
-    is_tracing: "is_tracing",
+    is_tracing: "is_tracing", torch.onnx.is_in_onnx_export: "is_tracing",
 }  # fmt: skip
 
 _JIT_FORMS: dict[str, str] = {

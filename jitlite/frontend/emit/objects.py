@@ -22,7 +22,8 @@ from jitlite.frontend.emit.class_members import function_of, functions_of
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
-from jitlite.frontend.emit.open_calls import GivenTypes, InPlace, as_given, needs_place
+from jitlite.frontend.emit.known_values import UNKNOWN
+from jitlite.frontend.emit.open_calls import GivenTypes, InPlace, as_given, gives_functions, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.special_methods import is_special_name
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
@@ -67,6 +68,8 @@ class MethodValue(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:
             definition = None if is_special_name(self.name) else self.program.open_method(self.method)
+            if definition is None and gives_functions(args, kwargs):
+                definition = self.program.definition_of(self.method)
             if definition is not None:
                 return self._call_open(b, range, definition, args, kwargs)
             self.program.ready(self.method, range)
@@ -219,6 +222,10 @@ class ObjectDefinition:
     def indexed(self, b: Builder, range: SourceRange, value: Value, index: Value, wanted: Type) -> SugaredValue:
         """`value[index]` where a value of type `wanted` is expected."""
         return self.element(b, range, value, index)
+
+    def value_now(self, name: str) -> object:
+        """The value that an attribute has while the program is compiled, or `ABSENT`, or `UNKNOWN`."""
+        return UNKNOWN
 
     def slice(self, b: Builder, range: SourceRange, value: Value, bounds: slice) -> SugaredValue:
         """`value[start:stop:step]`, for constant bounds."""

@@ -70,8 +70,23 @@ def _is_open(definition: Definition, param: tree.Param) -> bool:
 
 def needs_place(definition: Definition, args: Args, kwargs: Args) -> bool:
     """Has the call arguments that no graph has, or the function parameters that none has?"""
-    given = any(isinstance(a.constant, SugaredValue) for a in (*args, *kwargs))
-    return given or any(p.stars for p in definition.tree.decl.params)
+    return gives_functions(args, kwargs) or any(p.stars for p in definition.tree.decl.params)
+
+
+def gives_functions(args: Args, kwargs: Args) -> bool:
+    """Are there functions among the arguments of a call?"""
+    return any(isinstance(a.constant, SugaredValue) for a in (*args, *kwargs))
+
+
+def as_python_calls(definition: Definition, args: Args, kwargs: Args) -> Definition:
+    """The definition as a call needs it that gives a function where the annotation says something else.
+
+    Python heeds no annotation, and TorchScript has no such call: what is written for TorchScript is not meant.
+    """
+    bound = _by_parameter(definition.tree.decl.params, args, kwargs) or {}
+    declared = [p for p in definition.tree.decl.params if not _is_open(definition, p)]
+    is_function = any(p.ident.name in bound and gives_functions([bound[p.ident.name]], []) for p in declared)
+    return replace(definition, is_for_python=True) if is_function else definition
 
 
 def as_given(definition: Definition, args: Args, kwargs: Args) -> GivenTypes | None:

@@ -38,6 +38,8 @@ def is_open(expr: tree.Expr, resolver: Resolver) -> bool:
     """Does an annotation leave open which type of TorchScript is meant? One that means nothing does not."""
     if not _allows_several(expr, resolver):
         return False
+    if isinstance(expr, tree.Var | tree.Select) and _is_generic(_denoted(expr, resolver)):
+        return True  # a class of collections.abc is one whose objects a script might hold
     try:
         parse_parameter_type(expr, resolver.resolve_type, class_types=resolver.class_types)
     except CompileError:

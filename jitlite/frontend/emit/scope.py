@@ -273,6 +273,8 @@ class Frame:
                 hint="annotate the first assignment",
             )
         outer = self.parent.type_of(name)
+        if simple is not None and self._is_function_in_branch(name):
+            return simple  # `merge_branches` sees whether it is known afterwards which of the two the variable is
         if simple is None or outer is None:
             what = value.kind if simple is None else "a value"
             raise CHANGED_TYPE(
@@ -286,6 +288,15 @@ class Frame:
         if T.is_subtype(converted.type, outer):
             return converted
         raise _keeps_its_type(name, outer, simple.type, range)
+
+    def _is_function_in_branch(self, name: str) -> bool:
+        """Is a variable a function that was set outside, and are there only branches between that place and here?"""
+        for frame in self.chain():
+            if name in frame.sugared or name in frame.types:
+                return name in frame.sugared and frame.sugared[name].is_function
+            if frame.block.owner is None or frame.block.owner.kind != "prim::If":
+                return False
+        return False
 
     def remove(self, name: str) -> bool:
         """Forget a variable (`del x`); says whether there was one."""

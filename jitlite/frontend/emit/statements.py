@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from jitlite.base.changed import Changed
 from jitlite.base.errors.names import UNKNOWN_NAME
 from jitlite.base.errors.statements import BAD_SYNTAX, LOOP_EXIT, NO_CONTEXT, NO_DELETE
 from jitlite.base.source import SourceRange
+from jitlite.frontend.emit.absent_attributes import holds_now
 from jitlite.frontend.emit.branch_merge import IF_SIDES, Sides, merge_branches
 from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.callables import ContextClass
@@ -42,6 +44,11 @@ def emit_pass(em: Emitter, stmt: tree.Pass) -> None:
 @statement(tree.Return)
 def emit_return(em: Emitter, stmt: tree.Return) -> None:
     em.emit_return(em.emit(stmt.value, em.returns[-1].declared), stmt.range)
+
+
+def _leaves(statements: Sequence[tree.Stmt]) -> bool:
+    """Do statements end with one that leaves them?"""
+    return bool(statements) and isinstance(statements[-1], tree.Return | tree.Raise | tree.Break | tree.Continue)
 
 
 @statement(tree.Delete)
@@ -81,7 +88,16 @@ def emit_assert(em: Emitter, stmt: tree.Assert) -> None:
 # -- if
 @statement(tree.IfStmt)
 def emit_if(em: Emitter, stmt: tree.IfStmt) -> None:
-    emit_if_else(em, stmt.range, emit_condition(em, stmt.cond), stmt.then, stmt.orelse)
+    condition = emit_condition(em, stmt.cond)
+    now = None if condition.static is not None else holds_now(em, stmt.cond)
+
+    def branch(statements: Sequence[tree.Stmt], taken: bool) -> None:
+        with Changed(em, "is_excluded", em.is_excluded or now is (not taken)):
+            em.emit_statements(statements)
+
+    emit_chosen(em, stmt.range, condition, lambda: branch(stmt.then, True), lambda: branch(stmt.orelse, False))
+    if now is not None and _leaves(stmt.then if now else stmt.orelse):
+        em.is_excluded = True  # what follows is the other branch
 
 
 def emit_if_else(
