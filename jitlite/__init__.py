@@ -20,6 +20,7 @@ from jitlite.base.garbage import uncollected
 from jitlite.base.on_demand import names_on_demand
 
 if TYPE_CHECKING:
+    from jitlite.api.compare import compare
     from jitlite.api.jit_names import (
         RecursiveScriptClass,
         ScriptWarning,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         strict_fusion,
     )
     from jitlite.api.opnames import export_opnames
+    from jitlite.api.optimize import optimize
+    from jitlite.api.to_onnx import to_onnx
     from jitlite.api.trace import (
         TopLevelTracedModule,
         TracedModule,
@@ -113,7 +116,9 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
                 "RecursiveScriptClass ScriptWarning _Await _fork _get_trace_graph _hide_source_ranges "
                 "_isinstance _script_if_tracing _set_fusion_strategy _wait fuser strict_fusion",
             "jitlite.api.opnames": "export_opnames",
+            "jitlite.api.compare": "compare",
             "jitlite.api.optimize": "optimize",
+            "jitlite.api.to_onnx": "to_onnx",
             "jitlite.api.trace":
                 "TopLevelTracedModule TracedModule TracerWarning TracingCheckError autocast trace "
                 "trace_module",
@@ -140,11 +145,12 @@ __all__ = [
     "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_Await", "_IgnoreContextManager",
     "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_fork", "_get_trace_graph", "_hide_source_ranges",
     "_isinstance", "_overload", "_overload_method", "_script_if_tracing", "_set_fusion_strategy", "_unique_state_dict",
-    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "debug", "debug_with", "drop_in",
+    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "compare", "debug", "debug_with",
+    "drop_in",
     "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "ir",
     "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
     "post_mortem", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
-    "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_python", "trace", "trace_module", "unused",
-    "wait", "wait_for_compilation",
+    "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "trace", "trace_module",
+    "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip

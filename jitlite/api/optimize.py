@@ -14,14 +14,14 @@ can be seen has happened then, and the model as it was raises what eager Python 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, cast
 
 import torch
 
-from jitlite.api.engine_variants import DynamicShapes, Limits, Variant, VariantMaker
+from jitlite.api.core_graphs import DynamicShapes, names_of
+from jitlite.api.engine_variants import Limits, Variant, VariantMaker
 from jitlite.api.script import script
 from jitlite.base.records import Record
 from jitlite.engines.engine import Engine
@@ -64,8 +64,8 @@ def optimize(
     examples = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
     found = engine_of(engine)
     limits = Limits(found, dynamic_shapes, None if allow is None else tuple(allow), tuple(deny))
-    original = _original(model)
-    limits.check(_parameters_of(original), examples)
+    original = original_of(model)
+    limits.check(names_of(original), examples)
     made: OptimizedModule | OptimizedFunction
     if isinstance(original, torch.nn.Module):
         made = OptimizedModule(original, limits)
@@ -76,8 +76,8 @@ def optimize(
     return made
 
 
-def _original(model: object) -> Callable[..., object]:
-    """What a call runs where there is no variant."""
+def original_of(model: object) -> Callable[..., object]:
+    """What a model is made of: a module, or the script of a function."""
     if isinstance(model, OptimizedModule | OptimizedFunction):
         return model._dispatcher.original
     is_known = isinstance(model, torch.nn.Module | ScriptFunction)
@@ -188,7 +188,7 @@ class OptimizedFunction(_Explained):
     """What `optimize` makes of a function."""
 
     def __init__(self, original: Callable[..., object], limits: Limits) -> None:
-        self._dispatcher = Dispatcher(original, limits, GroupCache(limits.engine), _parameters_of(original))
+        self._dispatcher = Dispatcher(original, limits, GroupCache(limits.engine), names_of(original))
         self.__name__ = getattr(original, "__name__", "function")
         self.__doc__ = original.__doc__
 
@@ -204,7 +204,7 @@ class OptimizedModule(_Explained, torch.nn.Module):
         for kind in ("_parameters", "_buffers", "_modules"):
             vars(self)[kind] = vars(original)[kind]
         vars(self)["training"] = original.training
-        vars(self)["_dispatcher"] = Dispatcher(original, limits, GroupCache(limits.engine), _parameters_of(original))
+        vars(self)["_dispatcher"] = Dispatcher(original, limits, GroupCache(limits.engine), names_of(original))
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """What the model's `forward` does."""
@@ -277,11 +277,6 @@ def _tensors_in(values: object) -> Iterator[torch.Tensor]:
 def _has_hooks(module: torch.nn.Module) -> bool:
     state = vars(module)
     return bool(state["_forward_hooks"] or state["_forward_pre_hooks"] or state["_backward_hooks"])
-
-
-def _parameters_of(original: Callable[..., object]) -> list[str]:
-    function = original.forward if isinstance(original, torch.nn.Module) else original
-    return list(inspect.signature(function).parameters)
 
 
 def _explanation(dispatcher: Dispatcher) -> Iterator[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from jitlite.api.to_onnx import to_onnx
 from jitlite.base.source import CompileError
 from jitlite.cli.archives import is_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
@@ -33,12 +34,14 @@ class Target:
     Attributes:
         suffix: of the file that is written.
         write: writes it; is given the program, the options and the path.
+        in_evaluation_mode: is a module set to evaluation mode before?
     """
 
     help: str
     suffix: str
     write: Callable[[object, argparse.Namespace, Path], Written]
     also_writes: Callable[[Path], list[Path]] = lambda path: []
+    in_evaluation_mode: bool = False
 
 
 def _write_python(program: object, options: argparse.Namespace, path: Path) -> Written:
@@ -65,6 +68,49 @@ def _write_exported(program: object, options: argparse.Namespace, path: Path) ->
     return {"exported program": str(path)}
 
 
+def _write_onnx(program: object, options: argparse.Namespace, path: Path) -> Written:
+    args, varying = _example_arguments(options), _dynamic_shapes(options.dynamic)
+    try:
+        to_onnx(program, args, path, varying)
+    except (ImportError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    except CompileError:
+        raise
+    except Exception as error:  # what the program raises for these inputs
+        raise ProgramError from error
+    return {"ONNX model": str(path)}
+
+
+def _example_arguments(options: argparse.Namespace) -> list[object]:
+    """The arguments by position.
+
+    Raises:
+        UsageError: there are none, or some by name.
+    """
+    if not options.inputs:
+        raise UsageError(f"--to {options.to} needs an --input for each argument, which tells ranks, dtypes and sizes")
+    args, kwargs = read_arguments(options.inputs)
+    if kwargs:
+        raise UsageError(f"--to {options.to} takes arguments by position, and '{next(iter(kwargs))}' is given by name")
+    return args
+
+
+def _dynamic_shapes(words: Sequence[str]) -> dict[str, list[int]] | bool:
+    """Dimensions by the name of the argument: `x=0,2` for each.
+
+    Raises:
+        UsageError: a word is written otherwise.
+    """
+    found: dict[str, list[int]] = {}
+    for word in words:
+        name, equals, dims = word.partition("=")
+        numbers = dims.split(",")
+        if not (equals and name.isidentifier()) or not all(n.removeprefix("-").isdecimal() for n in numbers):
+            raise UsageError(f"--dynamic {word}: write the argument and its dimensions, as in x=0,2")
+        found[name] = [int(n) for n in numbers]
+    return found or False
+
+
 def _refuse_stablehlo(program: object, options: argparse.Namespace, path: Path) -> Written:
     raise UsageError(
         "StableHLO is not part of this version; convert --to exported, and give the program to torch_xla: "
@@ -77,6 +123,7 @@ TARGETS: dict[str, Target] = {
                      lambda path: [weights_path(path)]),
     "fx": Target("a torch.fx.GraphModule, written by torch.save", ".pt", _write_fx),
     "exported": Target("a program of torch.export", ".pt2", _write_exported),
+    "onnx": Target("an ONNX model with its weights, in evaluation mode", ".onnx", _write_onnx, in_evaluation_mode=True),
     "stablehlo": Target("not part of this version: says what to use instead", ".mlir", _refuse_stablehlo),
 }  # fmt: skip
 
@@ -90,6 +137,8 @@ TARGETS: dict[str, Target] = {
     argument("--force", action="store_true", help="write over files that exist"),
     argument("--input", action="append", default=[], metavar="FILE", dest="inputs",
              help="an example argument, as for run"),
+    argument("--dynamic", action="append", default=[], metavar="NAME=DIM,...",
+             help="dimensions of an argument that may vary, for onnx: x=0,2"),
     *OF_MODULES,
     ALLOW,
     argument("--map-location", metavar="DEVICE", help="where to put the tensors of the archive"),
@@ -101,6 +150,8 @@ def convert(options: argparse.Namespace) -> int:
         target.write(None, options, Path())
     path = _output_path(options, target)
     program = _program_of(options) if names_archive(options.target) else program_of(options).whole
+    if target.in_evaluation_mode and isinstance(program, torch.nn.Module):
+        program.eval()
     try:
         with working(f"writing {path}"):
             written = target.write(program, options, path)

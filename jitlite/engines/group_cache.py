@@ -68,7 +68,7 @@ class GroupCache(Record, frozen=False):
             key: `key_of` it.
             inputs: of a call.
         """
-        types = [_type_of(value, self.engine.has_dynamic_sizes) for value in inputs]
+        types = [type_of(value, self.engine.has_dynamic_sizes) for value in inputs]
         whole = key, tuple((t.dtype, t.sizes, t.device) if isinstance(t, TensorType) else str(t) for t in types)
         with _lock:
             known = self.compiled.get(whole)
@@ -78,25 +78,33 @@ class GroupCache(Record, frozen=False):
             if self.variants[key] >= _MOST_VARIANTS:
                 return Failure(f"it was compiled for {_MOST_VARIANTS} combinations of dtypes and ranks before", True)
             self.variants[key] += 1
-        made = self._compile(graph, types)
+        made = compile_for(self.engine, graph, types)
         with _lock:
             self.counters.compiled += whole not in self.compiled and not isinstance(made, Failure)
             return self.compiled.setdefault(whole, made)
 
-    def _compile(self, graph: Graph, types: Sequence[Type]) -> CompiledGroup | Failure:
-        typed = graph.copy()
-        try:
-            for value, t in zip(typed.inputs, types, strict=True):
-                value.type = t
-            if not all(_is_known(v.type) for node in typed.all_nodes() for v in node.outputs):
-                propagate(typed, types, _INFERENCE)
-            return self.engine.compile(typed)
-        except EngineRefusal as why:
-            return Failure(str(why), True)
-        except Exception as error:
-            if options.current().engine_errors == "raise":
-                raise
-            return Failure(f"{type(error).__name__}: {error}", False)
+
+def compile_for(engine: Engine, graph: Graph, types: Sequence[Type]) -> CompiledGroup | Failure:
+    """Have an engine compile a graph for inputs of these types.
+
+    Args:
+        engine: that compiles.
+        graph: it is not changed.
+        types: of the inputs, see `type_of`.
+    """
+    typed = graph.copy()
+    try:
+        for value, t in zip(typed.inputs, types, strict=True):
+            value.type = t
+        if not all(_is_known(v.type) for node in typed.all_nodes() for v in node.outputs):
+            propagate(typed, types, _INFERENCE)
+        return engine.compile(typed)
+    except EngineRefusal as why:
+        return Failure(str(why), True)
+    except Exception as error:
+        if options.current().engine_errors == "raise":
+            raise
+        return Failure(f"{type(error).__name__}: {error}", False)
 
 
 _INFERENCE = ModeFacts(grad=False, autocast=False)
@@ -112,7 +120,8 @@ def _is_known(t: Type) -> bool:
     return not isinstance(t, TensorType) or (t.dtype is not None and t.sizes is not None)
 
 
-def _type_of(value: Operand, any_size: bool) -> Type:
+def type_of(value: Operand, any_size: bool) -> Type:
+    """The type of an input, with its sizes unless it stands for tensors of any size."""
     if not isinstance(value, torch.Tensor):
         return T.INT if isinstance(value, int) else T.FLOAT
     sizes = [None] * value.dim() if any_size else list(value.shape)

@@ -11,7 +11,7 @@ warning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -19,12 +19,11 @@ from jitlite.base import options
 from jitlite.base.records import Record
 from jitlite.engines.engine import CompiledGroup, Operand
 from jitlite.engines.group_cache import Failure, GroupCache, key_of
+from jitlite.engines.whole_graphs import LARGEST_EMBEDDED
 from jitlite.ir.graph import Graph, constant_of
 from jitlite.ir.regions import Backend, PlanContext, Region, Runner
 
 KIND = "engine"
-_LARGEST_CONSTANT = 16
-"""Tensors of more elements are inputs of what is compiled: equal layers share it, and it is small."""
 
 
 class EngineWarning(UserWarning):
@@ -59,7 +58,7 @@ class GroupRunner:
         self._use = use
         self._as_graph = as_graph
         self._gives_one = gives_one
-        self._graph, self._weights = _with_weights_as_inputs(body)
+        self._graph, self._weights = with_weights_as_inputs(body)
         self._key = key_of(self._graph)
         self._compiled: dict[tuple[object, ...], CompiledGroup] = {}
 
@@ -112,20 +111,44 @@ def _requires_grad(value: Operand) -> bool:
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
-def _with_weights_as_inputs(body: Graph) -> tuple[Graph, tuple[torch.Tensor, ...]]:
-    """A copy in which larger tensors that are constants are more inputs, and these tensors."""
+def with_weights_as_inputs(body: Graph) -> tuple[Graph, tuple[torch.Tensor, ...]]:
+    """A copy in which larger tensors that are constants are more inputs, and these tensors.
+
+    So equal layers share what is compiled, and it is small.
+    """
     graph, weights = body.copy(), []
     for node in list(graph.nodes):
         value = constant_of(node.output) if node.kind == "prim::Constant" else None
-        if isinstance(value, torch.Tensor) and value.numel() > _LARGEST_CONSTANT:
+        if isinstance(value, torch.Tensor) and value.numel() > LARGEST_EMBEDDED:
             node.output.replace_all_uses_with(graph.add_input(node.output.type))
             node.destroy()
             weights.append(value)
     return graph, tuple(weights)
 
 
+class ObservedGroup(Record):
+    """Has a group run as a graph, and shows the graph and each of its inputs to somebody before.
+
+    Attributes:
+        observe: is called with them.
+    """
+
+    observe: Callable[[Graph, Sequence[Operand]], None]
+
+    def runner(self, body: Graph, as_graph: Runner) -> Runner:
+        """What runs the group."""
+
+        def run(*inputs: Operand) -> object:
+            self.observe(body, inputs)
+            return as_graph(*inputs)
+
+        return run
+
+
 def _implement(region: Region, context: PlanContext) -> Runner | str:
     use = region.node.attributes.get("engine")
+    if isinstance(use, ObservedGroup):
+        return use.runner(region.graph(), context.run_graph(region.graph(), context.name))
     if not isinstance(use, GroupUse):
         return "no engine was told of it"
     body = region.graph()

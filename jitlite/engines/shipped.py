@@ -24,13 +24,18 @@ def engine_of(engine: str | Engine) -> Engine:
     if engine == "reference":
         return ReferenceEngine()
     if engine == "onnxruntime":
-        _need(engine, "onnx", "onnx", "onnxruntime")
+        need(f"the engine {engine}", "onnx", "onnx", "onnxruntime")
         return onnx.runtime.OnnxRuntime()
     hint = did_you_mean(engine, _NAMES) or f"there are {', '.join(_NAMES)}"
     raise ValueError(f"there is no engine {engine!r}; {hint}")
 
 
-def _need(engine: str, extra: str, *packages: str) -> None:
+def need(what: str, extra: str, *packages: str) -> None:
+    """See that packages are installed.
+
+    Raises:
+        ImportError: one is not; the text says how to install the extra that has it.
+    """
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
-        raise ImportError(f"the engine {engine} needs {' and '.join(missing)}: pip install 'jitlite[{extra}]'")
+        raise ImportError(f"{what} needs {' and '.join(missing)}: pip install 'jitlite[{extra}]'")

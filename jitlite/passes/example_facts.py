@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from jitlite.ir.graph import Graph, Node, Value
-from jitlite.ir.types import TensorType, Type
+from jitlite.ir.types import TensorType, TupleType, Type
 from jitlite.passes.shapes import propagate
 
 
@@ -25,9 +25,9 @@ def facts_of(graph: Graph, examples: Sequence[Any] | None, module: torch.nn.Modu
         if len(given) != len(copy.inputs):
             hint = "" if module is not None else "; the graph of a method needs its module, too: module="
             raise ValueError(f"the graph has {len(copy.inputs)} inputs, and {len(given)} were given{hint}")
-        types = [TensorType.from_tensor(e) if isinstance(e, torch.Tensor) else None for e in given]
+        types = [_refined(value.type, e) for value, e in zip(copy.inputs, given, strict=True)]
     for node in list(copy.all_nodes()) if module is not None else ():
-        found = _attribute(node, copy.inputs[0], module)
+        found = attribute_of(node, copy.inputs[0], module)
         if isinstance(found, torch.Tensor):
             with copy.inserting_before(node):
                 node.output.replace_all_uses_with(copy.insert_constant(found))
@@ -36,9 +36,18 @@ def facts_of(graph: Graph, examples: Sequence[Any] | None, module: torch.nn.Modu
     return {ours: theirs.type for ours, theirs in values.items()}
 
 
-def _attribute(node: Node, owner: Value, module: object) -> Any:
+def _refined(t: Type, example: object) -> Type:
+    """The type of an input, as precise as the example is; tensors in tuples, too."""
+    if isinstance(example, torch.Tensor):
+        return TensorType.from_tensor(example)
+    if isinstance(t, TupleType) and isinstance(example, tuple) and len(example) == len(t.elements):
+        return t.with_contained([_refined(part, e) for part, e in zip(t.elements, example, strict=True)])
+    return t
+
+
+def attribute_of(node: Node, owner: Value, module: object) -> Any:
     """What a `prim::GetAttr` on the module or its submodules gives; None for any other node."""
     if node.kind != "prim::GetAttr":
         return None
-    holder = module if node.input is owner else _attribute(node.input.node, owner, module)
+    holder = module if node.input is owner else attribute_of(node.input.node, owner, module)
     return getattr(holder, node.attributes["name"], None)

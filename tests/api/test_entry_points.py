@@ -1,6 +1,7 @@
 """Every public name does once what it is for. Short, because it is run on several versions of torch."""
 
 import contextlib
+import importlib.util
 import io
 from collections.abc import Callable
 from typing import List, Optional
@@ -210,6 +211,12 @@ def moved_to_fx():
     return same(jitlite.to_fx(model)(X), model(X))
 
 
+def to_onnx():
+    if importlib.util.find_spec("onnx") is None:
+        return refused(lambda: jitlite.to_onnx(helper, X), ImportError)
+    return b"Add" in jitlite.to_onnx(helper, X).SerializeToString()
+
+
 def typed(line: str, call: Callable[[], object]) -> object:
     """What a call gives while somebody types a line."""
     with pytest.MonkeyPatch.context() as patch:
@@ -293,6 +300,7 @@ USES = {
     "is_tracing": lambda: not jitlite.is_tracing(),
     "isinstance": lambda: jitlite.isinstance([1], List[int]) and not jitlite.isinstance({}, List[int]),
     "last_executed_optimized_graph": last_graph,
+    "compare": lambda: jitlite.compare(jitlite.optimize(helper, X), X).first_beyond is None,
     "load": lambda: same(archived(jitlite.script(layer := Layer()))(X), layer(X)),
     "onednn_fusion_enabled": fused,
     "optimize_for_inference": lambda: frozen(jitlite.optimize_for_inference),
@@ -307,6 +315,7 @@ USES = {
     "set_fusion_strategy": fusion,
     "to_exported": exported,
     "to_fx": moved_to_fx,
+    "to_onnx": to_onnx,
     "to_python": of_program,
     "trace": lambda: same(jitlite.trace(helper, X)(V), V + 1),
     "trace_module": lambda: same(jitlite.trace_module(layer := Layer(), {"forward": X}).forward(X), layer(X)),

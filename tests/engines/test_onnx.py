@@ -98,6 +98,11 @@ CASES: dict[str, tuple[Callable[..., object], Make]] = {
     "index_select": (lambda x: x.index_select(1, torch.tensor([2, 0])) + 1, floats(None, 3)),
     "embedding": (lambda x, i: F.embedding(i, torch.arange(10.0).view(5, 2)) * 2, with_indices),
     "pad": (lambda x: F.pad(x, [1, 2, 0, 1], value=3.0), floats(None, 3)),
+    "full": (lambda x: torch.zeros(x.size(0), 3) + torch.full([3], 2.5) + x, floats(None, 3)),
+    "arange": (
+        lambda x: torch.arange(3) + torch.arange(1, 2.5, 0.5) + torch.arange(x.size(0))[:, None] + x,
+        floats(None, 3),
+    ),
     "zeros_like": (lambda x: torch.full_like(x, 2.5) + x, floats(None, 3)),
 }
 

@@ -115,14 +115,23 @@ def test_all_kinds_of_modules(net, kind):
         "plain": lambda: net, "script": lambda: jitlite.script(net), "trace": lambda: jitlite.trace(net, inputs(2)),
         "loaded": loaded,
     }  # fmt: skip
-    if kind != "plain":  # writes of scripts are left to torch
-        net.relu = nn.ReLU().eval()
     engine = Recording()
     fast = jitlite.optimize(made[kind](), inputs(2), engine=engine, dynamic_shapes={"x": [0]})
     with torch.no_grad():
         for batch in (2, 3, 5):
             check(fast, net, inputs(batch))
-    assert engine.calls >= 3 and "raised an error" not in fast.explain()
+    told = fast.explain()
+    assert engine.calls >= 3 and "raised an error" not in told and "the model as it was" not in told
+    kinds = [n.kind for g in engine.graphs for n in g.all_nodes()]
+    assert {"aten::convolution", "aten::relu", "aten::addmm"} <= set(kinds) and "aten::relu_" not in kinds
+
+
+def test_a_script_is_grouped_as_its_module_is(net):
+    def share(model: nn.Module) -> str:
+        fast = jitlite.optimize(model, inputs(2), engine=Recording(), dynamic_shapes={"x": [0]})
+        return next(line.partition(": ")[2] for line in fast.explain().splitlines() if "operators on tensors" in line)
+
+    assert share(jitlite.script(net)) == share(net)
 
 
 def test_one_compilation_for_all_batch_sizes(net):

@@ -38,12 +38,17 @@ class OnnxBuilder(Record, frozen=False):
     nodes: list[OnnxNode] = field(default_factory=list)
     initializers: dict[str, torch.Tensor] = field(default_factory=dict)
     results: list[Ref] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
     _count: int = 0
 
-    def new_name(self) -> str:
-        """A name that no value has."""
-        self._count += 1
-        return f"v{self._count}"
+    def new_name(self, wanted: str | None = None) -> str:
+        """A name that no value has: the wanted one, or that with a number behind it."""
+        name = wanted
+        while not name or name in self.names:
+            self._count += 1
+            name = f"{wanted}_{self._count}" if wanted else f"v{self._count}"
+        self.names.add(name)
+        return name
 
     def node(self, op: str, inputs: Sequence[Operand], dtype: torch.dtype, rank: int, **attributes: Attribute) -> Ref:
         """A node with one result."""
@@ -67,9 +72,9 @@ class OnnxBuilder(Record, frozen=False):
         return self.node(op, [x], x.dtype, x.rank, **attributes)
 
     # -- constants and numbers
-    def tensor(self, value: torch.Tensor) -> Ref:
+    def tensor(self, value: torch.Tensor, name: str | None = None) -> Ref:
         """A constant tensor."""
-        name = self.new_name()
+        name = self.new_name(name)
         self.initializers[name] = value.detach().cpu().contiguous()
         return Ref(name, value.dtype, value.dim())
 

@@ -261,6 +261,23 @@ def full_like(out: OnnxBuilder, x: object, value: object, *options: object) -> R
     return out.result("Expand", [out.operand(value, dtype), out.shape(out.given(x))])
 
 
+@_of("aten::full")
+def full(out: OnnxBuilder, sizes: object, value: object, *options: object) -> Ref:
+    if not isinstance(sizes, list):
+        raise EngineRefusal("its sizes are not written out")
+    return out.result("Expand", [out.operand(value, out.results[0].dtype), out.ints(sizes)])
+
+
+@_of("aten::arange")
+def arange(out: OnnxBuilder, *arguments: object) -> Ref:
+    bounds = list(arguments[:-4])  # behind them are dtype, layout, device and pin_memory
+    dtype, first = out.results[0].dtype, bounds.pop(0) if len(bounds) > 1 else 0
+    end, step = [*bounds, 1][:2]
+    if dtype not in (torch.int16, torch.int32, torch.int64, torch.float32, torch.float64):
+        raise EngineRefusal(f"ONNX has no range of {dtype}")
+    return out.result("Range", [out.operand(v, dtype) for v in (first, end, step)])
+
+
 @_of("aten::Float")
 def to_float(out: OnnxBuilder, x: object) -> Ref:
     return _number(out.operand(x, torch.float64))

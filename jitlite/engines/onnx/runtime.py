@@ -6,21 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy
-import onnx
 import onnxruntime
 import torch
 
 from jitlite.base.records import Record
-from jitlite.engines.converters import Ref, ref_of
-from jitlite.engines.engine import CompiledGroup, Engine, EngineRefusal, Operand
-from jitlite.engines.onnx import layers, pointwise, views
-from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, element_type
-from jitlite.ir.graph import Graph, Node, Value
-
-_SUBJECTS = (layers, pointwise, views)
-"""The modules that declare converters."""
-IR_VERSION = 10
-"""The version of the format, which onnxruntime 1.19 and later reads."""
+from jitlite.engines.converters import Ref
+from jitlite.engines.engine import CompiledGroup, Engine, Operand
+from jitlite.engines.onnx.builder import CONVERTERS
+from jitlite.engines.onnx.model import model_of
+from jitlite.ir.graph import Graph, Node
 
 
 class OnnxRuntime(Engine):
@@ -62,44 +56,3 @@ def _operand(array: Any, ref: Ref) -> Operand:
     if ref.is_number:
         return array.item()  # type: ignore[no-any-return]
     return torch.from_numpy(numpy.asarray(array))
-
-
-def model_of(graph: Graph, name: str = "group") -> tuple[onnx.ModelProto, list[Ref], list[Ref]]:
-    """The graph as an ONNX model, and what goes in and out of it.
-
-    Args:
-        graph: one whose values have types that say dtype and rank.
-
-    Raises:
-        EngineRefusal: a node has no translation, or an input or output is of a type that ONNX has not.
-    """
-    builder = OnnxBuilder()
-    values: dict[Value, Ref] = {value: ref_of(value, builder.new_name()) for value in graph.inputs}
-    inputs = list(values.values())
-    CONVERTERS.write(graph, builder, values)
-    outputs = [_output(builder, value, values) for value in graph.outputs]
-    helper = onnx.helper
-    made = helper.make_graph(
-        [helper.make_node(n.op, list(n.inputs), list(n.outputs), **n.attributes) for n in builder.nodes],
-        name,
-        [_declared(ref, value) for ref, value in zip(inputs, graph.inputs, strict=True)],
-        [_declared(ref, None) for ref in outputs],
-        [onnx.numpy_helper.from_array(t.numpy(), key) for key, t in builder.initializers.items()],
-    )
-    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="jitlite")
-    model.ir_version = IR_VERSION
-    return model, inputs, outputs
-
-
-def _output(builder: OnnxBuilder, value: Value, values: dict[Value, Ref]) -> Ref:
-    """An output of the model, under a name of its own."""
-    found = values.get(value)
-    if found is None:
-        raise EngineRefusal("an output of the group is a list or a constant")
-    return Ref(builder.like("Identity", found).name, found.dtype, found.rank, found.is_number)
-
-
-def _declared(ref: Ref, value: Value | None) -> Any:
-    sizes = None if value is None else getattr(value.type, "sizes", None)
-    shape = [None] * ref.rank if sizes is None else list(sizes)
-    return onnx.helper.make_tensor_value_info(ref.name, element_type(ref.dtype), shape)

@@ -1,0 +1,76 @@
+"""Models as graphs that are handed out whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from jitlite.api.core_graphs import DynamicShapes, check_dynamic_shapes, core_graph_of, fixed_sizes, names_of
+from jitlite.api.optimize import original_of
+from jitlite.base.records import Record
+from jitlite.engines.engine import EngineRefusal
+from jitlite.engines.whole_graphs import WholeGraph, refused, whole_graph
+from jitlite.ir.types import TensorType, Type
+
+Sizes = list[int | str | None]
+
+
+class WholeModel(Record):
+    """A model as a graph.
+
+    Attributes:
+        whole: the graph, with names for inputs and outputs.
+        name: of the model.
+        shapes: of the inputs, with names for the sizes that vary; None of a number.
+    """
+
+    whole: WholeGraph
+    name: str
+    shapes: list[Sizes | None]
+
+
+def whole_model(model: object, inputs: Sequence[object], dynamic_shapes: DynamicShapes, language: str) -> WholeModel:
+    """What a model does with inputs like these.
+
+    Args:
+        model: an nn.Module in evaluation mode, or a function.
+        inputs: a tuple of arguments, or a single tensor.
+        dynamic_shapes: which sizes may vary.
+        language: what it is to be written as, for messages.
+
+    Raises:
+        ValueError: the model is in training mode, or `dynamic_shapes` does not fit.
+        NotSupportedError: the model does what no graph of operators can do.
+    """
+    args = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    original = original_of(model)
+    if isinstance(original, torch.nn.Module) and any(m.training for m in original.modules()):
+        raise ValueError("the model is in training mode: call eval() first")
+    names = names_of(original)
+    check_dynamic_shapes(dynamic_shapes, names, args)
+    types = [_type(dynamic_shapes, name, value) for name, value in zip(names, args, strict=False)]
+    try:
+        with torch.no_grad():
+            core = core_graph_of(original, args, dynamic_shapes, results_are_used_alone=True)
+        whole = whole_graph(core.graph, core.owner, names[: len(args)], types)
+    except EngineRefusal as why:
+        raise refused(language, why) from None
+    whole.conditions += core.report.assumptions
+    given = whole.graph.inputs[: len(whole.inputs)]
+    shapes = [_named(dynamic_shapes, name, value.type) for name, value in zip(whole.inputs, given, strict=True)]
+    return WholeModel(whole, core.name, shapes)
+
+
+def _type(dynamic_shapes: DynamicShapes, name: str, value: object) -> Type | None:
+    if not isinstance(value, torch.Tensor):
+        return None
+    return TensorType.of(value.dtype, fixed_sizes(dynamic_shapes, name, value), None, value.device)
+
+
+def _named(dynamic_shapes: DynamicShapes, name: str, t: Type) -> Sizes | None:
+    if not isinstance(t, TensorType) or t.sizes is None:
+        return None
+    told = dynamic_shapes.get(name, ()) if isinstance(dynamic_shapes, Mapping) else ()
+    names = {d % max(len(t.sizes), 1): text for d, text in told.items()} if isinstance(told, Mapping) else {}
+    return [names.get(d, f"{name}_{d}") if n is None else n for d, n in enumerate(t.sizes)]

@@ -1,0 +1,110 @@
+"""Graphs as models of the package `onnx`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from jitlite.engines.converters import Ref, ref_of
+from jitlite.engines.engine import EngineRefusal
+from jitlite.engines.onnx import layers, pointwise, views
+from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, OnnxNode, element_type
+from jitlite.engines.whole_graphs import WholeGraph, check_supported
+from jitlite.ir.graph import Graph, Value
+
+_SUBJECTS = (layers, pointwise, views)
+"""The modules that declare converters."""
+IR_VERSION = 10
+"""The version of the format, which onnxruntime 1.19 and later reads."""
+Shape = Sequence[int | str | None]
+"""Sizes; a text is the name of one that varies."""
+
+
+def model_of(graph: Graph, name: str = "group") -> tuple[onnx.ModelProto, list[Ref], list[Ref]]:
+    """The graph as an ONNX model, and what goes in and out of it.
+
+    Args:
+        graph: one whose values have types that say dtype and rank.
+
+    Raises:
+        EngineRefusal: a node has no translation, or an input or output is of a type that ONNX has not.
+    """
+    builder = OnnxBuilder()
+    values: dict[Value, Ref] = {value: ref_of(value, builder.new_name()) for value in graph.inputs}
+    inputs = list(values.values())
+    CONVERTERS.write(graph, builder, values)
+    outputs = [_output(builder, value, values, None) for value in graph.outputs]
+    shapes = [_sizes(value) for value in graph.inputs]
+    return _model(builder, name, inputs, outputs, shapes), inputs, outputs
+
+
+def model_of_whole(whole: WholeGraph, name: str, shapes: Sequence[Shape | None]) -> onnx.ModelProto:
+    """A model with its weights.
+
+    Args:
+        whole: what the model computes.
+        name: of the model.
+        shapes: of its inputs.
+
+    Raises:
+        UnsupportedOperators: nodes have no translation; it lists all.
+        EngineRefusal: an input or output is of a type that ONNX has not.
+    """
+    check_supported(whole.graph, "ONNX", CONVERTERS.why_not)
+    builder, values = OnnxBuilder(), dict[Value, Ref]()
+    builder.names.update(whole.outputs)
+    given = whole.graph.inputs[: len(whole.inputs)]
+    inputs = [ref_of(value, builder.new_name(text)) for value, text in zip(given, whole.inputs, strict=True)]
+    values.update(zip(given, inputs, strict=True))
+    for value, (text, tensor) in zip(whole.graph.inputs[len(given) :], whole.weights.items(), strict=True):
+        values[value] = builder.tensor(tensor, text)
+    CONVERTERS.write(whole.graph, builder, values)
+    outputs = [_output(builder, v, values, text) for v, text in zip(whole.graph.outputs, whole.outputs, strict=True)]
+    model = _model(builder, name, inputs, outputs, shapes)
+    for i, condition in enumerate(whole.conditions):
+        model.metadata_props.add(key=f"condition {i}", value=condition)
+    return model
+
+
+def save_with_data(model: onnx.ModelProto, path: Path) -> None:
+    """Write a model, and its weights to a file beside it."""
+    onnx.save_model(model, path, save_as_external_data=True, location=f"{path.name}.data")
+
+
+def _model(
+    builder: OnnxBuilder, name: str, inputs: Sequence[Ref], outputs: Sequence[Ref], shapes: Sequence[Shape | None]
+) -> onnx.ModelProto:
+    helper = onnx.helper
+    made = helper.make_graph(
+        [helper.make_node(n.op, list(n.inputs), list(n.outputs), **n.attributes) for n in builder.nodes],
+        name,
+        [_declared(ref, shape) for ref, shape in zip(inputs, shapes, strict=True)],
+        [_declared(ref, None) for ref in outputs],
+        [onnx.numpy_helper.from_array(t.numpy(), key) for key, t in builder.initializers.items()],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="jitlite")
+    model.ir_version = IR_VERSION
+    return model
+
+
+def _output(builder: OnnxBuilder, value: Value, values: dict[Value, Ref], name: str | None) -> Ref:
+    """An output of the model, under a name of its own."""
+    found = values.get(value)
+    if found is None:
+        raise EngineRefusal("an output of the group is a list or a constant")
+    if name is None:
+        name = builder.new_name()
+    builder.nodes.append(OnnxNode("Identity", (found.name,), (name,), {}))
+    return Ref(name, found.dtype, found.rank, found.is_number)
+
+
+def _sizes(value: Value) -> Shape | None:
+    return getattr(value.type, "sizes", None)
+
+
+def _declared(ref: Ref, sizes: Shape | None) -> Any:
+    shape = [None] * ref.rank if sizes is None else list(sizes)
+    return onnx.helper.make_tensor_value_info(ref.name, element_type(ref.dtype), shape)
