@@ -39,7 +39,7 @@ ROOMS: dict[str, str] = {
     "compat": "base ir analysis passes frontend compiler codegen executor archive objects loading freeze api",
     "debug": "base ir passes interpreter executor objects api",
     "migrate": "",
-    "cli": "base ir passes kernels executor archive export objects loading api debug migrate __init__",
+    "cli": "base ir passes kernels engines executor archive export objects loading api debug migrate __init__",
     "__init__": "base ir passes compiler executor archive export objects loading freeze api compat debug",
     "__main__": "cli",
 }

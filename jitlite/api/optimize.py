@@ -22,7 +22,7 @@ import torch
 
 from jitlite.api.core_graphs import DynamicShapes, names_of
 from jitlite.api.engine_variants import Limits, Variant, VariantMaker
-from jitlite.api.script import script
+from jitlite.api.script import save, script
 from jitlite.base.records import Record
 from jitlite.engines.engine import Engine
 from jitlite.engines.group_cache import EngineCounters, GroupCache
@@ -236,8 +236,7 @@ class OptimizedModule(_Explained, torch.nn.Module):
         Raises:
             CompileError: the model is no script, and no script can be made of it.
         """
-        scripted = self._model if isinstance(self._model, ScriptModule) else script(self._model)
-        scripted.save(f, _extra_files)
+        save(self._model if isinstance(self._model, ScriptModule) else script(self._model), f, _extra_files)
 
 
 def _why_not_with(args: Sequence[object], state: Sequence[torch.Tensor]) -> str | None:

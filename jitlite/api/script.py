@@ -10,7 +10,7 @@ import pickle
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import torch
 from torch import _jit_internal
@@ -32,12 +32,62 @@ from jitlite.objects.module import ScriptModule, prepared, script_module
 from jitlite.objects.text import define_text
 from jitlite.objects.torch_types import unwrap
 
+_Function = TypeVar("_Function", bound=ScriptFunction)
+_Class = TypeVar("_Class", bound=type)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_K = TypeVar("_K")
+_Lookup = Callable[[str], object] | None
 
+if TYPE_CHECKING:
+
+    class TypedFunction(ScriptFunction, Generic[_P, _R]):
+        """To type checkers, what `script` makes of a function: with its parameters and its result."""
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+
+@typing.overload
+def script(  # type: ignore[overload-overlap]  # the first overload that fits is meant
+    obj: _Class, optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
+) -> _Class: ...
+@typing.overload
+def script(  # type: ignore[overload-overlap]  # the first overload that fits is meant
+    obj: torch.nn.Module,
+    optimize: object = None,
+    _frames_up: int = 0,
+    _rcb: _Lookup = None,
+    example_inputs: object = None,
+) -> ScriptModule: ...
+@typing.overload
+def script(  # type: ignore[overload-overlap]  # the first overload that fits is meant
+    obj: _Function, optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
+) -> _Function: ...
+@typing.overload
+def script(
+    obj: list[_R], optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
+) -> ScriptList[_R]: ...
+@typing.overload
+def script(
+    obj: dict[_K, _R], optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
+) -> ScriptDict[_K, _R]: ...
+@typing.overload
+def script(
+    obj: Callable[_P, _R],
+    optimize: object = None,
+    _frames_up: int = 0,
+    _rcb: _Lookup = None,
+    example_inputs: object = None,
+) -> TypedFunction[_P, _R]: ...
+@typing.overload
+def script(
+    obj: object, optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
+) -> Any: ...
 def script(
     obj: object,
     optimize: object = None,
     _frames_up: int = 0,
-    _rcb: Callable[[str], object] | None = None,
+    _rcb: _Lookup = None,
     example_inputs: object = None,
 ) -> Any:
     """Compile a function, a module with all that it calls, or a class.
@@ -57,7 +107,8 @@ def script(
         CompileError: where something is not TorchScript; the error shows the place, what was expected and a way out.
         NotSupportedError: where it is nothing that can be compiled.
 
-    With the switch `enabled` off, it gives back `obj` itself.
+    With the switch `enabled` off, it gives back `obj` itself. To type checkers a function keeps its parameters and its
+    result, and a class stays what it is.
     """
     if isinstance(obj, ScriptFunction | ScriptModule) or not options.current().enabled:
         return obj

@@ -40,8 +40,10 @@ _LONGEST = 300
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); sys.argv[:] = ['jitlite', {word!r}]; "
 _ASK_TORCH = _START.format(word="doctor") + "from jitlite.cli.doctor import print_torch_report as report; report()"
 _ASK_JITLITE = (
-    _START.format(word="") + "from jitlite.cli.self_check import report, tensor_parts as parts; "
-    "print(json.dumps(report()), flush=True); print(json.dumps({'tensor_parts': parts()}))"
+    _START.format(word="")
+    + "from jitlite.cli.self_check import report, tensor_parts as parts, plugin_list as plugins; "
+    "print(json.dumps(report()), flush=True); print(json.dumps({'tensor_parts': parts()}), flush=True); "
+    "print(json.dumps({'plugins': plugins()}))"
 )
 
 
@@ -58,6 +60,7 @@ class DoctorReport:
         checks: what is wrong with the sample's stages; empty texts where nothing is.
         tensor_parts: what machine code for tensors leans on: each part, whether it is there, and why not.
         native: what machine code is used for: "on", or why it is not.
+        plugins: what installed packages add: group, name, value, package, and the reason where it cannot be used.
         error: why torch or jitlite cannot be imported.
     """
 
@@ -69,6 +72,7 @@ class DoctorReport:
     checks: dict[str, str] = field(default_factory=dict)
     tensor_parts: list[tuple[str, bool, str]] = field(default_factory=list)
     native: dict[str, str] = field(default_factory=dict)
+    plugins: list[dict[str, str]] = field(default_factory=list)
     error: str = ""
 
     @property
@@ -131,7 +135,7 @@ def examine() -> DoctorReport:
         return report
     answer, fault = _ask(_ASK_JITLITE)
     report.checks, report.native = answer.get("checks", {}), answer.get("native", {})
-    report.tensor_parts = answer.get("tensor_parts", [])
+    report.tensor_parts, report.plugins = answer.get("tensor_parts", []), answer.get("plugins", [])
     report.error = f"jitlite cannot be imported: {fault}" if fault else ""
     return report
 
@@ -226,6 +230,12 @@ def _show(report: DoctorReport) -> None:
         print(f"{paint(state.ljust(12), color)} {name}{why and ': '}{why}")
     if report.native:
         _table("machine code", {**report.native})
+    if report.plugins:
+        print(heading("plugins"))
+    for plugin in report.plugins:
+        state = paint("left out".ljust(12), "red") if plugin["reason"] else paint("found".ljust(12), "green")
+        named = f"{plugin['group']}: {plugin['name']} = {plugin['value']} of {plugin['package']}"
+        print(f"{state} {named}{plugin['reason'] and ': '}{plugin['reason']}")
     color = {"works": "green", "does not work": "red"}.get(report.verdict, "yellow")
     _table("verdict", {"jitlite": paint(report.verdict, color)})
     if report.error:

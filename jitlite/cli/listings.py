@@ -9,13 +9,15 @@ import shlex
 
 from jitlite.base import options as switches
 from jitlite.cli.commands import COMMANDS, Command, argument, command
+from jitlite.cli.programs import LOAD, load_named
 from jitlite.cli.terminal import paint
 from jitlite.passes import registry
 
 
-@command("passes", "list the passes, and what each does", paged=True)
+@command("passes", "list the passes, and what each does", LOAD, paged=True)
 def passes(options: argparse.Namespace) -> int:
     """Print the name of each pass and its first sentence."""
+    load_named(options)
     found = {name: registry.summary(name) for name in registry.names()}
     if options.json:
         print(json.dumps(found, indent=1))
@@ -67,7 +69,7 @@ def _choices(command: Command) -> dict[str, list[str]]:
     for parameter in command.parameters:
         choices = parameter.settings.get("choices")
         words = [str(choice) for choice in choices] if isinstance(choices, tuple | list | dict) else []
-        words = registry.names() if "--passes" in parameter.names else words
+        words = registry.own_names() if "--passes" in parameter.names else words
         found |= {name: words for name in parameter.names if words}
     return found
 

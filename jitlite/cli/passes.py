@@ -10,7 +10,7 @@ from typing import Any
 
 from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, is_graph_text, program_of
+from jitlite.cli.programs import ALLOW, HELP, LOAD, OF_MODULES, WHAT, is_graph_text, load_named, program_of
 from jitlite.cli.targets import arguments_of, graph_of, value_of
 from jitlite.cli.terminal import diff, heading, table
 from jitlite.debug.bisect import bisect
@@ -24,13 +24,19 @@ from jitlite.passes import registry
     argument("target", metavar=WHAT, help=HELP),
     *OF_MODULES,
     ALLOW,
+    LOAD,
     argument(
-        "-p", "--passes", required=True, metavar="NAMES", help=f"joined by commas, of: {', '.join(registry.names())}"
+        "-p",
+        "--passes",
+        required=True,
+        metavar="NAMES",
+        help=f"joined by commas, of: {', '.join(registry.own_names())}, and those that --load adds",
     ),
     argument("--print-changed", action="store_true", help="print what each pass changed"),
     argument("--time", action="store_true", help="print how long each pass took, and how many nodes it left"),
 )
 def opt(options: argparse.Namespace) -> int:
+    load_named(options)
     names = [name for name in map(str.strip, options.passes.split(",")) if name]
     _check_names(names)
     graph = program_of(options).function.graph.copy()
@@ -79,11 +85,13 @@ def _nodes_text(step: dict[str, object]) -> str:
     argument("target", metavar=WHAT, help=HELP),
     *OF_MODULES,
     ALLOW,
+    LOAD,
     argument("--input", nargs="*", default=[], metavar="ARG", help="the arguments of the call, as for run"),
     argument("-p", "--passes", metavar="NAMES", help="the passes to suspect (default: those that always run)"),
     argument("--seconds", type=float, default=30.0, help="how long to look for a small graph (default: 30)"),
 )
 def bisect_(options: argparse.Namespace) -> int:
+    load_named(options)
     target: Any
     keywords: dict[str, object] = {}
     if is_graph_text(options.target):

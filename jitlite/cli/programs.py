@@ -24,7 +24,7 @@ import jitlite
 from jitlite.base.source import did_you_mean
 from jitlite.cli.archives import is_archive, open_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument
-from jitlite.cli.targets import graph_of, load_object, value_of
+from jitlite.cli.targets import graph_of, load_module, load_object, value_of
 from jitlite.objects.function import ScriptFunction, function_of_graph
 from jitlite.objects.module import ScriptModule
 
@@ -37,6 +37,21 @@ OF_MODULES = (
 )
 """Parameters of every command that takes a program."""
 ALLOW = argument("--allow", action="append", default=[], metavar="NAME", help="of an archive: an operator to allow")
+
+LOAD = argument(
+    "--load", action="append", default=[], metavar="FILE.py|MODULE", help="import passes and operators from there first"
+)
+
+
+def load_named(options: argparse.Namespace) -> None:
+    """Import what `LOAD` names.
+
+    Raises:
+        UsageError: there is no such file or module.
+        ProgramError: it raises while it is imported.
+    """
+    for place in options.load:
+        load_module(place)
 
 
 @dataclass(frozen=True)
@@ -75,7 +90,7 @@ def program_of(options: argparse.Namespace, *, run_code: bool = True) -> ChosenP
     owner, found = load_object(target)
     if isinstance(owner, type) and issubclass(owner, torch.nn.Module) and callable(found):
         made = _made(owner, list(map(value_of, options.init)))
-        return _of_module(jitlite.script(made), made, options, target.rpartition(".")[2])
+        return _of_module(_scripted(made), made, options, target.rpartition(".")[2])
     return _of_object(found, options)
 
 
@@ -95,15 +110,21 @@ def is_graph_text(target: str) -> bool:
         return file.read(64).lstrip().startswith(b"graph(")
 
 
+def _scripted(module: torch.nn.Module) -> ScriptModule:
+    made = jitlite.script(module)
+    assert isinstance(made, ScriptModule), "the switch `enabled` is off"
+    return made
+
+
 def _of_object(found: object, options: argparse.Namespace) -> ChosenProgram:
     if isinstance(found, type) and issubclass(found, torch.nn.Module):
         found = _made(found, list(map(value_of, options.init)))
     elif options.init:
         raise UsageError(f"--init is for classes of modules, and '{options.target}' is none")
     if isinstance(found, MethodType) and isinstance(found.__self__, torch.nn.Module):
-        return _of_module(jitlite.script(found.__self__), found.__self__, options, found.__name__)
+        return _of_module(_scripted(found.__self__), found.__self__, options, found.__name__)
     if isinstance(found, torch.nn.Module):
-        return _of_module(jitlite.script(found), found, options, None)
+        return _of_module(_scripted(found), found, options, None)
     if options.method:
         raise UsageError(f"--method is for modules, and '{options.target}' is none")
     if isinstance(found, ScriptFunction):

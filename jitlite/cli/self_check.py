@@ -3,14 +3,18 @@ asks a new process."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from jitlite.api.script import script
+from jitlite.base import plugins
 from jitlite.cli import sample
 from jitlite.cli.terminal import error_text
 from jitlite.debug.equality import difference
+from jitlite.engines.shipped import engine_names
 from jitlite.executor.entries import machine_code_report
+from jitlite.ir.ops import load_plugins
 from jitlite.ir.parser import parse
 from jitlite.ir.verify import verify
 from jitlite.kernels import torch_abi
@@ -21,6 +25,17 @@ from jitlite.passes import registry
 def report() -> dict[str, dict[str, str]]:
     """What the doctor wants to know: checks, and what machine code is used for."""
     return {"checks": checks(), "native": machine_code_report()}
+
+
+def plugin_list() -> list[dict[str, str]]:
+    """What installed packages add, and why some of it cannot be used."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the reasons are among what is given
+        registry.names()
+        load_plugins()
+        engine_names()
+        found = [plugin for group in plugins.GROUPS for plugin in plugins.loaded(group)]
+    return [{name: str(getattr(plugin, name)) for name in plugin.field_names if name != "found"} for plugin in found]
 
 
 def checks() -> dict[str, str]:
@@ -60,5 +75,5 @@ def _round_trip(function: ScriptFunction) -> str | None:
 
 
 def _every_pass(function: ScriptFunction) -> None:
-    for name in registry.names():
+    for name in registry.own_names():
         registry.run(function.graph.copy(), name, registry.PassHook(verify=True))

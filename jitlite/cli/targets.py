@@ -43,13 +43,23 @@ def load_object(target: str) -> tuple[object, object]:
     place, colon, name = target.rpartition(":")
     if not colon or not name:
         raise UsageError(f"expected FILE:FN, got '{target}' (for example model.py:forward)")
-    found: Any = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    found: Any = load_module(place)
     owner = found
     for part in name.split("."):
         if not hasattr(found, part):
             raise UsageError(f"{place} has no '{part}'; {_what_it_has(found, part)}")
         owner, found, place = found, getattr(found, part), f"{place}{'.' if owner is not found else ':'}{part}"
     return owner, found
+
+
+def load_module(place: str) -> ModuleType:
+    """The module that `FILE.py` or `MODULE` names.
+
+    Raises:
+        UsageError: there is none.
+        ProgramError: it raises while it is imported.
+    """
+    return _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -1,9 +1,10 @@
-"""The engines that come with jitlite, by name."""
+"""Engines by name: those that come with jitlite, and those of installed packages."""
 
 from __future__ import annotations
 
 import importlib.util
 
+from jitlite.base import plugins
 from jitlite.base.source import did_you_mean
 from jitlite.engines import onnx
 from jitlite.engines.engine import Engine
@@ -26,8 +27,32 @@ def engine_of(engine: str | Engine) -> Engine:
     if engine == "onnxruntime":
         need(f"the engine {engine}", "onnx", "onnx", "onnxruntime")
         return onnx.runtime.OnnxRuntime()
-    hint = did_you_mean(engine, _NAMES) or f"there are {', '.join(_NAMES)}"
+    for plugin in plugins.load("jitlite.engines", _accept):
+        if plugin.name == engine and not plugin.reason:
+            return _made(plugin.found)
+    names = engine_names()
+    hint = did_you_mean(engine, names) or f"there are {', '.join(names)}"
     raise ValueError(f"there is no engine {engine!r}; {hint}")
+
+
+def engine_names() -> list[str]:
+    """The names of all engines; those of packages are imported."""
+    others = plugins.load("jitlite.engines", _accept)
+    return [*_NAMES, *(plugin.name for plugin in others if not plugin.reason)]
+
+
+def _accept(plugin: plugins.Plugin) -> None:
+    """See that an entry point names an engine, or what makes one, and that its name is none of jitlite's."""
+    if plugin.name in _NAMES:
+        raise ValueError(f"{plugin.name} is the name of an engine that comes with jitlite")
+    _made(plugin.found)
+
+
+def _made(found: object) -> Engine:
+    made = found() if callable(found) and not isinstance(found, Engine) else found
+    if not isinstance(made, Engine):
+        raise TypeError(f"expected an Engine, or what makes one when it is called, got {type(made).__name__}")
+    return made
 
 
 def need(what: str, extra: str, *packages: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 
+from jitlite.base import plugins
 from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import BY_TYPE, WITH_OBJECTS, int_coded, is_int_coded, on_numbers
@@ -200,11 +201,27 @@ def declared_names() -> set[str]:
 
 
 def lookup(name: str) -> tuple[Op, ...]:
-    """All overloads of `aten::add` and the like, in torch's registration order; empty if there is no such operator."""
+    """All overloads of `aten::add` and the like, in torch's registration order; empty if there is no such operator.
+
+    One that is neither torch's nor declared may be that of an installed package, which is imported then.
+    """
     found = _found.get(name)
     if found is None:
-        found = _found[name] = tuple(_collect(name))
+        found = tuple(_collect(name))
+        if not found and not name.startswith(_OWN):
+            load_plugins()
+            return _found.get(name) or tuple(_collect(name))  # a library may still define it
+        _found[name] = found
     return found
+
+
+def load_plugins() -> None:
+    """Import the modules with which installed packages declare operators, once."""
+    plugins.load("jitlite.operators", lambda plugin: None)  # to import it is all
+
+
+_OWN = ("aten::", "prim::")
+"""Namespaces whose operators are torch's and jitlite's."""
 
 
 def _collect(name: str) -> Iterator[Op]:

@@ -1,14 +1,15 @@
 """What a pass is, and the runner.
 
-A pass is a function `Graph -> bool` ("did anything change?") marked with `@graph_pass`. It is named after its file, so
-no list is kept: `find("cse")` imports `passes/cse.py`. `run(graph, "inline,cse,dce")` runs several in order, with one
-`PassHook` around each of them.
+A pass is a function `Graph -> bool` ("did anything change?") marked with `@graph_pass`. One of jitlite's own is named
+after its file, so no list is kept: `find("cse")` imports `passes/cse.py`. Others have the name that they are marked
+with. `run(graph, "inline,cse,dce")` runs several in order, with one `PassHook` around each of them.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib.util
+import inspect
 import itertools
 import os
 import pkgutil
@@ -17,9 +18,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
-from typing import TextIO
+from types import ModuleType
+from typing import TextIO, overload
 
-from jitlite.base import options
+from jitlite.base import options, plugins
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir.compiling import compiling, depth_of, make_room
@@ -39,20 +41,64 @@ _executions = itertools.count(1)
 """Numbers the passes run in this process, for the bisect limit."""
 
 
-def graph_pass(function: Pass) -> Pass:
-    """Mark the one function of a pass file that is the pass."""
-    name = function.__module__.rpartition(".")[2]
-    if name in _passes and _passes[name].__qualname__ != function.__qualname__:
-        raise ValueError(f"passes/{name}.py marks two functions as its pass")
-    _passes[name] = function
-    return function
+@overload
+def graph_pass(function: Pass) -> Pass: ...
+@overload
+def graph_pass(*, name: str | None = None, exact: bool = True) -> Callable[[Pass], Pass]: ...
+def graph_pass(
+    function: Pass | None = None, *, name: str | None = None, exact: bool = True
+) -> Pass | Callable[[Pass], Pass]:
+    """Mark a function `Graph -> bool` as a pass, which `run`, `jitlite opt` and others then find by its name.
+
+    Args:
+        name: what it is called. Without, a pass of jitlite's own is called as its file, any other as its function.
+        exact: does it keep results to the last bit?
+
+    Raises:
+        ValueError: the name is no identifier, or is that of another pass.
+    """
+
+    def mark(function: Pass) -> Pass:
+        _enter(name or _default_name(function), function, exact)
+        return function
+
+    return mark if function is None else mark(function)
 
 
 def inexact_pass(function: Pass) -> Pass:
     """`graph_pass` for a pass after which numbers may be rounded otherwise: it belongs into opt-in pipelines only."""
-    marked = graph_pass(function)
-    _inexact.add(function.__module__.rpartition(".")[2])
-    return marked
+    return graph_pass(exact=False)(function)
+
+
+def is_own(function: Pass) -> bool:
+    """Is the pass one of jitlite's own?"""
+    return getattr(function, "__module__", "").startswith(f"{__package__}.")
+
+
+def name_of(function: Pass) -> str:
+    """The name of a pass that is given as a function: the one it is marked with, else the function's."""
+    marked = next((name for name, found in _passes.items() if found is function), None)
+    return marked or str(getattr(function, "__name__", type(function).__name__))
+
+
+def _default_name(function: Pass) -> str:
+    return function.__module__.rpartition(".")[2] if is_own(function) else name_of(function)
+
+
+def _enter(name: str, function: Pass, exact: bool) -> None:
+    if not name.isidentifier():
+        raise ValueError(f"a pass cannot be called {name!r}; mark it with graph_pass(name=...), a name of Python's")
+    if not is_own(function) and name in _file_names():
+        raise ValueError(f"{name!r} is the name of a pass of jitlite's own; give graph_pass another name")
+    before = _passes.get(name)
+    if before is not None and _home(before) != _home(function):
+        raise ValueError(f"two passes are called {name!r}: {_home(before)} and {_home(function)}")
+    _passes[name] = function
+    (_inexact.discard if exact else _inexact.add)(name)
+
+
+def _home(function: Pass) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
 
 
 def is_exact(name: str) -> bool:
@@ -62,13 +108,15 @@ def is_exact(name: str) -> bool:
 
 
 def find(name: str) -> Pass:
-    """The pass of the file `passes/<name>.py`.
+    """The pass of this name: of the file `passes/<name>.py`, marked by somebody else, or of an installed package.
 
     Raises:
         ValueError: where there is no such pass.
     """
     if name not in _passes and name.isidentifier() and importlib.util.find_spec(f"{__package__}.{name}") is not None:
-        _load(name)
+        load_file(name)
+    if name not in _passes:
+        plugins.load("jitlite.passes", _accept)
     if name not in _passes:
         hint = did_you_mean(name, names())
         raise ValueError(f"there is no pass {name!r}" + (f"; {hint}" if hint else ""))
@@ -76,13 +124,31 @@ def find(name: str) -> Pass:
 
 
 def names() -> list[str]:
-    """The names of all passes, sorted."""
-    for name in _file_names():
-        _load(name)
+    """The names of all passes, sorted: those of jitlite's own, of installed packages, and those marked by others."""
+    own_names()
+    plugins.load("jitlite.passes", _accept)
     return sorted(_passes)
 
 
-def _load(name: str) -> None:
+def own_names() -> list[str]:
+    """The names of jitlite's own passes, sorted."""
+    for name in _file_names():
+        load_file(name)
+    return sorted(name for name, function in _passes.items() if is_own(function))
+
+
+def _accept(plugin: plugins.Plugin) -> None:
+    """Take what an entry point names: a pass that is marked, or is to be called as the entry point, or their module."""
+    if isinstance(plugin.found, ModuleType):
+        return
+    if not callable(plugin.found):
+        raise TypeError(f"{plugin.value} is neither a function nor a module")
+    if plugin.found not in _passes.values():
+        graph_pass(name=plugin.name)(plugin.found)
+
+
+def load_file(name: str) -> None:
+    """Import the file of one of jitlite's own passes."""
     importlib.import_module(f"{__package__}.{name}")
 
 
@@ -108,18 +174,28 @@ class PassRecord(Record, eq=True, frozen=False):
 
 
 class PassError(RuntimeError):
-    """A pass failed on a graph: a fault of ours, with all that is needed to look for it."""
+    """A pass failed on a graph: a fault of the pass, with all that is needed to look for it."""
 
-    def __init__(self, name: str, before: Sequence[str], range: SourceRange | None, cause: Exception) -> None:
+    def __init__(
+        self, name: str, before: Sequence[str], range: SourceRange | None, cause: Exception, function: Pass
+    ) -> None:
         ran = ", ".join(before) or "none"
         lines = [f"pass {name!r} failed: {type(cause).__name__}: {cause}", f"passes before it: {ran}"]
         if range is not None:
             lines += [f"at work on {range.location()}:", range.excerpt()]
-        lines.append("This is a fault of jitlite; please report it with the program.")
+        lines.append(_whose_fault(function))
         super().__init__("\n".join(lines))
         self.name = name
         self.before = tuple(before)
         self.range = range
+
+
+def _whose_fault(function: Pass) -> str:
+    if is_own(function):
+        return "This is a fault of jitlite; please report it with the program."
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    place = "" if code is None else f", {code.co_filename}:{code.co_firstlineno}"
+    return f"The pass is no part of jitlite; it is {_home(function)}{place}"
 
 
 class PassHook(Record, eq=True, frozen=False):
@@ -223,15 +299,19 @@ def _difference(name: str, before: Lines, after: Lines) -> str:
     return "".join(difflib.unified_diff(old, new, f"before {name}", f"after {name}"))
 
 
-def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None) -> bool:
+PassList = str | Sequence[str | Pass]
+"""Passes to run in order: names joined by commas, or a sequence of names and functions."""
+
+
+def run(graph: Graph, passes: PassList, hook: PassHook | None = None) -> bool:
     """Run passes in order; says whether any changed the graph.
 
     Passes take the index of a loop for the number of the iteration. Loops over ranges, which the graphs that code is
-    generated from have, count again first.
+    generated from have, count again first. The graph is verified after each pass that is none of jitlite's own.
 
     Args:
         graph: changed in place.
-        passes: names, as a sequence or joined by commas.
+        passes: names, joined by commas, or a sequence of names and of functions `Graph -> bool`.
         hook: what happens around each pass; what the switches ask for if not given.
 
     Raises:
@@ -239,27 +319,48 @@ def run(graph: Graph, passes: str | Sequence[str], hook: PassHook | None = None)
         PassError: where a pass, or the check after it, fails.
         CompileError: where a pass finds the user's program wanting.
     """
-    listed = [name.strip() for name in passes.split(",") if name.strip()] if isinstance(passes, str) else list(passes)
-    functions = [find(name) for name in listed]
+    listed = [_named(item) for item in (_split(passes) if isinstance(passes, str) else passes)]
     around = PassHook.from_options() if hook is None else hook
-    changed = bool(functions) and count_range_loops(graph)
+    changed = bool(listed) and count_range_loops(graph)
     if changed:
         graph.forget_analyses()
     may_be_deeper = True
-    for position, (name, function) in enumerate(zip(listed, functions, strict=True)):
+    for position, (name, function) in enumerate(listed):
         try:
             with compiling():
                 if may_be_deeper:
                     make_room(depth_of(graph))  # passes go down into blocks, which early returns nest deeply
-                may_be_deeper = around.around(name, function, graph)
+                may_be_deeper = around.around(name, function if is_own(function) else _checked(function), graph)
                 changed = may_be_deeper or changed
                 if may_be_deeper:
                     graph.forget_analyses()
         except CompileError:
             raise
         except Exception as error:
-            raise PassError(name, listed[:position], _range_at_work(error), error) from error
+            before = [name for name, _ in listed[:position]]
+            raise PassError(name, before, _range_at_work(error), error, function) from error
     return changed
+
+
+def _split(passes: str) -> list[str]:
+    return [name.strip() for name in passes.split(",") if name.strip()]
+
+
+def _named(item: str | Pass) -> tuple[str, Pass]:
+    return (item, find(item)) if isinstance(item, str) else (name_of(item), item)
+
+
+def _checked(function: Pass) -> Pass:
+    """The pass, with a look at what it says and leaves: others have not been tried on thousands of programs."""
+
+    def checked(graph: Graph) -> bool:
+        changed: object = function(graph)
+        if not isinstance(changed, bool):
+            raise TypeError(f"it returned {changed!r}; a pass returns True if it changed the graph, else False")
+        verify(graph)
+        return changed
+
+    return checked
 
 
 def _range_at_work(error: Exception) -> SourceRange | None:
@@ -275,19 +376,20 @@ def _range_at_work(error: Exception) -> SourceRange | None:
 
 
 def summary(name: str) -> str:
-    """The first paragraph of a pass's documentation, in one line."""
-    text = sys.modules[find(name).__module__].__doc__ or ""
+    """The first paragraph of a pass's documentation, in one line: that of its file, if it is one of jitlite's own."""
+    function = find(name)
+    text = (sys.modules[function.__module__] if is_own(function) else function).__doc__ or ""
     return " ".join(text.strip().partition("\n\n")[0].split())
 
 
 def passes_markdown() -> str:
-    """`docs/passes.md`: every pass with its file's docstring."""
+    """`docs/passes.md`: every pass of jitlite's own with its file's docstring."""
     parts = [
         "# Passes",
         "Made from the passes' docstrings by `jitlite.passes.registry.passes_markdown()`.",
         "Each pass keeps results, exceptions, printed text, random draws, aliasing and identity as they are.",
     ]
-    for name in names():
+    for name in own_names():
         module = sys.modules[_passes[name].__module__]
         parts += [f"## {name}", (module.__doc__ or "").strip()]
     return "\n\n".join(parts) + "\n"

@@ -19,6 +19,7 @@ def restored() -> Iterator[None]:
     texts = {naming: (dict(naming.by_kind), dict(naming.kind_of)) for group in (Link, Spelling) for naming in group}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_passes", dict(registry._passes))
+        patch.setattr(registry, "_inexact", set(registry._inexact))
         patch.setattr(ops, "_declared", {name: dict(found) for name, found in ops._declared.items()})
         patch.setattr(ops, "_found", dict(ops._found))
         yield

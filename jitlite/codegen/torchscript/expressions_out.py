@@ -337,7 +337,7 @@ def _unknown(node: Node) -> NotSupportedError:
     given = ", ".join(v.type.annotation for v in node.inputs)
     return NOT_IN_ARCHIVE(
         f"TorchScript has no {node.kind}({given}), so that it has no place in an archive", node.range,
-        hint="say it with other operators",
+        hint="define it in torch.library, or say it with other operators",
     )  # fmt: skip
 
 

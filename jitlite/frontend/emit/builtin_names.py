@@ -24,6 +24,7 @@ from torch.nn.modules.utils import _list_with_default, _pair, _quadruple, _singl
 from jitlite.base import torch_internals
 from jitlite.base.tracing_state import get_tracing_state
 from jitlite.frontend.tracing.traced_functions import own_function
+from jitlite.ir import ops
 from jitlite.operators.overloads import can_call
 
 _MODULES: tuple[object, ...] = (
@@ -147,6 +148,10 @@ def _is_compiled_from_python(found: object) -> bool:
     return inspect.isroutine(found) and found in _COMPILED_FROM_PYTHON
 
 
+_CUSTOM_OPERATOR = getattr(torch.library, "CustomOpDef", ())
+"""The class of what `torch.library.custom_op` makes, in versions of torch that have it."""
+
+
 def builtin_op_name(found: object) -> str | None:
     """The operator that a Python callable is, as `aten::add`; None if it is none.
 
@@ -157,6 +162,8 @@ def builtin_op_name(found: object) -> str | None:
         return str(found._qualified_op_name)
     if isinstance(found, torch._ops.OpOverload):
         return str(found._schema.name)
+    if isinstance(found, _CUSTOM_OPERATOR):
+        return str(found._qualname)
     entry = _table().get(id(found))
     if entry is not None:
         name = entry[1]
@@ -165,6 +172,23 @@ def builtin_op_name(found: object) -> str | None:
         name = f"aten::{found.__name__}"
         return name if can_call(name) else None
     return None
+
+
+_NAMESPACES = "torch.ops."
+
+
+def declared_operator(module: types.ModuleType, name: str) -> str | None:
+    """The operator `torch.ops.namespace.name` that torch does not have, but scripts do; None if there is none."""
+    if not module.__name__.startswith(_NAMESPACES):
+        return None
+    qualified = f"{module.__name__.removeprefix(_NAMESPACES)}::{name}"
+    return qualified if ops.lookup(qualified) else None
+
+
+def operators_declared_in(module: types.ModuleType) -> list[str]:
+    """The operators that scripts have in the namespace `torch.ops.namespace`, beside those of torch."""
+    namespace = f"{module.__name__.removeprefix(_NAMESPACES)}::"
+    return [name.removeprefix(namespace) for name in ops.declared_names() if name.startswith(namespace)]
 
 
 def cuda_op_name(name: str) -> str | None:

@@ -258,16 +258,13 @@ def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVa
 class OperatorPacket(BuiltinFunction):
     """`torch.ops.aten.add`, whose attributes are its overloads."""
 
-    def __init__(self, scope: Scope, name: str, packet: Any) -> None:
-        super().__init__(name)
-        self.scope = scope
-        self.packet = packet
-
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        if name in self.packet.overloads():
-            return sugared_from_python(self.scope, getattr(self.packet, name), name, range)
-        known = ", ".join(self.packet.overloads())
-        raise NO_ATTRIBUTE(f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {known}")
+        overloads = {found.schema.overload or "default": found for found in ops.lookup(self.name)}
+        if name in overloads:
+            return BuiltinFunction(self.name, candidates=[overloads[name]])
+        raise NO_ATTRIBUTE(
+            f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {', '.join(overloads)}"
+        )
 
 
 class NumberFunction(BuiltinFunction):
@@ -309,8 +306,8 @@ _INTS: dict[object, int] = {math.factorial: 0, math.gcd: 0, math.ldexp: 1}
 
 
 def _operator(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
-    if isinstance(meaning.object, torch._ops.OpOverloadPacket):
-        return OperatorPacket(scope, meaning.name, meaning.object)
+    if meaning.object is None or isinstance(meaning.object, torch._ops.OpOverloadPacket):
+        return OperatorPacket(meaning.name)
     if isinstance(meaning.object, torch._ops.OpOverload):
         overload = meaning.object._schema.overload_name
         only = [found for found in ops.lookup(meaning.name) if found.schema.overload == overload]

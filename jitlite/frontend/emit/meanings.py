@@ -25,7 +25,7 @@ from torch import _jit_internal
 from jitlite.base.records import Record
 from jitlite.base.source import did_you_mean
 from jitlite.base.tracing_state import is_tracing
-from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name
+from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name, declared_operator, operators_declared_in
 from jitlite.frontend.emit.python_library import library_of
 from jitlite.frontend.syntax.decorators import context_of_wrapper
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
@@ -168,13 +168,23 @@ def module_attribute(module: types.ModuleType, name: str) -> Meaning:
     try:
         found = getattr(module, name)
     except AttributeError:
-        hint = did_you_mean(name, dir(module))
+        declared = declared_operator(module, name)
+        if declared is not None:  # a package may have defined it for torch by now
+            found = getattr(module, name, None)
+            return Meaning(Kind.OPERATOR, None, declared) if found is None else meaning_of(found)
+        hint = _hint_for_attribute(module, name)
         raise LookupError(
             f"module '{module.__name__}': object has no attribute {name}" + (f", {hint}" if hint else "")
         ) from None
     except RuntimeError as error:  # a namespace of torch.classes
         raise LookupError(str(error)) from None
     return meaning_of(found)
+
+
+def _hint_for_attribute(module: types.ModuleType, name: str) -> str | None:
+    hint = did_you_mean(name, [*dir(module), *operators_declared_in(module)])
+    is_namespace = module.__name__.startswith("torch.ops.")
+    return hint or ("import the package that defines the operator first" if is_namespace else None)
 
 
 # -- constants
