@@ -21,6 +21,7 @@ from jitlite.frontend.emit import (
     messages,
     names_outside,
     partials,
+    set_calls,
     statements,
     tensor_methods,
 )
@@ -57,6 +58,7 @@ REGISTERED = (
     messages,
     names_outside,
     partials,
+    set_calls,
     statements,
     tensor_methods,
 )
