@@ -103,7 +103,7 @@ def _typed(value: object, output: Value) -> tuple[object, Type] | None:
         return None
     if value is None:
         return None, output.type
-    if isinstance(value, list | dict):
+    if isinstance(value, list | dict | set | frozenset):
         return (value, output.type) if value_has_type(value, output.type) else None
     found = type_of_constant(value)
     return None if found is None or not T.is_subtype(found, output.type) else (value, found)
@@ -115,8 +115,8 @@ def size_of(value: object) -> int | None:
         return value.bit_length() // 8
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, tuple | list):
-        return _sum_of_sizes(value)
+    if isinstance(value, tuple | list | set | frozenset):
+        return _sum_of_sizes(list(value))
     if isinstance(value, dict):
         return _sum_of_sizes([*value, *value.values()])
     if isinstance(value, torch.Tensor | torch.Generator | torch.Stream) or type_of_constant(value) is None:

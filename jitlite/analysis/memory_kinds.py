@@ -8,11 +8,14 @@ from functools import reduce
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 
-TENSOR, LIST, DICT, OBJECT = KINDS = (1, 2, 4, 8)
-_ALL = TENSOR | LIST | DICT | OBJECT
+TENSOR, LIST, DICT, OBJECT, SET = KINDS = (1, 2, 4, 8, 16)
+_ALL = TENSOR | LIST | DICT | OBJECT | SET
 
 _ANYTHING = frozenset({T.ANY, T.PY_OBJECT, T.CAPSULE, T.ANY_TUPLE})
 _OBJECTS = frozenset({T.GENERATOR, T.STREAM, T.STORAGE, T.ANY_CLASS})
+
+
+_OBJECT_TYPES = T.ClassType | T.InterfaceType | T.FutureType | T.AwaitType | T.RRefType
 
 
 def kinds_of(t: Type) -> int:
@@ -27,11 +30,21 @@ def _kinds_of(t: Type) -> int:
         return LIST
     if isinstance(t, T.DictType) or t is T.ANY_DICT:
         return DICT
-    if isinstance(t, T.ClassType | T.InterfaceType | T.FutureType | T.AwaitType | T.RRefType) or t in _OBJECTS:
+    if _is_set(t):
+        return SET
+    if _is_object(t):
         return OBJECT
     if t in _ANYTHING or isinstance(t, T.VarType):
         return _ALL
     return reduce(operator.or_, map(kinds_of, t.contained), 0)
+
+
+def _is_object(t: Type) -> bool:
+    return isinstance(t, _OBJECT_TYPES) or t in _OBJECTS
+
+
+def _is_set(t: Type) -> bool:
+    return isinstance(t, T.SetType) or t in (T.ANY_SET, T.ANY_FROZENSET)
 
 
 def contained_kinds(t: Type) -> int:
@@ -40,8 +53,8 @@ def contained_kinds(t: Type) -> int:
 
 
 def _contained_kinds(t: Type) -> int:
-    if isinstance(t, T.TensorType | T.EnumType):
-        return 0
+    if isinstance(t, T.TensorType | T.EnumType) or _is_set(t):
+        return 0  # what has a hash is changed by nobody
     if isinstance(t, T.ListType | T.DictType):
         found = 0
         for part in t.contained:

@@ -239,7 +239,7 @@ class Folding:
             return False
         name = node.attributes["name"]
         cell, value = (id(owner), name), read(owner, name)
-        if self._is_assigned(owner, name) or self._pinned(owner, name) or is_object(value):
+        if self._is_assigned(owner, name) or self._pinned(owner, name) or is_object(value) or isinstance(value, set):
             return False
         if value is not None and not _stays_as_it_is(node.output.type, cell, written):
             return False

@@ -349,6 +349,19 @@ def _to_dict(t: T.DictType) -> Converter:
     return convert
 
 
+def _to_set(t: T.SetType) -> Converter:
+    kind = frozenset if t.frozen else set
+
+    def convert(value: object) -> Any:
+        if not isinstance(value, set | frozenset):
+            raise Mismatch
+        elements = _convert_all(value, t.element, "element")
+        same = isinstance(value, kind) and all(map(operator.is_, value, elements))
+        return value if same else kind(elements)
+
+    return convert
+
+
 def _to_tuple(t: T.TupleType) -> Converter:
     def convert(value: object) -> Any:
         if isinstance(value, torch.Tensor) and value.dim() > 0:
@@ -399,7 +412,7 @@ def _converted_to_member(value: object, t: T.UnionType) -> Any:
         return list(plain_tuple(value))
     found = []
     for member in t.members:
-        if isinstance(member, T.ListType | T.TupleType | T.DictType | T.EnumType):
+        if isinstance(member, T.ListType | T.TupleType | T.DictType | T.SetType | T.EnumType):
             with suppress(Mismatch):
                 found.append(converter(member)(value))
     return found[0] if len(found) == 1 else _missing
@@ -480,5 +493,6 @@ _MAKERS: tuple[tuple[Any, Callable[[Any], Converter]], ...] = (
     (T.UnionType, _to_union),
     (T.ListType, _to_list),
     (T.DictType, _to_dict),
+    (T.SetType, _to_set),
     (T.TupleType, _to_tuple),
 )

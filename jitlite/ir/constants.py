@@ -55,7 +55,12 @@ def type_of_constant(value: object) -> Type | None:
         return _dict_type(value)
     if isinstance(value, tuple):
         return _tuple_type(value)
-    return None
+    return _set_type(value) if isinstance(value, set | frozenset) else None
+
+
+def _set_type(value: set[object] | frozenset[object]) -> Type | None:
+    element = _common_type(list(value)) if value else T.STRING
+    return None if element is None else T.SetType.of(element, isinstance(value, frozenset))
 
 
 def _list_type(value: list[object]) -> Type | None:

@@ -97,11 +97,13 @@ def number_of(value: object) -> Any:
 
 
 def holds_object(value: object) -> bool:
-    """Is the value such an object, or a list, tuple or dict that has one in it?"""
+    """Is the value such an object, or a list, tuple, set or dict that has one in it?"""
     if isinstance(value, INT_OBJECTS):
         return True
     if isinstance(value, list | tuple):
         return not PLAIN.issuperset(map(type, value)) and any(map(holds_object, value))
+    if isinstance(value, set | frozenset):
+        return any(map(holds_object, value))
     return isinstance(value, dict) and (holds_object(tuple(value)) or holds_object(tuple(value.values())))
 
 

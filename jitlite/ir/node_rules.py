@@ -115,9 +115,14 @@ def constant_fault(node: Node) -> str | None:
     return None if _constant_fits(value, found, type) else f"the constant is of type {found}, but its output of {type}"
 
 
-def _container_fits(value: list[object] | dict[object, object], type: Type) -> bool:
+_Container = list[object] | dict[object, object] | set[object] | frozenset[object]
+
+
+def _container_fits(value: _Container, type: Type) -> bool:
     if isinstance(value, list):
         return type in (T.ANY, T.ANY_LIST) or (isinstance(type, T.ListType) and _all_fit(value, type.element))
+    if isinstance(value, set | frozenset):
+        return type is T.ANY or (isinstance(type, T.SetType) and _all_fit(list(value), type.element))
     if not isinstance(type, T.DictType):
         return type in (T.ANY, T.ANY_DICT)
     return _all_fit(list(value), type.key) and _all_fit(list(value.values()), type.value)
@@ -133,7 +138,7 @@ def _constant_fits(value: object, found: Type, type: Type) -> bool:
     type = T.without_none(type) if value is not None else type
     if isinstance(type, T.UnionType) and value is not None:
         return any(_constant_fits(value, found, member) for member in type.members)
-    if isinstance(value, list | dict):
+    if isinstance(value, list | dict | set | frozenset):
         return _container_fits(value, type)
     if isinstance(value, tuple) and isinstance(type, T.TupleType):
         return _elements_fit(value, type)

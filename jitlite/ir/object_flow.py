@@ -173,7 +173,9 @@ def may_hold(t: Type) -> bool:
 
 
 def _may_hold(t: Type) -> bool:
-    return t in (T.INT, T.NUMBER, T.ANY, T.ANY_LIST, T.ANY_TUPLE, T.ANY_DICT) or any(map(may_hold, t.contained))
+    return t in (T.INT, T.NUMBER, T.ANY, T.ANY_LIST, T.ANY_TUPLE, T.ANY_DICT, T.ANY_SET) or any(
+        map(may_hold, t.contained)
+    )
 
 
 def is_object(value: Value) -> bool:

@@ -36,7 +36,8 @@ class Trait(enum.Enum):
     CHANGES_FORM = "writes its first argument and may change more of it than its elements"
     EXCHANGES_MEMORY = "writes what a tensor object is, and not what is in its memory"
     PLAIN_VIEW = "its result always is a view of the first argument"
-    DICT_VIEW = "lists the keys, values or items of a dict"
+    OVER_ELEMENTS = "goes through the elements of a list once: in Python, of a set as well"
+    DICT_VIEW = "lists the keys, values or items of a dict, or the elements of a set"
     KEEPS_LENGTH = "writes a list or a cell and leaves its length"
     UNMARKED_STATISTICS = (
         "normalizes, and in training writes its running statistics although its schema does not say so"

@@ -137,6 +137,10 @@ ANY_TUPLE = SimpleType.of("tuple")
 """A tuple of anything: only in isinstance."""
 ANY_DICT = SimpleType.of("dict")
 """A dict of anything: only in isinstance."""
+ANY_SET = SimpleType.of("set")
+"""A set of anything: only in isinstance."""
+ANY_FROZENSET = SimpleType.of("frozenset")
+"""A frozenset of anything: only in isinstance."""
 ANY_ENUM = SimpleType.of("AnyEnumType")
 ANY_CLASS = SimpleType.of("AnyClassType")
 # The dispatcher's schemas distinguish these; to TorchScript they are all ints (see `schema.Argument.type`).
@@ -276,6 +280,32 @@ def _in_dict(t: Type) -> str:
 
 DICT_KEYS = (STRING, INT, FLOAT, BOOL, COMPLEX, DEVICE, TENSOR)
 """What may key a dict."""
+
+
+class SetType(Type):
+    """A set, which TorchScript does not have. A `frozen` one cannot be changed: Python's frozenset."""
+
+    __slots__ = ("element", "frozen")
+    element: Type
+    frozen: bool
+
+    @classmethod
+    def of(cls, element: Type, frozen: bool = False) -> SetType:
+        return cls._intern((element, frozen), element=element, frozen=frozen)
+
+    def _spell(self) -> tuple[str, str]:
+        return f"{self.kind}({self.element})", f"{self.kind}[{self.element.annotation}]"
+
+    @property
+    def kind(self) -> str:
+        return "FrozenSet" if self.frozen else "Set"
+
+    @property
+    def contained(self) -> tuple[Type, ...]:
+        return (self.element,)
+
+    def with_contained(self, types: Sequence[Type]) -> Type:
+        return SetType.of(types[0], self.frozen)
 
 
 class TupleType(Type):

@@ -25,6 +25,8 @@ SIMPLE_TYPES: dict[str, Type] = {
     "Capsule": T.CAPSULE, "Function": T.FUNCTION, "PyObject": T.PY_OBJECT,
     "Exception": T.EXCEPTION, "list": T.ANY_LIST, "tuple": T.ANY_TUPLE,
     "dict": T.ANY_DICT,
+    "set": T.ANY_SET,
+    "frozenset": T.ANY_FROZENSET,
     "AnyEnumType": T.ANY_ENUM, "AnyClassType": T.ANY_CLASS, "ScalarType": T.SCALAR_TYPE, "Layout": T.LAYOUT,
     "MemoryFormat": T.MEMORY_FORMAT, "Dimname": T.DIMNAME, "SymInt": T.SYM_INT, "SymFloat": T.SYM_FLOAT,
     "SymBool": T.SYM_BOOL, "ConstQuantizerPtr": T.QUANTIZER,
@@ -384,6 +386,8 @@ class TypeParser:
 
 _COMPOUND: dict[str, Callable[[TypeParser], Type]] = {
     "Dict": lambda p: T.DictType.of(*p._bracketed(2)),
+    "Set": lambda p: T.SetType.of(p._bracketed(1)[0]),
+    "FrozenSet": lambda p: T.SetType.of(p._bracketed(1)[0], frozen=True),
     "Future": lambda p: T.FutureType.of(*p._bracketed(1)),
     "Await": lambda p: T.AwaitType.of(*p._bracketed(1)),
     "RRef": lambda p: T.RRefType.of(*p._bracketed(1)),

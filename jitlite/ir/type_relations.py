@@ -12,10 +12,14 @@ from jitlite.ir.type_kinds import (
     ANY_CLASS,
     ANY_DICT,
     ANY_ENUM,
+    ANY_FROZENSET,
     ANY_LIST,
+    ANY_SET,
     ANY_TUPLE,
+    BOOL,
     CAPSULE,
     COMPLEX,
+    DEVICE,
     FLOAT,
     GENERATOR,
     INT,
@@ -24,12 +28,14 @@ from jitlite.ir.type_kinds import (
     PY_OBJECT,
     STORAGE,
     STREAM,
+    STRING,
     TENSOR,
     AwaitType,
     DictType,
     FutureType,
     ListType,
     RRefType,
+    SetType,
     SimpleType,
     TensorType,
     TupleType,
@@ -223,6 +229,7 @@ _SUBTYPE_RULES: dict[type[Type], Callable[[Any, Type], bool]] = {
     TupleType: _tuple_is_subtype,
     ListType: lambda sub, sup: sup is ANY_LIST or (isinstance(sup, ListType) and unshaped(sub) is unshaped(sup)),
     DictType: lambda sub, sup: sup is ANY_DICT or (isinstance(sup, DictType) and unshaped(sub) is unshaped(sup)),
+    SetType: lambda sub, sup: sup is (ANY_FROZENSET if sub.frozen else ANY_SET),
     FutureType: _wrapper_is_subtype,
     AwaitType: _wrapper_is_subtype,
     RRefType: _wrapper_is_subtype,
@@ -238,6 +245,18 @@ def members_of(t: Type) -> tuple[Type, ...]:
     if t is NUMBER:
         return INT, FLOAT, COMPLEX
     return t.members if isinstance(t, UnionType) else (t,)
+
+
+def may_be_in_set(t: Type) -> bool:
+    """Can values of the type be in a set: do they have a hash and equality that no code of the program defines?"""
+    if isinstance(t, UnionType):
+        return all(map(may_be_in_set, t.members))
+    if isinstance(t, TupleType):
+        return t.names is None and all(map(may_be_in_set, t.elements))
+    return t in _HASHED or isinstance(t, EnumType)
+
+
+_HASHED = frozenset({INT, FLOAT, BOOL, COMPLEX, STRING, NONE, NUMBER, DEVICE})
 
 
 def may_be_none(t: Type) -> bool:
@@ -267,9 +286,11 @@ def unshaped(t: Type) -> Type:
 
 def is_mutable(t: Type) -> bool:
     """May a value of the type be changed in place, itself or something in it?"""
-    if isinstance(t, TensorType | ListType | DictType | ClassType | InterfaceType | FutureType | AwaitType | RRefType):
+    if isinstance(t, TensorType | ListType | DictType | SetType | ClassType | InterfaceType):
         return True
-    if t in (ANY, ANY_LIST, ANY_TUPLE, ANY_DICT, ANY_CLASS, GENERATOR, STORAGE, CAPSULE, PY_OBJECT, STREAM):
+    if isinstance(t, FutureType | AwaitType | RRefType):
+        return True
+    if t in (ANY, ANY_LIST, ANY_TUPLE, ANY_DICT, ANY_SET, ANY_CLASS, GENERATOR, STORAGE, CAPSULE, PY_OBJECT, STREAM):
         return True
     return isinstance(t, VarType) or any(is_mutable(p) for p in t.contained)
 

@@ -114,6 +114,13 @@ def _dict(value: dict[Any, Any], type: Type | None, nested: bool) -> str:
     return text
 
 
+def _set(value: set[object] | frozenset[object], type: Type | None, nested: bool) -> str:
+    """A set has the braces of a dict. The type tells the two apart, and which set is frozen."""
+    element = type.element if isinstance(type, T.SetType) else None
+    text = f"{{{', '.join(value_text(v, element, nested=True) for v in value)}}}"
+    return f"annotate({type.annotation}, {text})" if nested and isinstance(type, T.SetType) else text
+
+
 def _tuple(value: tuple[object, ...], type: Type | None, nested: bool) -> str:
     known = isinstance(type, T.TupleType) and len(type.elements) == len(value)
     types: Sequence[Type | None] = type.elements if known and isinstance(type, T.TupleType) else [None] * len(value)
@@ -195,6 +202,8 @@ _WRITERS: list[tuple[type, _Writer]] = [
     (torch.Tensor, _tensor),
     (list, _list),
     (dict, _dict),
+    (set, _set),
+    (frozenset, _set),
     (tuple, _tuple),
     (Type, lambda v, _t, _n: str(v)),
 ]
@@ -247,7 +256,7 @@ class ValueReader(TypeParser):
         if token in _WORDS:
             self.next()
             return _WORDS[token]
-        container = {"[": self._list_value, "(": self._tuple_value, "{": self._dict_value}.get(token)
+        container = {"[": self._list_value, "(": self._tuple_value, "{": self._braced_value}.get(token)
         if container is not None:
             return container(type)
         number = self._number_value(type)
@@ -280,6 +289,14 @@ class ValueReader(TypeParser):
             self.fail("the elements of this list of tensors are not in the text")
         self.list_of(lambda: items.append(self.value(element)), "]")
         return items
+
+    def _braced_value(self, type: Type | None) -> object:
+        if not isinstance(type, T.SetType):
+            return self._dict_value(type)
+        items: list[object] = []
+        self.expect("{")
+        self.list_of(lambda: items.append(self.value(type.element)), "}")
+        return frozenset(items) if type.frozen else set(items)
 
     def _dict_value(self, type: Type | None) -> dict[object, object]:
         key, element = (type.key, type.value) if isinstance(type, T.DictType) else (None, None)

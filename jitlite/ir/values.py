@@ -74,6 +74,8 @@ _SIMPLE_CHECKS: dict[Type, Check] = {
     T.ANY_LIST: _instance_of(list),
     T.ANY_TUPLE: _instance_of(tuple),
     T.ANY_DICT: _instance_of(dict),
+    T.ANY_SET: _instance_of(set),
+    T.ANY_FROZENSET: _instance_of(frozenset),
     T.ANY_ENUM: _instance_of(enum.Enum),
     T.ANY_CLASS: lambda value: isinstance(type_of_value(value), T.ClassType),
 }
@@ -103,6 +105,11 @@ def _list_check(t: T.ListType) -> Check:
 def _dict_check(t: T.DictType) -> Check:
     key, element = checker(t.key), checker(t.value)
     return lambda value: isinstance(value, dict) and all(map(key, value)) and all(map(element, value.values()))
+
+
+def _set_check(t: T.SetType) -> Check:
+    element, kind = checker(t.element), frozenset if t.frozen else set
+    return lambda value: isinstance(value, kind) and all(map(element, value))
 
 
 def _tuple_check(t: T.TupleType) -> Check:
@@ -167,6 +174,7 @@ _CHECK_MAKERS: tuple[tuple[Any, Callable[[Any], Check]], ...] = (
     (T.TensorType, _tensor_check),
     (T.ListType, _list_check),
     (T.DictType, _dict_check),
+    (T.SetType, _set_check),
     (T.TupleType, _tuple_check),
     (T.UnionType, _union_check),
     (T.EnumType, _enum_check),
@@ -193,6 +201,8 @@ def type_of_value(value: object) -> Type:
         return T.ListType.of(_common_type(value, T.TENSOR))
     if isinstance(value, dict):
         return T.DictType.of(_common_type(value.keys(), T.STRING), _common_type(value.values(), T.TENSOR))
+    if isinstance(value, set | frozenset):
+        return T.SetType.of(_common_type(value, T.STRING), isinstance(value, frozenset))
     if isinstance(value, tuple):
         elements = [type_of_value(v) for v in plain_tuple(value)]
         names = getattr(value, "_fields", None)

@@ -12,11 +12,12 @@ from jitlite.operators import (
     pass_prims,
     prims,
     scalars,
+    sets,
     strings,
     tensors,
 )
 
 __all__ = [
     "aliases", "builtin_functions", "containers", "debug_prims", "dispatcher", "exception_prims", "gradient_prims",
-    "pass_prims", "prims", "scalars", "strings", "tensors",
+    "pass_prims", "prims", "scalars", "sets", "strings", "tensors",
 ]  # fmt: skip

@@ -44,7 +44,7 @@ from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.types import Type
 from jitlite.ir.values import checker, named_tuple_class, object_class
-from jitlite.operators import containers, prims, scalars, strings, tensors
+from jitlite.operators import containers, prims, scalars, sets, strings, tensors
 from jitlite.operators.torch_bindings import TorchCall, binding_of, dispatcher_call
 
 
@@ -337,6 +337,9 @@ _SPELLINGS: dict[Any, Form] = {
     containers.dict_values: Form(fixed("list({0}.values())")),
     containers.dict_items: Form(fixed("list({0}.items())")),
     containers.tuple_index: Form(fixed("{0}[{1}]")),
+    sets.new_set: Form(fixed("set({0})")),
+    sets.new_frozenset: Form(fixed("frozenset({0})")),
+    sets.elements: Form(fixed("list({0})")),
     prims.unchecked_cast: Form(fixed("{0}"), is_atom=False),
     prims.enum_name: Form(fixed("{0}.name")),
     prims.enum_value: Form(fixed("{0}.value")),

@@ -192,7 +192,7 @@ class _Listing(Record, eq=True):
         if node.kind == "aten::_set_item" and node.inputs[0] is self.entries and self._is_own_key(node.inputs[1]):
             return False
         return any(
-            argument.is_write and isinstance(value.type, T.DictType)
+            argument.is_write and isinstance(value.type, T.DictType | T.SetType)
             for argument, value in zip(op.schema.arguments, node.inputs, strict=False)
         )
 
@@ -230,7 +230,8 @@ class _Listing(Record, eq=True):
         raising = test.add_block()
         test.add_block()
         with graph.inserting_at_end(raising):
-            message = graph.insert_constant("dictionary changed size during iteration")
+            what = "Set" if isinstance(self.entries.type, T.SetType) else "dictionary"
+            message = graph.insert_constant(f"{what} changed size during iteration")
             graph.insert("prim::RaiseException", (message, graph.insert_constant("builtins.RuntimeError")))
         graph.current_range = None
 

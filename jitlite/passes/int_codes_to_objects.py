@@ -57,7 +57,7 @@ def _shape(t: Type) -> _Shape:
         return _shape(t.element)
     if t in (T.INT, T.SCALAR_TYPE, T.LAYOUT, T.MEMORY_FORMAT):
         return _IntKind()
-    if isinstance(t, T.ListType | T.DictType | T.TupleType):
+    if isinstance(t, T.ListType | T.DictType | T.SetType | T.TupleType):
         return [_shape(part) for part in t.contained]
     return None
 

@@ -238,7 +238,6 @@ def test_means_what_it_means_to_python(kind, name):
 
 
 REFUSED = {
-    "s = {1, 2}\n return s": "a set cannot be used as a value",
     "d = [x, None]\n if d[0] is not None:\n  d.pop(0)\n  return d[0] + 1\n return x": "need not hold here any more",
     "d = [x, None]\n for i in range(3):\n  if d[0] is not None:\n   clear(d)\n   return d[0] + 1\n return x": "need",
     "return f'{NUMBERS!r:>9}'": "cannot be used as a value, as it may change",

@@ -240,7 +240,7 @@ ERRORS = {  # text: what is underlined, a part of the message
     "Dict[List[int], int]": ("Dict[List[int], int]", "Cannot create dict for key type 'List[int]'"),
     "Tuple[int, ...]": ("Tuple[int, ...]", "length of a tuple must be known"),
     "Sequence[int]": ("Sequence", "use List[T]"),
-    "set": ("set", "use List[T]"),
+    "set": ("set", "without a contained type"),
     "torch": ("torch", "module torch"),
     "int()": ("int", "this is not a type"),
     "1": ("1", "this is not a type"),

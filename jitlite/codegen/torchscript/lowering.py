@@ -12,6 +12,7 @@ from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.codegen.torchscript.container_indices import lower_index
 from jitlite.codegen.torchscript.formats_out import LOWERINGS as FORMATS
 from jitlite.codegen.torchscript.item_lowering import lower_assignment, lower_item, lower_set_item
+from jitlite.codegen.torchscript.set_lowering import drop_unused_sets, lower_lookup, refuse_sets
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.loop_forms import canonicalize_modified_loops
@@ -41,7 +42,9 @@ def lowered(graph: Graph, *, is_ours: bool = False) -> Graph:
     for node in list(graph.all_nodes()):
         if node.kind in ("prim::MakeException", "prim::NewException") and not node.output.has_uses:
             node.destroy()
+    drop_unused_sets(graph)
     _refuse_constructs(graph)
+    refuse_sets(graph)
     return graph
 
 
@@ -204,6 +207,7 @@ _BY_KIND: dict[str, _Lower] = {
     "prim::RaiseFrom": _raise,
     "prim::GetCell": _get_cell,
     "prim::SetCell": _set_cell,
+    "aten::__contains__": lower_lookup,
     "aten::_assert": _assert,
     "aten::ScalarImplicit": _number_of_bool,
     "aten::backward": _listed,

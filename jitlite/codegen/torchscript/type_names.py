@@ -27,7 +27,10 @@ BOUND_CLASSES = "__torch__.torch.classes."
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NOT_IN_IDENTIFIER = re.compile(r"[^A-Za-z0-9_]")
 _MANGLED = re.compile(r"___torch_mangle_(\d+)")
-_UNKNOWN_TO_TORCH = {T.EXCEPTION: "a caught exception", T.PY_OBJECT: "a Python object", T.CAPSULE: "a capsule"}
+_UNKNOWN_TO_TORCH: dict[Type, str] = {
+    T.EXCEPTION: "a caught exception", T.PY_OBJECT: "a Python object", T.CAPSULE: "a capsule",
+    T.ANY_SET: "a set", T.ANY_FROZENSET: "a frozenset",
+}  # fmt: skip
 
 
 def is_identifier(name: str) -> bool:
@@ -105,8 +108,9 @@ class TypeNames:
         """
         if is_named(type):
             return self.name(type)
-        if type in _UNKNOWN_TO_TORCH:
-            raise NOT_IN_ARCHIVE(f"{_UNKNOWN_TO_TORCH[type]} has no type in an archive", range)
+        unknown = "a set" if isinstance(type, T.SetType) else _UNKNOWN_TO_TORCH.get(type)
+        if unknown is not None:
+            raise NOT_IN_ARCHIVE(f"{unknown} has no type in an archive", range)
         parts = joined(", ", [self.text(part, range) for part in type.contained])
         if isinstance(type, T.TupleType):
             return code("Tuple[{}]", parts or fixed("()"))

@@ -139,10 +139,8 @@ def _annotation(t: T.Type) -> Any:
     parts = [_annotation(part) for part in t.contained]
     if not parts or None in parts:
         return _PLAIN.get(t)
-    if isinstance(t, T.ListType):
-        return _typing.List[parts[0]]
-    if isinstance(t, T.DictType):
-        return _typing.Dict[parts[0], parts[1]]
+    if isinstance(t, T.ListType | T.DictType | T.SetType):
+        return getattr(_typing, t.kind)[tuple(parts)]
     is_plain = isinstance(t, T.TupleType) and t.names is None
     return typing.Tuple[tuple(parts)] if is_plain else None  # noqa: UP006
 

@@ -13,7 +13,7 @@ from jitlite.operators.python_forms import Form
 
 _CLASSES: dict[Type, str] = {
     T.FLOAT: "float", T.BOOL: "bool", T.COMPLEX: "complex", T.STRING: "str", T.ANY_LIST: "list", T.ANY_TUPLE: "tuple",
-    T.ANY_DICT: "dict", T.EXCEPTION: "BaseException",
+    T.ANY_DICT: "dict", T.ANY_SET: "set", T.ANY_FROZENSET: "frozenset", T.EXCEPTION: "BaseException",
 }  # fmt: skip
 
 
@@ -88,6 +88,10 @@ def _container(file: PythonFile, t: Any, value: Text, depth: int) -> Text:
             inner,
             value,
         )
+    if isinstance(t, T.SetType):
+        test = _test(file, t.element, inner, depth + 1)
+        kind = fixed("frozenset" if t.frozen else "set")
+        return code("(isinstance({}, {}) and all({} for {} in {}))", value, kind, test, inner, value)
     if isinstance(t, T.DictType):
         keys, values = (_test(file, part, inner, depth + 1) for part in (t.key, t.value))
         return code(

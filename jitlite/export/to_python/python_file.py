@@ -213,10 +213,8 @@ class PythonFile:
             return code("{} | None", self.annotation(type.element))
         if isinstance(type, T.UnionType):
             return joined(" | ", map(self.annotation, type.members))
-        if isinstance(type, T.ListType):
-            return code("list[{}]", self.annotation(type.element))
-        if isinstance(type, T.DictType):
-            return code("dict[{}, {}]", self.annotation(type.key), self.annotation(type.value))
+        if isinstance(type, T.ListType | T.DictType | T.SetType):
+            return code("{}[{}]", identifier(type.kind.lower()), joined(", ", map(self.annotation, type.contained)))
         if isinstance(type, T.TupleType) and type.names is None:
             return code("tuple[{}]", joined(", ", map(self.annotation, type.elements)) or fixed("()"))
         if type in (T.DEVICE, T.GENERATOR):
@@ -267,6 +265,10 @@ class PythonFile:
     def _dict(self, value: dict[object, object], range: SourceRange | None) -> Text:
         pairs = [code("{}: {}", self.constant(k, range), self.constant(v, range)) for k, v in value.items()]
         return code("{{{}}}", joined(", ", pairs))
+
+    def _set(self, value: set[object] | frozenset[object], range: SourceRange | None) -> Text:
+        items = joined(", ", (self.constant(v, range) for v in value))
+        return code("{}(({}{}))", self.builtin(type(value).__name__), items, fixed("," if len(value) == 1 else ""))
 
     def _tuple(self, value: tuple[object, ...], range: SourceRange | None) -> Text:
         items = joined(", ", (self.constant(v, range) for v in value))
@@ -340,6 +342,7 @@ _ANNOTATIONS: dict[Type, Text] = {
     T.INT: fixed("int"), T.FLOAT: fixed("float"), T.BOOL: fixed("bool"), T.STRING: fixed("str"),
     T.COMPLEX: fixed("complex"), T.NONE: fixed("None"), T.NUMBER: fixed("int | float | complex"), T.ANY: fixed("Any"),
     T.ANY_LIST: fixed("list"), T.ANY_TUPLE: fixed("tuple"), T.ANY_DICT: fixed("dict"),
+    T.ANY_SET: fixed("set"), T.ANY_FROZENSET: fixed("frozenset"),
 }  # fmt: skip
 
 _CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Text]], ...] = (
@@ -351,6 +354,8 @@ _CONSTANTS: tuple[tuple[Any, Callable[[PythonFile, Any, SourceRange | None], Tex
     (torch.Tensor, PythonFile.tensor),
     (list, PythonFile._list),
     (dict, PythonFile._dict),
+    (set, PythonFile._set),
+    (frozenset, PythonFile._set),
     (tuple, PythonFile._tuple),
     (Function, PythonFile._function),
 )

@@ -43,6 +43,8 @@ def infer_type(value: object, class_types: ClassTypes) -> Type:
         return T.DictType.of(
             _key_type(_common(value, "dict", class_types)), _common(value.values(), "dict", class_types)
         )
+    if isinstance(value, set | frozenset):
+        return T.SetType.of(_hashed(_common(value, "set", class_types)), isinstance(value, frozenset))
     if isinstance(value, tuple) and type_of_constant(value) is None:
         return _tuple_type(value, class_types)
     if isinstance(value, enum.Enum | torch.Tensor) or type_of_constant(value) is not None:
@@ -100,6 +102,12 @@ def _key_type(key: Type) -> Type:
     if key not in T.DICT_KEYS:
         raise NoType(f"a dict cannot have keys of type {key.annotation}")
     return key
+
+
+def _hashed(element: Type) -> Type:
+    if not T.may_be_in_set(element):
+        raise NoType(f"a set cannot have elements of type {element.annotation}")
+    return element
 
 
 def _tuple_type(value: tuple[object, ...], class_types: ClassTypes) -> Type:

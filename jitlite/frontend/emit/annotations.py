@@ -303,6 +303,12 @@ class _Reader:
     def named_tuple(self, cls: type, place: SourceRange | None) -> Type:
         """Fields without annotation (`collections.namedtuple`) are tensors."""
         names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+        other = next((n for n in ("__iter__", "__getitem__") if getattr(cls, n) is not getattr(tuple, n)), None)
+        if other is not None:
+            raise UNKNOWN_TYPE(
+                f"the named tuple '{cls.__name__}' defines {other}, so its fields are not what it is made of", place,
+                hint="give the method another name, or use a dataclass",
+            )  # fmt: skip
         annotations: dict[str, object] = {}
         for base in reversed(cls.__mro__):
             annotations.update(inspect.get_annotations(base))

@@ -15,7 +15,8 @@ from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tens
 from jitlite.frontend.emit.library_calls import call_library
 from jitlite.frontend.emit.python_library import check_length
 from jitlite.frontend.emit.sequences import spread_list
-from jitlite.frontend.emit.special_methods import binary_magic, call_magic, is_object
+from jitlite.frontend.emit.sets import augment, listed
+from jitlite.frontend.emit.special_methods import binary_magic, call_magic, is_object, tuple_operator
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -154,6 +155,7 @@ def _assign_tuple(
             target.range,
         )
     wanted = len(target.elements) - starred
+    value = listed(em, value, range)
     items = spread_list(value) if starred else None
     if items is not None:
         _assign_list(em, target, items, range)
@@ -195,13 +197,17 @@ def emit_augmented(em: Emitter, stmt: tree.AugAssign) -> None:
 def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
     if old.type is T.STRING and stmt.op == "%":
         return em.node("aten::percentFormat", [old, em.emit(stmt.value)], [T.STRING], stmt.range).output
-    value = em.emit(stmt.value)
+    value = em.emit_sugared(stmt.value).as_operand(em, stmt.value.range)
+    changed = augment(em, stmt.range, stmt.op, old, value)
+    if changed is not None:
+        return changed
     if is_object(old):
         in_place = f"__i{BINARY_METHODS[stmt.op][2:]}"
         changed = call_magic(em, stmt.range, old, in_place, value)
         if changed is not None:
             return changed
-    computed = binary_magic(em, stmt.range, stmt.op, old, value, in_place=True)
+    computed = tuple_operator(em, stmt.range, stmt.op, old, value)
+    computed = computed or binary_magic(em, stmt.range, stmt.op, old, value, in_place=True)
     if computed is not None:
         return computed
     if isinstance(old.type, T.TupleType) and isinstance(value.type, T.TupleType) and stmt.op == "+":

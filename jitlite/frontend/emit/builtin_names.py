@@ -25,6 +25,8 @@ from jitlite.base import torch_internals
 from jitlite.base.tracing_state import get_tracing_state
 from jitlite.frontend.tracing.traced_functions import own_function
 from jitlite.ir import ops
+from jitlite.ir import types as T
+from jitlite.ir.types import Type
 from jitlite.operators.overloads import can_call
 
 _MODULES: tuple[object, ...] = (
@@ -196,3 +198,17 @@ def cuda_op_name(name: str) -> str | None:
     if name not in _CUDA:
         return None
     return f"cuda::_{name}" if name in ("current_device", "set_device") else f"cuda::{name}"
+
+
+def takes_as_self(name: str, t: Type) -> bool:
+    """Has an operator an overload whose `self` may be a value of type `t`?"""
+    for op in ops.lookup(name):
+        arguments = op.schema.arguments
+        position = op.schema.argument_index("self")
+        if position is None:
+            continue
+        bindings: dict[str, Type] = {}
+        formal = arguments[position].type
+        if T.match_variables(formal, t, bindings) is None and T.is_subtype(t, T.substitute(formal, bindings)):
+            return True
+    return False

@@ -39,6 +39,7 @@ from jitlite.frontend.emit.list_types import listed_type
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
+from jitlite.frontend.emit.sets import listed, with_elements
 from jitlite.frontend.emit.special_methods import is_object
 from jitlite.frontend.emit.super_values import SuperValue
 from jitlite.frontend.emit.tensor_reductions import emit_reduction
@@ -149,6 +150,7 @@ def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Su
     kwargs = [NamedValue(k.name.name, em.emit_sugared(k.value).as_argument(em, k.value.range), range=k.value.range)
               for k in expr.keywords]  # fmt: skip
     kwargs += emit_starred_keywords(em, starred)
+    args = with_elements(em, callee, args, expr.range)
     reduced = None if kwargs else emit_reduction(em, expr.range, callee, args)
     if reduced is None and not kwargs:
         reduced = emit_without_operator(em, expr.range, callee, args)
@@ -358,6 +360,8 @@ def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
     if not call.args:
         return em.emit_sugared(tree.ListLiteral((), range=call.range), hint)
     source = em.emit_sugared(call.args[0])
+    if (elements := listed(em, source, call.range)) is not source:
+        return elements
     plain = source.value if isinstance(source, SimpleValue) else None
     if plain is not None and (isinstance(plain.type, T.ListType) or plain.type is T.STRING):
         return _copied_list(em, call, plain, hint)

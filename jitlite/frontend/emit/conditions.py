@@ -20,7 +20,7 @@ from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Path, RefinementSet
-from jitlite.frontend.emit.special_methods import call_magic, is_object, length_truth
+from jitlite.frontend.emit.special_methods import call_magic, defines, is_object, length_truth
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import display_name
@@ -122,7 +122,7 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
     value = em.enum_value(value, range)
     if value.type is T.INT:
         return em.op("aten::Bool", [value], range=range)
-    truth = container_truth(em, value, range)
+    truth = _tuple_truth(em, value, range) or container_truth(em, value, range)
     if truth is None and isinstance(value.type, T.UnionType):
         return em.by_type(value, range, lambda one: to_bool(em, one, range))
     if value.type is T.NONE:
@@ -138,6 +138,12 @@ def to_bool(em: Emitter, value: Value, range: SourceRange) -> Value:
         expected="bool, int, float, str, Tensor, list or dict", found=value.type.annotation,
         hint="write `x is not None`" if isinstance(value.type, T.OptionalType) else None,
     )  # fmt: skip
+
+
+def _tuple_truth(em: Emitter, value: Value, range: SourceRange) -> Value | None:
+    """What the class of a named tuple says of its truth; None where it says nothing."""
+    found = call_magic(em, range, value, "__bool__") if isinstance(value.type, T.TupleType) else None
+    return length_truth(em, range, value) if found is None and defines(value, "__len__") else found
 
 
 def insert_refinements(em: Emitter, refinements: RefinementSet, range: SourceRange) -> None:
@@ -411,7 +417,10 @@ def _class_expressions(expr: tree.Expr) -> list[tree.Expr]:
     return [expr]
 
 
-_BARE_CONTAINERS: dict[str, Type] = {"list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "dict": T.ANY_DICT}
+_BARE_CONTAINERS: dict[str, Type] = {
+    "list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "dict": T.ANY_DICT,
+    "set": T.ANY_SET, "frozenset": T.ANY_FROZENSET,
+}  # fmt: skip
 
 
 _PYTHON_CLASSES: dict[Type, type] = {

@@ -1,17 +1,19 @@
-"""Containers that are no values of a graph: sets that are written out, and global lists, dicts and sets.
+"""Containers that are more than values of a graph: sets that are written out, and global lists, dicts and sets.
 
 They hold what is known while a program is compiled: constants, and functions too. Of a global one that is what it held
-then, as for other globals. They can be asked for an element, for membership and for their length, and gone through; as
-a value one would be a copy, and who changes or compares it would see that.
+then, as for other globals. They can be asked for an element, for membership and for their length, and gone through. A
+set that is written out is a new one where it is a value. A global list, dict or set is no value: it would be a copy,
+and who changes or compares it would see that. Nobody changes a frozenset, so a global one is a constant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import CodeType
 from typing import Any
 
 from jitlite.base.errors.names import NOT_A_VALUE, PYTHON_ERROR, PYTHON_ONLY
-from jitlite.base.errors.types import NO_INDEX
+from jitlite.base.errors.types import MIXED_ELEMENTS, NO_INDEX
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
@@ -19,13 +21,25 @@ from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.expressions import is_one_of
 from jitlite.frontend.emit.meanings import Meaning, plain_constant
+from jitlite.frontend.emit.resolver import FunctionResolver
+from jitlite.frontend.emit.sets import (
+    NEW,
+    SetMethod,
+    as_element,
+    checked_element,
+    element_type,
+    hinted,
+    iterable_value,
+    method_of_set,
+    set_of,
+)
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
+from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
-
-_HASHED = (T.INT, T.FLOAT, T.BOOL, T.STRING, T.NONE, T.COMPLEX)
+from jitlite.operators.overloads import NamedValue
 
 
 def _contains(b: Builder, range: SourceRange, item: Value, elements: Sequence[Value]) -> Value:
@@ -34,34 +48,142 @@ def _contains(b: Builder, range: SourceRange, item: Value, elements: Sequence[Va
     return is_one_of(b, tree.BinOp("in", none, none, range=range), item, elements)
 
 
+_Frozen = frozenset[object]
+
+
 class SetValue(SugaredValue):
-    """A set that is written out: something may be in it or not."""
+    """A set that is written out.
+
+    Something may be in it or not, which needs no set. Elsewhere it is a new one.
+
+    Args:
+        elements: what is in it.
+        hint: the type that it is expected to have.
+        source: the frozenset that Python makes it from, if it has three elements or more and all are constants.
+    """
 
     kind = "a set"
+    is_made_anew = True
 
-    def __init__(self, elements: Sequence[Value]) -> None:
+    def __init__(self, elements: Sequence[Value], hint: Type | None = None, source: _Frozen | None = None) -> None:
         self.elements = list(elements)
+        self.hint = hint
+        self.source = source
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise NOT_A_VALUE.unsupported(
-            "a set cannot be used as a value, only to look something up: `x in {...}`", range,
-            hint="use a list, or a dict with None or True as values",
-        )  # fmt: skip
+        if self.source is None:
+            return set_of(b, self.elements, self.hint, range)
+        return b.op(NEW, [self._constant(b, range, self.source)], range=range)
+
+    def _constant(self, b: Builder, range: SourceRange, source: _Frozen) -> Value:
+        element = element_type([v.type for v in self.elements], self.hint, range)
+        for value in self.elements:
+            as_element(b, value, element, range)
+        return b.constant(source, range, T.SetType.of(element, frozen=True))
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).iterate(b, range)
+
+    def looped(self, b: Builder, range: SourceRange) -> SugaredValue:
+        """What a loop over the display itself goes through: of constants, the frozenset."""
+        found = self.as_value(b, range) if self.source is None else self._constant(b, range, self.source)
+        return SimpleValue(found).iterate(b, range)
+
+    def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
+        return self.iterate(b, range).as_tuple(b, range, size)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        return SimpleValue(self.as_value(b, range)).attr(b, range, name)
 
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
+        if isinstance(T.without_none(item.type), T.ListType | T.DictType):
+            checked_element(item.type, range)
         return _contains(b, range, item, self.elements)
 
 
 @expression(tree.SetLiteral)
 def emit_set(em: Emitter, expr: tree.SetLiteral, hint: Type | None) -> SugaredValue:
+    if any(isinstance(e, tree.Starred) for e in expr.elements):
+        return SimpleValue(_emit_joined(em, expr, hint))
     elements = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
     for element in elements:
-        if not all(m in _HASHED or isinstance(m, T.EnumType) for m in T.members_of(element.type)):
-            raise PYTHON_ONLY(
-                f"a set of {element.type.annotation} isn't supported, only of numbers, strings and members of enums",
-                expr.range, hint="use a tuple",
-            )  # fmt: skip
-    return SetValue(elements)
+        checked_element(T.unshaped(element.type), expr.range)
+    written_out = all(map(_is_written_out, expr.elements)) and all(map(is_constant, elements))
+    if len(elements) < 3 or not written_out:
+        return SetValue(elements, hint)
+    return SetValue(elements, hint, _frozen_constant(em, map(constant_of, elements)))
+
+
+def _frozen_constant(em: Emitter, values: Iterable[object]) -> _Frozen:
+    """The frozenset that Python's compiler makes of constants.
+
+    The order of its elements depends on the compiler and on where the code was read from, so the function's own code is
+    asked for it. Where there is none, it is made as the compiler does: of what it goes through in another one.
+    """
+    wanted = frozenset(values)
+    function = em.resolver.function if isinstance(em.resolver, FunctionResolver) else None
+    same = (f for f in _frozensets(function.__code__) if _spelled(f) == _spelled(wanted)) if function else ()
+    return next(iter(same), frozenset(tuple(wanted)))
+
+
+def _frozensets(code: CodeType) -> Iterator[_Frozen]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _frozensets(constant)
+        elif isinstance(constant, frozenset):
+            yield constant
+
+
+def _spelled(values: _Frozen) -> set[str]:
+    return set(map(repr, values))
+
+
+def _is_written_out(expr: tree.Expr) -> bool:
+    """Is the expression a constant to Python's compiler?"""
+    match expr:
+        case tree.UnaryOp():
+            return _is_written_out(expr.operand)
+        case tree.BinOp():
+            return _is_written_out(expr.left) and _is_written_out(expr.right)
+        case tree.TupleLiteral():
+            return all(map(_is_written_out, expr.elements))
+    return isinstance(expr, _LITERALS)
+
+
+_LITERALS = (tree.Const, tree.StringLiteral, tree.TrueLiteral, tree.FalseLiteral, tree.NoneLiteral)
+
+
+def _emit_joined(em: Emitter, expr: tree.SetLiteral, hint: Type | None) -> Value:
+    """`{*xs, 1}`: a set of what stands in front, to which the others are added in order."""
+    count = next(i for i, e in enumerate(expr.elements) if isinstance(e, tree.Starred))
+    start = em.emit_arguments(expr.elements[:count])
+    result: Value | None = set_of(em, [v.in_graph(em.graph) for v in start], hint, expr.range) if count else None
+    for part in expr.elements[count:]:
+        if not isinstance(part, tree.Starred):
+            added = em.argument(None, em.emit_sugared(part), part.range, False)
+            assert result is not None
+            SetMethod(result, "add").call(em, part.range, [added], [])
+            continue
+        spread = em.emit_sugared(part.value).as_argument(em, part.range)
+        if result is None:
+            result = made_of(em, spread, hint, part.range)
+        else:
+            SetMethod(result, "update").call(em, part.range, [NamedValue(None, spread, range=part.range)], [])
+    assert result is not None
+    return result
+
+
+def made_of(em: Emitter, value: Value, hint: Type | None, range: SourceRange, kind: str = NEW) -> Value:
+    """`set(value)` or `frozenset(value)`."""
+    value = iterable_value(em, value, range)
+    wanted = hinted(hint)
+    if wanted is None or value.type is T.STRING or value.type.contained[0] is wanted:
+        return em.op(kind, [value], range=range)
+    if value.node.kind in ("prim::ListConstruct", "prim::EmptyListLiteral") and not value.has_uses:
+        return set_of(em, value.node.inputs, hint, range, kind)
+    raise MIXED_ELEMENTS(
+        f"the set is annotated to hold {wanted.annotation}, and is made of a {value.type.annotation}", range
+    )
 
 
 class GlobalContainer(SugaredValue):
@@ -73,10 +195,28 @@ class GlobalContainer(SugaredValue):
         self.kind = f"a global {type(found).__name__}"
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
+        if isinstance(self.found, frozenset):
+            return self._constant(b, range)
         raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value, as it may change", range,
-            hint="pass it as an argument, or use a tuple; `x in it`, `it[x]`, `len(it)` and loops over it are fine",
+            hint="copy it: `set(it)`"
+            if isinstance(self.found, set)
+            else "pass it as an argument, or use a tuple; `x in it`, `it[x]`, `len(it)` and loops over it are fine",
         )  # fmt: skip
+
+    def as_operand(self, b: Builder, range: SourceRange) -> Value:
+        return self._constant(b, range) if isinstance(self.found, set) else self.as_value(b, range)
+
+    def as_argument(self, b: Builder, range: SourceRange) -> Value:
+        return self.as_operand(b, range)
+
+    def _constant(self, b: Builder, range: SourceRange) -> Value:
+        """The set itself, for those that only read it."""
+        t = type_of_constant(self.found)
+        if not isinstance(t, T.SetType):
+            raise MIXED_ELEMENTS(f"the elements of {self.kind} are of no one type that sets can hold", range)
+        checked_element(t.element, range)
+        return b.constant(self.found, range, t)
 
     def as_text(self, b: Builder, range: SourceRange) -> Value:
         return b.constant(str(self.found), range)
@@ -138,6 +278,10 @@ class GlobalContainer(SugaredValue):
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         if isinstance(self.found, dict) and name in ("get", "keys", "values", "items"):
             return _DictMethod(self, name)
+        if isinstance(self.found, set | frozenset):
+            method = method_of_set(self._constant(b, range), name, range, read_only=True)
+            assert method is not None
+            return method
         if isinstance(self.found, list) and name in ("index", "count"):
             return SimpleValue(self._copy(b, range)).attr(b, range, name)
         raise PYTHON_ONLY(f"'{name}' of {self.kind} isn't supported", range, hint="pass it as an argument")

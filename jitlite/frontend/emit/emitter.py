@@ -38,6 +38,7 @@ from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.scope import Frame, Path, Refinements
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
+from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -231,7 +232,7 @@ class Emitter(Builder):
                 value = found.as_text(self, expr.range) if as_text else found.as_argument(self, expr.range)
                 parts.append(SequencePart(value, False, expr.range))
                 continue
-            found = self.emit_sugared(expr.value)
+            found = listed(self, self.emit_sugared(expr.value), expr.range)
             is_lazy = isinstance(found, LazyIterable) and found.static_length is None
             whole = found.as_argument(self, expr.range) if is_lazy else spread_list(found)
             if whole is not None:
@@ -255,7 +256,7 @@ class Emitter(Builder):
         return NamedValue(name, value, range=range)
 
     def member(self, value: Value, name: str, range: SourceRange) -> SugaredValue | None:
-        return member_of_named_tuple(self, self, range, value, name)
+        return method_of_set(value, name, range) or member_of_named_tuple(self, self, range, value, name)
 
     # -- names
     def lookup(self, name: str, range: SourceRange) -> SugaredValue:
@@ -317,7 +318,7 @@ class Emitter(Builder):
         self.moves |= {value.node, self.frame.store(self, name, value, type, range)}
 
     def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
-        if isinstance(value, ConstantValue):
+        if isinstance(value, ConstantValue) or value.is_made_anew:
             value = SimpleValue(value.as_value(self, range))
         _ = self.facts
         if isinstance(value, SimpleValue):

@@ -13,7 +13,8 @@ from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression,
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.scope import Condition
-from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object
+from jitlite.frontend.emit.sets import checked_element, operate
+from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object, tuple_operator
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -123,16 +124,20 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
     spine: list[tree.BinOp] = [expr]
     while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in Spelling.BINARY.kind_of:
         spine.append(spine[-1].left)
-    left = em.emit(spine[-1].left)
+    left = _operand(em, spine[-1].left)
     for node in reversed(spine):
         with em.at(node.range):
             left = _emit_with_right(em, node, left)
     return left
 
 
+def _operand(em: Emitter, expr: tree.Expr) -> Value:
+    return em.emit_sugared(expr).as_operand(em, expr.range)
+
+
 def _emit_with_right(em: Emitter, expr: tree.BinOp, left: Value) -> Value:
     if expr.op != "in":
-        return _emit_operator(em, expr, left, em.emit(expr.right))
+        return _emit_operator(em, expr, left, _operand(em, expr.right))
     container = em.emit_sugared(expr.right)
     found = container.has_item(em, expr.range, left)
     return _emit_contains(em, expr, left, container.as_value(em, expr.right.range)) if found is None else found
@@ -146,7 +151,9 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         )
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
-    found = _emit_without_operator(em, expr, left, right) or binary_magic(em, expr.range, expr.op, left, right)
+    found = tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
+    found = found or operate(em, expr.range, expr.op, left, right)
+    found = found or binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
     if not (is_equality and isinstance(left.type, T.EnumType) and isinstance(right.type, T.EnumType)):
@@ -232,6 +239,9 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
     found = call_magic(em, expr.range, container, "__contains__", item)
     if found is not None:
         return found
+    if isinstance(container.type, T.SetType):
+        checked_element(T.unshaped(item.type), expr.left.range)
+        return em.op("aten::__contains__", [container, item], range=expr.range)
     if not isinstance(container.type, T.TupleType):
         return _emit_contained(em, expr, item, container)
     elements = em.unpack_tuple(container)

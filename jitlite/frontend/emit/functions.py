@@ -22,6 +22,7 @@ from jitlite.frontend.emit import (
     names_outside,
     numeric_limits,
     partials,
+    set_calls,
     statements,
     tensor_methods,
 )
@@ -59,6 +60,7 @@ REGISTERED = (
     names_outside,
     numeric_limits,
     partials,
+    set_calls,
     statements,
     tensor_methods,
 )

@@ -11,10 +11,11 @@ from jitlite.frontend.emit.assignment import assign_targets
 from jitlite.frontend.emit.branch_refinement import emit_repeated
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.conditions import emit_condition
+from jitlite.frontend.emit.constant_containers import SetValue
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
 from jitlite.frontend.emit.iterable_values import ZipValue, list_length_positions
-from jitlite.frontend.emit.known_values import LazyIterable
+from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import names_in_target, with_own_variables
@@ -47,7 +48,7 @@ def emit_for(em: Emitter, range: SourceRange, targets: Targets, iterable: tree.E
                 "A Starred expression may only appear on the lhs within the presence of another non-starred expression",
                 target.range,
             )
-    source = iterated(em, iterable)
+    source = _looped(em, iterable)
     if isinstance(source, GeneratorValue):
         _emit_over_generator(em, range, source, targets, body)
         return
@@ -133,6 +134,14 @@ class GeneratorExpression(LazyIterable):
     @property
     def static_length(self) -> int | None:
         return self.source.static_length
+
+
+def _looped(em: Emitter, iterable: tree.Expr) -> SugaredValue:
+    """What a loop over an expression goes through: of a set that is written out, what Python's compiler makes of it."""
+    found = em.emit_sugared(iterable) if isinstance(iterable, tree.SetLiteral) else None
+    if isinstance(found, SetValue):
+        return found.looped(em, iterable.range)
+    return iterated(em, iterable if found is None else KnownValue(found, range=iterable.range))
 
 
 def iterated(em: Emitter, iterable: tree.Expr) -> SugaredValue:

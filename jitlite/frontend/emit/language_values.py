@@ -40,11 +40,13 @@ class Cast(SugaredValue):
 def container_truth(b: Builder, value: Value, range: SourceRange) -> Value | None:
     """Has a list, dict, tuple or text elements? None for a value of another type."""
     kinds = T.members_of(value.type)
-    if len(kinds) > 1 and all(isinstance(m, T.ListType | T.DictType | T.TupleType) or m is T.STRING for m in kinds):
+    if len(kinds) > 1 and all(
+        isinstance(m, T.ListType | T.DictType | T.SetType | T.TupleType) or m is T.STRING for m in kinds
+    ):
         return b.by_type(value, range, lambda one: container_truth(b, one, range) or one)
     if isinstance(value.type, T.TupleType):
         return b.constant(bool(value.type.elements), range)
-    if not isinstance(value.type, T.ListType | T.DictType) and value.type is not T.STRING:
+    if not isinstance(value.type, T.ListType | T.DictType | T.SetType) and value.type is not T.STRING:
         return None
     length = b.op("aten::len", [value], range=range)
     return b.op("aten::gt", [length, b.constant(0, range)], range=range)

@@ -8,11 +8,13 @@ from jitlite.base.errors.types import NOT_ITERABLE
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
+from jitlite.frontend.emit.constant_containers import SetValue
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.iterable_values import RangeValue, ZipValue
 from jitlite.frontend.emit.iteration import iterated
-from jitlite.frontend.emit.known_values import LazyIterable
+from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
 from jitlite.frontend.emit.library_calls import generator_of_filter
+from jitlite.frontend.emit.sets import is_set
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -24,7 +26,10 @@ from jitlite.operators.overloads import NamedValue
 # -- reversed
 @form("reversed", 1, 1)
 def emit_reversed(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    source = iterated(em, call.args[0])
+    given = em.emit_sugared(call.args[0])
+    if isinstance(given, SetValue) or (isinstance(given, SimpleValue) and is_set(given.value)):
+        raise NOT_ITERABLE("a set cannot be reversed", call.range, hint="make it a list: reversed(list(x))")
+    source = iterated(em, KnownValue(given, range=call.args[0].range))
     if isinstance(source, SugaredTuple):
         return SugaredTuple(source.parts[::-1])
     is_sequence = isinstance(source, SimpleValue) and (

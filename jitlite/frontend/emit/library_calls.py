@@ -10,7 +10,7 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit import python_library as library
 from jitlite.frontend.emit.denotations import BUILTINS, LibraryFunction
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
+from jitlite.frontend.emit.known_values import KnownValue
 from jitlite.frontend.emit.values import BuiltinFunction, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -43,9 +43,11 @@ def emit_iterable_arguments(em: Emitter, exprs: Sequence[tree.Expr]) -> list[Nam
 
 
 def _argument(em: Emitter, name: str | None, found: SugaredValue, range: SourceRange) -> NamedValue:
-    if isinstance(found, LazyIterable):
-        return NamedValue(name, found.as_argument(em, range), range=range)
-    return em.argument(name, found, range, True)
+    if found.is_function:
+        return em.argument(name, found, range, True)
+    value = found.as_argument(em, range)
+    em.seen_types.note(value.type)
+    return NamedValue(name, value, range=range)
 
 
 def emit_with_keywords(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | None:

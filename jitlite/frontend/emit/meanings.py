@@ -200,7 +200,7 @@ def plain_constant(found: object) -> tuple[bool, Any]:
             return False, None
         values = [value for _, value in parts]
         return True, type(found)(*values) if hasattr(found, "_fields") else tuple(values)
-    if isinstance(found, list | dict | torch.Tensor | torch.Stream | torch.Generator):
+    if isinstance(found, list | dict | set | frozenset | torch.Tensor | torch.Stream | torch.Generator):
         return False, None
     if isinstance(found, enum.Enum) or type_of_constant(found) is not None:
         return type_of_constant(found) is not None, found

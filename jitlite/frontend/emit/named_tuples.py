@@ -12,6 +12,7 @@ from jitlite.base.source import SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import PythonFunction, sugared_from_python
+from jitlite.frontend.emit.special_methods import defines
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -67,7 +68,8 @@ def member_of_named_tuple(scope: Scope, b: Builder, range: SourceRange, value: V
     if name == "_replace":
         return _Replace(value)
     cls = t.python_class
-    found = None if cls is None or name.startswith("__") else inspect.getattr_static(cls, name, None)
+    is_known = cls is not None and (not name.startswith("__") or defines(value, name))
+    found = inspect.getattr_static(cls, name, None) if is_known else None
     if isinstance(found, property) and found.fget is not None:
         return PythonFunction(scope, found.fget).call(b, range, [NamedValue(None, value, range=range)], [])
     if isinstance(found, staticmethod):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from jitlite.base.errors.types import OPERANDS
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
@@ -22,11 +24,34 @@ def is_object(value: Value) -> bool:
     return isinstance(value.type, T.ClassType) and value.type.definition is not None
 
 
+def defines(value: Value, name: str) -> bool:
+    """Is the value a named tuple whose class defines the special method itself?"""
+    t = value.type
+    if not isinstance(t, T.TupleType) or t.python_class is None:
+        return False
+    found = inspect.getattr_static(t.python_class, name, None)
+    return inspect.isfunction(found) and found.__module__ != "collections"
+
+
+def tuple_operator(b: Builder, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:
+    """`left op right` where one is a named tuple whose class defines it; None where tuples do what tuples do."""
+    method = BINARY_METHODS.get(op, "")
+    if defines(left, method):
+        return call_magic(b, range, left, method, right)
+    mirrored = _MIRRORED.get(op, f"__r{method[2:]}")
+    return call_magic(b, range, right, mirrored, left) if defines(right, mirrored) else None
+
+
 def call_magic(b: Builder, range: SourceRange, value: Value, name: str, *args: Value) -> Value | None:
     """What the special method gives, None where `value` has no such method."""
+    given = [NamedValue(None, a, range=range) for a in args]
+    if defines(value, name):
+        method = b.member(value, name, range)
+        assert isinstance(method, SugaredValue)
+        return method.call(b, range, given, []).as_value(b, range)
     if not is_object(value):
         return None
-    found = SimpleValue(value).magic(b, range, name, [NamedValue(None, a, range=range) for a in args])
+    found = SimpleValue(value).magic(b, range, name, given)
     return None if found is None else found.as_value(b, range)
 
 
@@ -100,6 +125,14 @@ class MagicFunction(SugaredValue):
         return self.base.attr(b, range, name)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        subject = args[0].value if args else None
+        if subject is not None and defines(subject, self.method):
+            others = [a.in_graph(b.graph) for a in args[1:]]
+            answer = call_magic(b, range, subject, self.method, *others)
+            assert answer is not None
+            return SimpleValue(answer)
+        if subject is not None and self.method == "__bool__" and defines(subject, "__len__"):
+            return SimpleValue(length_truth(b, range, subject))
         if args and (args[0].value is not None) and is_object(args[0].value):
             found = SimpleValue(args[0].value).magic(b, range, self.method, args[1:])
             if found is not None:

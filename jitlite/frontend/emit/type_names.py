@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections.abc
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -18,7 +19,9 @@ from jitlite.ir.constants import attribute_or_none, module_name
 from jitlite.ir.types import (
     ANY,
     ANY_DICT,
+    ANY_FROZENSET,
     ANY_LIST,
+    ANY_SET,
     ANY_TUPLE,
     BOOL,
     CAPSULE,
@@ -40,9 +43,11 @@ from jitlite.ir.types import (
     ListType,
     OptionalType,
     RRefType,
+    SetType,
     TupleType,
     Type,
     UnionType,
+    may_be_in_set,
 )
 
 T = TypeVar("T")
@@ -109,6 +114,13 @@ _CONSTRUCTORS: dict[object, str] = {
     typing.List: "List",  # noqa: UP006 - the alias itself is meant
     dict: "Dict",
     typing.Dict: "Dict",  # noqa: UP006
+    set: "Set",
+    typing.Set: "Set",  # noqa: UP006
+    typing.AbstractSet: "Set",
+    collections.abc.Set: "Set",
+    collections.abc.MutableSet: "Set",
+    frozenset: "FrozenSet",
+    typing.FrozenSet: "FrozenSet",  # noqa: UP006
     tuple: "Tuple",
     typing.Tuple: "Tuple",  # noqa: UP006
     typing.Optional: "Optional",
@@ -125,13 +137,30 @@ _CONSTRUCTORS: dict[object, str] = {
 CONSTRUCTOR_NAMES = {
     "list": "List",
     "dict": "Dict",
+    "set": "Set",
+    "frozenset": "FrozenSet",
     "tuple": "Tuple",
     "_Await": "Await",
-    **{name: name for name in ("List", "Dict", "Tuple", "Optional", "Union", "Final", "Future", "Await", "RRef")},
+    **{
+        name: name
+        for name in (
+            "List",
+            "Dict",
+            "Set",
+            "FrozenSet",
+            "Tuple",
+            "Optional",
+            "Union",
+            "Final",
+            "Future",
+            "Await",
+            "RRef",
+        )
+    },
 }
 
 
-ARITY = {"List": 1, "Dict": 2, "Optional": 1, "Future": 1, "Await": 1, "RRef": 1, "Final": 1}
+ARITY = {"List": 1, "Set": 1, "FrozenSet": 1, "Dict": 2, "Optional": 1, "Future": 1, "Await": 1, "RRef": 1, "Final": 1}
 
 
 _CONSTRUCTED: dict[str, Callable[[Sequence[Type]], Type]] = {
@@ -147,7 +176,7 @@ _CONSTRUCTED: dict[str, Callable[[Sequence[Type]], Type]] = {
 """The type that a generic type is with these arguments; Dict has keys to check."""
 
 
-BARE = {"List": ANY_LIST, "Dict": ANY_DICT, "Tuple": ANY_TUPLE}
+BARE = {"List": ANY_LIST, "Dict": ANY_DICT, "Tuple": ANY_TUPLE, "Set": ANY_SET, "FrozenSet": ANY_FROZENSET}
 
 
 _INSTEAD = {  # common annotations that are not TorchScript, by name
@@ -160,9 +189,6 @@ _INSTEAD = {  # common annotations that are not TorchScript, by name
     "MutableMapping": "Dict[K, V]",
     "OrderedDict": "Dict[K, V]",
     "defaultdict": "Dict[K, V]",
-    "set": "List[T], or Dict[T, bool]",
-    "Set": "List[T], or Dict[T, bool]",
-    "frozenset": "List[T], or Dict[T, bool]",
     "bytes": "str, or a tensor of torch.uint8",
     "ndarray": "torch.Tensor",
     "Number": "Union[int, float, complex]",
@@ -185,6 +211,16 @@ def _dict_type(key: Type, value: Type, place: SourceRange | None) -> Type:
             place,
         )
     return DictType.of(key, value)
+
+
+def _set_type(element: Type, frozen: bool, place: SourceRange | None) -> Type:
+    if not may_be_in_set(element) and element is not ANY:
+        raise NO_KEY(
+            f"a set cannot hold values of type '{element.annotation}': only numbers, strings, members of enums, and "
+            "tuples of these",
+            place,
+        )
+    return SetType.of(element, frozen)
 
 
 def constructor_of(denoted: object) -> str | None:
@@ -229,4 +265,6 @@ def unknown_object(annotation: object, place: SourceRange | None, name: str | No
 
 def construct(name: str, contained: Sequence[Type], place: SourceRange | None) -> Type:
     """The generic type of this name, of these types."""
+    if name in ("Set", "FrozenSet"):
+        return _set_type(contained[0], name == "FrozenSet", place)
     return _dict_type(contained[0], contained[1], place) if name == "Dict" else _CONSTRUCTED[name](contained)

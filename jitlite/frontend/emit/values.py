@@ -17,7 +17,7 @@ from jitlite.base.errors.names import MAY_BE_NONE, NO_ATTRIBUTE, NOT_A_VALUE
 from jitlite.base.errors.types import NO_ASSIGNMENT, NO_INDEX, NOT_ITERABLE
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.builtin_names import OPERATOR_METHODS, PYTHON_METHODS
+from jitlite.frontend.emit.builtin_names import OPERATOR_METHODS, PYTHON_METHODS, takes_as_self
 from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unannotated
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
@@ -40,6 +40,8 @@ class SugaredValue:
     """Base: denotes something of which nothing can be done."""
 
     kind = "value"
+    is_made_anew = False
+    """Does each use of it make another object? A variable then holds one that is made when it is assigned."""
     is_function = False
     """Is it called, and no value of a graph?"""
     takes_functions = takes_iterables = False
@@ -86,6 +88,10 @@ class SugaredValue:
 
     def as_argument(self, b: Builder, range: SourceRange) -> Value:
         """The value as an argument of an operator."""
+        return self.as_value(b, range)
+
+    def as_operand(self, b: Builder, range: SourceRange) -> Value:
+        """The value beside an operator, which reads it and keeps nothing of it."""
         return self.as_value(b, range)
 
     def as_text(self, b: Builder, range: SourceRange) -> Value:
@@ -291,6 +297,8 @@ class SimpleValue(SugaredValue):
             return self
         if isinstance(t, T.DictType):
             return SimpleValue(b.op("aten::keys", [self.value], range=range))
+        if isinstance(t, T.SetType):
+            return SimpleValue(b.op("set::elements", [self.value], range=range))
         if isinstance(t, T.TupleType):
             return SugaredTuple([SimpleValue(v) for v in b.unpack_tuple(self.value)])
         definition = _definition(t) if isinstance(t, T.ClassType) else None
@@ -328,21 +336,8 @@ def _python_type(t: Type) -> type | None:
     """The type in Python of texts, lists and dicts."""
     if t is T.STRING:
         return str
-    return list if isinstance(t, T.ListType) else dict if isinstance(t, T.DictType) else None
-
-
-def takes_as_self(name: str, t: Type) -> bool:
-    """Has an operator an overload whose `self` may be a value of type `t`?"""
-    for op in ops.lookup(name):
-        arguments = op.schema.arguments
-        position = op.schema.argument_index("self")
-        if position is None:
-            continue
-        bindings: dict[str, Type] = {}
-        formal = arguments[position].type
-        if T.match_variables(formal, t, bindings) is None and T.is_subtype(t, T.substitute(formal, bindings)):
-            return True
-    return False
+    kinds: tuple[tuple[type[Type], type], ...] = ((T.ListType, list), (T.DictType, dict), (T.SetType, set))
+    return next((cls for kind, cls in kinds if isinstance(t, kind)), None)
 
 
 class BuiltinFunction(SugaredValue):

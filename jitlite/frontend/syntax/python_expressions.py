@@ -65,7 +65,6 @@ _UNSUPPORTED: dict[str, tuple[str, str, str | None]] = {  # node: (what, its fir
     "Nonlocal": ("nonlocal variables", "nonlocal", "pass the value as a parameter and return it"),
     "TryStar": ("exception groups", "try", "use except"),
     "TypeAlias": ("type statements", "type", "define the alias at module level"),
-    "SetComp": ("set comprehensions", "", "use a list or dict comprehension"),
     "Yield": ("yield expressions", "yield", "append to a list and return it"),
     "YieldFrom": ("yield expressions", "yield from", "append to a list and return it"),
     "TemplateStr": ("template strings", "", "use an f-string"),
@@ -346,6 +345,14 @@ def _generator_expression(b: TreeBuilder, node: ast.GeneratorExp) -> t.Expr:
 def _collect(b: TreeBuilder, element: ast.expr, generators: list[ast.comprehension], place: SourceRange) -> t.ListComp:
     target, iterable, clauses = _generators(b, generators)
     return t.ListComp(b.expression(element), target, iterable, clauses, range=place)
+
+
+@expression_builder(ast.SetComp)
+def _set_comprehension(b: TreeBuilder, node: ast.SetComp) -> t.Expr:
+    """`{*[element for target in iterable]}`"""
+    place = b.at.first(node, 0)
+    elements = t.Starred(_collect(b, node.elt, node.generators, place), range=place)
+    return t.SetLiteral((elements,), range=place)
 
 
 @expression_builder(ast.DictComp)
