@@ -65,7 +65,7 @@ site: setup
 	@echo "build/site/index.html"
 
 explore: setup
-	JITLITE_EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py tests/test_object_programs.py -k explore -s $(ARGS)
+	EXPLORE_SECONDS=$(BUDGET) $(PY) -m pytest tests/test_properties.py tests/test_object_programs.py -k explore -s $(ARGS)
 
 mutants: setup
 	$(PY) -m pytest -m sweep tests/loading/test_archive_mutations.py -s $(ARGS)

@@ -34,7 +34,7 @@ from jitlite.debug.equality import difference
 from jitlite.debug.outcome import Outcome, observe
 
 PROGRAMS = 150
-EXPLORE_SECONDS = float(os.environ.get("JITLITE_EXPLORE_SECONDS", "0"))
+EXPLORE_SECONDS = float(os.environ.get("EXPLORE_SECONDS", "0"))
 TOLD = "(result, exception, arguments, printed, sharing)"
 
 Way = Callable[[Program], Any]

@@ -17,7 +17,7 @@ from laws import EVERY, check
 from strategies import THEMES, programs, random_program
 
 PROGRAMS_PER_THEME = 500
-EXPLORE_SECONDS = float(os.environ.get("JITLITE_EXPLORE_SECONDS", "0"))
+EXPLORE_SECONDS = float(os.environ.get("EXPLORE_SECONDS", "0"))
 _COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
 

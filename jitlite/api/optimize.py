@@ -72,7 +72,8 @@ def optimize(
     else:
         made = OptimizedFunction(original, limits)
     with torch.no_grad():
-        made._dispatcher.prepare(examples)
+        prepared = made._dispatcher.prepare(examples)
+    made._dispatcher.not_prepared = prepared if isinstance(prepared, str) else ""
     return made
 
 
@@ -95,6 +96,7 @@ class Dispatcher(Record, frozen=False):
         variants: by the kind of arguments; a sentence where none could be made.
         identities: of the parameters and buffers that the variants were made for.
         reasons: why calls ran the model as it was, and how often.
+        not_prepared: why the examples have no variant; "" where they have one.
     """
 
     original: Callable[..., object]
@@ -104,6 +106,7 @@ class Dispatcher(Record, frozen=False):
     variants: dict[Hashable, Variant | str] = field(default_factory=dict)
     identities: tuple[int, ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
+    not_prepared: str = ""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         variant = self._variant_for(args, kwargs)
@@ -281,6 +284,8 @@ def _has_hooks(module: torch.nn.Module) -> bool:
 def _explanation(dispatcher: Dispatcher) -> Iterator[str]:
     engine, counters = dispatcher.limits.engine, dispatcher.cache.counters
     yield f"engine {engine.name} {engine.version}: {counters.compiled} groups compiled, {counters.hits} found compiled"
+    if dispatcher.not_prepared and dispatcher.not_prepared not in dispatcher.variants.values():
+        yield f"the examples have no variant: {dispatcher.not_prepared}"
     for variant in dispatcher.variants.values():
         if isinstance(variant, str):
             yield f"no variant: {variant}"

@@ -181,6 +181,15 @@ def test_gradients_training_and_modes_run_the_model_as_it_was(net):
     assert all(text in told for text in ("gradients are recorded", "autocast", "training mode"))
 
 
+def test_it_is_told_why_the_examples_have_no_variant():
+    with torch.autocast("cpu"):
+        fast = jitlite.optimize(nn.Linear(4, 3).eval(), (torch.ones(2, 4),), engine="reference")
+    assert "the examples have no variant: it was called under autocast" in fast.explain()
+    assert (
+        "the examples" not in jitlite.optimize(nn.Linear(4, 3).eval(), torch.ones(2, 4), engine="reference").explain()
+    )
+
+
 def test_parameters_are_those_of_the_model(net):
     engine = Recording()
     fast = jitlite.optimize(net, inputs(2), engine=engine)

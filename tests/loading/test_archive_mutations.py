@@ -92,8 +92,8 @@ def test_thousands_of_damaged_archives(tmp_path):
 
 @pytest.mark.sweep
 def test_twenty_thousand_damaged_archives(tmp_path):
-    """`JITLITE_MUTANTS=FIRST:END` tries a part: the numbers of the archives of each specimen and kind."""
-    first, _, end = os.environ.get("JITLITE_MUTANTS", f"0:{SWEPT}").partition(":")
+    """`MUTANTS=FIRST:END` tries a part: the numbers of the archives of each specimen and kind."""
+    first, _, end = os.environ.get("MUTANTS", f"0:{SWEPT}").partition(":")
     number, found, counts = faults(tmp_path, int(first), int(end))
     print(number, counts)
     assert not found, "\n".join(found)
