@@ -151,6 +151,10 @@ class SourceRange:
         """The part that is a name at its end, such as the attribute in `a.b`; all of it where it ends otherwise."""
         return SourceRange(self.source, self.end - len(name), self.end) if self.text.endswith(name) else self
 
+    def is_own(self) -> bool:
+        """Is the place in a file of jitlite's?"""
+        return (self.source.filename or "").startswith(OWN_FILES)
+
     def location(self) -> str:
         """`file:line:column`, the column counted from 0 as Python's `ast` and TorchScript's graph text do."""
         return f"{self.filename or '<string>'}:{self.line}:{self.column}"
@@ -262,6 +266,17 @@ class CompileError(RuntimeError):
             self.range = range
         else:
             self.called_from.append((callee, name, range))
+
+    def tell_at_call(self, function: str, call: SourceRange) -> None:
+        """Tell at its call what is wrong in code of jitlite's own, which stands there for Python's `function`."""
+        self.called_from = [
+            (callee, name, range)
+            for callee, name, range in self.called_from
+            if range is not call and not range.is_own()
+        ]
+        if self.range is not None and self.range.is_own():
+            self.range, self.notes = call, []
+            self.message = f"in {function}: {self.message}"
 
     def __str__(self) -> str:
         place = self.range

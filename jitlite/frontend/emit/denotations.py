@@ -172,6 +172,13 @@ class LibraryFunction(PythonFunction):
         super().__init__(scope, function)
         self.original = original
 
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        try:
+            return super().call(b, range, args, kwargs)
+        except CompileError as error:
+            error.tell_at_call(getattr(self.original or self.function, "__name__", "a function"), range)
+            raise
+
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         found = getattr(self.original, name, None)
         return super().attr(b, range, name) if found is None else sugared_from_python(self.scope, found, name, range)

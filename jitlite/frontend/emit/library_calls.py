@@ -25,10 +25,15 @@ def emit_known_value(em: Emitter, expr: KnownValue, hint: Type | None) -> Sugare
 
 
 def call_library(
-    em: Emitter, range: SourceRange, function: Callable[..., object], args: Sequence[NamedValue], *named: NamedValue
+    em: Emitter,
+    range: SourceRange,
+    function: Callable[..., object],
+    args: Sequence[NamedValue],
+    *named: NamedValue,
+    original: object = None,
 ) -> SugaredValue:
-    """A call of a function of `python_library.py`."""
-    return LibraryFunction(em, function).call(em, range, args, list(named))
+    """A call of a function of `python_library.py`, which stands for the original one, if there is one."""
+    return LibraryFunction(em, function, original).call(em, range, args, list(named))
 
 
 def emit_iterable_arguments(em: Emitter, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
@@ -65,12 +70,13 @@ def emit_with_keywords(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -
     if is_sort:
         if "key" not in named or this is None:
             return None
-        return call_library(em, expr.range, library.sort_by_key, [this._replace(name=None)], *named.values())
+        args = [this._replace(name=None)]
+        return call_library(em, expr.range, library.sort_by_key, args, *named.values(), original=list.sort)
     args = emit_iterable_arguments(em, expr.args)
     if extreme:
         return _extreme(em, expr.range, callee, args, named)
     by_key = library.sorted_by_key if "key" in named else library.sorted_list
-    return call_library(em, expr.range, by_key, args, *named.values())
+    return call_library(em, expr.range, by_key, args, *named.values(), original=sorted)
 
 
 def _says_no_key(keyword: tree.KeywordArgument) -> bool:
@@ -86,8 +92,10 @@ def _extreme(
         args = [NamedValue(None, _listed(em, args, range), range=range)]
     if "default" in named:
         args = [*args, named.pop("default")._replace(name=None)]
-    largest = NamedValue("largest", em.constant(callee is BUILTINS["max"], range), range=range)
-    return call_library(em, range, library.extreme, args, largest, *named.values())
+    is_max = callee is BUILTINS["max"]
+    largest = NamedValue("largest", em.constant(is_max, range), range=range)
+    original = max if is_max else min
+    return call_library(em, range, library.extreme, args, largest, *named.values(), original=original)
 
 
 def _listed(em: Emitter, args: Sequence[NamedValue], range: SourceRange) -> Value:
@@ -102,7 +110,7 @@ def emit_without_operator(
     if not args or not isinstance(callee, BuiltinFunction) or any(a.name for a in args):
         return None
     if callee is BUILTINS["sorted"] and len(args) == 1 and _is_unordered(args[0].type):
-        return call_library(em, range, library.sorted_list, args)
+        return call_library(em, range, library.sorted_list, args, original=sorted)
     has_no_operator = len(args) > 2 or all(_has_no_extreme(a.type) for a in args)
     if callee in (BUILTINS["max"], BUILTINS["min"]) and has_no_operator:
         return _extreme(em, range, callee, args, {})
