@@ -32,6 +32,8 @@ from jitlite.ir.types import Type
 
 _V = TypeVar("_V")
 
+_EXITS = ("prim::BreakStmt", "prim::ContinueStmt")
+
 
 def to_ssa(graph: Graph) -> None:
     """Replace variables by values and remove early exits, in a graph fresh from the emitter."""
@@ -81,6 +83,10 @@ class _Scopes(Generic[_V]):
     def get(self, name: str) -> _V | None:
         return self._current.get(name)
 
+    def all(self) -> dict[str, _V]:
+        """What all variables are here."""
+        return dict(self._current)
+
 
 # -- step 1
 def add_control_flow_variables(graph: Graph) -> None:
@@ -104,6 +110,8 @@ def add_control_flow_variables(graph: Graph) -> None:
 class _ControlFlowVariables:
     def __init__(self) -> None:
         self.types: _Scopes[Type] = _Scopes()
+        self.at_exits: list[list[dict[str, Type]]] = []
+        """For each loop around, the types of variables where a break or continue leaves its body."""
 
     def visit(self, block: Block) -> dict[str, Type]:
         """Treat the block and those in it; gives the variables it sets, with their last types."""
@@ -117,6 +125,8 @@ class _ControlFlowVariables:
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
+            elif node.kind in _EXITS and self.at_exits:
+                self.at_exits[-1].append(self.types.all())
             elif _is_scope(node):
                 for inner in node.blocks:
                     self.visit(inner)
@@ -172,7 +182,8 @@ class _ControlFlowVariables:
     def _visit_loop(self, node: Node) -> None:
         condition, body = node.blocks
         self.visit(condition)  # an expression, which sets no variables but its own
-        body_types = self.visit(body)
+        self.at_exits.append([])
+        body_types, at_exits = self.visit(body), self.at_exits.pop()
         for name in sorted(body_types):
             outer_type = self.types.get(name)
             if outer_type is None:
@@ -186,6 +197,10 @@ class _ControlFlowVariables:
                     expected=outer_type.annotation,
                     found=body_types[name].annotation,
                 )
+            # A break or continue may leave it with another value, which a condition says nothing of.
+            left = [types[name] for types in at_exits if name in types]
+            unified = T.unify_all([unified, *left], default_to_union=True)
+            assert unified is not None
             node.add_input(_load(node.graph, name, outer_type).insert_before(node).output)
             _add_block_input(body, unified, name)
             _add_block_output(body, body_types[name], name)
@@ -260,7 +275,7 @@ def _replace_exits(block: Block, loop: Node | None, false: Value) -> None:
             _replace_exits(node.blocks[1], node, false)
         elif node.has(Trait.FUNCTION_SCOPE):
             _replace_exits_of_function(node.blocks[0])
-        elif node.kind in ("prim::BreakStmt", "prim::ContinueStmt"):
+        elif node.kind in _EXITS:
             if loop is None:
                 raise BAD_SYNTAX("break or continue outside a loop", node.range)
             _replace_exit(node, loop, false)

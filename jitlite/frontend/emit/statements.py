@@ -8,6 +8,7 @@ from functools import partial
 from jitlite.base.changed import Changed
 from jitlite.base.errors.names import UNKNOWN_NAME
 from jitlite.base.errors.statements import BAD_SYNTAX, LOOP_EXIT, NO_CONTEXT, NO_DELETE
+from jitlite.base.records import replace
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.absent_attributes import holds_now
 from jitlite.frontend.emit.branch_merge import IF_SIDES, Sides, merge_branches
@@ -165,10 +166,23 @@ def _emit_loop_statement(em: Emitter, stmt: tree.While | tree.For, on_break: Cal
     if isinstance(stmt, tree.For):
         stmt = _without_generator(em, stmt)
     body = Body(partial(em.emit_statements, stmt.body), jumps_in(stmt.body), on_break)
-    if isinstance(stmt, tree.While):
+    if isinstance(stmt, tree.While) and any(isinstance(at, tree.NamedExpr) for at in stmt.cond.walk()):
+        emit_loop(em, stmt.range, replace(body, emit=partial(_emit_with_condition, em, stmt)))
+    elif isinstance(stmt, tree.While):
         emit_loop(em, stmt.range, body, condition=stmt.cond)
     else:
         emit_for(em, stmt.range, stmt.targets, stmt.iterables[0], body)
+
+
+def _emit_with_condition(em: Emitter, stmt: tree.While) -> None:
+    """The condition of a loop that sets variables, and its body: `while c: ...` as `while True: if not c: break ...`.
+
+    The condition of a loop has a block of its own, and what is set there is gone behind it.
+    """
+    leave = tree.IfStmt(stmt.cond, (), (tree.Break(range=stmt.cond.range),), range=stmt.cond.range)
+    with em.in_loop("loop"):  # it does not count as a break
+        em.emit_statements((leave,))
+    em.emit_statements(stmt.body)
 
 
 def _without_generator(em: Emitter, stmt: tree.For) -> tree.For:
