@@ -264,6 +264,8 @@ class Writer:
         if not names:
             return self.assignment(scope)
         name = self.chance.choice(names)
+        if otherwise is not None and self.percent(35):
+            return self.guarded(scope, name, test.format(name), (inside, otherwise))
         made = []
         for now in (inside, otherwise):
             inner = scope.inner()
@@ -275,6 +277,16 @@ class Writer:
         if self.percent(60):
             clauses.append(("else:", made[1]))
         return Block(clauses)
+
+    def guarded(self, scope: Scope, name: str, test: str, kinds: tuple[str | None, str]) -> Statement:
+        """A test that leaves where it holds: behind it, and there only, the variable has the other type."""
+        inner = scope.inner()
+        inner.variables = [v for v in inner.variables if v[0] != name]
+        if kinds[0] is not None:
+            inner.variables.append((name, kinds[0], False))
+        body = [*self.body(inner), self.leave(inner)]
+        scope.variables = [v for v in scope.variables if v[0] != name] + [(name, kinds[1], False)]
+        return Block([(f"if {test}:", body)])
 
     def for_(self, scope: Scope) -> Statement:
         names = scope.names
@@ -306,9 +318,10 @@ class Writer:
     def while_(self, scope: Scope) -> Statement:
         turns = self.fresh("turns")
         body = self.body(scope.inner(in_loop=True))
-        clauses = [
-            (f"{turns} = 0\nwhile {turns} < 3 and {self.expression(scope, 'bool', 1)}:", [f"{turns} += 1", *body])
-        ]
+        condition = self.expression(scope, "bool", 1)
+        clauses = [(f"{turns} = 0\nwhile {turns} < 3 and {condition}:", [f"{turns} += 1", *body])]
+        if self.percent(30):
+            clauses = [(f"{turns} = 0\nwhile ({turns} := {turns} + 1) < 4 and {condition}:", body)]
         if self.percent(30):
             clauses.append(("else:", self.body(scope.inner())))
         return Block(clauses)
