@@ -9,6 +9,10 @@ from jitlite.frontend.syntax.tree_base import depth_of_tree
 from jitlite.ir.compiling import compiling, depth_of, make_room
 from jitlite.ir.graph import Graph
 from jitlite.ir.unit import Function
+from jitlite.passes.growing_lists import follow_growing_lists
+
+NORMAL_FORM_STEPS = (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS)
+"""From the emitted graph to the form that passes expect; only behind them are loops what they are in Python."""
 
 
 def graph_as_written(program: FunctionCompiler, function: Function) -> Graph:
@@ -22,7 +26,7 @@ def graph_as_written(program: FunctionCompiler, function: Function) -> Graph:
         make_room(depth_of_tree(definition.tree))
         graph, _ = functions.emit(program, definition, functions.declared_schema(definition))
         mark_statements(graph)
-        for _, step in (*functions.SSA_STEPS, *functions.NORMAL_FORM_STEPS, *functions.FINAL_STEPS):
+        for _, step in (*NORMAL_FORM_STEPS, *functions.FINAL_STEPS):
             make_room(depth_of(graph))
             step(graph)
     return graph

@@ -30,7 +30,7 @@ from jitlite.compiler.carried_sources import (
     is_found_by_name,
     pickles_by_value,
 )
-from jitlite.compiler.graphs_as_written import graph_as_written
+from jitlite.compiler.graphs_as_written import NORMAL_FORM_STEPS, graph_as_written
 from jitlite.compiler.library_errors import is_of_library, tell_at_call
 from jitlite.frontend.classes.classes import INTERFACE_MARK, ScriptClass, type_of_class, why_no_script_class
 from jitlite.frontend.classes.denoted import MAKERS
@@ -54,7 +54,6 @@ from jitlite.ir.graph import Graph
 from jitlite.ir.schema import Schema
 from jitlite.ir.types import ClassType, Type
 from jitlite.ir.unit import Engine, Function, SymbolTable
-from jitlite.passes.growing_lists import follow_growing_lists
 from jitlite.passes.pipelines import CLEANUP, OPTIMIZE
 from jitlite.passes.registry import PassHook
 
@@ -341,7 +340,7 @@ class Program:
         graph, schema = functions.emit(self, definition, functions.declared_schema(definition))
         if observe:
             observe("emitted", graph)
-        for name, step in (*functions.SSA_STEPS, ("lists", follow_growing_lists), *functions.NORMAL_FORM_STEPS):
+        for name, step in NORMAL_FORM_STEPS:
             if name in _AFTER_OTHER_DEPTH:
                 make_room(depth_of(graph))
             step(graph)

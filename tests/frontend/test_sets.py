@@ -142,6 +142,11 @@ SETS: dict[str, tuple[str, str, list[list[Any]]]] = {
 
 SAVED: dict[str, tuple[str, str, list[list[Any]]]] = {
     "looked up": ("n: int", "s = {1, 2}\nt = frozenset([n, 4])\nreturn n in s, 3 not in s, n in t", [[1], [5]]),
+    "the same nan in what is written out": (
+        "x: float, xs: List[float]",
+        "return x in {x}, x in {1.0, x}, xs[0] in {xs[0], x}, x in {xs[0]}, x not in {x, 2}, x in {0.5, 1}",
+        [[float("nan"), [float("nan")]], [1.0, [2.0]]],
+    ),
 }
 
 
@@ -269,9 +274,27 @@ def test_attributes_are_the_sets_of_the_module():
         jitlite.save(scripted, io.BytesIO())
 
 
+class Declared(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.seen: set[int] = set()
+        self.words: frozenset[str] = frozenset()
+
+    def forward(self, n: int, word: str):
+        self.seen.add(n)
+        return len(self.seen), word in self.words
+
+
+def test_init_declares_the_sets_that_no_method_replaces():
+    module, scripted = Declared(), jitlite.script(Declared())
+    for n in (3, 4, 3):
+        assert scripted(n, "a") == module(n, "a")
+    assert scripted.seen == {3, 4}
+
+
 def test_a_set_that_changes_in_its_loop_is_python_s_error():
     function = compile_source("def f(s: 'set[int]'):\n    for v in s:\n        s.add(v + 10)\n    return s\n")["f"]
-    for changes in ({"tier": "stack"}, {"tier": "python"}):
+    for changes in (*WAYS, {"tier": "python"}):
         with options.override(**changes):
             assert jitlite.script(function)(set()) == set()
             given = {1, 2}

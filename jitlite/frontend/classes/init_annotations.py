@@ -1,9 +1,9 @@
 """Annotations of attributes in `__init__`: `self.last: Optional[int] = None`, `self.seen = annotate(List[int], [])`.
 
 torch.jit does not read them: the type of an attribute is that of its value. Here one counts where the value alone may
-say too little: for a list or dict, to which more may be added, and for what a method replaces. Whether an attribute is
-None for good matters, for then `if self.downsample is not None:` is decided when the module is compiled, and what it
-guards is not compiled; likewise, an Optional[int] that nothing replaces is an int.
+say too little: for a list, dict or set, to which more may be added, and for what a method replaces. Whether an
+attribute is None for good matters, for then `if self.downsample is not None:` is decided when the module is compiled,
+and what it guards is not compiled; likewise, an Optional[int] that nothing replaces is an int.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _found: weakref.WeakKeyDictionary[type, _AttributesOfMethods] = weakref.WeakKeyD
 def declared_in_init(cls: type, name: str, value: object, class_types: ClassTypes) -> Type | None:
     """The type that `__init__` declares for an attribute with this value, None where it does not count."""
     order = [c for c in cls.__mro__ if c not in (torch.nn.Module, object)]
-    if not isinstance(value, list | dict) and not any(name in _look_at(c).replaced for c in order):
+    if not isinstance(value, list | dict | set | frozenset) and not any(name in _look_at(c).replaced for c in order):
         return None
     for owner in order:
         text = _look_at(owner).annotations.get(name)

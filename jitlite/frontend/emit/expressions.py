@@ -279,16 +279,23 @@ def is_one_of(em: Emitter, expr: tree.BinOp, item: Value, elements: Sequence[Val
         return em.by_type(item, expr.range, lambda one: is_one_of(em, expr, one, elements))
     result = em.constant(False, expr.range)
     for element in elements:
-        result = em.op("aten::__or__", [result, _is_equal(em, expr, item, element)], range=expr.range)
+        result = em.op("aten::__or__", [result, _is_found(em, expr, item, element)], range=expr.range)
     return result
 
 
+def _is_found(em: Emitter, expr: tree.BinOp, item: Value, element: Value) -> Value:
+    """Is an item what stands in a container? Python finds a NaN that is the same object, as lists do."""
+    if item.type is T.FLOAT and element.type is T.FLOAT and not is_constant(element):
+        return em.op("aten::__contains__", [em.make_list(T.FLOAT, [element]), item], range=expr.range)
+    return _is_equal(em, expr, item, element)
+
+
 def _is_equal(em: Emitter, expr: tree.BinOp, item: Value, element: Value) -> Value:
-    """Is an item what stands in a container? What is of another kind is not."""
+    """Does an item equal what stands in a container? What is of another kind does not."""
     types = [enum_value_type(t) for t in (item.type, element.type)]
     kinds = [T.NUMBER if t in _NUMBERS else T.unshaped(t) for t in types]
     if isinstance(element.type, T.UnionType):
-        return em.by_type(element, expr.range, lambda one: _is_equal(em, expr, item, one))
+        return em.by_type(element, expr.range, lambda one: _is_found(em, expr, item, one))
     if T.NONE in kinds or (kinds[0] is not kinds[1] and not {T.STRING, T.NUMBER}.isdisjoint(kinds)):
         return em.constant(kinds[0] is kinds[1], expr.range)
     return _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
