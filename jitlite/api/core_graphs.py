@@ -138,6 +138,8 @@ def _traced(original: Callable[..., object], args: Sequence[object], dynamic_sha
     if isinstance(original, ScriptModule | ScriptFunction):
         try:
             return _of_script(original, args, dynamic_shapes)
+        except EngineRefusal:
+            raise
         except Exception:  # control flow of tensors, among much else: what is wrong is told by the other way
             target = _Calls(original) if isinstance(original, ScriptModule) else original
     elif isinstance(original, torch.nn.Module):
@@ -177,11 +179,14 @@ class _ModelRecording(Record):
         """Record it.
 
         Raises:
-            EngineRefusal: it prints, or gives other objects.
+            EngineRefusal: it prints, assigns attributes, or gives other objects.
         """
         printed, results = io.StringIO(), list[object]()
+        before, after = dict[str, object](), dict[str, object]()
         if isinstance(self.target, torch.nn.Module):
+            self.target.register_forward_pre_hook(lambda module, given: before.update(_attributes(module)))
             self.target.register_forward_hook(lambda module, given, result: results.append(result))
+            self.target.register_forward_hook(lambda module, given, result: after.update(_attributes(module)))
         with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
             warnings.simplefilter("ignore", TracerWarning)
             found = trace(
@@ -190,6 +195,8 @@ class _ModelRecording(Record):
             )  # fmt: skip
         if printed.getvalue():
             raise EngineRefusal("it prints")
+        if assigned := sorted(n for n in before.keys() | after.keys() if not _is_same(before.get(n), after.get(n))):
+            raise EngineRefusal(f"it changes {', '.join(assigned)}, which later calls would have to see")
         if not all(map(_is_plain_result, results)):
             raise EngineRefusal("it gives something else than tensors, numbers, and tuples, lists and dicts of these")
         return found
@@ -200,6 +207,32 @@ class _ModelRecording(Record):
             return dynamic_shapes
         own = dict(zip(self.names, names_of(self.target), strict=False))
         return {own[name]: list(dims) for name, dims in dynamic_shapes.items()}
+
+
+def _attributes(module: torch.nn.Module) -> dict[str, object]:
+    """What a module and those in it have, by path: parameters, buffers, and what else its code may assign."""
+    found: dict[str, object] = {}
+    for path, part in module.named_modules():
+        own = {n: v for n, v in vars(part).items() if not (n.startswith("_") and n in _BASE_ATTRIBUTES)}
+        for name, value in {**own, **part._parameters, **part._buffers, **part._modules}.items():
+            found[f"{path}.{name}" if path else name] = _parts_of(value)
+    return found
+
+
+_BASE_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
+
+
+def _parts_of(value: object) -> object:
+    """The value, or what is in a container now."""
+    if isinstance(value, dict):
+        return [*value, *map(_parts_of, value.values())]
+    return [_parts_of(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _is_same(before: object, after: object) -> bool:
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(map(_is_same, before, after))
+    return before is after or (type(before) is type(after) in (int, float, str) and before == after)
 
 
 class _Calls(torch.nn.Module):
@@ -293,5 +326,5 @@ def _rank_and_dtype(t: T.Type) -> T.Type:
         return t.with_contained([_rank_and_dtype(part) for part in t.elements])
     if not isinstance(t, TensorType):
         return t
-    sizes = None if t.sizes is None else [None] * len(t.sizes)
+    sizes = None if t.sizes is None else [0 if n == 0 else None for n in t.sizes]  # others may be of other calls
     return TensorType.of(t.dtype, sizes, None, t.device)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from jitlite.api.core_graphs import DynamicShapes
 from jitlite.api.whole_models import whole_model
+from jitlite.base.whole_files import replacing
 from jitlite.engines import onnx
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.shipped import need
@@ -65,6 +66,8 @@ def to_onnx(
     whole = found.whole
     _rename(whole.inputs, input_names, "input")
     _rename(whole.outputs, output_names, "output")
+    if shared := set(whole.inputs) & set(whole.outputs):
+        raise ValueError(f"inputs and outputs are called {', '.join(sorted(shared))}: give other names to some")
     try:
         made: OnnxModel = onnx.model.model_of_whole(whole, found.name, found.shapes)
     except EngineRefusal as why:
@@ -83,8 +86,10 @@ def _rename(names: list[str], wanted: Sequence[str] | None, what: str) -> None:
 
 
 def _write(whole: WholeGraph, model: OnnxModel, path: Path) -> None:
+    """Write the file, or the two files, whole: what is there stays as it is where that fails."""
     size = sum(t.numel() * t.element_size() for t in whole.weights.values())
     if size < _LARGEST_FILE:
-        path.write_bytes(model.SerializeToString())
+        with replacing(path) as made:
+            made.write_bytes(model.SerializeToString())
     else:
         onnx.model.save_with_data(model, path)

@@ -9,6 +9,7 @@ import torch
 from jitlite.api.core_graphs import DynamicShapes, check_dynamic_shapes, core_graph_of, fixed_sizes, names_of
 from jitlite.api.optimize import original_of
 from jitlite.base.records import Record
+from jitlite.base.source import NotSupportedError
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.whole_graphs import WholeGraph, refused, whole_graph
 from jitlite.ir.types import TensorType, Type
@@ -49,6 +50,8 @@ def whole_model(model: object, inputs: Sequence[object], dynamic_shapes: Dynamic
         raise ValueError("the model is in training mode: call eval() first")
     names = names_of(original)
     check_dynamic_shapes(dynamic_shapes, names, args)
+    for name, value in zip(names, args, strict=False):
+        _check_argument(name, value, language)
     types = [_type(dynamic_shapes, name, value) for name, value in zip(names, args, strict=False)]
     try:
         with torch.no_grad():
@@ -60,6 +63,22 @@ def whole_model(model: object, inputs: Sequence[object], dynamic_shapes: Dynamic
     given = whole.graph.inputs[: len(whole.inputs)]
     shapes = [_named(dynamic_shapes, name, value.type) for name, value in zip(whole.inputs, given, strict=True)]
     return WholeModel(whole, core.name, shapes)
+
+
+def _check_argument(name: str, value: object, language: str) -> None:
+    """See that an argument has parts that become inputs.
+
+    Raises:
+        NotSupportedError: it is a list, a dict, or something else.
+    """
+    if isinstance(value, tuple):
+        for i, part in enumerate(value):
+            _check_argument(f"{name}[{i}]", part, language)
+    elif not isinstance(value, torch.Tensor | bool | int | float | str | torch.dtype | torch.device | None):
+        raise NotSupportedError(
+            f"the model cannot be written as {language}: the argument {name} is of type {type(value).__name__}",
+            hint="write a module whose forward takes tensors, and tuples of them, and calls this one",
+        )
 
 
 def _type(dynamic_shapes: DynamicShapes, name: str, value: object) -> Type | None:

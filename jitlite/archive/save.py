@@ -6,7 +6,6 @@ import io
 import os
 import stat
 import sys
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +17,7 @@ from jitlite.archive.alternatives import alternatives_text
 from jitlite.archive.pickling import ValuePickler, storage_bytes
 from jitlite.archive.write_ranges import RangeTags, pickled_ranges
 from jitlite.archive.write_zip import ArchiveWriter
+from jitlite.base.whole_files import replacing
 from jitlite.codegen.torchscript.constants_out import ConstantTable
 from jitlite.codegen.torchscript.declarations_out import write_declaration
 from jitlite.codegen.torchscript.source_out import OLDEST_VERSION, Dependencies, SourceFile
@@ -207,18 +207,8 @@ def save_to_file(root: object, path: str | os.PathLike[str], extra_files: ExtraF
         with open(target, "wb") as device:
             device.write(save_to_buffer(root, extra_files, folder=_folder_of(target)))
         return
-    temporary = target.parent / f".{target.name[:100]}.{uuid.uuid4().hex}.tmp"
-    try:
-        with open(temporary, "x+b") as file:
-            _write_archive(file, root, extra_files or {}, _folder_of(Path(path)))
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as temporary, open(temporary, "x+b") as file:
+        _write_archive(file, root, extra_files or {}, _folder_of(Path(path)))
 
 
 def _write_archive(

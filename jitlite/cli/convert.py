@@ -13,6 +13,7 @@ import torch
 
 from jitlite.api.to_onnx import to_onnx
 from jitlite.base.source import CompileError
+from jitlite.base.whole_files import replacing
 from jitlite.cli.archives import is_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import read_arguments
@@ -50,7 +51,9 @@ def _write_python(program: object, options: argparse.Namespace, path: Path) -> W
 
 
 def _write_fx(program: object, options: argparse.Namespace, path: Path) -> Written:
-    torch.save(to_fx(program), path)
+    made = to_fx(program)
+    with replacing(path) as whole, open(whole, "wb") as file:
+        torch.save(made, file)
     return {"graph module": str(path)}
 
 
@@ -64,7 +67,8 @@ def _write_exported(program: object, options: argparse.Namespace, path: Path) ->
         raise
     except Exception as error:  # what the program raises for these inputs, or what torch.export says
         raise ProgramError from error
-    torch.export.save(exported, path)
+    with replacing(path) as whole, open(whole, "wb") as file:  # its name would have to end in .pt2
+        torch.export.save(exported, file)
     return {"exported program": str(path)}
 
 

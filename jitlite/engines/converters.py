@@ -32,12 +32,14 @@ class Ref(Record, eq=True):
         dtype: of a tensor; int64 or float64 of a number.
         rank: of a tensor; 0 of a number.
         is_number: is it an int or a float of the graph?
+        is_empty: is it an operand that is known to have no elements?
     """
 
     name: str
     dtype: torch.dtype
     rank: int
     is_number: bool = False
+    is_empty: bool = False
 
 
 Results = Ref | Sequence[Ref]
@@ -160,4 +162,4 @@ def ref_of(value: Value, name: str) -> Ref:
         raise EngineRefusal("dtype and rank of an operand are not known")
     if value.type.device is not None and value.type.device.type != "cpu":
         raise EngineRefusal("an operand is not on the CPU")
-    return Ref(name, value.type.dtype, len(value.type.sizes))
+    return Ref(name, value.type.dtype, len(value.type.sizes), is_empty=0 in value.type.sizes)

@@ -111,13 +111,15 @@ def whole_graph(
     made = WholeGraph(graph)
     constants = [] if owner is None else _read_attributes(graph, owner)
     made.conditions += _drop_checks(graph)
-    _flatten_outputs(made)
+    results = _flatten_outputs(graph)
     run(graph, "dce")
     if owner is not None:
         graph.block.erase_input(0)
     for value, name, t in zip(list(graph.inputs), names, types, strict=True):
         value.type = t or value.type
         made.inputs += _flatten_input(graph, value, name)
+    for name in results:
+        made.outputs.append(_unused(name, {*made.inputs, *made.outputs}))
     _take_out_weights(made, constants)
     return made
 
@@ -254,14 +256,16 @@ def _flatten_input(graph: Graph, value: Value, name: str) -> Iterator[str]:
         graph.block.erase_input(position)
 
 
-def _flatten_outputs(made: WholeGraph) -> None:
-    """Return the tensors and numbers that are in tuples, lists and dicts, in order."""
-    found = [part for value in made.graph.outputs for part in _parts(value, "")]
-    for i in reversed(range(len(made.graph.outputs))):
-        made.graph.block.erase_output(i)
-    for value, name in found:
-        made.graph.add_output(value)
-        made.outputs.append(_unused(name or "output", set(made.outputs)))
+def _flatten_outputs(graph: Graph) -> list[str]:
+    """Return the tensors and numbers that are in tuples, lists and dicts, in order. Gives the names."""
+    found = [part for value in graph.outputs for part in _parts(value, "")]
+    if not found:
+        raise EngineRefusal("it gives no tensor and no number")
+    for i in reversed(range(len(graph.outputs))):
+        graph.block.erase_output(i)
+    for value, _ in found:
+        graph.add_output(value)
+    return [name or "output" for _, name in found]
 
 
 def _parts(value: Value, name: str) -> Iterator[tuple[Value, str]]:

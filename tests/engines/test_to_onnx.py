@@ -205,3 +205,137 @@ def test_large_models_have_their_weights_beside_them(tmp_path, monkeypatch):
     x = torch.randn(2, 30)
     found = onnxruntime.InferenceSession(str(path)).run(None, {"input": x.numpy()})
     check([torch.from_numpy(found[0])], [net(x)])
+
+
+def test_weights_beside_a_model_are_written_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("jitlite.api.to_onnx._LARGEST_FILE", 100)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        made = jitlite.to_onnx(nn.Linear(30, 40).eval(), torch.ones(2, 30), "net.onnx")
+        assert sum(len(t.raw_data) for t in made.graph.initializer) == (30 * 40 + 40) * 4
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["net.onnx", "net.onnx.data"]
+    assert (tmp_path / "net.onnx.data").stat().st_size == (30 * 40 + 40) * 4
+
+
+@pytest.mark.parametrize("largest", [100, 2**30], ids=["beside", "inside"])
+def test_a_path_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch, largest):
+    monkeypatch.setattr("jitlite.api.to_onnx._LARGEST_FILE", largest)
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", tmp_path / "none" / "net.onnx"):
+        with pytest.raises(OSError, match=path.parent.name):
+            jitlite.to_onnx(nn.Linear(30, 40).eval(), torch.ones(2, 30), path)
+    assert [p.name for p in tmp_path.rglob("*")] == ["folder"]
+
+
+def test_inputs_keep_their_names():
+    def f(x: Tensor, output: Tensor) -> dict[str, Tensor]:
+        return {"x": x + output, "output": x}
+
+    x = torch.randn(2)
+    made = jitlite.to_onnx(f, (x, x))
+    assert [i.name for i in made.graph.input] == ["x", "output"]
+    assert [o.name for o in made.graph.output] == ["x_2", "output_2"]
+    check(run(made, x, x), [x + x, x])
+    with pytest.raises(ValueError, match="called a"):
+        jitlite.to_onnx(f, (x, x), input_names=["a", "b"], output_names=["c", "a"])
+
+
+def test_numbers_among_the_results():
+    def f(x: Tensor) -> tuple[Tensor, int, int, float]:
+        return x + 1, x.size(0), 3, 2.5
+
+    x = torch.randn(2, 3)
+    check(run(jitlite.to_onnx(f, x), x), [x + 1, torch.tensor(2), torch.tensor(3), torch.tensor(2.5).double()])
+
+
+def test_bfloat16():
+    class Weights(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(20).bfloat16())
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.weight.float() + x
+
+    net, x = Weights().eval(), torch.randn(20)
+    check(run(jitlite.to_onnx(net, x), x), [net(x)])
+
+
+class Assigns(nn.Module):
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+        self.calls, self.how = 0, how
+        self.shapes: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.how == "seen":
+            self.seen = self.seen + 1
+        elif self.how == "calls":
+            self.calls += 1
+        else:
+            self.shapes.append(x.dim())
+        return x * 2 + self.seen + self.calls
+
+
+class Outer(nn.Module):
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.inner = Assigns(how)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(
+    ("how", "form"),
+    [("seen", "plain"), ("calls", "plain"), ("shapes", "plain"), ("seen", "script"), ("calls", "script")],
+)
+def test_a_model_that_assigns_attributes_is_refused_and_runs_as_it_was(how, form):
+    net, x = Outer(how).eval(), torch.ones(2)
+    model = jitlite.script(net) if form == "script" else net
+    with pytest.raises(jitlite.NotSupportedError, match=f"inner.{how}"):
+        jitlite.to_onnx(model, x)
+    fast = jitlite.optimize(model, x, engine="onnxruntime")
+    with torch.no_grad():
+        found = [fast(x)[0].item() for _ in range(3)]
+    assert found == ([2.0] * 3 if how == "shapes" else [3.0, 4.0, 5.0])
+
+
+def nothing(x: Tensor) -> None:
+    return None
+
+
+def empty_mean(x: Tensor) -> Tensor:
+    return x[:0].mean(0)
+
+
+def of_a_list(x: list[Tensor]) -> Tensor:
+    return x[0]
+
+
+def selects(x: Tensor) -> Tensor:
+    return x.sum().index_select(0, torch.tensor([0]))
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "says"),
+    [
+        (nothing, (torch.ones(3),), "gives no tensor"),
+        (empty_mean, (torch.ones(3, 2),), "mean of no elements"),
+        (of_a_list, ([torch.ones(3)],), "argument x is of type list"),
+        (selects, (torch.ones(3),), "without dimensions"),
+    ],
+    ids=["no results", "mean of nothing", "a list", "no dimensions"],
+)
+def test_what_has_no_meaning_in_onnx_is_refused(f, args, says):
+    with pytest.raises(jitlite.NotSupportedError, match=says):
+        jitlite.to_onnx(f, args)
+
+
+def test_the_sign_of_nan():
+    def f(x: Tensor) -> Tensor:
+        return torch.sign(x)
+
+    x = torch.tensor([float("nan"), -2.0, 0.0, float("inf")])
+    check(run(jitlite.to_onnx(f, x), x), [f(x)])

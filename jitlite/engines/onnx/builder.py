@@ -75,8 +75,22 @@ class OnnxBuilder(Record, frozen=False):
     def tensor(self, value: torch.Tensor, name: str | None = None) -> Ref:
         """A constant tensor."""
         name = self.new_name(name)
-        self.initializers[name] = value.detach().cpu().contiguous()
+        self.initializers[name] = value.detach().cpu().resolve_neg().contiguous()
         return Ref(name, value.dtype, value.dim())
+
+    def number(self, value: object) -> Ref:
+        """A constant that the graph gives: a tensor, or a number as one without dimensions.
+
+        Raises:
+            EngineRefusal: it is neither.
+        """
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if type(value) not in (int, float):
+            raise EngineRefusal(f"an output is the constant {value!r}")
+        dtype = torch.int64 if isinstance(value, int) else torch.float64
+        made = self.operand(value, dtype)
+        return Ref(made.name, dtype, 0, True)
 
     def ints(self, values: Sequence[int | Ref]) -> Ref:
         """A list of ints as a tensor of one dimension; some of them may be known at run time only."""
@@ -144,6 +158,11 @@ def element_type(dtype: torch.dtype) -> int:
     if found is None:
         raise EngineRefusal(f"ONNX has no {dtype}")
     return found
+
+
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, of a dtype that numpy has."""
+    return tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor
 
 
 def number(value: object) -> float:

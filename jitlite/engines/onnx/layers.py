@@ -164,6 +164,8 @@ def _over_dim(out: OnnxBuilder, op: str, x: object, dim: object) -> Ref:
 def _reduce(
     op: str, out: OnnxBuilder, x: object, dims: object = None, keep: object = False, dtype: object = None
 ) -> Ref:
+    if op == "ReduceMean" and out.given(x).is_empty:
+        raise EngineRefusal("it is the mean of no elements, which engines take for 0")
     given = out.operand(out.given(x), out.results[0].dtype)
     if given.dtype is torch.bool:
         raise EngineRefusal("it reduces bools")

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import torch
 
+from jitlite.base.whole_files import replacing
 from jitlite.engines.converters import Ref, ref_of
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.onnx import layers, pointwise, views
-from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, OnnxNode, element_type
+from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, OnnxNode, bits_of, element_type
 from jitlite.engines.whole_graphs import WholeGraph, check_supported
-from jitlite.ir.graph import Graph, Value
+from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 
 _SUBJECTS = (layers, pointwise, views)
 """The modules that declare converters."""
@@ -70,8 +72,16 @@ def model_of_whole(whole: WholeGraph, name: str, shapes: Sequence[Shape | None])
 
 
 def save_with_data(model: onnx.ModelProto, path: Path) -> None:
-    """Write a model, and its weights to a file beside it."""
-    onnx.save_model(model, path, save_as_external_data=True, location=f"{path.name}.data")
+    """Write a model, and its weights to a file beside it. Neither is there before both are complete."""
+    beside = path.with_name(f"{path.name}.data")
+    with replacing(path) as made, replacing(beside) as data:
+        with open(data, "wb") as file:
+            for tensor in model.graph.initializer:
+                onnx.external_data_helper.set_external_data(tensor, beside.name, file.tell(), len(tensor.raw_data))
+                file.write(tensor.raw_data)
+                tensor.ClearField("raw_data")
+        made.write_bytes(model.SerializeToString())
+    onnx.load_external_data_for_model(model, str(path.parent))  # whoever has the model has its weights
 
 
 def _model(
@@ -83,18 +93,25 @@ def _model(
         name,
         [_declared(ref, shape) for ref, shape in zip(inputs, shapes, strict=True)],
         [_declared(ref, None) for ref in outputs],
-        [onnx.numpy_helper.from_array(t.numpy(), key) for key, t in builder.initializers.items()],
+        [_initializer(key, t) for key, t in builder.initializers.items()],
     )
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="jitlite")
     model.ir_version = IR_VERSION
     return model
 
 
+def _initializer(name: str, tensor: torch.Tensor) -> onnx.TensorProto:
+    """A tensor of the file. numpy has no bfloat16, whose bits are handed on as those of another type."""
+    found = onnx.numpy_helper.from_array(bits_of(tensor).numpy(), name)
+    found.data_type = element_type(tensor.dtype)
+    return found
+
+
 def _output(builder: OnnxBuilder, value: Value, values: dict[Value, Ref], name: str | None) -> Ref:
     """An output of the model, under a name of its own."""
-    found = values.get(value)
+    found = builder.number(constant_of(value)) if is_constant(value) else values.get(value)
     if found is None:
-        raise EngineRefusal("an output of the group is a list or a constant")
+        raise EngineRefusal("an output is a list")
     if name is None:
         name = builder.new_name()
     builder.nodes.append(OnnxNode("Identity", (found.name,), (name,), {}))

@@ -43,7 +43,7 @@ _declare(
     "sqrt Sqrt exp Exp log Log tanh Tanh sigmoid Sigmoid sin Sin cos Cos tan Tan asin Asin acos Acos atan Atan "
     "sinh Sinh cosh Cosh asinh Asinh acosh Acosh atanh Atanh erf Erf reciprocal Reciprocal",
 )
-_declare(_same, "neg Neg abs Abs floor Floor ceil Ceil sign Sign")
+_declare(_same, "neg Neg abs Abs floor Floor ceil Ceil")
 _declare(_compare, "eq Equal lt Less le LessOrEqual gt Greater ge GreaterOrEqual")
 
 
@@ -132,6 +132,16 @@ def div(out: OnnxBuilder, a: object, b: object, rounding_mode: object = None) ->
             "Mul", [out.like("Sign", divided), out.like("Floor", out.like("Abs", divided))], dtype, divided.rank
         )
     return divided
+
+
+@_of("aten::sign")
+def sign(out: OnnxBuilder, x: object) -> Ref:
+    """That of nan is 0 in torch."""
+    given = out.given(x)
+    if not given.dtype.is_floating_point:
+        return out.like("Sign", given)
+    nan = out.node("IsNaN", [given], torch.bool, given.rank)
+    return out.result("Where", [nan, out.operand(0, given.dtype), out.like("Sign", given)])
 
 
 @_of("aten::maximum")

@@ -15,6 +15,7 @@ from jitlite.engines.engine import CompiledGroup, Engine, Operand
 from jitlite.engines.onnx.builder import CONVERTERS
 from jitlite.engines.onnx.model import model_of
 from jitlite.ir.graph import Graph, Node
+from jitlite.ir.types import TensorType
 
 
 class OnnxRuntime(Engine):
@@ -24,6 +25,10 @@ class OnnxRuntime(Engine):
     version = onnxruntime.__version__
 
     def supports(self, node: Node) -> str | None:
+        if any(
+            isinstance(v.type, TensorType) and v.type.dtype is torch.bfloat16 for v in (*node.inputs, *node.outputs)
+        ):
+            return "onnxruntime has few operators on bfloat16"
         return CONVERTERS.why_not(node)
 
     def compile(self, graph: Graph) -> CompiledGroup:

@@ -134,7 +134,9 @@ def gather(out: OnnxBuilder, x: object, dim: object, index: object, sparse_grad:
 @_of("aten::index_select")
 def index_select(out: OnnxBuilder, x: object, dim: object, index: object) -> Ref:
     given = out.given(x)
-    return out.result("Gather", [given, out.given(index)], axis=constants(dim)[0] % max(given.rank, 1))
+    if given.rank == 0:
+        raise EngineRefusal("a tensor without dimensions is selected from")
+    return out.result("Gather", [given, out.given(index)], axis=constants(dim)[0] % given.rank)
 
 
 @_of("aten::embedding")
