@@ -32,8 +32,6 @@ from jitlite.ir.types import Type
 
 _V = TypeVar("_V")
 
-_EXITS = ("prim::BreakStmt", "prim::ContinueStmt")
-
 
 def to_ssa(graph: Graph) -> None:
     """Replace variables by values and remove early exits, in a graph fresh from the emitter."""
@@ -48,6 +46,11 @@ def to_ssa(graph: Graph) -> None:
 def _is_scope(node: Node) -> bool:
     """Does the block of the node set no variables of what is around it?"""
     return node.has(Trait.FUNCTION_SCOPE) or node.kind == "prim::ComprehensionScope"
+
+
+def _is_exit(node: Node) -> bool:
+    """Does the node leave the body of a loop, or go on with the next iteration?"""
+    return node.kind in ("prim::BreakStmt", "prim::ContinueStmt")
 
 
 def is_meaningful_name(name: str) -> bool:
@@ -125,7 +128,7 @@ class _ControlFlowVariables:
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
-            elif node.kind in _EXITS and self.at_exits:
+            elif _is_exit(node) and self.at_exits:
                 self.at_exits[-1].append(self.types.all())
             elif _is_scope(node):
                 for inner in node.blocks:
@@ -275,7 +278,7 @@ def _replace_exits(block: Block, loop: Node | None, false: Value) -> None:
             _replace_exits(node.blocks[1], node, false)
         elif node.has(Trait.FUNCTION_SCOPE):
             _replace_exits_of_function(node.blocks[0])
-        elif node.kind in _EXITS:
+        elif _is_exit(node):
             if loop is None:
                 raise BAD_SYNTAX("break or continue outside a loop", node.range)
             _replace_exit(node, loop, false)
