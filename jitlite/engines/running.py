@@ -60,6 +60,7 @@ class GroupRunner:
         self._gives_one = gives_one
         self._graph, self._weights = with_weights_as_inputs(body)
         self._key = key_of(self._graph)
+        self._results = len(body.outputs)
         self._compiled: dict[tuple[object, ...], CompiledGroup] = {}
 
     def __call__(self, *inputs: Operand) -> object:
@@ -71,7 +72,7 @@ class GroupRunner:
         if compiled is None:
             return self._run_graph(inputs)
         try:
-            found = compiled(given)
+            found = _checked(compiled(given), self._results)
         except Exception as error:
             if options.current().engine_errors == "raise":
                 raise
@@ -105,6 +106,18 @@ class GroupRunner:
         if not failure.is_refusal:
             text = f"{use.name} is run without the engine {use.cache.engine.name}, which failed: {failure.reason}"
             warnings.warn(text, EngineWarning, stacklevel=3)
+
+
+def _checked(found: Sequence[Operand], count: int) -> Sequence[Operand]:
+    """What an engine gives, of which nobody knows that it keeps to the contract.
+
+    Raises:
+        TypeError: it does not.
+    """
+    if not isinstance(found, list | tuple) or len(found) != count:
+        got = f"{len(found)} values" if isinstance(found, list | tuple) else type(found).__name__
+        raise TypeError(f"the engine gave {got}, expected a sequence of {count} values")
+    return found
 
 
 def _requires_grad(value: Operand) -> bool:

@@ -450,3 +450,15 @@ def test_effects_keep_their_order(engine, f, args, capsys):
     expected, found = observed(f), observed(fast)
     torch.testing.assert_close(found[:2], expected[:2]) if not isinstance(expected[0][0], type) else None
     assert found[2].replace("tensor", "") == expected[2].replace("tensor", "")
+
+
+@pytest.mark.parametrize("given", [None, [], 3], ids=["none", "too few", "no sequence"])
+def test_an_engine_that_gives_what_it_must_not_is_done_without(net, given):
+    class Wrong(Recording):
+        def compile(self, graph: Graph) -> CompiledGroup:
+            return lambda inputs: given
+
+    x = inputs(2)
+    fast = jitlite.optimize(net, x, engine=Wrong())
+    with torch.no_grad(), pytest.warns(EngineWarning, match="the engine gave"):
+        torch.testing.assert_close(fast(x), net(x))
