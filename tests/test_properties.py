@@ -1,6 +1,6 @@
 """Programs made at random do the same in eager Python and in jitlite, whatever passes run (see laws.py).
 
-`make test` runs the same 2,000 programs every time, each with some of the passes. `make explore` runs new ones with all
+`make test` runs the same 1,000 programs every time, each with some of the passes. `make explore` runs new ones with all
 passes until its time is over; a program that fails is printed as short as Hypothesis can make it.
 """
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from laws import EVERY, check
 from strategies import THEMES, programs, random_program
 
-PROGRAMS_PER_THEME = 500
+PROGRAMS_PER_THEME = 250
 EXPLORE_SECONDS = float(os.environ.get("EXPLORE_SECONDS", "0"))
 _COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
