@@ -8,8 +8,8 @@ import torch
 
 from jitlite.api.core_graphs import DynamicShapes, check_dynamic_shapes, core_graph_of, fixed_sizes, names_of
 from jitlite.api.optimize import original_of
+from jitlite.base.errors.ways_out import NOT_TRANSLATED
 from jitlite.base.records import Record
-from jitlite.base.source import NotSupportedError
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.whole_graphs import WholeGraph, refused, whole_graph
 from jitlite.ir.types import TensorType, Type
@@ -75,7 +75,7 @@ def _check_argument(name: str, value: object, language: str) -> None:
         for i, part in enumerate(value):
             _check_argument(f"{name}[{i}]", part, language)
     elif not isinstance(value, torch.Tensor | bool | int | float | str | torch.dtype | torch.device | None):
-        raise NotSupportedError(
+        raise NOT_TRANSLATED(
             f"the model cannot be written as {language}: the argument {name} is of type {type(value).__name__}",
             hint="write a module whose forward takes tensors, and tuples of them, and calls this one",
         )

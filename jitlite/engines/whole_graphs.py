@@ -19,6 +19,7 @@ from dataclasses import field
 
 import torch
 
+from jitlite.base.errors.ways_out import NOT_TRANSLATED
 from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.engines.engine import EngineRefusal
@@ -67,11 +68,12 @@ class UnsupportedOperators(NotSupportedError):
             hint="jitlite.optimize(model, inputs, engine=...) runs the rest by an engine, and these as they are",
         )
         self.unsupported = tuple(found)
+        self.code = NOT_TRANSLATED.code
 
 
 def refused(language: str, why: EngineRefusal) -> NotSupportedError:
     """Why a model cannot be written in a language, for its author."""
-    return NotSupportedError(f"the model cannot be written as {language}: {why}")
+    return NOT_TRANSLATED(f"the model cannot be written as {language}: {why}")
 
 
 def check_supported(graph: Graph, language: str, why_not: Callable[[Node], str | None]) -> None:

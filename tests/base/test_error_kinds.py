@@ -20,7 +20,7 @@ from jitlite.base.source import CompileError
 PACKAGE = Path(jitlite.__file__).parent
 KINDS = all_kinds()
 SHOWN = [kind for kind in KINDS if kind.wrong]
-WITHOUT_PROGRAMS = {"J0309", "J0802", "J0803", "J0805", "J0806", "J0807", "J0808", "J0809", "J0810", "J0811",
+WITHOUT_PROGRAMS = {"J0309", "J0802", "J0803", "J0805", "J0806", "J0807", "J0808", "J0809", "J0810", "J0811", "J0812",
                     "J0902", "J0903", "J0904", "J0905", "J0906"}  # fmt: skip
 """Kinds that no short program of the scripting language shows."""
 

@@ -27,11 +27,11 @@ MEMBERS = {
         "_non_persistent_buffers_set", "_call_impl",
     },
     "nodes and contexts of autograd": {"_raw_saved_tensors", "_sequence_nr"},
-    "operators": {"_op", "_qualified_op_name", "_schema", "_overloadname"},
+    "operators": {"_op", "_qualified_op_name", "_schema", "_overloadname", "_qualname"},
     "other objects": {"_cache_enabled", "_enabled", "_set_unwrap_func"},
     "marks of torch's": {"_boxed_call", "_torchdynamo_disable", "_torchdynamo_inline", "_torchscript_modifier"},
     "the compiler of torch.jit": {"_find_builtin"},
-    "Python's": {"_field_defaults", "_field_type", "_fields", "_getframe"},
+    "Python's": {"_field_defaults", "_field_type", "_fields", "_getframe", "_handle"},
 }  # fmt: skip
 """Members of other people's objects that begin with an underscore. All supported versions of torch have them."""
 

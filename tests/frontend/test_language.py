@@ -91,7 +91,7 @@ def test_defaults_may_be_none_or_numbers_that_convert() -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (limits, "iinfo of int8 cannot be used as a value"),
+        (limits, "iinfo of torch.int8 cannot be used as a value"),
         (wrong_default, 'Expected a default value of type int on parameter "a"'),
         (calls_sourceless, "Can't get source for 'sourceless'"),
         (calls_wrong_default, 'Expected a default value of type int on parameter "a"'),

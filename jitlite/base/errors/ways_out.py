@@ -163,3 +163,14 @@ NO_LITERAL = ErrorKind(
     literals as their arguments. Nothing else is evaluated.
     """,
 )
+
+NOT_TRANSLATED = ErrorKind(
+    NotSupportedError,
+    "J0812",
+    "model that cannot be written for an engine",
+    """
+    A model is written in the language of an engine, such as ONNX, as one graph of operators, each of which has a
+    translation. A model that assigns attributes, or whose graph depends on the elements of tensors, is none.
+    jitlite.optimize runs what an engine knows by the engine, and the rest as it is.
+    """,
+)
