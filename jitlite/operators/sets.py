@@ -23,16 +23,16 @@ _E = TypeVar("_E")
 # -- made
 
 
-@op("set::new.list(t[] inputs) -> Set(t)", total=True)
+@op("set::new.list(t[] inputs) -> Set(t)")
 @op("set::new.Dict(Dict(t, tVal) inputs) -> Set(t)", total=True)
 @op("set::new.str(str inputs) -> Set(str)", total=True)
 @op_family("set::new.{}({}(t) inputs) -> Set(t)", KINDS, total=True)
 def new_set(inputs: Iterable[_E]) -> set[_E]:
-    """`set(inputs)`"""
+    """`set(inputs)`."""
     return set(inputs)
 
 
-@op("set::frozen.list(t[] inputs) -> FrozenSet(t)", total=True)
+@op("set::frozen.list(t[] inputs) -> FrozenSet(t)")
 @op("set::frozen.Dict(Dict(t, tVal) inputs) -> FrozenSet(t)", total=True)
 @op("set::frozen.str(str inputs) -> FrozenSet(str)", total=True)
 @op("set::frozen.Set(Set(t) inputs) -> FrozenSet(t)", total=True)
@@ -52,9 +52,7 @@ def elements(self: Iterable[_E]) -> list[_E]:
 
 
 op_family("aten::len.{}({}(t) self) -> int", KINDS, total=True, doc="`len(self)`.")(len)
-op_family("aten::__contains__.{}({}(t) self, tVal el) -> bool", KINDS, total=True, doc="`el in self`.")(
-    operator.contains
-)
+op_family("aten::__contains__.{}({}(t) self, tVal el) -> bool", KINDS, doc="`el in self`.")(operator.contains)
 op("set::copy.Set(Set(t) self) -> Set(t)", total=True, doc="`self.copy()`: a new set.")(set.copy)
 op("set::copy.FrozenSet(FrozenSet(t)(a) self) -> FrozenSet(t)(a)", total=True, doc="`self.copy()`, which is itself.")(
     frozenset.copy
@@ -81,11 +79,11 @@ for _left in KINDS.split():
         for _name, _function, _sign in _COMBINATIONS:
             op(f"set::{_name}.{_left}_{_right}({_left}(t) self, {_right}(t) other) -> {_left}(t)", total=True,
                doc=f"`self {_sign} other`.")(_function)  # fmt: skip
-    op(f"set::isdisjoint.{_left}({_left}(t) self, tVal[] other) -> bool", total=True,
+    op(f"set::isdisjoint.{_left}({_left}(t) self, tVal[] other) -> bool",
        doc="`self.isdisjoint(other)`.")(set.isdisjoint if _left == "Set" else frozenset.isdisjoint)  # fmt: skip
     for _name, _function, _sign in _COMBINATIONS:
         _owner = set if _left == "Set" else frozenset
-        op(f"set::{_name}.{_left}_list({_left}(t) self, t[] other) -> {_left}(t)", total=True,
+        op(f"set::{_name}.{_left}_list({_left}(t) self, t[] other) -> {_left}(t)",
            doc=f"`self.{_name}(other)`.")(getattr(_owner, _name))  # fmt: skip
 
     # Python makes room for all keys of a dict first, and so they may get another order than those of a list
@@ -101,7 +99,7 @@ op("set::update.Dict(Set(t)(a!) self, Dict(t, tVal) other) -> ()", total=True, d
 op("set::add(Set(t)(a!) self, t el) -> ()", total=True, doc="`self.add(el)`.", with_objects=with_key_in(set.add))(
     set.add
 )
-op("set::discard(Set(t)(a!) self, tVal el) -> ()", total=True, doc="`self.discard(el)`.",
+op("set::discard(Set(t)(a!) self, tVal el) -> ()", doc="`self.discard(el)`.",
    with_objects=with_key_in(set.discard))(set.discard)  # fmt: skip
 op("set::remove(Set(t)(a!) self, tVal el) -> ()", doc="`self.remove(el)`. An element that is not there is a KeyError.",
    with_objects=with_key_in(set.remove))(set.remove)  # fmt: skip
@@ -112,7 +110,7 @@ for _name, _sign in _CHANGES:
     for _right in KINDS.split():
         op(f"set::{_name}.{_right}(Set(t)(a!) self, {_right}(t) other) -> ()", total=True,
            doc=f"`self {_sign} other`.")(getattr(set, _name))  # fmt: skip
-    op(f"set::{_name}.list(Set(t)(a!) self, t[] other) -> ()", total=True,
+    op(f"set::{_name}.list(Set(t)(a!) self, t[] other) -> ()",
        doc=f"`self.{_name}(other)`.")(getattr(set, _name))  # fmt: skip
 
 

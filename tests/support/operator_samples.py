@@ -45,6 +45,8 @@ def values_of(t):
     if isinstance(t, T.DictType):
         keys = values_of(t.key)
         return [{}, {keys[0]: 5}, {k: [k] for k in keys[:3]}, dict(zip(reversed(keys), "abc"))]
+    if isinstance(t, T.SetType):
+        return [frozenset(v) if t.frozen else set(v) for v in ((), (1,), (3, 1, 2), ("b", "a"), (2, 5))]
     raise AssertionError(f"no samples of {t}")
 
 
