@@ -54,7 +54,7 @@ jitlite.save(net, "net.pt")
 reveal_type(scaled(torch.ones(1)))  # Tensor
 reveal_type(scaled.graph)  # Graph
 reveal_type(net.encode(torch.ones(1)))  # Any
-reveal_type(net.graph)  # Graph
+reveal_type(net.graph)  # Any
 reveal_type(Pair(1).first)  # int
 reveal_type(jitlite.script([1, 2])[0])  # int
 reveal_type(jitlite.script({"a": 1.0})["a"])  # float
