@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from jitlite.base.errors.statements import UNSUPPORTED_SYNTAX
 from jitlite.base.errors.types import EMPTY_CONTAINER, MIXED_ELEMENTS, NO_KEY
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.conditions import emit_condition
@@ -328,6 +329,12 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
 
 
 def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
+    for at in expr.walk():
+        if isinstance(at, tree.NamedExpr) and em.frame.type_of(at.target.name.name) is not None:
+            raise UNSUPPORTED_SYNTAX(
+                "':=' in a comprehension cannot set a variable from outside", at.range,
+                hint="write the comprehension as a loop, or give the variable another name",
+            )  # fmt: skip
     node = em.node("prim::ComprehensionScope", [], [], expr.range)
     clauses = [tree.ComprehensionFor(expr.target, expr.iterable, range=expr.range), *expr.clauses]
     with em.inside(node.add_block()) as frame:
