@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.ir import types as T
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import (
@@ -14,6 +15,7 @@ from jitlite.kernels.loop_ir import (
     Buffer,
     Given,
     NewTensor,
+    Operand,
     Output,
     Owner,
     Place,
@@ -21,6 +23,15 @@ from jitlite.kernels.loop_ir import (
 )
 from jitlite.kernels.values import MemorySource, TensorValue, Value
 from jitlite.native.code import NotNative
+
+_NUMBERS: dict[type, T.Type] = {bool: T.BOOL, int: T.INT, float: T.FLOAT}
+
+
+def _type_of(value: Operand | None, declared: T.Type) -> T.Type:
+    """The type of a result, which the graph may know less of: `item()` gives a number of any kind there."""
+    if isinstance(value, Scalar):
+        return value.type
+    return declared if value is None or declared in _NUMBERS.values() else _NUMBERS[type(value)]
 
 
 class ResultBuilder(KernelBuilder):
@@ -46,7 +57,7 @@ class ResultBuilder(KernelBuilder):
         if isinstance(value, TensorValue):
             return Given(value.position) if value.position is not None else self._new_tensor(value)
         if value is None or isinstance(value, bool | int | float | Scalar):
-            return Boxed(value, out.type)
+            return Boxed(value, _type_of(value, out.type))
         if isinstance(value, list):
             sizes = [s for s in value if isinstance(s, int | Scalar)]
             if len(sizes) == len(value):

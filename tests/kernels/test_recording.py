@@ -237,6 +237,11 @@ def halves(x: Tensor):
     return torch.nn.functional.glu(x * 2), torch.nn.functional.logsigmoid(x).cumsum(1)
 
 
+def number_read(y: Tensor, x: Tensor, w: Tensor):
+    k = y[0, 0].item()
+    return (x * k + w).sum()
+
+
 def r(*size: int) -> Tensor:
     torch.manual_seed(len(size) + sum(size))
     return torch.randn(size, requires_grad=True)
@@ -378,6 +383,14 @@ def test_what_is_saved_for_hooks_is_what_python_saves() -> None:
     assert same(torch.autograd.grad(ours.sum(), arguments), torch.autograd.grad(theirs.sum(), arguments))
     again = torch.utils.checkpoint.checkpoint(scripted, *arguments, use_reentrant=False)
     assert same(torch.autograd.grad(again.sum(), arguments), torch.autograd.grad(gated(*arguments).sum(), arguments))
+
+
+@pytest.mark.parametrize("read", [0.5, 3, True], ids=["float", "int", "bool"])
+def test_a_number_of_any_type_is_kept_for_the_backward_pass(read: float) -> None:
+    """The graph says of such a number only that it is one."""
+    scripted, arguments = jitlite.script(number_read), (torch.tensor([[read]]), r(2, 3), r(2, 3))
+    for _ in range(2):
+        assert same(outcome(scripted, arguments), outcome(number_read, arguments))
 
 
 def test_a_loop_that_does_not_run() -> None:
