@@ -59,8 +59,8 @@ class _Merge(Record, eq=True):
         for (block, _), own, other in ((self.true, true, false), (self.false, false, true)):
             if own is None or (block in em.jumping and not T.is_subtype(own, merged)):
                 store_placeholder(em, block, name, other or merged)
-        em.frame.types[name] = merged
         em.frame.sugared.pop(name, None)
+        em.frame.know(name, merged)
         em.frame.reasons.pop(name, None)
 
     def _forget_function(self, name: str) -> None:
@@ -93,7 +93,7 @@ class _Merge(Record, eq=True):
 
     def _merged_type(self, name: str, true: Type | None, false: Type | None) -> Type | None:
         """The type of a variable after the branches; None where it is not defined afterwards."""
-        em, outer = self.em, self.em.frame.type_of(name)
+        em, outer = self.em, self.em.frame.declared_type(name)
         if true is None:
             return false if self._is_left(self.true) else None
         if false is None:

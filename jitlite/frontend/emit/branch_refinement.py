@@ -58,6 +58,63 @@ class Branches:
         self.em.frame.facts = common_facts([frame.facts for block, frame in self.frames if block not in gone])
 
 
+def emit_left_early(em: Emitter, emit: Callable[[], None]) -> None:
+    """Emit a statement whose blocks may run again, or be left anywhere.
+
+    What a condition before it says of a variable need not hold within it where it gives the variable a value that the
+    condition excludes. The variable has its declared type from the start then, and the statement is emitted anew.
+    """
+    while True:
+        state = _State(em)
+        try:
+            return emit()
+        except CompileError as error:
+            names = [name for name, found in em.frame.too_narrow.items() if found is error and em.frame.may_widen(name)]
+            if not names:
+                raise
+            state.restore()
+            for name in names:
+                _widen(em, name)
+
+
+def _widen(em: Emitter, name: str) -> None:
+    """Let a variable have its declared type, whatever is known of its value."""
+    declared, found = em.frame.declared_type(name), em.frame.find(em, name)
+    assert declared is not None and isinstance(found, SimpleValue)
+    em.frame.store(em, name, em.cast(found.value, declared), declared, None)
+
+
+class _State:
+    """What a function has come to, to go back to."""
+
+    def __init__(self, em: Emitter) -> None:
+        self.em = em
+        self.frames = [(f, dict(f.types), dict(f.declared), dict(f.sugared), dict(f.facts), set(f.dropped))
+                       for f in em.frame.chain()]  # fmt: skip
+        self.reasons = dict(em.frame.reasons)
+        self.merged = [r.merged for r in em.returns]
+        self.blocks, self.lists = (set(em.leaving), set(em.jumping)), len(em.empty_lists)
+        self.unset, self.moves = dict(em.unset), set(em.moves)
+        self.last = em.frame.block.return_node.prev
+
+    def restore(self) -> None:
+        """Take back what has been emitted since, but the nodes outside the block."""
+        em = self.em
+        em.effects.clear()
+        for f, types, declared, sugared, facts, dropped in self.frames:
+            f.types, f.declared, f.sugared, f.facts, f.dropped = types, declared, sugared, facts, dropped
+        em.frame.reasons.clear()
+        em.frame.reasons.update(self.reasons)
+        del em.returns[len(self.merged) :]
+        for r, before in zip(em.returns, self.merged, strict=True):
+            r.merged = before
+        em.leaving, em.jumping = self.blocks
+        del em.empty_lists[self.lists :]
+        em.unset, em.moves = self.unset, self.moves
+        while (new := em.frame.block.return_node.prev) is not None and new is not self.last:
+            new.destroy()
+
+
 def emit_repeated(em: Emitter, emit: Callable[[bool], None]) -> None:
     """Emit a loop, whose body must not start from facts that it changes itself.
 
@@ -95,24 +152,11 @@ def _dropped_by(em: Emitter, emit: Callable[[bool], None]) -> set[Path]:
 @contextmanager
 def _on_trial(em: Emitter) -> Iterator[Frame]:
     """Take back what is emitted within the `with`."""
-    frames = list(em.frame.chain())
-    saved = [(dict(f.types), dict(f.sugared), dict(f.facts), set(f.dropped)) for f in frames]
-    reasons = dict(em.frame.reasons)
-    merged = [r.merged for r in em.returns]
-    blocks, lists = (set(em.leaving), set(em.jumping)), len(em.empty_lists)
     scratch = em.node("prim::Closure", [], [T.NONE])
+    state = _State(em)
     try:
         with em.inside(scratch.add_block()) as frame:
             yield frame
     finally:
-        em.effects.clear()
-        for f, (types, sugared, facts, dropped) in zip(frames, saved, strict=True):
-            f.types, f.sugared, f.facts, f.dropped = types, sugared, facts, dropped
-        em.frame.reasons.clear()
-        em.frame.reasons.update(reasons)
-        del em.returns[len(merged) :]
-        for r, before in zip(em.returns, merged, strict=True):
-            r.merged = before
-        em.leaving, em.jumping = blocks
-        del em.empty_lists[lists:]
+        state.restore()
         scratch.destroy()

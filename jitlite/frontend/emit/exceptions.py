@@ -138,12 +138,16 @@ def _emit_except(em: Emitter, stmt: tree.TryStmt) -> None:
     body, handler = node.add_block(), node.add_block()
     caught = handler.add_input(T.EXCEPTION)
     with em.inside(body) as body_frame:
+        body_frame.is_followed = True
         em.emit_statements(stmt.body)
     new = _new_variables(em, body_frame, stmt.range)
     if stmt.orelse and body not in em.leaving | em.jumping:
+        _forget_narrower(em.frame, body_frame)
         _emit_else(em, stmt, (body, handler), new)
         return
     with em.inside(handler) as handler_frame:
+        handler_frame.is_followed = True
+        _forget_narrower(handler_frame, body_frame)
         _emit_clauses(em, stmt.handlers, caught, stmt.range)
         if isinstance(stmt, Guarded):
             handler_frame.types.update(new)
@@ -157,6 +161,14 @@ def _new_variables(em: Emitter, frame: Frame, range: SourceRange) -> dict[str, T
     for name in new:
         em.frame.reasons[name] = f"{name} may not have been set when the body of the try at {range.location()} raises"
     return new
+
+
+def _forget_narrower(frame: Frame, body: Frame) -> None:
+    """Where the protected part may have been left anywhere, let its variables have what they are declared to hold."""
+    for name in body.widened:
+        declared = frame.declared_type(name)
+        assert declared is not None
+        frame.know(frame.graph_name(name), declared)
 
 
 def _emit_else(em: Emitter, stmt: tree.TryStmt, blocks: tuple[Block, Block], new: dict[str, Type]) -> None:
@@ -259,6 +271,7 @@ def _emit_finally(em: Emitter, stmt: tree.TryStmt) -> None:
         em.node("prim::LeaveTry", [], [])
 
     with em.inside(body) as body_frame, em.in_try(leave):
+        body_frame.is_followed = True
         if stmt.handlers:
             _emit_except(em, stmt)
         else:
@@ -266,6 +279,7 @@ def _emit_finally(em: Emitter, stmt: tree.TryStmt) -> None:
     with em.graph.inserting_at_end(handler):
         em.node("prim::SetCell", [cell, caught], [], stmt.range)
     new = _new_variables(em, body_frame, stmt.range)
+    _forget_narrower(em.frame, body_frame)
     with em.in_loop("none" if em.loop == "none" else "finally"):
         em.emit_statements(stmt.final)
     # also behind a return: `exits.py` reads off the pair which nodes the finally consists of
@@ -301,5 +315,5 @@ def _go_on_behind(em: Emitter, body: Block, handler: Block, new: dict[str, Type]
     for name, t in new.items():
         if name not in em.frame.types:  # else the finally has set it, too
             store_placeholder(em, handler, name, t)
-            em.frame.types[name] = t
+            em.frame.know(name, t)
             em.frame.reasons.pop(name, None)

@@ -8,14 +8,15 @@ from jitlite.base.errors.statements import BAD_SYNTAX, LOOP_EXIT
 from jitlite.base.records import Record, replace
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.assignment import assign_targets
-from jitlite.frontend.emit.branch_refinement import emit_repeated
+from jitlite.frontend.emit.branch_refinement import emit_left_early, emit_repeated
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.conditions import emit_condition
+from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emit.constant_containers import SetValue
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
 from jitlite.frontend.emit.iterable_values import ZipValue, list_length_positions
 from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
+from jitlite.frontend.emit.scope import Condition, LoopTypes
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import names_in_target, with_own_variables
@@ -171,7 +172,7 @@ def emit_loop(
     def emit(on_trial: bool) -> None:
         _emit_loop(em, range, replace(body, on_break=None) if on_trial else body, source, targets, condition)
 
-    emit_repeated(em, emit)
+    emit_left_early(em, lambda: emit_repeated(em, emit))
 
 
 def _emit_loop(
@@ -189,19 +190,29 @@ def _emit_loop(
         # for the pass that lets lists grow while they are iterated, which removes it again
         node.attributes["measured_lists"] = measured
     condition_block, block = node.add_block(), node.add_block()
+    found: Condition | None = None
     if condition is None:
         with em.graph.inserting_before(node):
             goes_on = em.constant(True, range)
     else:
         with em.inside(condition_block):
-            goes_on = emit_condition(em, condition).value
+            found = emit_condition(em, condition)
+            goes_on = found.value
     condition_block.add_output(goes_on)
-    index = block.add_input(T.INT)
-    with em.in_loop("loop", body.on_break), em.inside(block):
+    index, types = block.add_input(T.INT), LoopTypes(em.frame)
+    with em.in_loop("loop", body.on_break), em.inside(block) as frame:
+        types.watch(frame)
+        if found is not None:
+            insert_refinements(em, found.refinements, range)
         if source is not None:
             current = source.element(em, range, index).as_value(em, range)
             assign_targets(em, targets, [SimpleValue(current)], range)
         body.emit()
+        if block not in em.leaving | em.jumping:
+            types.go_on(frame)
+    types.finish()
+    if found is not None and tree.Break not in body.jumps:
+        insert_refinements(em, found.refinements.negation(), range)
 
 
 def _emit_unrolled(em: Emitter, range: SourceRange, body: Body, source: SugaredValue, targets: Targets) -> None:

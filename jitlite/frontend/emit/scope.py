@@ -99,6 +99,17 @@ class Frame:
         self.parent = parent
         self.starts_function = starts_function
         self.types: dict[str, Type] = {}
+        self.declared: dict[str, Type] = {}
+        """What variables may be given: the type of their annotation, else that of their first value."""
+        self.too_narrow: dict[str, CompileError] = {} if parent is None else parent.too_narrow
+        """Errors for variables that are given a value which a condition before the block excludes, shared by all frames
+        of a function."""
+        self.loop: LoopTypes | None = None
+        """Of the body of a loop."""
+        self.is_followed = False
+        """Does somebody ask, behind the block, for `widened`?"""
+        self.widened: set[str] = set()
+        """Variables from outside that are given something here, or within, of which more was known."""
         self.sugared: dict[str, SugaredValue] = {}
         self.owned: set[str] = set()
         """Names that mean variables of their own here: those that a comprehension sets."""
@@ -186,6 +197,57 @@ class Frame:
                 return frame.types[name]
         return None
 
+    def declared_type(self, name: str) -> Type | None:
+        """What a first-class variable may be given, whatever conditions say of what it has now."""
+        name = self.graph_name(name)
+        for frame in self.chain():
+            if name in frame.sugared:
+                return None
+            if name in frame.declared:
+                return frame.declared[name]
+            if frame.starts_function:
+                return None
+        return None
+
+    def narrowed(self) -> dict[str, Type]:
+        """The variables of which more is known here than their declarations say."""
+        found: dict[str, Type] = {}
+        for name in set(self.names()):
+            current, declared = self.type_of(name), self.declared_type(name)
+            if current is not None and declared is not None and current is not declared:
+                found[name] = current
+        return found
+
+    def types_of_loop(self) -> LoopTypes | None:
+        """What is followed of types in the innermost loop around."""
+        for frame in self.chain():
+            if frame.block.owner is not None and frame.block.owner.kind == "prim::Loop":
+                return frame.loop
+        return None
+
+    def know(self, name: str, type: Type) -> None:
+        """Note the type of a variable that has been set."""
+        declared = self.declared_type(name)
+        if declared is None or not T.is_subtype(type, declared):
+            self.declared[name] = type
+        self.types[name] = type
+
+    def may_widen(self, name: str) -> bool:
+        """May a variable have its declared type from here on? Not where it is set outside a loop or try around this."""
+        declared, current = self.declared_type(name), self.type_of(name)
+        return declared is not None and declared is not current and self._is_followed_from(name)
+
+    def _is_followed_from(self, name: str) -> bool:
+        """Are the types of a variable followed through all blocks between where it was set last and here?"""
+        for frame in self.chain():
+            if name in frame.sugared or name in frame.types:
+                return True
+            owner = frame.block.owner
+            if owner is None or not (owner.kind == "prim::If" or frame.is_followed):
+                return False
+            frame.widened.add(name)
+        return False
+
     def sugar_of(self, name: str) -> SugaredValue | None:
         """What a variable is that is no first-class value, None for others."""
         name = self.graph_name(name)
@@ -220,7 +282,7 @@ class Frame:
     def store(self, builder: Builder, name: str, value: Value, type: Type, range: SourceRange | None) -> Node:
         made = builder.graph.insert("prim::Store", (value,), (), {"name": name}, range)
         self._drop_rooted_at(name)
-        self.types[name] = type
+        self.know(name, type)
         if range is not None:
             self.places[name] = range
         self.sugared.pop(name, None)
@@ -287,7 +349,18 @@ class Frame:
         converted = builder.convert(outer, simple, range)
         if T.is_subtype(converted.type, outer):
             return converted
-        raise _keeps_its_type(name, outer, simple.type, range)
+        error = _keeps_its_type(name, outer, simple.type, range)
+        declared = self.declared_type(name)
+        if declared is None or not T.is_subtype(outer, declared):
+            raise error
+        # What a condition says ends here, and may not have held in the loop or try around.
+        converted = builder.convert(T.unshaped(declared), simple, range)
+        if not T.is_subtype(converted.type, declared):
+            raise error
+        self.too_narrow[name] = error
+        if not self._is_followed_from(name):
+            raise error
+        return converted
 
     def _is_function_in_branch(self, name: str) -> bool:
         """Is a variable a function that was set outside, and are there only branches between that place and here?"""
@@ -304,8 +377,64 @@ class Frame:
         self._drop_rooted_at(name)
         for frame in self.chain():
             removed |= frame.types.pop(name, None) is not None
+            frame.declared.pop(name, None)
             removed |= frame.sugared.pop(name, None) is not None
         return removed
+
+
+class LoopTypes:
+    """The variables of which more is known at the start of a loop than their declarations say.
+
+    A condition before a loop may say so:
+
+        n: Optional[int] = first()
+        if n is None: return
+        while True:
+            m = n + 1                # at the first time n is an int
+            if m > 9:
+                n = None
+                break                # behind the loop n is an Optional[int] again
+            n = second()             # and at the second time it would be here
+
+    A body that comes back to its start with less is compiled anew, with the declared type from the start of the loop.
+    """
+
+    def __init__(self, outer: Frame) -> None:
+        self._entry = outer.narrowed()
+        self._outer = outer
+        self._left: set[str] = set()
+
+    def watch(self, body: Frame) -> None:
+        """Let the body give these variables whatever they are declared to hold."""
+        body.loop, body.is_followed = self, True
+
+    def go_on(self, frame: Frame) -> None:
+        """Check that the body may start again with what variables have here.
+
+        Raises:
+            CompileError: of the assignment that gives a variable more than is known of it at the start.
+        """
+        for name in self._wider(frame):
+            raise frame.too_narrow[name]
+
+    def leave(self, frame: Frame) -> None:
+        """Note what variables have where a break leaves the loop."""
+        self._left.update(self._wider(frame))
+
+    def finish(self) -> None:
+        """Behind the loop, let variables be of the types that its breaks leave in them."""
+        for name in self._left:
+            declared = self._outer.declared_type(name)
+            assert declared is not None
+            self._outer.know(self._outer.graph_name(name), declared)
+
+    def _wider(self, frame: Frame) -> list[str]:
+        return [name for name, entry in self._entry.items() if not _is_within(frame, name, entry)]
+
+
+def _is_within(frame: Frame, name: str, entry: Type) -> bool:
+    found = frame.type_of(name)
+    return found is None or T.is_subtype(found, entry)
 
 
 def _check_annotation(name: str, annotation: Type, found: Type, range: SourceRange | None) -> None:

@@ -16,7 +16,7 @@ The emitter writes and reads variables with nodes, whatever the control flow aro
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from jitlite.base.errors.names import MAYBE_UNSET
@@ -113,7 +113,7 @@ def add_control_flow_variables(graph: Graph) -> None:
 class _ControlFlowVariables:
     def __init__(self) -> None:
         self.types: _Scopes[Type] = _Scopes()
-        self.at_exits: list[list[dict[str, Type]]] = []
+        self.at_exits: list[dict[str, list[dict[str, Type]]]] = []
         """For each loop around, the types of variables where a break or continue leaves its body."""
 
     def visit(self, block: Block) -> dict[str, Type]:
@@ -129,7 +129,7 @@ class _ControlFlowVariables:
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
             elif _is_exit(node) and self.at_exits:
-                self.at_exits[-1].append(self.types.all())
+                self.at_exits[-1].setdefault(node.kind, []).append(self.types.all())
             elif _is_scope(node):
                 for inner in node.blocks:
                     self.visit(inner)
@@ -185,7 +185,7 @@ class _ControlFlowVariables:
     def _visit_loop(self, node: Node) -> None:
         condition, body = node.blocks
         self.visit(condition)  # an expression, which sets no variables but its own
-        self.at_exits.append([])
+        self.at_exits.append({})
         body_types, at_exits = self.visit(body), self.at_exits.pop()
         for name in sorted(body_types):
             outer_type = self.types.get(name)
@@ -200,14 +200,20 @@ class _ControlFlowVariables:
                     expected=outer_type.annotation,
                     found=body_types[name].annotation,
                 )
-            # A break or continue may leave it with another value, which a condition says nothing of.
-            left = [types[name] for types in at_exits if name in types]
-            unified = T.unify_all([unified, *left], default_to_union=True)
-            assert unified is not None
+            # A continue or break may leave it with another value, which a condition says nothing of.
+            at_start = _with_exits(unified, name, at_exits.get("prim::ContinueStmt", ()))
+            carried = _with_exits(at_start, name, at_exits.get("prim::BreakStmt", ()))
             node.add_input(_load(node.graph, name, outer_type).insert_before(node).output)
-            _add_block_input(body, unified, name)
+            _add_block_input(body, carried, name, at_start)
             _add_block_output(body, body_types[name], name)
-            _add_node_output(node, unified, name)
+            _add_node_output(node, carried, name)
+
+
+def _with_exits(type: Type, name: str, exits: Sequence[Mapping[str, Type]]) -> Type:
+    """The type of a variable that has one type, or what it has at one of the exits."""
+    found = T.unify_all([type, *(types[name] for types in exits if name in types)], default_to_union=True)
+    assert found is not None
+    return found
 
 
 def _stores(block: Block) -> Iterator[Node]:
@@ -237,8 +243,15 @@ def _store(graph: Graph, name: str, value: Value) -> Node:
     return graph.create("prim::Store", (value,), (), {"name": name})
 
 
-def _add_block_input(block: Block, type: Type, name: str) -> None:
-    block.prepend(_store(block.graph, name, block.add_input(type, name)))
+def _add_block_input(block: Block, type: Type, name: str, known: Type) -> None:
+    """Let the block have what is carried, of which a narrower type may be known where the block starts."""
+    given = block.add_input(type, name)
+    if known is type:
+        block.prepend(_store(block.graph, name, given))
+        return
+    cast = block.graph.create("prim::unchecked_cast", (given,), (known,))
+    block.prepend(_store(block.graph, name, cast.output))
+    block.prepend(cast)
 
 
 def _add_block_output(block: Block, type: Type, name: str) -> None:

@@ -167,21 +167,27 @@ def _emit_loop_statement(em: Emitter, stmt: tree.While | tree.For, on_break: Cal
         stmt = _without_generator(em, stmt)
     body = Body(partial(em.emit_statements, stmt.body), jumps_in(stmt.body), on_break)
     if isinstance(stmt, tree.While) and any(isinstance(at, tree.NamedExpr) for at in stmt.cond.walk()):
-        emit_loop(em, stmt.range, replace(body, emit=partial(_emit_with_condition, em, stmt)))
+        found = list[Condition]()
+        emit_loop(em, stmt.range, replace(body, emit=partial(_emit_with_condition, em, stmt, found)))
+        if tree.Break not in body.jumps:
+            insert_refinements(em, found[-1].refinements.negation(), stmt.range)
     elif isinstance(stmt, tree.While):
         emit_loop(em, stmt.range, body, condition=stmt.cond)
     else:
         emit_for(em, stmt.range, stmt.targets, stmt.iterables[0], body)
 
 
-def _emit_with_condition(em: Emitter, stmt: tree.While) -> None:
+def _emit_with_condition(em: Emitter, stmt: tree.While, found: list[Condition]) -> None:
     """The condition of a loop that sets variables, and its body: `while c: ...` as `while True: if not c: break ...`.
 
     The condition of a loop has a block of its own, and what is set there is gone behind it.
+
+    Args:
+        found: gets the condition, each time that the loop is emitted.
     """
-    leave = tree.IfStmt(stmt.cond, (), (tree.Break(range=stmt.cond.range),), range=stmt.cond.range)
+    found.append(emit_condition(em, stmt.cond))
     with em.in_loop("loop"):  # it does not count as a break
-        em.emit_statements((leave,))
+        emit_chosen(em, stmt.range, found[-1], lambda: None, lambda: emit_jump(em, "break", stmt.cond.range))
     em.emit_statements(stmt.body)
 
 
@@ -298,6 +304,9 @@ def emit_jump(em: Emitter, word: str, range: SourceRange) -> None:
     if em.leave_try is not None:
         em.leave_try(word)
     else:
+        types = em.frame.types_of_loop()
+        if types is not None:
+            (types.leave if word == "break" else types.go_on)(em.frame)
         if word == "break" and em.on_break is not None:
             em.on_break()
         em.node("prim::BreakStmt" if word == "break" else "prim::ContinueStmt", [], [], range)
