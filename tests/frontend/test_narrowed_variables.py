@@ -41,6 +41,10 @@ STATEMENTS = {
     "list": "for i in [k, 7]:\n    n = later(i)\n    if n is not None:\n        k += n",
     "tuple": "for i in (k, 7):\n    n = later(i)",
     "try": "try:\n    n = later(n)\n    k = k // (k - 3)\nexcept ZeroDivisionError:\n    k = 50 if n is None else n",
+    "try, twice": "try:\n    n = 5\n    n = later(k)\n    k = k // (k - 3)\nexcept ZeroDivisionError:\n    k = 50 if n is None else n",
+    "try, branch": "try:\n    n = 5\n    if k > 2:\n        n = None\n    k = k // (k - 3)\nexcept ZeroDivisionError:\n    k = 50 if n is None else n",
+    "loop, twice": "for i in range(k):\n    if n is not None:\n        k += n\n    n = 5\n    if i == 1:\n        n = None",
+    "tuple, break": "for i in (k, 4):\n    n = 5\n    if i == 4:\n        break\n    k += n",
     "try, else": "try:\n    n = later(n)\n    k = k // (k - 3)\nexcept ZeroDivisionError:\n    n = 8\nelse:\n    k += 1 if n is None else n",
     "handler": "try:\n    k = k // (k - 3)\nexcept ZeroDivisionError:\n    n = None",
     "finally": "try:\n    n = later(n)\n    k = k // (k - 3)\nfinally:\n    k += 1 if n is None else n",
@@ -50,7 +54,17 @@ STATEMENTS = {
     "with": "with torch.no_grad():\n    k += n\n    n = later(n)",
     "comprehension": "xs = [n + i for i in range(2)]\nn = None\nk += sum(xs)",
 }  # fmt: skip
-RAISES = {"try", "finally", "loop in a try", "try in a loop", "try, else", "handler", "finally with a break"}
+RAISES = {
+    "try",
+    "try, twice",
+    "try, branch",
+    "finally",
+    "loop in a try",
+    "try in a loop",
+    "try, else",
+    "handler",
+    "finally with a break",
+}
 
 HEAD = "def later(i: int) -> Optional[int]:\n    return None if i % 3 == 2 else i + 1\n"
 
@@ -88,10 +102,12 @@ def test_declared_types_of_other_kinds(name):
         ("assert n is not None\nfor i in range(2):\n    k = n + 1\n    n = None", "Optional[int]"),
         ("assert n is not None\nwhile k > 0:\n    k = k - n\n    if k == 5:\n        n = None\n        continue", "Optional[int]"),
         ("assert n is not None\ntry:\n    n = None\nexcept ValueError:\n    k = n + 1", "Optional[int]"),
+        ("assert n is not None\ntry:\n    n = 4\n    n = None\nexcept ValueError:\n    k = n + 1", "Optional[int]"),
+        ("assert n is not None\nfor i in (1, 2):\n    n = 5\n    n = None\n    if i == k:\n        break", "previously had type int"),
         ("k = 5\nfor i in range(2):\n    k = None", "previously had type int"),
         ("if n is None:\n    return 1\nfor i in range(2):\n    n = 'a'", "previously had type int"),
     ],
-    ids=["loop", "continue", "handler", "declared", "declared otherwise"],
+    ids=["loop", "continue", "handler", "handler of two", "rounds", "declared", "declared otherwise"],
 )  # fmt: skip
 def test_what_a_variable_may_hold_is_told(body, told):
     """Where the loop starts again, or the try was left, the condition before it says nothing any more."""

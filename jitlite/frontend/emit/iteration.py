@@ -199,9 +199,9 @@ def _emit_loop(
             found = emit_condition(em, condition)
             goes_on = found.value
     condition_block.add_output(goes_on)
-    index, types = block.add_input(T.INT), LoopTypes(em.frame)
+    index, outer = block.add_input(T.INT), em.frame
     with em.in_loop("loop", body.on_break), em.inside(block) as frame:
-        types.watch(frame)
+        types = LoopTypes(outer, frame)
         if found is not None:
             insert_refinements(em, found.refinements, range)
         if source is not None:

@@ -209,15 +209,6 @@ class Frame:
                 return None
         return None
 
-    def narrowed(self) -> dict[str, Type]:
-        """The variables of which more is known here than their declarations say."""
-        found: dict[str, Type] = {}
-        for name in set(self.names()):
-            current, declared = self.type_of(name), self.declared_type(name)
-            if current is not None and declared is not None and current is not declared:
-                found[name] = current
-        return found
-
     def types_of_loop(self) -> LoopTypes | None:
         """What is followed of types in the innermost loop around."""
         for frame in self.chain():
@@ -235,18 +226,19 @@ class Frame:
     def may_widen(self, name: str) -> bool:
         """May a variable have its declared type from here on? Not where it is set outside a loop or try around this."""
         declared, current = self.declared_type(name), self.type_of(name)
-        return declared is not None and declared is not current and self._is_followed_from(name)
+        return declared is not None and declared is not current and self._is_followed(name, declared)
 
-    def _is_followed_from(self, name: str) -> bool:
-        """Are the types of a variable followed through all blocks between where it was set last and here?"""
+    def _is_followed(self, name: str, type: Type) -> bool:
+        """May the variable be of a type of which the blocks around exclude a part? Where these ask for it, they may."""
         for frame in self.chain():
-            if name in frame.sugared or name in frame.types:
+            outer = None if frame.parent is None or frame.starts_function else frame.parent.type_of(name)
+            if outer is None or T.is_subtype(type, T.unshaped(outer)):
                 return True
             owner = frame.block.owner
             if owner is None or not (owner.kind == "prim::If" or frame.is_followed):
                 return False
             frame.widened.add(name)
-        return False
+        return True
 
     def sugar_of(self, name: str) -> SugaredValue | None:
         """What a variable is that is no first-class value, None for others."""
@@ -358,7 +350,7 @@ class Frame:
         if not T.is_subtype(converted.type, declared):
             raise error
         self.too_narrow[name] = error
-        if not self._is_followed_from(name):
+        if not self._is_followed(name, converted.type):
             raise error
         return converted
 
@@ -399,13 +391,9 @@ class LoopTypes:
     A body that comes back to its start with less is compiled anew, with the declared type from the start of the loop.
     """
 
-    def __init__(self, outer: Frame) -> None:
-        self._entry = outer.narrowed()
-        self._outer = outer
+    def __init__(self, outer: Frame, body: Frame) -> None:
+        self._outer, self._body = outer, body
         self._left: set[str] = set()
-
-    def watch(self, body: Frame) -> None:
-        """Let the body give these variables whatever they are declared to hold."""
         body.loop, body.is_followed = self, True
 
     def go_on(self, frame: Frame) -> None:
@@ -429,12 +417,11 @@ class LoopTypes:
             self._outer.know(self._outer.graph_name(name), declared)
 
     def _wider(self, frame: Frame) -> list[str]:
-        return [name for name, entry in self._entry.items() if not _is_within(frame, name, entry)]
+        return [name for name in self._body.widened if not self._is_within(frame, name)]
 
-
-def _is_within(frame: Frame, name: str, entry: Type) -> bool:
-    found = frame.type_of(name)
-    return found is None or T.is_subtype(found, entry)
+    def _is_within(self, frame: Frame, name: str) -> bool:
+        found, entry = frame.type_of(name), self._outer.type_of(name)
+        return found is None or entry is None or T.is_subtype(found, T.unshaped(entry))
 
 
 def _check_annotation(name: str, annotation: Type, found: Type, range: SourceRange | None) -> None:
