@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -33,3 +34,10 @@ def locks_in_order() -> Iterator[None]:
     before = locks.check_order()
     yield
     locks.check_order(before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def survivors_set_aside() -> None:
+    """What outlives a file of tests is not looked at by the garbage collector again: that took a fifth of the time."""
+    gc.collect()
+    gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import importlib
 import importlib.util
@@ -56,6 +57,7 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in FILES}
 
 
+@functools.cache
 def imported(path: Path) -> list[tuple[ast.stmt, str]]:
     """Every imported module; `from jitlite.ir import graph` counts as jitlite.ir.graph where that is a module."""
     found = []

@@ -122,15 +122,37 @@ class Scope:
     depth: int = 0
     frozen: frozenset[str] = frozenset()
     """Kinds whose values may not be changed: a loop goes through one."""
+    narrowed_outside: frozenset[str] = frozenset()
+    """Variables that keep, in this block, the narrower type that a test around it gives them."""
+
+    widened: tuple[str, ...] = ()
+    """Variables that have had a narrower type, and may be given anything again."""
+
+    def narrowed(self) -> list[str]:
+        """The variables that have another type here than they are declared with."""
+        return [n for n, k, _ in self.variables if k != _declared_kind(n, k)]
+
+    def widen(self, name: str) -> None:
+        """Let a variable be of its declared type from here on, and assigned."""
+        self.variables = [(n, _declared_kind(n, k), True) if n == name else (n, k, may) for n, k, may in self.variables]
+        self.widened += (name,)
 
     def names(self, kind: str, assigned: bool = False) -> list[str]:
         return [n for n, k, may in self.variables if k == kind and (may or not assigned)]
 
     def inner(self, **changes: Any) -> Scope:
         made = Scope(list(self.variables), self.in_loop, self.depth + 1, self.frozen)
+        made.narrowed_outside = self.narrowed_outside | frozenset(self.narrowed())
+        made.widened = self.widened
         for name, value in changes.items():
             setattr(made, name, value)
         return made
+
+
+def _declared_kind(name: str, kind: str) -> str:
+    """The kind that a variable is declared with: its name begins with it."""
+    declared = name.partition("_")[0]
+    return declared if declared in ("opt", "uni", "maybe") else kind
 
 
 class Writer:
@@ -142,6 +164,8 @@ class Writer:
         self.left = size
         self.counter = itertools.count()
         self.kinds = [k for k in ANNOTATIONS if k in ("int", "bool") or chance.random() < 0.55]
+        if chance.random() < 0.3:
+            self.kinds = ["int", "bool", "str", "opt", "uni", "maybe", "tally"]  # much to test before it is used
         self.result: list[str] = []
         self.banned: tuple[str, ...] = ()
         """Calls that the function being written may not have: each program has to end."""
@@ -191,6 +215,8 @@ class Writer:
             self.left -= 1
             count -= 1
             found.append(self.statement(scope))
+            if not scope.narrowed_outside.issuperset(scope.narrowed()) and self.percent(60):
+                found.append(self.compound(scope))
         if self.percent(8) and scope.depth:
             found.append(self.leave(scope))
         return found
@@ -205,6 +231,10 @@ class Writer:
         return self.assignment(scope)
 
     def assignment(self, scope: Scope) -> Statement:
+        again = [(n, k) for n, k, may in scope.variables if n in scope.widened and may]
+        if again and self.percent(40):
+            name, kind = self.chance.choice(again)
+            return f"{name} = {self.expression(scope, kind)}"
         kind = self.kind()
         names = scope.names(kind, assigned=True)
         value = self.expression(scope, kind)
@@ -243,6 +273,9 @@ class Writer:
     def compound(self, scope: Scope) -> Statement:
         options = [self.if_, self.if_, self.for_, self.while_, self.try_, self.try_, self.with_, self.narrowed,
                    self.narrowed, self.local_function]  # fmt: skip
+        for name in scope.narrowed():
+            if name not in scope.narrowed_outside and self.percent(60):
+                scope.widen(name)  # what is written now may give it None, or another of its types, again
         return self.chance.choice(options)(scope)
 
     def if_(self, scope: Scope) -> Statement:
@@ -264,7 +297,7 @@ class Writer:
         if not names:
             return self.assignment(scope)
         name = self.chance.choice(names)
-        if otherwise is not None and self.percent(35):
+        if otherwise is not None and self.percent(50):
             return self.guarded(scope, name, test.format(name), (inside, otherwise))
         made = []
         for now in (inside, otherwise):
@@ -351,7 +384,8 @@ class Writer:
 
     def local_function(self, scope: Scope) -> Statement:
         name = self.fresh("local")
-        inner = Scope([(n, k, False) for n, k, _ in scope.variables if "." not in n], depth=3)
+        own = [(n, k, False) for n, k, _ in scope.variables if "." not in n and k == _declared_kind(n, k)]
+        inner = Scope(own, depth=3)
         inner.variables.append(("q", "int", False))
         kind = self.chance.choice(("int", "str", "bool"))
         scope.variables.append((f"{name}({self.expression(scope, 'int', 1)})", kind, False))
