@@ -14,11 +14,14 @@ groups are regions of the kind `differentiable`:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from jitlite.compiler import program as compiler
 from jitlite.interpreter.autograd import differentiable, differentiable_on_demand
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, PlanContext, Region, Runner
+from jitlite.operators.gradient import Gradient
+from jitlite.passes.absent_gradients import gradients_without
 from jitlite.passes.autodiff import differentiate, requiring
 from jitlite.passes.create_autodiff import KIND, create_autodiff_subgraphs
 from jitlite.passes.pipelines import GRADIENT, SPECIALIZE
@@ -73,7 +76,13 @@ class _DifferentiableGroup:
             forward, backward, usually = (
                 self.runner_for(graph, self.name) for graph in (gradient.f, gradient.df, usual)
             )
-        return differentiable(forward, backward, gradient, self.plain, usually)
+        return differentiable(forward, backward, gradient, self.plain, usually, partial(self._without, gradient))
+
+    def _without(self, gradient: Gradient, present: Sequence[bool]) -> Runner:
+        with compiler.compiling():
+            graph = gradients_without(gradient, present)
+            GRADIENT(graph)
+            return self.runner_for(graph, self.name)
 
 
 def _implement(region: Region, context: PlanContext) -> Runner:

@@ -33,6 +33,9 @@ from jitlite.operators.gradient import Gradient
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 
+Without = Callable[[Sequence[bool]], Runner]
+"""Gives what runs `df` where only these of `df_input_vjps` have a gradient; it takes zeros for the others."""
+
 
 def differentiable(
     forward: Runner,
@@ -40,6 +43,7 @@ def differentiable(
     gradient: Gradient,
     plain: Runner | None = None,
     usual: Runner | None = None,
+    without: Without | None = None,
 ) -> Runner:
     """A function that computes the graph `gradient` was made of, and records one node for autograd.
 
@@ -50,6 +54,7 @@ def differentiable(
         plain: runs the graph itself, for calls that record nothing or cannot record it as one node; without it,
             `forward` is run.
         usual: runs `gradient.df` where all results have a gradient and nothing that is kept has one.
+        without: what runs it where some results have no gradient, and zeros for them will not do.
     """
     real, total = gradient.f_real_outputs, len(gradient.f.outputs)
     others = [i for i, v in enumerate(gradient.f.inputs) if not isinstance(v.type, T.TensorType)]
@@ -57,7 +62,7 @@ def differentiable(
     unexpected = [i for i in tensors if i not in set(gradient.f_differentiated_inputs)]
     reached = {*gradient.df_output_vjps, *gradient.df_input_captured_inputs}
     apart = [i for i in tensors if i not in reached]  # autograd would go on to what made them, with nothing to do there
-    apply = _node(forward, backward, usual or backward, gradient)
+    apply = _node(forward, backward, usual or backward, gradient, without)
 
     def run_plain(*inputs: Any) -> Any:
         return forward(*inputs)
@@ -158,11 +163,13 @@ class _Way(Record):
         fills: does it take zeros for those that are missing?
         run: what gives the gradients; None where there are none.
         places: positions among what the node gives, and of what is there among the gradients.
+        present: which of `df_input_vjps` have a gradient.
     """
 
     fills: bool
     run: Runner | None
     places: Sequence[tuple[int, int]]
+    present: tuple[bool, ...]
 
 
 class Layout:
@@ -214,7 +221,7 @@ class Layout:
         given = [present[i] or (is_filled and i in self.own) for i in self.vjps]
         run = None if True not in given else usual if given == self.usually else backward
         pairs = [(i + 1, n) for n, i in enumerate(self.targets) if not self.is_total or i in found]
-        return _Way(is_filled, run, pairs)
+        return _Way(is_filled, run, pairs, tuple([present[i] for i in self.vjps]))
 
     def _place_captured(self, gradient: Gradient) -> None:
         f = gradient.f
@@ -249,9 +256,9 @@ class Layout:
         return found
 
 
-def _node(forward: Runner, backward: Runner, usual: Runner, gradient: Gradient) -> Runner:
+def _node(forward: Runner, backward: Runner, usual: Runner, gradient: Gradient, without: Without | None) -> Runner:
     """The `apply` of a function class for autograd, whose forward gives a tuple."""
-    apply = node_of(Layout(gradient), backward, usual)
+    apply = node_of(Layout(gradient), backward, usual, without)
     single = len(gradient.f.outputs) == 1
 
     def run_and_record(*inputs: Any) -> Any:
@@ -262,7 +269,7 @@ def _node(forward: Runner, backward: Runner, usual: Runner, gradient: Gradient) 
     return run_and_record
 
 
-def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
+def node_of(layout: Layout, backward: Runner, usual: Runner, without: Without | None = None) -> Runner:
     """A function that records a node for autograd: takes what `f` has given, as a tuple, and what it was given.
 
     It gives the outputs of the graph itself, and those that are kept and have gradients.
@@ -271,6 +278,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
         layout: of the gradient.
         backward: runs `df`.
         usual: runs it where all results have a gradient and nothing that is kept has one.
+        without: what runs it where some have none, and zero times infinity is not to be computed.
     """
     fills = layout.is_total and len(layout.vjps) > 1  # else the only one is there, or there is nothing to do
     known: dict[tuple[tuple[bool, ...], tuple[int, ...]], _Way] = {}
@@ -281,6 +289,16 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
         if found is None:
             found = known[present, reached] = layout.way(present, reached, fills, backward, usual)
         return found
+
+    exact: dict[tuple[bool, ...], Runner] = {}
+
+    def run_exactly(way: _Way, vjps: Sequence[Any], present: Sequence[Any], captured: Sequence[Any]) -> Any:
+        """The gradients, as autograd computes them: what has no gradient takes no part."""
+        if layout.may_fill or without is None:
+            return backward(*present, *captured)
+        if way.present not in exact:
+            exact[way.present] = without(way.present)
+        return exact[way.present](*vjps, *captured)
 
     class DifferentiableGraph(torch.autograd.Function):
         @staticmethod
@@ -308,9 +326,10 @@ def node_of(layout: Layout, backward: Runner, usual: Runner) -> Runner:
             if way.run is not None:
                 kept = [*saved, *ctx.others]
                 captured = [kept[i] for i in layout.order]
-                results = way.run(*vjps, *captured)
-                if way.fills and layout.may_fill and _has_nan(results):  # 0 * inf, which autograd would not compute
-                    results = backward(*[grads[i] for i in layout.vjps], *captured)
+                # 0 * inf is NaN, here or in the gradient of the gradient
+                results = None if way.fills and torch.is_grad_enabled() else way.run(*vjps, *captured)
+                if results is None or (way.fills and _has_nan(results)):
+                    results = run_exactly(way, vjps, [grads[i] for i in layout.vjps], captured)
                 for target, source in way.places:
                     found[target] = results[source]
             return tuple(found)

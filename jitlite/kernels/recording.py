@@ -14,13 +14,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 
 from jitlite.base import torch_internals
 from jitlite.base.records import Record
-from jitlite.interpreter.autograd import Layout, node_of
+from jitlite.interpreter.autograd import Layout, Without, node_of
 from jitlite.interpreter.guards import PLAIN
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.int_codes import INT_CODES
@@ -31,6 +32,7 @@ from jitlite.native.code import NotNative
 from jitlite.native.entry import is_ready
 from jitlite.native.regions import NativeRegion
 from jitlite.operators.gradient import Gradient
+from jitlite.passes.absent_gradients import gradients_without
 from jitlite.passes.autodiff import differentiate, refuse_fixed, requiring
 from jitlite.passes.autodiff_composites import replace_composites
 from jitlite.passes.registry import run
@@ -151,7 +153,7 @@ class RecordingFactory:
                 raise GaveUp("the forward pass gave up")
             passes.backward.prepare(_backward_inputs(gradient, given, outputs))
         del self._halfway[key]
-        recorded = _recorded(gradient, passes, *python)
+        recorded = _recorded(gradient, passes, *python, partial(self._without, gradient))
         trial_runs = _Trial(recorded, self._when_asked(self._body, "region"), arguments, needs)
         if trial and not trial_runs.is_faster(forward_seconds):
             raise NotNative("Python records it faster")
@@ -166,6 +168,11 @@ class RecordingFactory:
             passes.forward.prepare(given)
             passes.forward.settle()  # both graphs are made for the dtypes of these arguments
         return gradient, passes, python
+
+    def _without(self, gradient: Gradient, present: Sequence[bool]) -> Runner:
+        graph = gradients_without(gradient, present)
+        run(graph, _TIDY)
+        return self._run_graph(graph, "backward")
 
     def _when_asked(self, graph: Graph, name: str) -> Runner:
         """What runs a graph in Python; it is made when it runs for the first time, which may be never."""
@@ -321,7 +328,7 @@ def _ones_like(value: object) -> torch.Tensor:
 # -- calls
 
 
-def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runner) -> Runner:
+def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runner, without: Without) -> Runner:
     """A function that runs the forward kernel and records one node, or gives None where no kernel can do it."""
     real = gradient.f_real_outputs
     backward, places = passes.backward, passes.places
@@ -339,7 +346,7 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
         return found
 
     held = [c for c in map(_constant_tensor, gradient.f.all_nodes()) if c is not None]
-    apply = node_of(Layout(gradient), general, run_backward)
+    apply = node_of(Layout(gradient), general, run_backward, without)
     attempt = passes.forward.attempt
     set_enabled = torch._C._set_grad_enabled
     reached = {*gradient.df_output_vjps, *gradient.df_input_captured_inputs}

@@ -36,7 +36,8 @@ class Gradient(Record, eq=True, frozen=False):
         is_total: does `df` take a gradient for each of its own outputs of `f`, zeros where there is none? It says then
             nothing of which gradients are zero everywhere: `f_output_sources` does.
         may_fill: may zeros take the place of missing gradients? They give the same numbers but where a zero meets an
-            infinity or nan, so `df` is run without them where a result is nan.
+            infinity or nan, so `df` is run without them where a result is nan. Where they may not, and `df` has to be
+            given them, `passes/absent_gradients.py` makes the graph for that.
         f_output_reach: for each output with a gradient that may depend on fewer inputs, as branches decide, the output
             of `f` that tells: an int, whose lowest bit is for the first of `reach_inputs`.
         reach_inputs: the inputs of `f` that these ints have bits for.
