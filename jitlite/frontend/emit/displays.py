@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from jitlite.base.errors.statements import UNSUPPORTED_SYNTAX
 from jitlite.base.errors.types import EMPTY_CONTAINER, MIXED_ELEMENTS, NO_KEY
 from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.conditional_assignment import names_set_in
 from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.interfaces import infer_results
@@ -16,10 +17,13 @@ from jitlite.frontend.emit.sequences import ListAsTuple, joined_list
 from jitlite.frontend.emit.statements import emit_chosen
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.nested_scopes import with_own_variables
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue
+
+_C = TypeVar("_C", tree.ListComp, tree.DictComp)
 
 
 @expression(tree.TupleLiteral)
@@ -287,6 +291,7 @@ def _wrong_dict(hint: Type | None, candidates: Sequence[Type], found: T.DictType
 # -- comprehensions
 @expression(tree.ListComp)
 def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None) -> Value:
+    expr, is_open = _with_variables_of_the_function(em, expr)
     candidates = _candidates(hint, T.ListType, expr.range)
     start = candidates[0] if len(candidates) == 1 else T.ListType.of(T.TENSOR)
     result = em.make_list(_element(start), [])
@@ -304,12 +309,13 @@ def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None)
         result.type = _most_general(fitting, _element) if fitting else T.ListType.of(T.unshaped(common))
         em.op("aten::append", [result, element], range=expr.range)
 
-    _in_scope_of_its_own(em, expr, emit_body)
+    _emit_all(em, expr, is_open, emit_body)
     return _as_union(em, result, hint if candidates else None)
 
 
 @expression(tree.DictComp)
 def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None) -> Value:
+    expr, is_open = _with_variables_of_the_function(em, expr)
     candidates = _candidates(hint, T.DictType, expr.range)
     start = candidates[0] if len(candidates) == 1 else T.DictType.of(T.STRING, T.TENSOR)
     result = em.make_dict(start, [], [])
@@ -324,19 +330,23 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
         result.type = _fitting_dict(expr.range, hint, candidates, found, generated=True) if candidates else found
         em.op("aten::_set_item", [result, key, value], range=expr.range)
 
-    _in_scope_of_its_own(em, expr, emit_body)
+    _emit_all(em, expr, is_open, emit_body)
     return _as_union(em, result, hint if candidates else None)
 
 
-def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
-    for at in expr.walk():
-        if isinstance(at, tree.NamedExpr) and em.frame.type_of(at.target.name.name) is not None:
-            raise UNSUPPORTED_SYNTAX(
-                "':=' in a comprehension cannot set a variable from outside", at.range,
-                hint="write the comprehension as a loop, or give the variable another name",
-            )  # fmt: skip
-    node = em.node("prim::ComprehensionScope", [], [], expr.range)
+def _with_variables_of_the_function(em: Emitter, expr: _C) -> tuple[_C, bool]:
+    """A comprehension whose `:=` sets variables of the function; its own ones have names that no others have."""
+    sets_outside = any(em.frame.is_defined(name) for name in names_set_in(expr))
+    return (with_own_variables(expr, em.temporary("comprehension")) if sets_outside else expr), sets_outside
+
+
+def _emit_all(em: Emitter, expr: tree.ListComp | tree.DictComp, is_open: bool, emit_body: Callable[[], None]) -> None:
+    """The clauses of a comprehension, in a scope of its own unless it sets variables of the function."""
     clauses = [tree.ComprehensionFor(expr.target, expr.iterable, range=expr.range), *expr.clauses]
+    if is_open:
+        _emit_clauses(em, expr.range, clauses, emit_body)
+        return
+    node = em.node("prim::ComprehensionScope", [], [], expr.range)
     with em.inside(node.add_block()) as frame:
         frame.owned = {v.name.name for target in expr.targets for v in target.walk() if isinstance(v, tree.Var)}
         _emit_clauses(em, expr.range, clauses, emit_body)

@@ -36,7 +36,7 @@ from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
-from jitlite.frontend.emit.scope import Frame, Path, Refinements
+from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.ssa import is_meaningful_name
@@ -146,6 +146,7 @@ class Emitter(Builder):
         """Variables that need not be set where they are read; see `unset`."""
         self.moves: set[Node] = set()
         """Loads and Stores that hand on what a variable holds, set or not; see `unset`."""
+        self.settled: dict[Value, RefinementSet] = {}  # what bools say of variables that `:=` sets
         self.seen_types = SeenTypes()
         self._temporaries = 0
 

@@ -29,13 +29,21 @@ with a dot and may be assigned; elements of tuples cannot change."""
 Refinements = dict[Path, Type]
 """Types that variables, and what is reached from them, are known to have."""
 
+Kept = dict[str, tuple[str, Type]]
+"""Variables that a condition sets, each with the temporary that has its value and the type of it."""
+
 
 @dataclass(frozen=True)
 class RefinementSet:
-    """What is known about variables and attributes when a condition holds, and when it does not."""
+    """What is known about variables and attributes when a condition holds, and when it does not.
+
+    `set_when_true` and `set_when_false` are the variables that it has set then; see `conditional_assignment.py`.
+    """
 
     when_true: Refinements = field(default_factory=dict)
     when_false: Refinements = field(default_factory=dict)
+    set_when_true: Kept = field(default_factory=dict)
+    set_when_false: Kept = field(default_factory=dict)
 
     def conjunction(self, other: RefinementSet) -> RefinementSet:
         """For `a and b`: both hold, or one of them does not."""
@@ -46,7 +54,16 @@ class RefinementSet:
         return RefinementSet(_common(self.when_true, other.when_true), _both(self.when_false, other.when_false))
 
     def negation(self) -> RefinementSet:
-        return RefinementSet(self.when_false, self.when_true)
+        return RefinementSet(self.when_false, self.when_true, self.set_when_false, self.set_when_true)
+
+    def sets(self, side: bool) -> Kept:
+        """The variables that the condition has set if it is `side`."""
+        return self.set_when_true if side else self.set_when_false
+
+    def without(self, names: set[str], side: bool) -> RefinementSet:
+        """What remains of it where these variables have been assigned, if the condition is `side`."""
+        changed = {path: t for path, t in (self.when_true if side else self.when_false).items() if path[0] not in names}
+        return RefinementSet(changed, self.when_false) if side else RefinementSet(self.when_true, changed)
 
     def where(self, still_holds: Callable[[Path], bool]) -> RefinementSet:
         """What remains of it where something may have changed since."""
