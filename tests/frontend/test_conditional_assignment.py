@@ -39,34 +39,100 @@ CONDITIONS: Table = {
 }
 
 CERTAIN: Table = {
-    "after a branch that leaves": ("a: bool, n: int", "if not a or (y := n + 1) < 2:\n    raise ValueError('x')\nreturn y", [[True, 3], [False, 5], [True, 0]]),
+    "after a branch that leaves": (
+        "a: bool, n: int",
+        "if not a or (y := n + 1) < 2:\n    raise ValueError('x')\nreturn y",
+        [[True, 3], [False, 5], [True, 0]],
+    ),
     "assert": ("a: bool, n: int", "assert a and (y := n) > 0\nreturn y", [[True, 3], [False, 5], [True, 0]]),
     "ternary": ("a: bool, n: int", "return y if a and (y := n + 1) > 2 else 0", [[True, 3], [False, 5], [True, 0]]),
-    "while": ("xs: List[int]", "r = 0\nwhile len(xs) > 0 and (y := xs.pop()) > 0:\n    r += y\nelse:\n    r = -r\nreturn r", [[[1, 2]], [[1, 0, 3]], [[]]]),
+    "while": (
+        "xs: List[int]",
+        "r = 0\nwhile len(xs) > 0 and (y := xs.pop()) > 0:\n    r += y\nelse:\n    r = -r\nreturn r",
+        [[[1, 2]], [[1, 0, 3]], [[]]],
+    ),
     "while not": (
-        "xs: List[int]", "r = 0\nwhile not (len(xs) == 0 or (y := xs.pop()) == 0):\n    if y == 7:\n        break\n    r += y\nreturn r",
+        "xs: List[int]", "r = 0\nwhile not (len(xs) == 0 or (y := xs.pop()) == 0):\n"
+        "    if y == 7:\n        break\n    r += y\nreturn r",
         [[[1, 2]], [[1, 0, 3]], [[7, 1]], [[]]],
     ),
-    "on both sides": ("a: bool, n: int", "r = 0\nif (a and (y := n)) or (y := n + 7):\n    r = 1\nreturn y, r", [[a, n] for a in BOOLS for n in (0, 1, -7)]),
+    "on both sides": (
+        "a: bool, n: int",
+        "r = 0\nif (a and (y := n)) or (y := n + 7):\n    r = 1\nreturn y, r",
+        [[a, n] for a in BOOLS for n in (0, 1, -7)],
+    ),
     "in two parts": (
-        "a: bool, b: bool, n: int", "if (a and (y := n) > 0) or (b and (y := n + 7) > 0):\n    return y\nreturn -1", TWO_BOOLS
+        "a: bool, b: bool, n: int",
+        "if (a and (y := n) > 0) or (b and (y := n + 7) > 0):\n    return y\nreturn -1",
+        TWO_BOOLS,
     ),
-    "in each operand": ("a: bool, n: int", "if (a and (y := n) > 0) and (z := str(y)):\n    return z, y\nreturn 'x', -1", [[True, 1], [False, 1], [True, 0]]),
-    "of another type the second time": ("a: bool, n: int", "if (a and (y := n) > 0) and (y := str(y)):\n    return y\nreturn 'x'", [[True, 1], [False, 1], [True, 0]]),
-    "of another type later": ("a: bool, n: int", "r = 0\nif a and (y := str(n)):\n    r = len(y)\nfor i in range(3):\n    y = i\n    r += y\nreturn r", [[True, 1], [False, 1]]),
-    "elif": ("a: bool, n: int", "if a and (y := n) > 3:\n    r = 1\nelif (y := n * 2) > 3:\n    r = 2\nelse:\n    r = 3\nreturn r, y", [[True, 9], [True, 2], [False, 1]]),
-    "refined": ("d: Dict[str, Optional[int]]", "if 'a' in d and (v := d['a']) is not None:\n    return v + 1\nif 'b' in d and (v := d['b']):\n    return v + 2\nreturn 0", [[{"a": 1}], [{}], [{"a": None}], [{"b": 3}]]),
+    "in each operand": (
+        "a: bool, n: int",
+        "if (a and (y := n) > 0) and (z := str(y)):\n    return z, y\nreturn 'x', -1",
+        [[True, 1], [False, 1], [True, 0]],
+    ),
+    "of another type the second time": (
+        "a: bool, n: int",
+        "if (a and (y := n) > 0) and (y := str(y)):\n    return y\nreturn 'x'",
+        [[True, 1], [False, 1], [True, 0]],
+    ),
+    "of another type later": (
+        "a: bool, n: int",
+        "r = 0\nif a and (y := str(n)):\n    r = len(y)\nfor i in range(3):\n    y = i\n    r += y\nreturn r",
+        [[True, 1], [False, 1]],
+    ),
+    "elif": (
+        "a: bool, n: int",
+        "if a and (y := n) > 3:\n    r = 1\nelif (y := n * 2) > 3:\n    r = 2\nelse:\n    r = 3\nreturn r, y",
+        [[True, 9], [True, 2], [False, 1]],
+    ),
+    "refined": (
+        "d: Dict[str, Optional[int]]",
+        "if 'a' in d and (v := d['a']) is not None:\n    return v + 1\nif 'b' in d and (v := d['b']):\n"
+        "    return v + 2\nreturn 0",
+        [[{"a": 1}], [{}], [{"a": None}], [{"b": 3}]],
+    ),
     "what was known of a variable that is set again": (
-        "x: Optional[int], y: Optional[int]", "if x is not None and ((x := y) is None or x > 0):\n    return x is None\nreturn False", [[1, None], [None, 1], [1, 2]],
+        "x: Optional[int], y: Optional[int]",
+        "if x is not None and ((x := y) is None or x > 0):\n    return x is None\nreturn False",
+        [[1, None], [None, 1], [1, 2]],
     ),
-    "a tensor": ("x: Optional[Tensor], n: int", "if x is not None and (y := x + n).sum() > 0:\n    return y * 2\nreturn torch.zeros(1)", [[torch.ones(2), 1], [None, 1], [-torch.ones(2), 0]]),
-    "a nested function": ("a: bool, n: int", "def g(k: int):\n    if a and (y := k) > 3:\n        return y\n    return -k\nreturn g(n), g(n + 5)", [[True, 1], [False, 1]]),
-    "a comprehension's condition": ("xs: List[int], a: bool", "return [y for v in xs if a and (y := v * 2) > 2]", [[[1, 2], True], [[1, 2], False]]),
-    "any": ("xs: List[int], n: int", "if any((y := v) > n for v in xs):\n    return y\nreturn -1", [[[1, 5, 7], 3], [[], 5], [[1], 5]]),
-    "all": ("xs: List[int], n: int", "if not all((y := v) < n for v in xs):\n    return y\nreturn -1", [[[1, 5, 7], 3], [[], 5], [[1], 5]]),
-    "any with conditions": ("xs: List[List[int]]", "if any(y > 1 for r in xs for v in r if (y := v) != 3):\n    return y\nreturn 0", [[[[1, 3], [2]]], [[]], [[[3]]]]),
+    "a tensor": (
+        "x: Optional[Tensor], n: int",
+        "if x is not None and (y := x + n).sum() > 0:\n    return y * 2\nreturn torch.zeros(1)",
+        [[torch.ones(2), 1], [None, 1], [-torch.ones(2), 0]],
+    ),
+    "a nested function": (
+        "a: bool, n: int",
+        "def g(k: int):\n    if a and (y := k) > 3:\n        return y\n    return -k\nreturn g(n), g(n + 5)",
+        [[True, 1], [False, 1]],
+    ),
+    "a comprehension's condition": (
+        "xs: List[int], a: bool",
+        "return [y for v in xs if a and (y := v * 2) > 2]",
+        [[[1, 2], True], [[1, 2], False]],
+    ),
+    "any": (
+        "xs: List[int], n: int",
+        "if any((y := v) > n for v in xs):\n    return y\nreturn -1",
+        [[[1, 5, 7], 3], [[], 5], [[1], 5]],
+    ),
+    "all": (
+        "xs: List[int], n: int",
+        "if not all((y := v) < n for v in xs):\n    return y\nreturn -1",
+        [[[1, 5, 7], 3], [[], 5], [[1], 5]],
+    ),
+    "any with conditions": (
+        "xs: List[List[int]]",
+        "if any(y > 1 for r in xs for v in r if (y := v) != 3):\n    return y\nreturn 0",
+        [[[[1, 3], [2]]], [[]], [[[3]]]],
+    ),
     "any of a tuple": ("a: int", "if any((y := v) > 1 for v in (a, 2 * a)):\n    return y\nreturn 0", [[1], [2], [0]]),
-    "any in an and": ("xs: List[int], b: bool", "if b and any((y := v) > 1 for v in xs):\n    return y\nreturn 0", [[[1, 3, 2], True], [[], True], [[3], False]]),
+    "any in an and": (
+        "xs: List[int], b: bool",
+        "if b and any((y := v) > 1 for v in xs):\n    return y\nreturn 0",
+        [[[1, 3, 2], True], [[], True], [[3], False]],
+    ),
 }  # fmt: skip
 
 ELEMENTS = {
@@ -89,12 +155,27 @@ AROUND = {
 }
 
 COMPREHENSIONS: Table = {
-    f"{element}, {around}": ("xs: List[int]", AROUND[around].replace("{}", ELEMENTS[element]), [[[1, 2, 3]], [[]], [[-4]]])
+    f"{element}, {around}": (
+        "xs: List[int]", AROUND[around].replace("{}", ELEMENTS[element]), [[[1, 2, 3]], [[]], [[-4]]]
+    )
     for element, around in itertools.product(ELEMENTS, AROUND)
 } | {
-    "may be None": ("xs: List[int], y: Optional[int]", "r = [(y := v) for v in xs]\nreturn r, y, y is None", [[[1], None], [[], None], [[], 3]]),
-    "raises": ("xs: List[int]", "y = 0\ntry:\n    z = [(y := 10 // v) for v in xs]\nexcept ZeroDivisionError:\n    return -y\nreturn y", [[[1, 2]], [[5, 0, 3]], [[]]]),
-    "of the comprehension": ("xs: List[List[int]]", "return [[(y := v) + y for v in r] for r in xs]", [[[[1, 2], [3]]], [[]]]),
+    "may be None": (
+        "xs: List[int], y: Optional[int]",
+        "r = [(y := v) for v in xs]\nreturn r, y, y is None",
+        [[[1], None], [[], None], [[], 3]],
+    ),
+    "raises": (
+        "xs: List[int]",
+        "y = 0\ntry:\n    z = [(y := 10 // v) for v in xs]\nexcept ZeroDivisionError:\n    return -y\n"
+        "return y",
+        [[[1, 2]], [[5, 0, 3]], [[]]],
+    ),
+    "of the comprehension": (
+        "xs: List[List[int]]",
+        "return [[(y := v) + y for v in r] for r in xs]",
+        [[[[1, 2], [3]]], [[]]],
+    ),
 }  # fmt: skip
 
 

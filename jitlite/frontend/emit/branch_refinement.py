@@ -99,7 +99,7 @@ def _on_trial(em: Emitter) -> Iterator[Frame]:
     saved = [(dict(f.types), dict(f.sugared), dict(f.facts), set(f.dropped)) for f in frames]
     reasons = dict(em.frame.reasons)
     merged = [r.merged for r in em.returns]
-    blocks, lists = (set(em.leaving), set(em.jumping)), len(em.empty_lists)
+    blocks, lists = (set(em.leaving), set(em.jumping)), len(em.empty_literals)
     scratch = em.node("prim::Closure", [], [T.NONE])
     try:
         with em.inside(scratch.add_block()) as frame:
@@ -114,5 +114,5 @@ def _on_trial(em: Emitter) -> Iterator[Frame]:
         for r, before in zip(em.returns, merged, strict=True):
             r.merged = before
         em.leaving, em.jumping = blocks
-        del em.empty_lists[lists:]
+        del em.empty_literals[lists:]
         scratch.destroy()

@@ -18,6 +18,7 @@ from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.conditional_assignment import keep_what_is_set, names_set_in, set_by_operands
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.empty_literals import settle_by_other
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Kept, Path, RefinementSet
@@ -329,6 +330,7 @@ def emit_if_expression(
             block.add_output(emit())
         branches.add(block, frame)
     branches.join()
+    settle_by_other(em, blocks, range)
     true_type, false_type = (b.outputs[0].type for b in blocks)
     merged = T.unify(true_type, false_type, default_to_union=united)
     if merged is None:
@@ -495,4 +497,4 @@ def _isinstance_refinements(path: Path | None, holding: list[Type], failing: lis
     for types in (holding, failing):
         merged = T.unify_all(types, default_to_union=True)
         both.append({} if merged is None else {path: merged})
-    return RefinementSet(*both)
+    return RefinementSet(both[0], both[1])

@@ -10,6 +10,7 @@ from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.conditional_assignment import names_set_in
 from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.empty_literals import as_elements, as_wanted
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.iteration import Body, emit_for
 from jitlite.frontend.emit.known_keywords import KnownKeywords
@@ -37,7 +38,15 @@ def emit_tuple(em: Emitter, expr: tree.TupleLiteral, hint: Type | None) -> Sugar
     given = em.emit_arguments(expr.elements, functions=True)
     if any(isinstance(v.constant, SugaredValue) for v in given):
         return SugaredTuple([_sugared(em, v) for v in given])
-    return em.make_tuple([v.in_graph(em.graph) for v in given])
+    return em.make_tuple(_as_wanted_parts(em, [v.in_graph(em.graph) for v in given], hint, expr.range))
+
+
+def _as_wanted_parts(em: Emitter, values: list[Value], hint: Type | None, range: SourceRange) -> list[Value]:
+    """The elements of a tuple, empty literals of the types that a hint says."""
+    wanted = None if hint is None else T.without_none(hint)
+    if not isinstance(wanted, T.TupleType) or len(wanted.elements) != len(values):
+        return values
+    return [as_wanted(em, v, t, range) for v, t in zip(values, wanted.elements, strict=True)]
 
 
 def _sugared(em: Emitter, given: NamedValue) -> SugaredValue:
@@ -60,6 +69,7 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
     candidates = _candidates(hint, T.ListType, range)
     if not values:
         return _empty_list(em, candidates, hint, range)
+    values = as_elements(em, values, candidates, range)
     common = T.unify_all([v.type for v in values], default_to_union=True)
     assert common is not None
     if not candidates:
@@ -76,10 +86,7 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
 
 def _empty_list(em: Emitter, candidates: Sequence[Type], hint: Type | None, range: SourceRange) -> Value:
     if not candidates:
-        # may still become a list of another type as an argument of a call; `Emitter` settles the rest
-        empty = em.node("prim::EmptyListLiteral", [], [T.ListType.of(T.TENSOR)], range).output
-        em.empty_lists.append(empty)
-        return empty
+        return em.empty(T.ListType.of(T.TENSOR), range)
     if len(candidates) > 1:
         raise _ambiguous("list", hint, candidates, range)
     return _as_union(em, em.make_list(_element(candidates[0]), []), hint)
@@ -173,8 +180,10 @@ def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Sugared
     if not keys:
         if len(candidates) > 1:
             raise _ambiguous("dict", hint, candidates, expr.range)
-        t = candidates[0] if candidates else T.DictType.of(T.STRING, T.TENSOR)
-        return _as_union(em, em.make_dict(t, [], []), hint if candidates else None)
+        if not candidates:
+            return em.empty(T.DictType.of(T.STRING, T.TENSOR), expr.range)
+        return _as_union(em, em.make_dict(candidates[0], [], []), hint)
+    values = as_elements(em, values, candidates, expr.range)
     if len(candidates) == 1 and isinstance(candidates[0], T.DictType) and candidates[0].value is T.FLOAT:
         values = [_as_float(em, v, expr.range) for v in values]
     found = _dict_type(expr.range, [k.type for k in keys], [v.type for v in values])
@@ -298,7 +307,7 @@ def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None)
     seen: list[Type] = []
 
     def emit_body() -> None:
-        element = em.emit(expr.element)
+        (element,) = as_elements(em, [em.emit(expr.element)], candidates, expr.range)
         seen.append(element.type)
         common = T.unify_all(seen, default_to_union=True)
         assert common is not None
@@ -323,7 +332,8 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
     values: list[Type] = []
 
     def emit_body() -> None:
-        key, value = em.emit(expr.key), em.emit(expr.value)
+        key = em.emit(expr.key)
+        (value,) = as_elements(em, [em.emit(expr.value)], candidates, expr.range)
         keys.append(key.type)
         values.append(value.type)
         found = _dict_type(expr.range, keys, values)

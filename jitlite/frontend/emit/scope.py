@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from jitlite.base.errors.types import CHANGED_TYPE, WRONG_TYPE
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.empty_literals import unknown_elements
 from jitlite.frontend.emit.interfaces import bodies_that_fail
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 
 Path = tuple[str, ...]
 """A variable, or what is reached from it: `("self", ".x", "[0]")` is element 0 of the tuple `self.x`. Attributes start
@@ -67,9 +69,9 @@ class RefinementSet:
 
     def where(self, still_holds: Callable[[Path], bool]) -> RefinementSet:
         """What remains of it where something may have changed since."""
-        return RefinementSet(
-            *({path: t for path, t in side.items() if still_holds(path)} for side in (self.when_true, self.when_false))
-        )
+        sides = (self.when_true, self.when_false)
+        true, false = ({path: t for path, t in side.items() if still_holds(path)} for side in sides)
+        return RefinementSet(true, false)
 
 
 def _both(a: Refinements, b: Refinements) -> Refinements:
@@ -117,6 +119,8 @@ class Frame:
         self.starts_function = starts_function
         self.types: dict[str, Type] = {}
         self.sugared: dict[str, SugaredValue] = {}
+        self.declared: dict[str, Type] = {}
+        """Types of variables that an annotation without a value tells, `y: int`."""
         self.owned: set[str] = set()
         """Names that mean variables of their own here: those that a comprehension sets."""
         self.renamed: dict[str, str] = {}
@@ -193,6 +197,12 @@ class Frame:
             frame = frame.parent
         return False
 
+    def declaration_of(self, name: str) -> Type | None:
+        """The type that an annotation without a value tells of a variable that has not been set."""
+        if self.is_defined(name):
+            return None
+        return next((frame.declared[name] for frame in self.chain() if name in frame.declared), None)
+
     def type_of(self, name: str) -> Type | None:
         """The type of a first-class variable, None for others."""
         name = self.graph_name(name)
@@ -263,6 +273,8 @@ class Frame:
             self.sugared[name] = value
             self.types.pop(name, None)
             return
+        if isinstance(simple.type, T.SetType) and is_empty_literal(simple):
+            raise unknown_elements(range)
         if annotation is not None:
             _check_annotation(name, annotation, simple.type, range)
         self.store(builder, name, simple, annotation or simple.type, range)
