@@ -96,7 +96,7 @@ _DECLARED: dict[str, dict[str, str]] = {
     "prim::TypeCheck": {"types": "types"},
     "prim::RequiresGradCheck": {"types": "types"},
     "prim::BailOut": {"index": "int", "Subgraph": "graph"},
-    "prim::EmptyListLiteral": {"self": "any"},
+    "prim::EmptyLiteral": {"self": "any"},
 }  # fmt: skip
 """By kind of node: the names of its attributes and what their values are."""
 

@@ -17,6 +17,8 @@ from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import Type
 
+EMPTY_LITERAL = "prim::EmptyLiteral"
+
 Convert = Callable[[Graph, SourceRange | None, Value], Value]
 """Inserts the nodes of a conversion."""
 
@@ -56,8 +58,8 @@ def conversion(
 def _conversion(wanted: Type, actual: Type, allow: bool, is_empty_literal: bool, widen: bool) -> Conversion:
     if isinstance(wanted, T.OptionalType) and not isinstance(actual, T.OptionalType) and actual is not T.NONE:
         return conversion(wanted.element, actual, allow, is_empty_literal, widen)
-    if is_empty_literal and isinstance(wanted, T.ListType):
-        return Conversion(wanted, _construct("prim::ListConstruct", wanted))
+    if is_empty_literal and _is_of_kind(wanted, actual):
+        return Conversion(wanted, lambda graph, range, value: construct_empty(graph, range, wanted))
     if isinstance(actual, T.TupleType):
         return _tuple_conversion(wanted, actual, allow, widen)
     if widen and wanted is T.FLOAT and actual is T.INT:
@@ -148,8 +150,25 @@ def _operator(kind: str, result: Type) -> Convert:
 _INT_AS_FLOAT = Conversion(T.FLOAT, _operator("prim::unchecked_cast", T.FLOAT))
 
 
-def _construct(kind: str, result: Type) -> Convert:
-    return lambda graph, range, value: graph.insert(kind, [], [result], range=range).output
+def _is_of_kind(wanted: Type, literal: Type) -> bool:
+    """Is a type one of lists, dicts or sets, as that of a literal is?"""
+    if isinstance(wanted, T.SetType) and isinstance(literal, T.SetType):
+        return wanted.frozen is literal.frozen
+    return isinstance(wanted, T.ListType | T.DictType) and type(wanted) is type(literal)
+
+
+def is_empty_literal(value: Value) -> bool:
+    """Is the value a literal of no elements that may still become one of another type?"""
+    return value.node.kind == EMPTY_LITERAL
+
+
+def construct_empty(graph: Graph, range: SourceRange | None, type: Type) -> Value:
+    """Insert an empty list, dict or set."""
+    if isinstance(type, T.SetType):
+        nothing = construct_list(graph, range, T.ListType.of(type.element), [])
+        return graph.insert("set::frozen" if type.frozen else "set::new", [nothing], [type], range=range).output
+    kind = "prim::DictConstruct" if isinstance(type, T.DictType) else "prim::ListConstruct"
+    return graph.insert(kind, [], [type], range=range).output
 
 
 def construct_list(graph: Graph, range: SourceRange | None, type: T.ListType, elements: Sequence[Value]) -> Value:
@@ -174,6 +193,5 @@ def try_convert_to_type(
     widen: bool = False,
 ) -> Value:
     """The value brought to `concrete_type` by the implicit conversions of calls, or itself where there is none."""
-    is_empty_literal = value.node.kind == "prim::EmptyListLiteral"
-    convert = conversion(concrete_type, value.type, allow_conversions, is_empty_literal, widen).convert
+    convert = conversion(concrete_type, value.type, allow_conversions, is_empty_literal(value), widen).convert
     return value if convert is None else convert(graph, range, value)

@@ -23,6 +23,7 @@ from jitlite.operators.conversions import (
     construct_list,
     conversion,
     enum_value_type,
+    is_empty_literal,
 )
 
 NO_CONSTANT: Final[object] = object()
@@ -64,7 +65,7 @@ class NamedValue(NamedTuple):
 
 
 class ActualType(NamedTuple):
-    """Type of an argument. An unannotated `[]` is a list of whatever is wanted."""
+    """Type of an argument. An unannotated `[]`, `{}` or `set()` is of whatever is wanted."""
 
     type: Type
     is_empty_literal: bool
@@ -100,7 +101,7 @@ def _actual(argument: NamedValue) -> ActualType:
     value = argument.value
     if value is None:
         return ActualType(argument.type, False)
-    return ActualType(value.type, value.node.kind == "prim::EmptyListLiteral")
+    return ActualType(value.type, is_empty_literal(value))
 
 
 def types_of_call(args: Sequence[NamedValue], kwargs: Sequence[NamedValue], self_value: NamedValue | None) -> CallTypes:
@@ -291,7 +292,7 @@ class Matching:
         """The formal type with its variables bound by what is given."""
         known = T.substitute(formal, self.bindings)
         if is_empty_literal and not T.has_variables(known):
-            return known  # `xs + []`: an empty list says nothing about the elements
+            return known  # `xs + []`: an empty literal says nothing about the elements
         if self.widen and known is T.FLOAT and actual is T.INT:
             return known
         reason = T.match_variables(formal, actual, self.bindings)

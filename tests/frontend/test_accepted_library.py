@@ -64,6 +64,47 @@ MATH: Table = {
     "trunc": ("x: float", "return math.trunc(x)", [[2.7], [-2.7], [float("nan")]]),
 }
 
+METHODS: Table = {
+    "strings": (
+        "s: str, t: str",
+        "return s.removeprefix(t), s.removesuffix(t), s.isascii(), s.startswith((t, 'x')), s.endswith(('b', t)), "
+        "s.startswith(()), s.startswith(('c',), 1)",
+        [["abcab", "ab"], ["", ""], ["ab", ""], ["ä", "x"], ["xb", "longer"]],
+    ),
+    "ints": ("n: int", "return n.bit_length(), n.bit_count()", [[0], [1], [-9], [255], [2**70], [-(2**63)]]),
+    "floats": ("x: float", "return x.is_integer()", [[1.0], [0.5], [float("inf")], [float("nan")], [-0.0], [1e300]]),
+    "match": (
+        "x: float",
+        "match x:\n    case 1:\n        return 'one'\n    case 2.5 | 3:\n        return 'some'\nreturn 'none'",
+        [[1.0], [2.5], [3.0], [float("nan")]],
+    ),
+}
+SUMS: Table = {
+    "tensors": (
+        "ts: List[Tensor]",
+        "return sum(ts), sum(ts, 1), sum(ts, start=ts[0]), sum(t * 2 for t in ts), sum((ts[0], ts[0]))",
+        [[[torch.tensor([True]), torch.ones(1)]], [[torch.ones(2, requires_grad=True)]]],
+    ),
+    "numbers": (
+        "xs: List[float], ns: List[int]",
+        "return sum(xs, 1.5), sum(xs, 1), sum(ns, 2), sum(ns, 0.5), sum(ns, start=3), sum(x * x for x in xs)",
+        [[[0.1, 0.2, 0.3], [1, 2**62, 2**62]], [[0.5], []], [[1e308, 1e308, -1e308], [-1]]],
+    ),
+    "lists": ("xs: List[List[int]]", "return sum(xs, []), sum([x[:1] for x in xs], [7])", [[[[1, 3], [2]]], [[]]]),
+}
+DECLARED: Table = {
+    "branches": ("n: int", "y: int\nif n > 1:\n    y = 3\nelse:\n    y = 4\nreturn y", [[1], [2]]),
+    "optional": ("n: int", "y: Optional[int]\nif n > 1:\n    y = None\nelse:\n    y = 4\nreturn y", [[1], [2]]),
+    "lists": ("n: int", "y: List[float]\nif n > 1:\n    y = []\nelse:\n    y = [n / 2, 4.5]\nreturn y", [[1], [2]]),
+    "loops": ("n: int", "y = 0.0\nfor i in range(n):\n    z: float\n    z = i\n    y += z / 2\nreturn y", [[0], [3]]),
+    "nested functions": (
+        "n: int",
+        "def g(k: int):\n    y: Dict[int, int]\n    y = {}\n    y[k] = 1\n    return y\n"
+        "y: str\ny = 'a'\nreturn g(n), y",
+        [[2]],
+    ),
+}
+
 ORDER: Table = {
     "sorted by a key": (
         "xs: List[Tuple[int, str]], r: bool",
@@ -255,6 +296,7 @@ TENSORS: Table = {
 }
 
 TABLES = {"tensors": TENSORS, "floats": FLOATS, "math": MATH, "order": ORDER, "iteration": ITERATION, "match": MATCH}
+TABLES |= {"methods": METHODS, "sums": SUMS, "declared": DECLARED}
 CASES = [(kind, name) for kind, table in TABLES.items() for name in table]
 
 
@@ -354,6 +396,7 @@ NAMED_TUPLES: Table = {
         "return p.length(2), p.double, p.UNIT, p.origin(1), p._replace(y=4).y, q.length(n)",
         [[3], [0]],
     ),
+    "members of the class": ("n: int", "return Line.origin(n), Line.UNIT, Line.length(Line(n), 2)", [[3], [0]]),
 }
 
 

@@ -346,7 +346,7 @@ def test_nested_functions_have_defaults_and_types():
 
 
 REJECTED = {  # statement: what is underlined, part of the message
-    "y: int": ("y: int", "without assigned value"),
+    "y[0]: int": ("y[0]: int", "without assigned value"),
     "try: pass\nexcept* E: pass": ("try", "exception groups aren't supported"),
     "return __jit_x": ("__jit_x", "can't start with __jit"),
     "async def g(): pass": ("async def", "async function definitions aren't supported"),

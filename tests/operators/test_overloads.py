@@ -192,7 +192,7 @@ def test_only_tuples_are_converted_where_conversions_are_not_allowed():
 
 def test_an_empty_list_literal_takes_the_type_that_is_wanted():
     graph = Graph()
-    literal = graph.insert("prim::EmptyListLiteral", [], [T.ListType.of(X)]).output
+    literal = graph.insert("prim::EmptyLiteral", [], [T.ListType.of(X)]).output
     numbers = NamedValue(None, graph.add_input(parse_type("int[]")))
     added = emit_builtin_call(graph, None, "aten::add", [numbers, NamedValue(None, literal)])
     assert added.type is added.node.inputs[1].type is T.ListType.of(T.INT)

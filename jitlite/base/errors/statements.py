@@ -172,23 +172,22 @@ NO_DELETE = ErrorKind(
     "J0406",
     "del of what it cannot delete",
     """
-    `del` works on variables and on single items of lists and dicts. To drop a part of a list, assign what is left:
-    `xs = xs[:2]`.
+    `del` works on variables, on items of lists and dicts, and on slices of lists.
     """,
     wrong="""
 import jitlite
 
 @jitlite.script
-def f(xs: list[int]) -> list[int]:
-    del xs[2:]
-    return xs
+def f(pair: tuple[int, int]) -> int:
+    del pair[1:]
+    return pair[0]
 """,
     right="""
 import jitlite
 
 @jitlite.script
 def f(xs: list[int]) -> list[int]:
-    xs = xs[:2]
+    del xs[2:]
     return xs
 
 print(f([1, 2, 3]))

@@ -127,30 +127,29 @@ print(f(Mode.SLOW))
 BARE_ANNOTATION = ErrorKind(
     AnnotationError,
     "J0505",
-    "annotation without a value, or outside of __init__",
+    "annotation of an attribute or an item without a value, or outside of __init__",
     """
-    An annotation of a variable or an attribute stands at an assignment. Attributes of an object are annotated where
+    An annotation of an attribute or an item stands at an assignment. Attributes of an object are annotated where
     __init__ assigns them first, or in the body of the class.
     """,
     wrong="""
 import jitlite
 
 @jitlite.script
-def f(n: int) -> int:
-    for i in range(n):
-        unit: int
-    return n
+def f(xs: list[int]) -> list[int]:
+    xs[0]: int
+    return xs
 """,
     right="""
 import jitlite
 
 @jitlite.script
-def f(n: int) -> int:
-    for i in range(n):
-        unit: int = 1
-        n = n + unit
-    return n
+def f(xs: list[int]) -> list[int]:
+    first: int
+    first = 1
+    xs[0] = first
+    return xs
 
-print(f(2))
+print(f([2]))
 """,
 )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jitlite.base.errors.statements import BAD_SYNTAX
-from jitlite.base.errors.type_names import BARE_ANNOTATION
 from jitlite.base.errors.types import NO_ASSIGNMENT, UNPACKING
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
-from jitlite.frontend.emit.indexing import emit_subscript_assign, set_item, tensor_index
+from jitlite.frontend.emit.indexing import emit_slice, emit_subscript_assign, set_item, single_index, tensor_index
+from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.library_calls import call_library
+from jitlite.frontend.emit.list_slices import assign_slice
 from jitlite.frontend.emit.python_library import check_length
 from jitlite.frontend.emit.sequences import spread_list
 from jitlite.frontend.emit.sets import augment, listed
@@ -29,7 +30,10 @@ from jitlite.operators.overloads import NamedValue
 @statement(tree.Assign)
 def emit_assign(em: Emitter, stmt: tree.Assign) -> None:
     if stmt.value is None:
-        raise BARE_ANNOTATION.unsupported("annotated assignments without assigned value aren't supported", stmt.range)
+        (target,) = stmt.targets
+        assert isinstance(target, tree.Var) and stmt.type is not None
+        em.frame.declared[target.name.name] = em.parse_type(stmt.type)
+        return
     if len(stmt.targets) == 1:
         _assign_single(em, stmt.targets[0], stmt.value, stmt.type, stmt.range)
         return
@@ -52,6 +56,7 @@ def _assign_single(
 ) -> None:
     hint = None if annotation is None else em.parse_type(annotation)
     if isinstance(target, tree.Var):
+        hint = hint or em.frame.declaration_of(target.name.name)
         sugared = em.emit_sugared(value, hint)
         if hint is not None:
             sugared = SimpleValue(_annotated(em, sugared.as_value(em, value.range), hint, value.range))
@@ -220,6 +225,9 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
     if T.is_subtype(container.type, T.TENSOR):
         _augment_tensor_item(em, stmt, target, container)
         return
+    if isinstance(container.type, T.ListType) and isinstance(target.indices[0], tree.SliceExpr):
+        _augment_slice(em, stmt, target, container)
+        return
     if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
         raise NO_ASSIGNMENT.unsupported(
             f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range
@@ -236,6 +244,13 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
     old = em.op("aten::__getitem__", [container, index], range=stmt.range)
     new = _augment(em, stmt, old)
     em.op("aten::_set_item", [container, index, new], range=stmt.range)
+
+
+def _augment_slice(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript, items: Value) -> None:
+    index = single_index(em, target, items.type)
+    assert isinstance(index, SliceValue)
+    part = emit_slice(em, target.range, items, index)
+    assign_slice(em, stmt.range, items, index, _augment(em, stmt, part))
 
 
 def _augment_tensor_item(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript, tensor: Value) -> None:

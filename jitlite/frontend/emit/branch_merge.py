@@ -5,6 +5,7 @@ from __future__ import annotations
 from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
+from jitlite.frontend.emit.conditional_assignment import store_placeholder
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.scope import Frame
@@ -30,13 +31,6 @@ def merge_branches(
     for name in sorted({*true[1].types, *false[1].types}):
         merge.variable(name)
     merge.note_functions()
-
-
-def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
-    """At the end of a block, give a variable of another block a value that is never read."""
-    with em.graph.inserting_at_end(block):
-        value = em.uninitialized(type)
-        em.graph.insert("prim::Store", (value,), (), {"name": name})
 
 
 class _Merge(Record, eq=True):

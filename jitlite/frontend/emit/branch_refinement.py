@@ -93,7 +93,7 @@ class _State:
                        for f in em.frame.chain()]  # fmt: skip
         self.reasons = dict(em.frame.reasons)
         self.merged = [r.merged for r in em.returns]
-        self.blocks, self.lists = (set(em.leaving), set(em.jumping)), len(em.empty_lists)
+        self.blocks, self.lists = (set(em.leaving), set(em.jumping)), len(em.empty_literals)
         self.unset, self.moves = dict(em.unset), set(em.moves)
         self.last = em.frame.block.return_node.prev
 
@@ -109,7 +109,7 @@ class _State:
         for r, before in zip(em.returns, self.merged, strict=True):
             r.merged = before
         em.leaving, em.jumping = self.blocks
-        del em.empty_lists[self.lists :]
+        del em.empty_literals[self.lists :]
         em.unset, em.moves = self.unset, self.moves
         while (new := em.frame.block.return_node.prev) is not None and new is not self.last:
             new.destroy()

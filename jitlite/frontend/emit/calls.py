@@ -23,6 +23,7 @@ from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.empty_literals import as_wanted
 from jitlite.frontend.emit.format_strings import has_plain_fields
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
@@ -55,6 +56,7 @@ from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
 
 _Form = Callable[[Emitter, tree.Apply, SpecialForm, Type | None], SugaredValue | Value]
@@ -151,7 +153,7 @@ def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Su
               for k in expr.keywords]  # fmt: skip
     kwargs += emit_starred_keywords(em, starred)
     args = with_elements(em, callee, args, expr.range)
-    reduced = None if kwargs else emit_reduction(em, expr.range, callee, args)
+    reduced = emit_reduction(em, expr.range, callee, [*args, *kwargs])
     if reduced is None and not kwargs:
         reduced = emit_without_operator(em, expr.range, callee, args)
     return callee.call(em, expr.range, args, kwargs) if reduced is None else reduced
@@ -350,8 +352,8 @@ def _tuple_of(em: Emitter, call: tree.Apply, found: SugaredValue) -> SugaredValu
 
 def _copied_list(em: Emitter, call: tree.Apply, value: Value, hint: Type | None) -> Value:
     """A new list of the elements of a list or string; an empty one is of the type that is wanted."""
-    if isinstance(hint, T.ListType) and value.node.kind == "prim::EmptyListLiteral":
-        value = em.convert(hint, value, call.range)
+    if isinstance(hint, T.ListType):
+        value = as_wanted(em, value, hint, call.range)
     return em.op("aten::list", [value], range=call.range)
 
 
@@ -377,7 +379,7 @@ def emit_list_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
 @form("dict", 0, 1, ["*"])
 def emit_dict_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
     source = em.emit_sugared(call.args[0]) if call.args else None
-    if source is None or (isinstance(source, SimpleValue) and source.value.node.kind == "prim::EmptyListLiteral"):
+    if source is None or (isinstance(source, SimpleValue) and is_empty_literal(source.value)):
         keys = tuple(tree.StringLiteral(k.name.name, range=k.range) for k in call.keywords)
         values = tuple(k.value for k in call.keywords)
         return em.emit(tree.DictLiteral(keys, values, range=call.range), hint)

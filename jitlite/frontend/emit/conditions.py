@@ -16,10 +16,12 @@ from jitlite.base.errors.types import CHANGED_TYPE, NO_CONDITION
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.branch_refinement import Branches
+from jitlite.frontend.emit.conditional_assignment import keep_what_is_set, names_set_in, set_by_operands
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.empty_literals import settle_by_other
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
-from jitlite.frontend.emit.scope import Condition, Path, RefinementSet
+from jitlite.frontend.emit.scope import Condition, Kept, Path, RefinementSet
 from jitlite.frontend.emit.special_methods import call_magic, defines, is_object, length_truth
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -76,7 +78,7 @@ def condition_of(em: Emitter, expr: tree.Expr, value: Value) -> Condition:
     path = _path(expr, value) if T.may_be_none(value.type) else None
     if path is not None and isinstance(value.type, T.UnionType):
         return Condition(truth, RefinementSet({path: T.without_none(value.type)}, {}))
-    return Condition(truth, static=_static_value(truth))
+    return Condition(truth, em.settled.get(value, RefinementSet()), _static_value(truth))
 
 
 def _type_test(em: Emitter, expr: tree.Apply) -> str | None:
@@ -147,7 +149,10 @@ def _tuple_truth(em: Emitter, value: Value, range: SourceRange) -> Value | None:
 
 
 def insert_refinements(em: Emitter, refinements: RefinementSet, range: SourceRange) -> None:
-    """At the start of a branch, give the refined variables their narrower types, and note the other refinements."""
+    """At the start of a branch, set what the condition has set, give the refined variables their narrower types, and
+    note the other refinements."""
+    for name, (temporary, t) in refinements.set_when_true.items():
+        em.take_back(temporary, name, t, range)
     facts = dict(em.facts)
     for (name, *links), t in refinements.when_true.items():
         found = None if links else em.frame.find(em, name)
@@ -232,17 +237,20 @@ def _emit_logical(em: Emitter, expr: tree.BinOp, is_or: bool) -> Condition:
         return em.constant(is_or, expr.range)
 
     still_holding: list[Path] = []
+    names, certain = names_set_in(right_expr), Kept()
 
     def go_on() -> Value:
         right.append(emit_condition(em, right_expr))
         still_holding.extend(em.facts)
+        certain.update(keep_what_is_set(em, {*names, *left.refinements.sets(not is_or)}))
         return right[0].value
 
     value = emit_if_expression(em, expr.range, left, *((short, go_on) if is_or else (go_on, short)))
     (second,) = right
     # what the left side says of attributes counts only if the right side leaves them alone
-    first = left.refinements.where(lambda path: len(path) == 1 or path in still_holding)
-    refinements = first.disjunction(second.refinements) if is_or else first.conjunction(second.refinements)
+    first = left.refinements.where(lambda path: len(path) == 1 or path in still_holding).without(names, not is_or)
+    known = first.disjunction(second.refinements) if is_or else first.conjunction(second.refinements)
+    refinements = set_by_operands(em, is_or, value.node, known, left.refinements, second.refinements, certain)
     static: bool | None = None
     if is_or in (left.static, second.static):
         static = is_or
@@ -322,6 +330,7 @@ def emit_if_expression(
             block.add_output(emit())
         branches.add(block, frame)
     branches.join()
+    settle_by_other(em, blocks, range)
     true_type, false_type = (b.outputs[0].type for b in blocks)
     merged = T.unify(true_type, false_type, default_to_union=united)
     if merged is None:
@@ -488,4 +497,4 @@ def _isinstance_refinements(path: Path | None, holding: list[Type], failing: lis
     for types in (holding, failing):
         merged = T.unify_all(types, default_to_union=True)
         both.append({} if merged is None else {path: merged})
-    return RefinementSet(*both)
+    return RefinementSet(both[0], both[1])

@@ -39,6 +39,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
 
 
@@ -179,7 +180,7 @@ def made_of(em: Emitter, value: Value, hint: Type | None, range: SourceRange, ki
     wanted = hinted(hint)
     if wanted is None or value.type is T.STRING or value.type.contained[0] is wanted:
         return em.op(kind, [value], range=range)
-    if value.node.kind in ("prim::ListConstruct", "prim::EmptyListLiteral") and not value.has_uses:
+    if (value.node.kind == "prim::ListConstruct" or is_empty_literal(value)) and not value.has_uses:
         return set_of(em, value.node.inputs, hint, range, kind)
     raise MIXED_ELEMENTS(
         f"the set is annotated to hold {wanted.annotation}, and is made of a {value.type.annotation}", range

@@ -30,7 +30,7 @@ from jitlite.frontend.emit.callables import (
 )
 from jitlite.frontend.emit.definition import Definition, Maker, Scope
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, PrintValue
-from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute
+from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (
     InPlace,
     as_given,
@@ -341,10 +341,27 @@ class SizesWithDefaults(BuiltinFunction):
         return super().call(b, range, args, kwargs)
 
 
+class NamedTupleClass(NamedTupleConstructor):
+    """A NamedTuple class with the static methods, the methods and the constants that its body defines."""
+
+    def __init__(self, scope: Scope, type: T.TupleType, defaults: dict[str, object]) -> None:
+        super().__init__(type, defaults)
+        self.scope = scope
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = inspect.getattr_static(self.type.python_class, name, None)
+        function = found.__func__ if isinstance(found, staticmethod) else found
+        is_own = inspect.isfunction(function) and function.__module__ != "collections"
+        is_field, is_constant = name in (self.type.names or ()), found is not None and plain_constant(found)[0]
+        if name.startswith("_") or is_field or not (is_own or is_constant):
+            return super().attr(b, range, name)
+        return sugared_from_python(self.scope, function, name, range)
+
+
 def _named_tuple(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
     t = type_from_python(meaning.object, range, scope.resolver.resolve_type, class_types=scope.program.type_of_class)
     assert isinstance(t, T.TupleType)
-    return NamedTupleConstructor(t, dict(meaning.object._field_defaults))
+    return NamedTupleClass(scope, t, dict(meaning.object._field_defaults))
 
 
 def _enum(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from jitlite.base.errors.statements import UNSUPPORTED_SYNTAX
 from jitlite.base.errors.types import EMPTY_CONTAINER, MIXED_ELEMENTS, NO_KEY
 from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.emit.conditional_assignment import names_set_in
 from jitlite.frontend.emit.conditions import emit_condition
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.empty_literals import as_elements, as_wanted
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.iteration import Body, emit_for
 from jitlite.frontend.emit.known_keywords import KnownKeywords
@@ -16,10 +18,13 @@ from jitlite.frontend.emit.sequences import ListAsTuple, joined_list
 from jitlite.frontend.emit.statements import emit_chosen
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.nested_scopes import with_own_variables
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue
+
+_C = TypeVar("_C", tree.ListComp, tree.DictComp)
 
 
 @expression(tree.TupleLiteral)
@@ -33,7 +38,15 @@ def emit_tuple(em: Emitter, expr: tree.TupleLiteral, hint: Type | None) -> Sugar
     given = em.emit_arguments(expr.elements, functions=True)
     if any(isinstance(v.constant, SugaredValue) for v in given):
         return SugaredTuple([_sugared(em, v) for v in given])
-    return em.make_tuple([v.in_graph(em.graph) for v in given])
+    return em.make_tuple(_as_wanted_parts(em, [v.in_graph(em.graph) for v in given], hint, expr.range))
+
+
+def _as_wanted_parts(em: Emitter, values: list[Value], hint: Type | None, range: SourceRange) -> list[Value]:
+    """The elements of a tuple, empty literals of the types that a hint says."""
+    wanted = None if hint is None else T.without_none(hint)
+    if not isinstance(wanted, T.TupleType) or len(wanted.elements) != len(values):
+        return values
+    return [as_wanted(em, v, t, range) for v, t in zip(values, wanted.elements, strict=True)]
 
 
 def _sugared(em: Emitter, given: NamedValue) -> SugaredValue:
@@ -56,6 +69,7 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
     candidates = _candidates(hint, T.ListType, range)
     if not values:
         return _empty_list(em, candidates, hint, range)
+    values = as_elements(em, values, candidates, range)
     common = T.unify_all([v.type for v in values], default_to_union=True)
     assert common is not None
     if not candidates:
@@ -72,10 +86,7 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
 
 def _empty_list(em: Emitter, candidates: Sequence[Type], hint: Type | None, range: SourceRange) -> Value:
     if not candidates:
-        # may still become a list of another type as an argument of a call; `Emitter` settles the rest
-        empty = em.node("prim::EmptyListLiteral", [], [T.ListType.of(T.TENSOR)], range).output
-        em.empty_lists.append(empty)
-        return empty
+        return em.empty(T.ListType.of(T.TENSOR), range)
     if len(candidates) > 1:
         raise _ambiguous("list", hint, candidates, range)
     return _as_union(em, em.make_list(_element(candidates[0]), []), hint)
@@ -169,8 +180,10 @@ def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Sugared
     if not keys:
         if len(candidates) > 1:
             raise _ambiguous("dict", hint, candidates, expr.range)
-        t = candidates[0] if candidates else T.DictType.of(T.STRING, T.TENSOR)
-        return _as_union(em, em.make_dict(t, [], []), hint if candidates else None)
+        if not candidates:
+            return em.empty(T.DictType.of(T.STRING, T.TENSOR), expr.range)
+        return _as_union(em, em.make_dict(candidates[0], [], []), hint)
+    values = as_elements(em, values, candidates, expr.range)
     if len(candidates) == 1 and isinstance(candidates[0], T.DictType) and candidates[0].value is T.FLOAT:
         values = [_as_float(em, v, expr.range) for v in values]
     found = _dict_type(expr.range, [k.type for k in keys], [v.type for v in values])
@@ -287,13 +300,14 @@ def _wrong_dict(hint: Type | None, candidates: Sequence[Type], found: T.DictType
 # -- comprehensions
 @expression(tree.ListComp)
 def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None) -> Value:
+    expr, is_open = _with_variables_of_the_function(em, expr)
     candidates = _candidates(hint, T.ListType, expr.range)
     start = candidates[0] if len(candidates) == 1 else T.ListType.of(T.TENSOR)
     result = em.make_list(_element(start), [])
     seen: list[Type] = []
 
     def emit_body() -> None:
-        element = em.emit(expr.element)
+        (element,) = as_elements(em, [em.emit(expr.element)], candidates, expr.range)
         seen.append(element.type)
         common = T.unify_all(seen, default_to_union=True)
         assert common is not None
@@ -304,12 +318,13 @@ def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None)
         result.type = _most_general(fitting, _element) if fitting else T.ListType.of(T.unshaped(common))
         em.op("aten::append", [result, element], range=expr.range)
 
-    _in_scope_of_its_own(em, expr, emit_body)
+    _emit_all(em, expr, is_open, emit_body)
     return _as_union(em, result, hint if candidates else None)
 
 
 @expression(tree.DictComp)
 def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None) -> Value:
+    expr, is_open = _with_variables_of_the_function(em, expr)
     candidates = _candidates(hint, T.DictType, expr.range)
     start = candidates[0] if len(candidates) == 1 else T.DictType.of(T.STRING, T.TENSOR)
     result = em.make_dict(start, [], [])
@@ -317,26 +332,31 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
     values: list[Type] = []
 
     def emit_body() -> None:
-        key, value = em.emit(expr.key), em.emit(expr.value)
+        key = em.emit(expr.key)
+        (value,) = as_elements(em, [em.emit(expr.value)], candidates, expr.range)
         keys.append(key.type)
         values.append(value.type)
         found = _dict_type(expr.range, keys, values)
         result.type = _fitting_dict(expr.range, hint, candidates, found, generated=True) if candidates else found
         em.op("aten::_set_item", [result, key, value], range=expr.range)
 
-    _in_scope_of_its_own(em, expr, emit_body)
+    _emit_all(em, expr, is_open, emit_body)
     return _as_union(em, result, hint if candidates else None)
 
 
-def _in_scope_of_its_own(em: Emitter, expr: tree.ListComp | tree.DictComp, emit_body: Callable[[], None]) -> None:
-    for at in expr.walk():
-        if isinstance(at, tree.NamedExpr) and em.frame.type_of(at.target.name.name) is not None:
-            raise UNSUPPORTED_SYNTAX(
-                "':=' in a comprehension cannot set a variable from outside", at.range,
-                hint="write the comprehension as a loop, or give the variable another name",
-            )  # fmt: skip
-    node = em.node("prim::ComprehensionScope", [], [], expr.range)
+def _with_variables_of_the_function(em: Emitter, expr: _C) -> tuple[_C, bool]:
+    """A comprehension whose `:=` sets variables of the function; its own ones have names that no others have."""
+    sets_outside = any(em.frame.is_defined(name) for name in names_set_in(expr))
+    return (with_own_variables(expr, em.temporary("comprehension")) if sets_outside else expr), sets_outside
+
+
+def _emit_all(em: Emitter, expr: tree.ListComp | tree.DictComp, is_open: bool, emit_body: Callable[[], None]) -> None:
+    """The clauses of a comprehension, in a scope of its own unless it sets variables of the function."""
     clauses = [tree.ComprehensionFor(expr.target, expr.iterable, range=expr.range), *expr.clauses]
+    if is_open:
+        _emit_clauses(em, expr.range, clauses, emit_body)
+        return
+    node = em.node("prim::ComprehensionScope", [], [], expr.range)
     with em.inside(node.add_block()) as frame:
         frame.owned = {v.name.name for target in expr.targets for v in target.walk() if isinstance(v, tree.Var)}
         _emit_clauses(em, expr.range, clauses, emit_body)

@@ -33,10 +33,12 @@ from jitlite.frontend.emit.attribute_refinement import (
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
+from jitlite.frontend.emit.empty_literals import settle
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
-from jitlite.frontend.emit.scope import Frame, Path, Refinements
+from jitlite.frontend.emit.plain_methods import method_of_plain_value
+from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.ssa import is_meaningful_name
@@ -55,6 +57,7 @@ from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import EMPTY_LITERAL
 from jitlite.operators.overloads import NamedValue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -133,7 +136,7 @@ class Emitter(Builder):
         self.handled: list[Value] = []
         """The exceptions whose handlers are being compiled, outermost first."""
         self.returns: list[ReturnTypes] = []
-        self.empty_lists: list[Value] = []
+        self.empty_literals: list[Value] = []
         self.effects: list[Node] = []
         """Nodes just emitted that may assign attributes; see `facts`."""
         self.outdated: dict[Path, Type] = {}
@@ -146,6 +149,7 @@ class Emitter(Builder):
         """Variables that need not be set where they are read; see `unset`."""
         self.moves: set[Node] = set()
         """Loads and Stores that hand on what a variable holds, set or not; see `unset`."""
+        self.settled: dict[Value, RefinementSet] = {}  # what bools say of variables that `:=` sets
         self.seen_types = SeenTypes()
         self._temporaries = 0
 
@@ -256,7 +260,8 @@ class Emitter(Builder):
         return NamedValue(name, value, range=range)
 
     def member(self, value: Value, name: str, range: SourceRange) -> SugaredValue | None:
-        return method_of_set(value, name, range) or member_of_named_tuple(self, self, range, value, name)
+        found = method_of_set(value, name, range) or member_of_named_tuple(self, self, range, value, name)
+        return found or method_of_plain_value(self, value, name)
 
     # -- names
     def lookup(self, name: str, range: SourceRange) -> SugaredValue:
@@ -302,6 +307,12 @@ class Emitter(Builder):
         finally:
             self.definition, self.resolver = saved
 
+    def empty(self, type: Type, range: SourceRange) -> Value:
+        """An empty literal, of this type unless something wants another."""
+        literal = self.node(EMPTY_LITERAL, [], [type], range).output
+        self.empty_literals.append(literal)
+        return literal
+
     def temporary(self, prefix: str) -> str:
         """A variable name of our own, which no program can spell."""
         self._temporaries += 1
@@ -321,6 +332,7 @@ class Emitter(Builder):
         if isinstance(value, ConstantValue) or value.is_made_anew:
             value = SimpleValue(value.as_value(self, range))
         _ = self.facts
+        annotation = annotation or self.frame.declaration_of(name)
         if isinstance(value, SimpleValue):
             self.seen_types.note(value.value.type)
         if annotation is not None:
@@ -433,7 +445,7 @@ class Emitter(Builder):
         self.emit_statements(definition.body)
         result = self.finish(definition)
         self.graph.add_output(self.uninitialized(result))
-        self._settle_empty_lists()
+        settle(self.graph, self.empty_literals)
         return function_schema(schema.name, schema.arguments, [result])
 
     def finish(self, definition: tree.Def) -> Type:
@@ -482,18 +494,3 @@ class Emitter(Builder):
             value = self.cast(value, T.ANY)
         self.node("prim::ReturnStmt", [value], [], range)
         self.leaving.add(self.frame.block)
-
-    def _settle_empty_lists(self) -> None:
-        """Make the `[]` that nothing gave a type to a List[Tensor]."""
-        for value in self.empty_lists:
-            if value.node.block is None:
-                continue
-            if not value.has_uses:
-                value.node.destroy()
-                continue
-            settled = self.graph.create("prim::ListConstruct", (), (value.type,), None, value.node.range)
-            settled.insert_before(value.node)
-            name = value.name if value.has_name else None
-            value.replace_all_uses_with(settled.output)
-            value.node.destroy()
-            settled.output.set_name(name)

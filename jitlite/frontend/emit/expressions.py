@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.base.errors.statements import BAD_SYNTAX, COMPARED_WITH_NONE
-from jitlite.base.errors.types import MIXED_ELEMENTS
+from jitlite.base.errors.types import MIXED_ELEMENTS, OPERANDS
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.library_calls import call_library
 from jitlite.frontend.emit.operand_choice import emit_choice
+from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
 from jitlite.frontend.emit.sets import checked_element, operate
 from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object, tuple_operator
@@ -228,11 +230,43 @@ def _emit_without_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Va
     """What is a form of its own: the formatting of strings, and the sum and comparison of tuples."""
     if expr.op == "%" and left.type is T.STRING:
         return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
-    if not isinstance(left.type, T.TupleType) or not isinstance(right.type, T.TupleType):
-        return None
+    if expr.op in orders() and isinstance(left.type, T.ListType) and isinstance(right.type, T.ListType):
+        return _ordered_lists(em, expr, left, right)
+    both_tuples = isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
+    return _tuple_operator(em, expr, left, right) if both_tuples else None
+
+
+def _tuple_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value | None:
+    """The sum or comparison of tuples; None for another operator."""
     if expr.op == "+":
         return em.make_tuple([*em.unpack_tuple(left), *em.unpack_tuple(right)])
-    return _compare_tuples(em, expr, left, right) if expr.op in ("eq", "ne") else None
+    if expr.op in ("eq", "ne"):
+        return _compare_tuples(em, expr, left, right)
+    return _ordered(em, expr, em.unpack_tuple(left), em.unpack_tuple(right)) if expr.op in orders() else None
+
+
+def _ordered(em: Emitter, expr: tree.BinOp, lefts: Sequence[Value], rights: Sequence[Value]) -> Value:
+    """The order of tuples: that of the first elements which differ, else that of the lengths."""
+    if not lefts or not rights:
+        return em.constant(orders()[expr.op].original(len(lefts), len(rights)), expr.range)
+    first, other = lefts[0], rights[0]
+    if any(T.is_subtype(v.type, T.TENSOR) for v in (first, other)):
+        raise OPERANDS.unsupported(
+            "tuples with tensors have no order that is a bool", expr.range, hint="compare numbers: `x.item()`"
+        )
+    equality = tree.BinOp("eq", expr.left, expr.right, range=expr.range)
+    compared = _object_and_rest(em, equality, [first], [other]) if is_object(first) else None
+    same = _is_found(em, equality, first, other) if compared is None else compared
+    return emit_if_expression(
+        em, expr.range, Condition(same), lambda: _ordered(em, expr, lefts[1:], rights[1:]),
+        lambda: _emit_operator(em, expr, first, other),
+    )  # fmt: skip
+
+
+def _ordered_lists(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value:
+    given = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
+    order = orders()[expr.op]
+    return call_library(em, expr.range, order.of_lists, given, original=order.original).as_value(em, expr.range)
 
 
 def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:
@@ -245,10 +279,17 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
     if not isinstance(container.type, T.TupleType):
         return _emit_contained(em, expr, item, container)
     elements = em.unpack_tuple(container)
-    mixed = T.unify_all([e.type for e in elements]) is None
-    if mixed or any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements)):
+    if _need_their_own_tests(item, elements):
         return is_one_of(em, expr, item, elements)
     return _emit_contained(em, expr, item, _as_list(em, expr, container.type, elements))
+
+
+def _need_their_own_tests(item: Value, elements: Sequence[Value]) -> bool:
+    """Are there elements of a tuple that no list looks an item up in?"""
+    common = T.unify_all([e.type for e in elements])
+    if common is None or (item.type is T.FLOAT and common in (T.INT, T.BOOL)):
+        return True
+    return any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements))
 
 
 def _emit_contained(em: Emitter, expr: tree.BinOp, item: Value, container: Value) -> Value:

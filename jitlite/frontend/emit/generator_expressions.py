@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jitlite.base.source import SourceRange
+from jitlite.frontend.emit.conditional_assignment import SetByElements, names_set_in
 from jitlite.frontend.emit.conditions import emit_condition, to_bool
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.iteration import Body, emit_for
 from jitlite.frontend.emit.language_values import container_truth
+from jitlite.frontend.emit.scope import RefinementSet
 from jitlite.frontend.emit.statements import emit_chosen
 from jitlite.frontend.emit.values import SimpleValue
 from jitlite.frontend.syntax import tree
@@ -27,7 +29,9 @@ _Clause = tree.ComprehensionFor | tree.ComprehensionIf
 def emit_quantifier(em: Emitter, range: SourceRange, generator: tree.ListComp, decisive: bool) -> Value:
     """`any(generator)` (`decisive` is True) or `all(generator)`."""
     result, decides = em.temporary("result"), em.temporary("decides")
-    em.assign(result, SimpleValue(em.constant(not decisive, range)), range)
+    initial = em.constant(not decisive, range)
+    em.assign(result, SimpleValue(initial), range)
+    kept = SetByElements(em, names_set_in(generator))
     generator = with_own_variables(generator, em.temporary("generator"))
     settled = _variable(result, range)
     if not decisive:
@@ -39,6 +43,7 @@ def emit_quantifier(em: Emitter, range: SourceRange, generator: tree.ListComp, d
         truth = container_truth(em, found, range) or to_bool(em, found, range)
         if not decisive:
             truth = em.op("aten::__not__", [truth], range=range)
+        kept.note()
         em.assign(decides, SimpleValue(truth), range)
         other = tree.UnaryOp("not", _variable(result, range), range=range)
         reached = tree.Assign((_variable(result, range),), other, None, range=range)
@@ -48,7 +53,10 @@ def emit_quantifier(em: Emitter, range: SourceRange, generator: tree.ListComp, d
 
     first = tree.ComprehensionFor(generator.target, generator.iterable, range=range)
     _emit_clauses(em, [first, *generator.clauses], on_element, stop)
-    return em.lookup(result, range).as_value(em, range)
+    found = em.lookup(result, range).as_value(em, range)
+    settled_by = RefinementSet(set_when_true=kept.with_placeholders(initial))
+    em.settled[found] = settled_by if decisive else settled_by.negation()
+    return found
 
 
 def _emit_clauses(em: Emitter, clauses: Sequence[_Clause], on_element: Callable[[], None], stop: tree.Stmt) -> None:

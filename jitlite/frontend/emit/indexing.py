@@ -15,6 +15,7 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined, refined_sugar
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_values import SliceValue
+from jitlite.frontend.emit.list_slices import assign_slice
 from jitlite.frontend.emit.objects import object_definition
 from jitlite.frontend.emit.special_methods import call_magic, is_object
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredTuple, SugaredValue
@@ -45,7 +46,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     value = base.value
     if T.is_subtype(value.type, T.TENSOR):
         return tensor_index(em, expr.range, expr.indices).item(em, value)
-    index = _single_index(em, expr, value.type)
+    index = single_index(em, expr, value.type)
     if isinstance(index, SliceValue):
         return _emit_slice_of_any(em, expr.range, value, index)
     if isinstance(hint, T.InterfaceType) and is_object(value):
@@ -53,8 +54,12 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     return _emit_item(em, expr.range, base, index)
 
 
-def _single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
-    """The index of what is no tensor."""
+def single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
+    """The index of what is no tensor.
+
+    Raises:
+        CompileError: there are several, or it is `...`.
+    """
     if expr.is_of_tuple:
         raise TENSOR_INDEX("multidimensional indexing works on tensors only", expr.range, found=of.annotation)
     index = _emit_index_expression(em, expr.indices[0])
@@ -84,11 +89,12 @@ def _emit_index_expression(em: Emitter, expr: tree.Expr) -> Index:
 
 
 # -- sequences
-def _emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue, dim: int | None = None) -> Value:
+def emit_slice(em: Emitter, range: SourceRange, value: Value, index: SliceValue, dim: int | None = None) -> Value:
+    """`value[index]`; of a tensor, along a dimension."""
     if isinstance(value.type, T.TupleType):
         return _emit_tuple_slice(em, range, value, index)
     if isinstance(value.type, T.UnionType) and T.NONE not in value.type.members:
-        return em.by_type(value, range, lambda one: _emit_slice(em, range, one, index))
+        return em.by_type(value, range, lambda one: emit_slice(em, range, one, index))
     inputs = [NamedValue("self", value, range=range)]
     if dim is not None:
         inputs.append(NamedValue(None, em.constant(dim, range), range=range))
@@ -114,7 +120,7 @@ def _type_of_any_element(t: T.TupleType, range: SourceRange) -> Type:
 def _emit_slice_of_any(em: Emitter, range: SourceRange, value: Value, index: SliceValue) -> SugaredValue | Value:
     if is_object(value):
         return object_definition(value).slice(em, range, value, slice(*_constant_bounds(index, range)))
-    return _emit_slice(em, range, value, index)
+    return emit_slice(em, range, value, index)
 
 
 def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Value) -> Value:
@@ -220,7 +226,7 @@ class TensorIndex(Record, eq=True):
             return em.op("aten::alias", [value], range=self.range)
         for part, dim in zip(self.parts, self._dims(), strict=True):
             if isinstance(part, SliceValue):
-                value = _emit_slice(em, self.range, value, part, dim)
+                value = emit_slice(em, self.range, value, part, dim)
             elif part is not None and part.type is T.NONE:
                 value = em.op("aten::unsqueeze", [value, em.constant(dim, self.range)], range=self.range)
             elif part is not None:
@@ -322,6 +328,10 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
     if T.is_subtype(container.type, T.TENSOR):
         _assign_into_tensor(em, range, container, target, value)
         return
+    found = single_index(em, target, container.type) if isinstance(container.type, T.ListType) else None
+    if isinstance(found, SliceValue):
+        assign_slice(em, range, container, found, value.in_graph(em.graph))
+        return
     if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
         raise NO_ASSIGNMENT.unsupported("Sliced expression not yet supported for subscripted assignment", target.range)
     if isinstance(container.type, T.TupleType):
@@ -335,7 +345,7 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
         return
     arguments = [
         NamedValue("self", container, range=target.value.range),
-        NamedValue("idx", em.emit(index), range=index.range),
+        NamedValue("idx", em.emit(index) if found is None else found, range=index.range),
         value,
     ]
     em.op("aten::_set_item", arguments, range=range)

@@ -109,12 +109,24 @@ def emit_without_operator(
     """`max` or `min` of tensors or of more than two, and `sorted` of a tensor or dict; None for another call."""
     if not args or not isinstance(callee, BuiltinFunction) or any(a.name for a in args):
         return None
+    if callee.name in ("aten::startswith", "aten::endswith") and isinstance(args[0].type, T.TupleType):
+        return _of_any_part(em, range, callee, args)
     if callee is BUILTINS["sorted"] and len(args) == 1 and _is_unordered(args[0].type):
         return call_library(em, range, library.sorted_list, args, original=sorted)
-    has_no_operator = len(args) > 2 or all(_has_no_extreme(a.type) for a in args)
+    of_tuples = len(args) == 2 and any(isinstance(a.type, T.TupleType) for a in args)
+    has_no_operator = len(args) > 2 or of_tuples or all(_has_no_extreme(a.type) for a in args)
     if callee in (BUILTINS["max"], BUILTINS["min"]) and has_no_operator:
         return _extreme(em, range, callee, args, {})
     return None
+
+
+def _of_any_part(em: Emitter, range: SourceRange, callee: BuiltinFunction, args: Sequence[NamedValue]) -> SugaredValue:
+    """`text.startswith(("a", "b"))`."""
+    result = em.constant(False, range)
+    for part in em.unpack_tuple(args[0].in_graph(em.graph)):
+        one = callee.call(em, range, [NamedValue(None, part, range=args[0].range), *args[1:]], [])
+        result = em.op("aten::__or__", [result, one.as_value(em, range)], range=range)
+    return SimpleValue(result)
 
 
 def _has_no_extreme(t: Type) -> bool:

@@ -19,14 +19,14 @@ from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
 
 
-class _NamedTupleMethod(SugaredValue):
-    """A method of a named tuple, bound to one."""
+class BoundFunction(SugaredValue):
+    """A function that is called with a value before its arguments: a method of a value that is no object."""
 
     is_function = True
     takes_functions = True
 
-    def __init__(self, scope: Scope, range: SourceRange, function: object, owner: Value, name: str) -> None:
-        self.function = sugared_from_python(scope, function, name, range)
+    def __init__(self, function: SugaredValue, owner: Value, name: str) -> None:
+        self.function = function
         self.owner = owner
         self.kind = f"the method {name}"
 
@@ -75,6 +75,6 @@ def member_of_named_tuple(scope: Scope, b: Builder, range: SourceRange, value: V
     if isinstance(found, staticmethod):
         return sugared_from_python(scope, found.__func__, name, range)
     if inspect.isfunction(found) and found.__module__ != "collections":  # which has those of every namedtuple
-        return _NamedTupleMethod(scope, range, found, value, name)
+        return BoundFunction(sugared_from_python(scope, found, name, range), value, name)
     is_constant = found is not None and not callable(found) and not isinstance(found, classmethod)
     return sugared_from_python(scope, found, name, range) if is_constant else None

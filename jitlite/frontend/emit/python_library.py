@@ -14,7 +14,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -28,6 +28,8 @@ def _table() -> dict[Callable[..., object], Callable[..., object]]:
         itertools.combinations: combinations,
         itertools.pairwise: pairwise, math.prod: prod, math.comb: comb, math.perm: perm, math.isqrt: isqrt,
         math.lcm: lcm, math.isclose: isclose, math.trunc: trunc, operator.getitem: getitem,
+        str.removeprefix: removeprefix, str.removesuffix: removesuffix, str.isascii: isascii,
+        int.bit_length: bit_length, int.bit_count: bit_count, float.is_integer: is_integer,
     }  # fmt: skip
 
 
@@ -204,6 +206,43 @@ def trunc(x: float, /) -> int:
     return int(x)
 
 
+# -- methods of strings and numbers
+def removeprefix(text: str, prefix: str, /) -> str:
+    """`text.removeprefix(prefix)`."""
+    return text[len(prefix) :] if text.startswith(prefix) else text
+
+
+def removesuffix(text: str, suffix: str, /) -> str:
+    """`text.removesuffix(suffix)`."""
+    return text[: len(text) - len(suffix)] if text.endswith(suffix) else text
+
+
+def isascii(text: str, /) -> bool:
+    """`text.isascii()`."""
+    return all(ord(letter) < 128 for letter in text)
+
+
+def bit_length(n: int, /) -> int:
+    """`n.bit_length()`."""
+    bits, rest = 0, abs(n)
+    while rest > 0:
+        bits, rest = bits + 1, rest // 2
+    return bits
+
+
+def bit_count(n: int, /) -> int:
+    """`n.bit_count()`."""
+    bits, rest = 0, abs(n)
+    while rest > 0:
+        bits, rest = bits + rest % 2, rest // 2
+    return bits
+
+
+def is_integer(x: float, /) -> bool:
+    """`x.is_integer()`."""
+    return math.isfinite(x) and x == math.floor(x)
+
+
 # -- torch.nn
 def list_with_default(out_size: list[int | None], defaults: list[int]) -> list[int]:
     """`torch.nn.modules.utils._list_with_default`: the sizes, a default where one is None."""
@@ -259,3 +298,94 @@ def check_length(items: list[T], least: int) -> None:
     """What Python checks where a list is unpacked into names of which one takes the rest."""
     if len(items) < least:
         raise ValueError(f"not enough values to unpack (expected at least {least}, got {len(items)})")
+
+
+# -- slices of lists
+SliceFunction = Callable[..., None]
+
+
+def delete_slice(items: list[T], start: int | None, stop: int | None, step: int | None) -> None:
+    """`del items[start:stop:step]`."""
+    going = [False] * len(items)
+    for position in list(range(len(items)))[start : stop : 1 if step is None else step]:
+        going[position] = True
+    kept = [item for item, goes in zip(items, going, strict=False) if not goes]
+    items.clear()
+    items.extend(kept)
+
+
+def set_slice(items: list[T], start: int | None, stop: int | None, step: int | None, values: list[T]) -> None:
+    """`items[start:stop:step] = values`."""
+    if step is None or step == 1:
+        begin = 0 if start is None else len(items[:start])
+        end = len(items) if stop is None else len(items[:stop])
+        changed = items[:begin] + values + items[max(begin, end) :]
+        items.clear()
+        items.extend(changed)
+    else:
+        positions, given = list(range(len(items)))[start:stop:step], list(values)
+        if len(positions) != len(given):
+            raise ValueError(
+                f"attempt to assign sequence of size {len(given)} to extended slice of size {len(positions)}"
+            )
+        for position, value in zip(positions, given, strict=False):
+            items[position] = value
+
+
+# -- sum
+def sum_from(items: list[T], start: K) -> K:
+    """`sum(items, start)`, of what no operator adds up."""
+    result = start
+    for item in items:
+        result = result + item
+    return result
+
+
+# -- the order of lists
+def _differ(left: T, right: K) -> bool:
+    """Do elements differ, to Python, for which one and the same NaN is equal to itself?"""
+    if isinstance(left, float):
+        return right not in [left]
+    return left != right
+
+
+def less(left: list[T], right: list[K]) -> bool:
+    """`left < right`."""
+    for position in range(min(len(left), len(right))):
+        if _differ(left[position], right[position]):
+            return left[position] < right[position]
+    return len(left) < len(right)
+
+
+def less_or_equal(left: list[T], right: list[K]) -> bool:
+    """`left <= right`."""
+    for position in range(min(len(left), len(right))):
+        if _differ(left[position], right[position]):
+            return left[position] <= right[position]
+    return len(left) <= len(right)
+
+
+def greater(left: list[T], right: list[K]) -> bool:
+    """`left > right`."""
+    return less(right, left)
+
+
+def greater_or_equal(left: list[T], right: list[K]) -> bool:
+    """`left >= right`."""
+    return less_or_equal(right, left)
+
+
+class ListComparison(NamedTuple):
+    """Python's comparison, and the function that stands for it where both sides are lists."""
+
+    original: Callable[[int, int], bool]
+    of_lists: Callable[..., bool]
+
+
+@functools.cache
+def orders() -> dict[str, ListComparison]:
+    """The comparisons that `<`, `<=`, `>` and `>=` are, by the operator of the syntax tree."""
+    return {
+        "<": ListComparison(operator.lt, less), "le": ListComparison(operator.le, less_or_equal),
+        ">": ListComparison(operator.gt, greater), "ge": ListComparison(operator.ge, greater_or_equal),
+    }  # fmt: skip

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from jitlite.base.errors.types import CHANGED_TYPE, WRONG_TYPE
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.empty_literals import unknown_elements
 from jitlite.frontend.emit.interfaces import bodies_that_fail
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 
 Path = tuple[str, ...]
 """A variable, or what is reached from it: `("self", ".x", "[0]")` is element 0 of the tuple `self.x`. Attributes start
@@ -29,13 +31,21 @@ with a dot and may be assigned; elements of tuples cannot change."""
 Refinements = dict[Path, Type]
 """Types that variables, and what is reached from them, are known to have."""
 
+Kept = dict[str, tuple[str, Type]]
+"""Variables that a condition sets, each with the temporary that has its value and the type of it."""
+
 
 @dataclass(frozen=True)
 class RefinementSet:
-    """What is known about variables and attributes when a condition holds, and when it does not."""
+    """What is known about variables and attributes when a condition holds, and when it does not.
+
+    `set_when_true` and `set_when_false` are the variables that it has set then; see `conditional_assignment.py`.
+    """
 
     when_true: Refinements = field(default_factory=dict)
     when_false: Refinements = field(default_factory=dict)
+    set_when_true: Kept = field(default_factory=dict)
+    set_when_false: Kept = field(default_factory=dict)
 
     def conjunction(self, other: RefinementSet) -> RefinementSet:
         """For `a and b`: both hold, or one of them does not."""
@@ -46,13 +56,22 @@ class RefinementSet:
         return RefinementSet(_common(self.when_true, other.when_true), _both(self.when_false, other.when_false))
 
     def negation(self) -> RefinementSet:
-        return RefinementSet(self.when_false, self.when_true)
+        return RefinementSet(self.when_false, self.when_true, self.set_when_false, self.set_when_true)
+
+    def sets(self, side: bool) -> Kept:
+        """The variables that the condition has set if it is `side`."""
+        return self.set_when_true if side else self.set_when_false
+
+    def without(self, names: set[str], side: bool) -> RefinementSet:
+        """What remains of it where these variables have been assigned, if the condition is `side`."""
+        changed = {path: t for path, t in (self.when_true if side else self.when_false).items() if path[0] not in names}
+        return RefinementSet(changed, self.when_false) if side else RefinementSet(self.when_true, changed)
 
     def where(self, still_holds: Callable[[Path], bool]) -> RefinementSet:
         """What remains of it where something may have changed since."""
-        return RefinementSet(
-            *({path: t for path, t in side.items() if still_holds(path)} for side in (self.when_true, self.when_false))
-        )
+        sides = (self.when_true, self.when_false)
+        true, false = ({path: t for path, t in side.items() if still_holds(path)} for side in sides)
+        return RefinementSet(true, false)
 
 
 def _both(a: Refinements, b: Refinements) -> Refinements:
@@ -100,7 +119,8 @@ class Frame:
         self.starts_function = starts_function
         self.types: dict[str, Type] = {}
         self.declared: dict[str, Type] = {}
-        """What variables may be given: the type of their annotation, else that of their first value."""
+        """What variables may be given: the type of their annotation, else that of their first value. An annotation may
+        come without a value: `y: int`."""
         self.too_narrow: dict[str, CompileError] = {} if parent is None else parent.too_narrow
         """Errors for variables that are given a value which a condition before the block excludes, shared by all frames
         of a function."""
@@ -186,6 +206,12 @@ class Frame:
                 return True
             frame = frame.parent
         return False
+
+    def declaration_of(self, name: str) -> Type | None:
+        """The type that an annotation without a value tells of a variable that has not been set."""
+        if self.is_defined(name):
+            return None
+        return next((frame.declared[name] for frame in self.chain() if name in frame.declared), None)
 
     def type_of(self, name: str) -> Type | None:
         """The type of a first-class variable, None for others."""
@@ -300,6 +326,8 @@ class Frame:
             self.sugared[name] = value
             self.types.pop(name, None)
             return
+        if isinstance(simple.type, T.SetType) and is_empty_literal(simple):
+            raise unknown_elements(range)
         if annotation is not None:
             _check_annotation(name, annotation, simple.type, range)
         self.store(builder, name, simple, annotation or simple.type, range)

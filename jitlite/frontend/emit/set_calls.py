@@ -6,9 +6,10 @@ from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.constant_containers import made_of
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.library_calls import emit_iterable_arguments
-from jitlite.frontend.emit.sets import FROZEN, NEW, set_of
+from jitlite.frontend.emit.sets import FROZEN, NEW, hinted, set_of
 from jitlite.frontend.emit.values import SpecialForm
 from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
 
@@ -24,6 +25,8 @@ def emit_frozenset_call(em: Emitter, call: tree.Apply, special: SpecialForm, hin
 
 
 def _made(em: Emitter, call: tree.Apply, hint: Type | None, kind: str) -> Value:
+    if not call.args and hinted(hint) is None:
+        return em.empty(T.SetType.of(T.ANY, frozen=kind is FROZEN), call.range)
     if not call.args:
         return set_of(em, [], hint, call.range, kind)
     (source,) = emit_iterable_arguments(em, call.args)

@@ -10,14 +10,16 @@ from collections.abc import Sequence
 
 from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_COUNT, WRONG_KEYWORD
 from jitlite.base.errors.names import NO_ATTRIBUTE, NOT_A_VALUE
-from jitlite.base.errors.types import EMPTY_CONTAINER, MIXED_ELEMENTS, NO_KEY, NOT_ITERABLE, OPERANDS
+from jitlite.base.errors.types import MIXED_ELEMENTS, NO_KEY, NOT_ITERABLE, OPERANDS
 from jitlite.base.source import SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.empty_literals import as_wanted, unknown_elements
 from jitlite.frontend.emit.values import Args, BuiltinFunction, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
 
 NEW, FROZEN = "set::new", "set::frozen"
@@ -47,9 +49,7 @@ def element_type(types: Sequence[Type], hint: Type | None, range: SourceRange) -
     if wanted is not None:
         return wanted
     if not types:
-        raise EMPTY_CONTAINER(
-            "the type of the elements of an empty set is not known", range, hint="annotate it: `s: Set[int] = set()`"
-        )
+        raise unknown_elements(range)
     common = T.unify_all(types)
     if common is None:
         shown = " and ".join(sorted({t.annotation for t in types}))
@@ -192,7 +192,7 @@ class SetMethod(SugaredValue):
     def _other(self, b: Builder, value: Value, range: SourceRange) -> Value:
         """What the set is combined with, as what its operators take."""
         value = iterable_value(b, value, range)
-        if value.node.kind == "prim::EmptyListLiteral":
+        if is_empty_literal(value):
             return b.make_list(self._element, [])
         is_made_room_for = self.name in ("update", "union") and isinstance(value.type, T.DictType)
         if isinstance(value.type, T.DictType) and not is_made_room_for:
@@ -244,12 +244,19 @@ def operate(b: Builder, range: SourceRange, op: str, left: Value, right: Value) 
     if not is_set(left) and not is_set(right):
         return None
     if is_set(left) and is_set(right):
+        left, right = _as_other(b, left, right, range), _as_other(b, right, left, range)
         kind = dict(_KINDS).get(op)
         if kind is not None:
             return b.op(kind, _named(left, right, range), range=range)
     elif op in ("eq", "ne") and not any(isinstance(v.type, T.UnionType) for v in (left, right)):
         return b.constant(op == "ne", range)
     raise _no_operator(range, op, left, right)
+
+
+def _as_other(b: Builder, value: Value, other: Value, range: SourceRange) -> Value:
+    """An operand; an empty set of what nothing tells as one of what the other operand holds."""
+    assert isinstance(value.type, T.SetType)
+    return as_wanted(b, value, value.type.with_contained(other.type.contained), range)
 
 
 def augment(b: Builder, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:

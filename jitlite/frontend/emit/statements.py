@@ -16,8 +16,11 @@ from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.callables import ContextClass
 from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emit.emitter import Emitter, statement
+from jitlite.frontend.emit.indexing import single_index
+from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
 from jitlite.frontend.emit.library_calls import filtered
+from jitlite.frontend.emit.list_slices import delete_slice
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.scope import Condition, Frame
 from jitlite.frontend.emit.special_methods import call_magic, is_object
@@ -65,10 +68,13 @@ def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
 
 
 def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:
-    if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
-        raise NO_DELETE.unsupported("del deletes one item, not a slice", target.range)
     container = em.emit(target.value)
-    index = em.emit(target.indices[0])
+    index = single_index(em, target, container.type)
+    if isinstance(index, SliceValue):
+        if not isinstance(container.type, T.ListType):
+            raise NO_DELETE.unsupported("del deletes slices of lists only", target.range)
+        delete_slice(em, range, container, index)
+        return
     if call_magic(em, range, container, "__delitem__", index) is not None:
         return
     if is_object(container):

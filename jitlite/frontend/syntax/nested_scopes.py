@@ -124,7 +124,7 @@ def _renamed(ident: tree.Ident, names: Mapping[str, str]) -> tree.Ident:
     return tree.replaced(ident, name=names.get(ident.name, ident.name))
 
 
-def with_own_variables(comprehension: tree.ListComp, prefix: str) -> tree.ListComp:
+def with_own_variables(comprehension: _T, prefix: str) -> _T:
     """The comprehension with `prefix` before its variables."""
     return _Renamer(f"{prefix}.").rename(comprehension, {})
 

@@ -71,9 +71,9 @@ def _assign(b: TreeBuilder, node: ast.Assign) -> t.Stmt:
 
 @statement_builder(ast.AnnAssign)
 def _annotated_assign(b: TreeBuilder, node: ast.AnnAssign) -> t.Stmt:
-    if node.value is None:
+    if node.value is None and not isinstance(node.target, ast.Name):
         raise BARE_ANNOTATION.unsupported(
-            "annotated assignments without assigned value aren't supported",
+            "annotations of attributes and items without assigned value aren't supported",
             b.at.whole(node),
             hint="assign a value of this type",
         )
@@ -86,7 +86,7 @@ def _annotated_assign(b: TreeBuilder, node: ast.AnnAssign) -> t.Stmt:
             hint="annotate the attribute in the class body",
         )
     built = b.expression(target)
-    return t.Assign((built,), b.expression(node.value), b.expression(node.annotation), range=built.range)
+    return t.Assign((built,), b.optional(node.value), b.expression(node.annotation), range=built.range)
 
 
 @statement_builder(ast.AugAssign)
