@@ -55,7 +55,7 @@ USES: Table = {
     ),
     "a named tuple": (
         "n: int",
-        "return Point(n, 2) < Point(2, 1), max(Point(n), Point(2)), min([Point(3), Point(n)])",
+        "p = min([Point(3), Point(n)])\nreturn Point(n, 2) < Point(2, 1), max(Point(n), Point(2)).x, p.x, p.y",
         [[1], [2], [4]],
     ),
     "largest and smallest": (
