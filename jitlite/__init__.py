@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from jitlite.api.opnames import export_opnames
     from jitlite.api.optimize import optimize
     from jitlite.api.to_onnx import to_onnx
+    from jitlite.api.to_stablehlo import to_stablehlo
     from jitlite.api.trace import (
         TopLevelTracedModule,
         TracedModule,
@@ -119,6 +120,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
             "jitlite.api.compare": "compare",
             "jitlite.api.optimize": "optimize",
             "jitlite.api.to_onnx": "to_onnx",
+            "jitlite.api.to_stablehlo": "to_stablehlo",
             "jitlite.api.trace":
                 "TopLevelTracedModule TracedModule TracerWarning TracingCheckError autocast trace "
                 "trace_module",
@@ -151,6 +153,6 @@ __all__ = [
     "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
     "post_mortem", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
-    "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "trace", "trace_module",
-    "unused", "wait", "wait_for_compilation",
+    "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "to_stablehlo", "trace",
+    "trace_module", "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from jitlite.api.engine_variants import callable_of, groups_of
 from jitlite.api.optimize import OptimizedFunction, OptimizedModule
 from jitlite.base.records import Record
 from jitlite.engines.engine import Engine, Operand
-from jitlite.engines.group_cache import Failure, compile_for, type_of
+from jitlite.engines.group_cache import Failure, compile_for, types_of
 from jitlite.engines.running import ObservedGroup, with_weights_as_inputs
 from jitlite.ir.graph import Graph, Value
 from jitlite.objects.function import function_of_graph
@@ -162,7 +162,7 @@ class _GroupComparison(Record, frozen=False):
     ) -> Callable[[Sequence[Operand]], Sequence[Operand]] | Failure:
         if self.engine.runs_graphs:
             return run
-        compiled = compile_for(self.engine, graph, [type_of(v, self.engine.has_dynamic_sizes) for v in given])
+        compiled = compile_for(self.engine, graph, types_of(self.engine, graph, given))
         if isinstance(compiled, Failure):
             return compiled
         try:

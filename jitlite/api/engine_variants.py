@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
 from jitlite.api.core_graphs import (
+    CoreGraph,
     DynamicShapes,
     check_dynamic_shapes,
     core_graph_of,
     fixed_sizes,
     has_effects,
     is_from_outside,
+    names_of,
 )
 from jitlite.api.script import script
 from jitlite.base import options
@@ -29,6 +31,7 @@ from jitlite.ir.types import TensorType
 from jitlite.objects.function import ScriptFunction, function_of_graph
 from jitlite.objects.module import ScriptModule
 from jitlite.passes.cluster import cluster
+from jitlite.passes.example_facts import attribute_of
 from jitlite.passes.registry import run
 
 
@@ -46,7 +49,7 @@ class Limits(Record, frozen=False):
     allow: tuple[str, ...] | None
     deny: tuple[str, ...]
 
-    def fixed_sizes(self, name: str, tensor: torch.Tensor) -> Hashable:
+    def fixed_sizes(self, name: str, tensor: torch.Tensor) -> tuple[int | None, ...]:
         """The sizes of an argument that a variant depends on."""
         return fixed_sizes(self.dynamic_shapes, name, tensor)
 
@@ -145,7 +148,23 @@ class VariantMaker(Record):
     def _of_trace(self, args: Sequence[object]) -> Variant:
         """What the model does with these arguments, recorded on fake tensors and written with core ATen."""
         core = core_graph_of(self.original, args, self.limits.dynamic_shapes)
+        if self.limits.engine.keeps_fixed_sizes:
+            self._tell_sizes(core, args)
         return self._variant(core.name, () if core.owner is None else (core.owner,), core.graph)
+
+    def _tell_sizes(self, core: CoreGraph, args: Sequence[object]) -> None:
+        """Have the types of arguments and attributes say the sizes that are the same in all calls of the variant."""
+        inputs = list(core.graph.inputs)
+        if core.owner is not None:
+            owner = inputs.pop(0)
+            for node in core.graph.all_nodes():
+                found = attribute_of(node, owner, core.owner)
+                if isinstance(found, torch.Tensor):
+                    node.output.type = TensorType.of(found.dtype, found.shape, None, found.device)
+        for value, name, given in zip(inputs, names_of(self.original), args, strict=False):
+            if isinstance(given, torch.Tensor):
+                sizes = self.limits.fixed_sizes(name, given)
+                value.type = TensorType.of(given.dtype, sizes, None, given.device)
 
     def _group(self, graph: Graph) -> dict[Node, str]:
         numbered = _numbered(graph)

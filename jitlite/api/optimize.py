@@ -51,7 +51,7 @@ def optimize(
     Args:
         model: an nn.Module, scripted, traced, loaded or plain, or a function that `script` takes.
         inputs: example arguments, a tuple of them or a single tensor.
-        engine: the name of one that is shipped ("reference", "onnxruntime"), or an `Engine`.
+        engine: the name of one that is shipped ("reference", "onnxruntime", "iree"), or an `Engine`.
         dynamic_shapes: which sizes may vary: True for all, or dimensions by the name of the argument, `{"x": [0]}`.
             For arguments with other sizes than these, another variant is made.
         allow: only these kinds of nodes, `aten::conv2d`, or single ones, `aten::conv2d@3` for the third in the graph.

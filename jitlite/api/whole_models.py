@@ -12,7 +12,7 @@ from jitlite.base.errors.ways_out import NOT_TRANSLATED
 from jitlite.base.records import Record
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.whole_graphs import WholeGraph, refused, whole_graph
-from jitlite.ir.types import TensorType, Type
+from jitlite.ir.types import TensorType, TupleType, Type
 
 Sizes = list[int | str | None]
 
@@ -52,10 +52,14 @@ def whole_model(model: object, inputs: Sequence[object], dynamic_shapes: Dynamic
     check_dynamic_shapes(dynamic_shapes, names, args)
     for name, value in zip(names, args, strict=False):
         _check_argument(name, value, language)
-    types = [_type(dynamic_shapes, name, value) for name, value in zip(names, args, strict=False)]
     try:
         with torch.no_grad():
             core = core_graph_of(original, args, dynamic_shapes, results_are_used_alone=True)
+        inputs_of_graph = core.graph.inputs[core.owner is not None :]
+        types = [
+            _type(dynamic_shapes, name, value, told.type)
+            for name, value, told in zip(names, args, inputs_of_graph, strict=False)
+        ]
         whole = whole_graph(core.graph, core.owner, names[: len(args)], types)
     except EngineRefusal as why:
         raise refused(language, why) from None
@@ -81,7 +85,11 @@ def _check_argument(name: str, value: object, language: str) -> None:
         )
 
 
-def _type(dynamic_shapes: DynamicShapes, name: str, value: object) -> Type | None:
+def _type(dynamic_shapes: DynamicShapes, name: str, value: object, told: Type) -> Type | None:
+    """The type of an argument, with the sizes that do not vary; None where it is no tensor and has none in it."""
+    if isinstance(value, tuple) and isinstance(told, TupleType):
+        parts = zip(value, told.elements, strict=True)
+        return told.with_contained([_type(dynamic_shapes, "", part, t) or t for part, t in parts])
     if not isinstance(value, torch.Tensor):
         return None
     return TensorType.of(value.dtype, fixed_sizes(dynamic_shapes, name, value), None, value.device)

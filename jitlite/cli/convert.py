@@ -6,12 +6,14 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from jitlite.api.to_onnx import to_onnx
+from jitlite.api.to_stablehlo import to_stablehlo
 from jitlite.base.source import CompileError
 from jitlite.base.whole_files import replacing
 from jitlite.cli.archives import is_archive
@@ -72,17 +74,23 @@ def _write_exported(program: object, options: argparse.Namespace, path: Path) ->
     return {"exported program": str(path)}
 
 
-def _write_onnx(program: object, options: argparse.Namespace, path: Path) -> Written:
+def _write_for_engine(
+    convert: Callable[[object, list[object], Path, dict[str, list[int]] | bool], object],
+    what: str,
+    program: object,
+    options: argparse.Namespace,
+    path: Path,
+) -> Written:
     args, varying = _example_arguments(options), _dynamic_shapes(options.dynamic)
     try:
-        to_onnx(program, args, path, varying)
+        convert(program, args, path, varying)
     except (ImportError, ValueError) as error:
         raise UsageError(str(error)) from None
     except CompileError:
         raise
     except Exception as error:  # what the program raises for these inputs
         raise ProgramError from error
-    return {"ONNX model": str(path)}
+    return {what: str(path)}
 
 
 def _example_arguments(options: argparse.Namespace) -> list[object]:
@@ -115,20 +123,15 @@ def _dynamic_shapes(words: Sequence[str]) -> dict[str, list[int]] | bool:
     return found or False
 
 
-def _refuse_stablehlo(program: object, options: argparse.Namespace, path: Path) -> Written:
-    raise UsageError(
-        "StableHLO is not part of this version; convert --to exported, and give the program to torch_xla: "
-        "torch_xla.stablehlo.exported_program_to_stablehlo(torch.export.load(PATH))"
-    )
-
-
 TARGETS: dict[str, Target] = {
     "python": Target("Python source that needs only torch, with its weights beside it", ".py", _write_python,
                      lambda path: [weights_path(path)]),
     "fx": Target("a torch.fx.GraphModule, written by torch.save", ".pt", _write_fx),
     "exported": Target("a program of torch.export", ".pt2", _write_exported),
-    "onnx": Target("an ONNX model with its weights, in evaluation mode", ".onnx", _write_onnx, in_evaluation_mode=True),
-    "stablehlo": Target("not part of this version: says what to use instead", ".mlir", _refuse_stablehlo),
+    "onnx": Target("an ONNX model with its weights, in evaluation mode", ".onnx",
+                   partial(_write_for_engine, to_onnx, "ONNX model"), in_evaluation_mode=True),
+    "stablehlo": Target("a module of StableHLO with its weights, in evaluation mode", ".mlir",
+                        partial(_write_for_engine, to_stablehlo, "StableHLO module"), in_evaluation_mode=True),
 }  # fmt: skip
 
 
@@ -142,7 +145,7 @@ TARGETS: dict[str, Target] = {
     argument("--input", action="append", default=[], metavar="FILE", dest="inputs",
              help="an example argument, as for run"),
     argument("--dynamic", action="append", default=[], metavar="NAME=DIM,...",
-             help="dimensions of an argument that may vary, for onnx: x=0,2"),
+             help="dimensions of an argument that may vary, for onnx and stablehlo: x=0,2"),
     *OF_MODULES,
     ALLOW,
     argument("--map-location", metavar="DEVICE", help="where to put the tensors of the archive"),
@@ -150,8 +153,6 @@ TARGETS: dict[str, Target] = {
 def convert(options: argparse.Namespace) -> int:
     """Write a program in another form."""
     target = TARGETS[options.to]
-    if target.write is _refuse_stablehlo:
-        target.write(None, options, Path())
     path = _output_path(options, target)
     program = _program_of(options) if names_archive(options.target) else program_of(options).whole
     if target.in_evaluation_mode and isinstance(program, torch.nn.Module):

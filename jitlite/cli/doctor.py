@@ -28,6 +28,10 @@ _OPTIONAL = {
     "llvmlite": "machine code for loops over numbers, for tensors, and for checking the arguments of calls",
     "libcst": "jitlite migrate",
     "numpy": "tensors that share memory with arrays",
+    "onnxruntime": "the engine onnxruntime, beside onnx",
+    "onnx": "to_onnx",
+    "iree-base-compiler": "the engine iree, beside iree-base-runtime",
+    "iree-base-runtime": "the engine iree",
     "hypothesis": "random programs: make explore",
     "mypy": "make lint",
     "ruff": "make lint",
@@ -216,7 +220,7 @@ def _show(report: DoctorReport) -> None:
     _table("versions", {**report.versions, **report.machine})
     print(heading("optional"))
     for name, what in _OPTIONAL.items():
-        print(f"{name:12} {(report.optional[name] or 'not installed'):16} {what}")
+        print(f"{name:18} {(report.optional[name] or 'not installed'):16} {what}")
     if report.internals:
         _show_internals(report.internals)
     if report.checks:

@@ -32,14 +32,29 @@ class Ref(Record, eq=True):
         dtype: of a tensor; int64 or float64 of a number.
         rank: of a tensor; 0 of a number.
         is_number: is it an int or a float of the graph?
-        is_empty: is it an operand that is known to have no elements?
+        sizes: of an operand that is not written yet; None for those that are not known.
     """
 
     name: str
     dtype: torch.dtype
     rank: int
     is_number: bool = False
-    is_empty: bool = False
+    sizes: tuple[int | None, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Is it an operand that is known to have no elements?"""
+        return 0 in self.sizes
+
+
+class RefList(Ref, eq=True):
+    """A list of tensors that an operator gives.
+
+    Attributes:
+        parts: the tensors.
+    """
+
+    parts: tuple[Ref, ...] = ()
 
 
 Results = Ref | Sequence[Ref]
@@ -50,8 +65,13 @@ class Writer(Protocol):
 
     results: list[Ref]
 
+    def operand_of(self, ref: Ref) -> Ref:
+        """What stands for an operand of which no more is known, while a converter is asked whether it can."""
+        ...
+
 
 BuilderT = TypeVar("BuilderT", bound=Writer)
+ConverterT = TypeVar("ConverterT", bound=Callable[..., Results])
 
 
 class Converters(Generic[BuilderT]):
@@ -67,14 +87,14 @@ class Converters(Generic[BuilderT]):
         self._new_builder = new_builder
         self._by_kind: dict[str, Callable[..., Results]] = {}
 
-    def of(self, *kinds: str) -> Callable[[Callable[..., Results]], Callable[..., Results]]:
+    def of(self, *kinds: str) -> Callable[[ConverterT], ConverterT]:
         """Declare the function to be the converter of operators of these kinds.
 
         Raises:
             ValueError: one of them has a converter.
         """
 
-        def declare(function: Callable[..., Results]) -> Callable[..., Results]:
+        def declare(function: ConverterT) -> ConverterT:
             for kind in kinds:
                 if kind in self._by_kind:
                     raise ValueError(f"{kind} has a converter to {self.language}")
@@ -106,19 +126,41 @@ class Converters(Generic[BuilderT]):
         """
         if node.kind in LISTS:
             return
+        if node.kind == _UNPACK and node.input.node.kind in (*LISTS, *self._by_kind):
+            self._unpack(node, builder, values)
+            return
         convert = self._by_kind.get(node.kind)
         if convert is None:
             raise EngineRefusal(f"{self.language} has no translation of it here")
         builder.results = [
-            ref_of(output, "") for output in node.outputs if output.has_uses or output is node.outputs[0]
+            ref_of(output, "")
+            for output in node.outputs
+            if (output.has_uses or output is node.outputs[0]) and not _is_tensor_list(output.type)
         ]
-        found = convert(builder, *(_argument(value, values) for value in node.inputs))
+        found = convert(builder, *(_argument(value, values, builder) for value in node.inputs))
         results = [found] if isinstance(found, Ref) else list(found)
         for output, result in zip(node.outputs, results, strict=False):
             values[output] = result
         missing = node.outputs[len(results) :]
         if any(value.has_uses for value in missing):
             raise EngineRefusal("a result of it is used that has no translation")
+
+    def _unpack(self, node: Node, builder: BuilderT, values: dict[Value, Ref]) -> None:
+        """Say which `Ref` each tensor of a list is. Of a list that is not there yet it is asked whether it can be."""
+        maker = node.input.node
+        if maker.kind in LISTS:
+            for output, part in zip(node.outputs, maker.inputs, strict=True):
+                known = _argument(part, values, builder)
+                if not isinstance(known, Ref):
+                    raise EngineRefusal("it takes a list apart that has a constant in it")
+                values[output] = known
+            return
+        if node.input not in values:
+            self.convert(maker, builder, values)
+        found = values[node.input]
+        if not isinstance(found, RefList):
+            raise EngineRefusal("it takes a list apart that is not known")
+        values.update(zip(node.outputs, found.parts, strict=True))
 
     def write(self, graph: Graph, builder: BuilderT, values: dict[Value, Ref]) -> None:
         """Write all nodes of a graph.
@@ -136,16 +178,22 @@ class Converters(Generic[BuilderT]):
 
 LISTS = ("prim::ListConstruct",)
 """Kinds that are written where their result is used."""
+_UNPACK = "prim::ListUnpack"
 
 
-def _argument(value: Value, values: Mapping[Value, Ref]) -> Any:
+def _is_tensor_list(t: T.Type) -> bool:
+    return isinstance(t, T.ListType) and isinstance(t.element, TensorType)
+
+
+def _argument(value: Value, values: Mapping[Value, Ref], builder: Writer) -> Any:
     if is_constant(value):
         return constant_of(value)
     if value in values:
-        return values[value]
+        found = values[value]
+        return list(found.parts) if isinstance(found, RefList) else found
     if value.node.kind in LISTS:
-        return [_argument(part, values) for part in value.node.inputs]
-    return ref_of(value, "?")
+        return [_argument(part, values, builder) for part in value.node.inputs]
+    return builder.operand_of(ref_of(value, "?"))
 
 
 def ref_of(value: Value, name: str) -> Ref:
@@ -162,4 +210,57 @@ def ref_of(value: Value, name: str) -> Ref:
         raise EngineRefusal("dtype and rank of an operand are not known")
     if value.type.device is not None and value.type.device.type != "cpu":
         raise EngineRefusal("an operand is not on the CPU")
-    return Ref(name, value.type.dtype, len(value.type.sizes), is_empty=0 in value.type.sizes)
+    return Ref(name, value.type.dtype, len(value.type.sizes), sizes=tuple(value.type.sizes))
+
+
+# -- what converters ask of their arguments
+
+
+def number(value: object) -> float:
+    """A number that is known.
+
+    Raises:
+        EngineRefusal: it is none.
+    """
+    if not isinstance(value, int | float):
+        raise EngineRefusal("a number that decides what it computes is no constant")
+    return float(value)
+
+
+def constants(values: object) -> Sequence[int]:
+    """Ints that are known, one or several.
+
+    Raises:
+        EngineRefusal: one is not.
+    """
+    listed = [values] if isinstance(values, int) else values
+    if not isinstance(listed, list | tuple) or not all(isinstance(v, int) for v in listed):
+        raise EngineRefusal("a number that decides the shape of its result is no constant")
+    return listed
+
+
+Sample = torch.Tensor | bool | int | float
+
+
+def common_dtype(a: object, b: object) -> torch.dtype:
+    """The dtype in which torch compares or adds the two.
+
+    Raises:
+        EngineRefusal: neither is a tensor.
+    """
+    first, second = _sample(a), _sample(b)
+    if not isinstance(first, torch.Tensor):
+        first, second = second, first
+    if not isinstance(first, torch.Tensor):
+        raise EngineRefusal("it compares numbers")
+    return torch.result_type(first, second)
+
+
+def _sample(value: object) -> Sample:
+    if isinstance(value, Ref):
+        if value.is_number:
+            return 1 if value.dtype is torch.int64 else 1.0
+        return torch.empty([1] * value.rank, dtype=value.dtype, device="meta")
+    if not isinstance(value, Sample):
+        raise EngineRefusal(f"an operand is {type(value).__name__}")
+    return value

@@ -49,6 +49,8 @@ class Engine:
         version: changes when what was compiled before is of no use any more.
         operators: how graphs are written before `supports` is asked.
         has_dynamic_sizes: is a group compiled once for tensors of all sizes? Else once for each combination of them.
+        keeps_fixed_sizes: if it has dynamic sizes, are those dynamic that vary, and no others? The types of inputs
+            then say the sizes that do not vary, such as those of weights, and a size of 0 or 1; others are 2 or more.
         least: how many nodes a group has to have.
         runs_graphs: is a group run as any graph is, with nothing to compile?
     """
@@ -57,6 +59,7 @@ class Engine:
     version = "1"
     operators = OperatorSet.CORE
     has_dynamic_sizes = True
+    keeps_fixed_sizes = False
     least = 3
     runs_graphs = False
 

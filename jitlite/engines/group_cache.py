@@ -68,7 +68,7 @@ class GroupCache(Record, frozen=False):
             key: `key_of` it.
             inputs: of a call.
         """
-        types = [type_of(value, self.engine.has_dynamic_sizes) for value in inputs]
+        types = types_of(self.engine, graph, inputs)
         whole = key, tuple((t.dtype, t.sizes, t.device) if isinstance(t, TensorType) else str(t) for t in types)
         with _lock:
             known = self.compiled.get(whole)
@@ -120,9 +120,24 @@ def _is_known(t: Type) -> bool:
     return not isinstance(t, TensorType) or (t.dtype is not None and t.sizes is not None)
 
 
-def type_of(value: Operand, any_size: bool) -> Type:
-    """The type of an input, with its sizes unless it stands for tensors of any size."""
+def types_of(engine: Engine, graph: Graph, inputs: Sequence[Operand]) -> list[Type]:
+    """The types that a graph is compiled for, where its inputs are these."""
+    return [_type_of(engine, given.type, value) for given, value in zip(graph.inputs, inputs, strict=True)]
+
+
+def _type_of(engine: Engine, told: Type, value: Operand) -> Type:
     if not isinstance(value, torch.Tensor):
         return T.INT if isinstance(value, int) else T.FLOAT
-    sizes = [None] * value.dim() if any_size else list(value.shape)
+    sizes: list[int | None] = list(value.shape)
+    if engine.has_dynamic_sizes:
+        fixed = _fixed_sizes(told, value) if engine.keeps_fixed_sizes else [None] * value.dim()
+        sizes = [n if n == wanted else None for n, wanted in zip(value.shape, fixed, strict=True)]
     return TensorType.of(value.dtype, sizes, None, value.device, False)
+
+
+def _fixed_sizes(told: Type, value: torch.Tensor) -> list[int | None]:
+    """Those that a type says, and those that are 0 or 1, which is never broadcast to one that varies."""
+    known: Sequence[int | None] = [None] * value.dim()
+    if isinstance(told, TensorType) and told.sizes is not None and len(told.sizes) == value.dim():
+        known = told.sizes
+    return [n if n <= 1 else wanted for n, wanted in zip(value.shape, known, strict=True)]

@@ -5,7 +5,7 @@ model that it is in. A graph that was read from text has none; nothing runs its 
 
 A group is run as a graph where a gradient is recorded for an input, where the engine refused it, and where the engine
 failed, while it compiled or in a call. What failed once is not tried again. The first failure of a group is told in a
-warning.
+warning. A refusal in a call holds for that call alone.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ import torch
 
 from jitlite.base import options
 from jitlite.base.records import Record
-from jitlite.engines.engine import CompiledGroup, Operand
+from jitlite.engines.engine import CompiledGroup, EngineRefusal, Operand
 from jitlite.engines.group_cache import Failure, GroupCache, key_of
 from jitlite.engines.whole_graphs import LARGEST_EMBEDDED
 from jitlite.ir.graph import Graph, constant_of
 from jitlite.ir.regions import Backend, PlanContext, Region, Runner
+from jitlite.ir.types import TensorType
 
 KIND = "engine"
 
 
 class EngineWarning(UserWarning):
     """An engine failed, and the group runs without it."""
+
+
+_MOST_KNOWN = 256
+"""A group remembers what runs it for at most so many combinations of types."""
 
 
 class GroupUse(Record, frozen=False):
@@ -73,6 +78,9 @@ class GroupRunner:
             return self._run_graph(inputs)
         try:
             found = _checked(compiled(given), self._results)
+        except EngineRefusal:
+            use.cache.counters.fallbacks += 1
+            return self._run_graph(inputs)
         except Exception as error:
             if options.current().engine_errors == "raise":
                 raise
@@ -83,7 +91,8 @@ class GroupRunner:
         return found[0] if self._gives_one else tuple(found)
 
     def _types_of(self, inputs: Sequence[Operand]) -> tuple[object, ...]:
-        if self._use.cache.engine.has_dynamic_sizes:
+        engine = self._use.cache.engine
+        if engine.has_dynamic_sizes and not engine.keeps_fixed_sizes:
             return tuple([(v.dtype, v.dim()) if isinstance(v, torch.Tensor) else type(v) for v in inputs])
         return tuple([(v.dtype, v.shape) if isinstance(v, torch.Tensor) else type(v) for v in inputs])
 
@@ -92,6 +101,8 @@ class GroupRunner:
         if isinstance(found, Failure):
             self._fail(found)
             return None
+        if len(self._compiled) >= _MOST_KNOWN:
+            self._compiled.clear()
         self._compiled[self._types_of(inputs)] = found
         return found
 
@@ -133,7 +144,7 @@ def with_weights_as_inputs(body: Graph) -> tuple[Graph, tuple[torch.Tensor, ...]
     for node in list(graph.nodes):
         value = constant_of(node.output) if node.kind == "prim::Constant" else None
         if isinstance(value, torch.Tensor) and value.numel() > LARGEST_EMBEDDED:
-            node.output.replace_all_uses_with(graph.add_input(node.output.type))
+            node.output.replace_all_uses_with(graph.add_input(TensorType.from_tensor(value)))
             node.destroy()
             weights.append(value)
     return graph, tuple(weights)

@@ -6,11 +6,11 @@ import importlib.util
 
 from jitlite.base import plugins
 from jitlite.base.source import did_you_mean
-from jitlite.engines import onnx
+from jitlite.engines import onnx, stablehlo
 from jitlite.engines.engine import Engine
 from jitlite.engines.reference import ReferenceEngine
 
-_NAMES = ("reference", "onnxruntime")
+_NAMES = ("reference", "onnxruntime", "iree")
 
 
 def engine_of(engine: str | Engine) -> Engine:
@@ -27,6 +27,9 @@ def engine_of(engine: str | Engine) -> Engine:
     if engine == "onnxruntime":
         need(f"the engine {engine}", "onnx", "onnx", "onnxruntime")
         return onnx.runtime.OnnxRuntime()
+    if engine == "iree":
+        need(f"the engine {engine}", "iree", "iree.compiler", "iree.runtime")
+        return stablehlo.runtime.Iree()
     for plugin in plugins.load("jitlite.engines", _accept):
         if plugin.name == engine and not plugin.reason:
             return _made(plugin.found)
@@ -61,6 +64,14 @@ def need(what: str, extra: str, *packages: str) -> None:
     Raises:
         ImportError: one is not; the text says how to install the extra that has it.
     """
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    missing = [name for name in packages if not is_installed(name)]
     if missing:
         raise ImportError(f"{what} needs {' and '.join(missing)}: pip install 'jitlite[{extra}]'")
+
+
+def is_installed(name: str) -> bool:
+    """Can a module be found? Those that it lies in are imported."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # what it lies in is missing
+        return False

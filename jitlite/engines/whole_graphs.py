@@ -246,7 +246,8 @@ def _flatten_input(graph: Graph, value: Value, name: str) -> Iterator[str]:
             if use.user.kind != "prim::TupleUnpack":
                 raise EngineRefusal(f"the tuple {name} is not taken apart where it is used")
             for old, new in zip(use.user.outputs, values, strict=True):
-                new.type = old.type
+                if not (isinstance(new.type, TensorType) and new.type.sizes is not None):
+                    new.type = old.type
                 old.replace_all_uses_with(new)
             use.user.destroy()
         graph.block.erase_input(position)

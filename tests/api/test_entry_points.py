@@ -316,6 +316,7 @@ USES = {
     "to_exported": exported,
     "to_fx": moved_to_fx,
     "to_onnx": to_onnx,
+    "to_stablehlo": lambda: "stablehlo.add" in jitlite.to_stablehlo(helper, X),
     "to_python": of_program,
     "trace": lambda: same(jitlite.trace(helper, X)(V), V + 1),
     "trace_module": lambda: same(jitlite.trace_module(layer := Layer(), {"forward": X}).forward(X), layer(X)),

@@ -71,6 +71,10 @@ class OnnxBuilder(Record, frozen=False):
         """A node with one input, whose result has its dtype and rank."""
         return self.node(op, [x], x.dtype, x.rank, **attributes)
 
+    def operand_of(self, ref: Ref) -> Ref:
+        """It is taken as it is."""
+        return ref
+
     # -- constants and numbers
     def tensor(self, value: torch.Tensor, name: str | None = None) -> Ref:
         """A constant tensor."""
@@ -163,29 +167,6 @@ def element_type(dtype: torch.dtype) -> int:
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor, of a dtype that numpy has."""
     return tensor.view(torch.int16) if tensor.dtype is torch.bfloat16 else tensor
-
-
-def number(value: object) -> float:
-    """A number that is known.
-
-    Raises:
-        EngineRefusal: it is none.
-    """
-    if not isinstance(value, int | float):
-        raise EngineRefusal("a number that decides what it computes is no constant")
-    return float(value)
-
-
-def constants(values: object) -> Sequence[int]:
-    """Ints that are known, one or several.
-
-    Raises:
-        EngineRefusal: one is not.
-    """
-    listed = [values] if isinstance(values, int) else values
-    if not isinstance(listed, list | tuple) or not all(isinstance(v, int) for v in listed):
-        raise EngineRefusal("a number that decides the shape of its result is no constant")
-    return listed
 
 
 CONVERTERS: Converters[OnnxBuilder] = Converters("ONNX", OnnxBuilder)

@@ -6,9 +6,9 @@ from functools import partial
 
 import torch
 
-from jitlite.engines.converters import Ref
+from jitlite.engines.converters import Ref, constants, number
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.onnx.builder import CONVERTERS, Attribute, OnnxBuilder, constants, number
+from jitlite.engines.onnx.builder import CONVERTERS, Attribute, OnnxBuilder
 
 _of = CONVERTERS.of
 

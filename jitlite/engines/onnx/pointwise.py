@@ -7,9 +7,9 @@ from functools import partial
 
 import torch
 
-from jitlite.engines.converters import Ref
+from jitlite.engines.converters import Ref, common_dtype, number
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.onnx.builder import CONVERTERS, OnnxBuilder, number
+from jitlite.engines.onnx.builder import CONVERTERS, OnnxBuilder
 
 _of = CONVERTERS.of
 
@@ -45,29 +45,6 @@ _declare(
 )
 _declare(_same, "neg Neg abs Abs floor Floor ceil Ceil")
 _declare(_compare, "eq Equal lt Less le LessOrEqual gt Greater ge GreaterOrEqual")
-
-
-Sample = torch.Tensor | bool | int | float
-
-
-def common_dtype(a: object, b: object) -> torch.dtype:
-    """The dtype in which torch compares or adds the two."""
-    first, second = _sample(a), _sample(b)
-    if not isinstance(first, torch.Tensor):
-        first, second = second, first
-    if not isinstance(first, torch.Tensor):
-        raise EngineRefusal("it compares numbers")
-    return torch.result_type(first, second)
-
-
-def _sample(value: object) -> Sample:
-    if isinstance(value, Ref):
-        if value.is_number:
-            return 1 if value.dtype is torch.int64 else 1.0
-        return torch.empty([1] * value.rank, dtype=value.dtype, device="meta")
-    if not isinstance(value, Sample):
-        raise EngineRefusal(f"an operand is {type(value).__name__}")
-    return value
 
 
 @_of("aten::ne")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from jitlite.engines.converters import Ref
+from jitlite.engines.converters import Ref, constants
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.onnx.builder import CONVERTERS, OnnxBuilder, constants
+from jitlite.engines.onnx.builder import CONVERTERS, OnnxBuilder
 
 _of = CONVERTERS.of
 _END = 2**63 - 1

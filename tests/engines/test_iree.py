@@ -1,0 +1,244 @@
+"""Operators as StableHLO, run by IREE, beside eager: for several sizes with one compilation for many operators."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+from engine_cases import CASES, DECIDED_BY_SIZES, Calls, floats, pair, with_indices
+from torch import Tensor, nn
+
+import jitlite
+from jitlite.engines.engine import Engine
+from jitlite.engines.running import EngineWarning
+from jitlite.engines.stablehlo.literals import _ELEMENTS
+
+pytest.importorskip("iree.compiler", reason="IREE is not installed: pip install 'jitlite[iree]'")
+pytest.importorskip("iree.runtime", reason="IREE is not installed: pip install 'jitlite[iree]'")
+
+MORE = {
+    "argmax": (lambda x: (x.argmax(1), x.argmin(0), x.argmax()), floats(None, 3)),
+    "max": (lambda x: (x.max(1).values, x.max(1).indices, x.min(0).indices, x.max()), floats(None, 3)),
+    "var": (lambda x: (x.var(1), x.var([0, 1], correction=0), x.std(0)), floats(None, 3)),
+    "remainder": (lambda x, y: (torch.remainder(x, y), torch.fmod(x, y), torch.atan2(x, y)), pair(None, 3)),
+    "rounds": (lambda x: (x.round(), x.trunc(), x.frac(), torch.floor_divide(x, 0.3)), floats(None, 3)),
+    "logarithms": (lambda x: (x.abs().log2(), x.abs().log10(), x.exp2(), x.expm1(), x.abs().log1p()), floats(None, 3)),
+    "scatter": (lambda x: torch.slice_scatter(x, x[:, :2] * 2, 1, 1, 3), floats(None, 3)),
+    "flip": (lambda x: x.flip(0, 1) + x.tril() * 2, floats(None, 3)),
+    "halves": (lambda x: ((x.half() @ x.half().t()).float(), x.bfloat16().sum(1), x.half().mean()), floats(None, 3)),
+    "ints": (lambda x: (x.int() + 1, x.long().sum(), (x > 0).sum(1), x.abs().byte() & 3, x.char()), floats(None, 3)),
+    "index": (lambda x, i: (x[:, torch.tensor([0, -1, 2])], x[i[:, 0] * 0 - 1]), with_indices),
+    "group_norm": (lambda x: F.group_norm(x, 2, torch.arange(4.0), torch.ones(4)), floats(None, 4, 5)),
+    "adaptive": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)) + F.adaptive_avg_pool2d(x, 1), floats(None, 2, 5, 7)),
+}  # fmt: skip
+ALL = {**CASES, **{f"more {name}": case for name, case in MORE.items()}}
+
+
+def families() -> dict[str, list[str]]:
+    """The cases that take arguments of the same shapes: one model computes all of them."""
+    found: dict[str, list[str]] = {}
+    for name, (_, make) in ALL.items():
+        if name not in DECIDED_BY_SIZES:
+            shapes = ", ".join(f"{x.dtype}{list(x.shape)}".removeprefix("torch.") for x in make(4))
+            found.setdefault(shapes, []).append(name)
+    return found
+
+
+def small() -> Engine:
+    """IREE for groups of one node."""
+    from jitlite.engines.stablehlo.runtime import Iree
+
+    class Small(Iree):
+        least = 1
+
+    return Small()
+
+
+def check_cases(names: list[str]) -> None:
+    make = ALL[names[0]][1]
+    first = make(4)
+    model = Calls(lambda *args: [ALL[name][0](*args) for name in names]).eval()
+    varying = {n: [0] for n, _ in zip("xy", first, strict=False)}
+    fast = jitlite.optimize(model, first, engine=small(), dynamic_shapes=varying)
+    for n in (4, 2, 6):
+        args = make(n)
+        for name, found, expected in zip(names, fast(*args), model(*args), strict=True):
+            note = f"{name} with a size of {n}: {{}}".format
+            torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5, equal_nan=True, msg=note)
+    told = fast.explain()
+    assert fast.counters.compiled and not fast.counters.fallbacks, told
+    assert "the model as it was" not in told, told
+
+
+@pytest.mark.parametrize("shapes", families())
+def test_operators(shapes):
+    check_cases(families()[shapes])
+
+
+@pytest.mark.parametrize("name", DECIDED_BY_SIZES)
+def test_what_is_decided_by_sizes(name):
+    f, make = ALL[name]
+    model, first = Calls(f).eval(), make(4)
+    fast = jitlite.optimize(model, first, engine=small(), dynamic_shapes={"x": [0]})
+    for n in (4, 2, 6):
+        args = make(n)
+        torch.testing.assert_close(fast(*args), model(*args))
+
+
+# -- models
+
+
+class Block(nn.Module):
+    """A residual block with a convolution in groups and squeezed channels, as mobile networks have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(8)
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 2, 1), nn.ReLU(), nn.Conv2d(2, 8, 1))
+        self.head = nn.Linear(8 * 4, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.norm(self.conv(x)), inplace=True)
+        y = F.hardswish(self.depthwise(x))
+        x = x + y * F.hardsigmoid(self.squeeze(y))
+        x = F.adaptive_avg_pool2d(F.max_pool2d(x, 3, 2, 1), 2)
+        return F.log_softmax(self.head(torch.flatten(x, 1)), 1)
+
+
+class Cell(nn.Module):
+    """Three steps of an LSTM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_input, self.of_state = nn.Linear(6, 32), nn.Linear(8, 32)
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Tensor:
+        for _ in range(3):
+            i, f, g, o = (self.of_input(x) + self.of_state(h)).chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+            h = o.sigmoid() * c.tanh()
+        return h + c
+
+
+class Attention(nn.Module):
+    """Patches of images with a token of the class, as in a vision transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, 16, 4, 4)
+        self.token = nn.Parameter(torch.randn(1, 1, 16))
+        self.norm = nn.LayerNorm(16)
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.head = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patch(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.size(0), -1, -1), x], 1)
+        y = self.norm(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return self.head(x[:, 0])
+
+
+MODELS = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 8), nn.Softmax(-1)), floats(None, 16)),
+    "convolutions": (Block, floats(None, 3, 16, 16)),
+    "lstm cell": (Cell, lambda n: (torch.randn(n, 6), torch.randn(n, 8), torch.randn(n, 8))),
+    "attention": (Attention, floats(None, 3, 8, 8)),
+    "transformer layer": (
+        lambda: nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu"),
+        floats(None, 5, 16),
+    ),
+    "embedding": (
+        lambda: nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 4), nn.Tanh()),
+        lambda n: (torch.randint(10, (n, 7)),),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name):
+    torch.manual_seed(0)
+    make_model, make = MODELS[name]
+    model, first = make_model().eval(), make(3)
+    names = {"lstm cell": ["x", "h", "c"], "transformer layer": ["src"], "mlp": ["input"], "embedding": ["input"]}
+    varying = {n: [0] for n in names.get(name, ["x"])}
+    fast = jitlite.optimize(model, first, engine="iree", dynamic_shapes=varying)
+    with torch.no_grad():
+        for n in (3, 2, 5, 8, 4):
+            args = make(n)
+            torch.testing.assert_close(fast(*args), model(*args), rtol=1e-4, atol=1e-5)
+    told = fast.explain()
+    assert not fast.counters.fallbacks and "the model as it was" not in told, told
+    inside, everything = map(int, re.search(r"(\d+) of (\d+) operators on tensors", told).groups())
+    assert inside >= 0.95 * everything and fast.counters.compiled <= 3, told
+
+
+# -- errors, memory and failures
+
+
+def test_an_index_out_of_range_raises_what_eager_raises():
+    model = nn.Sequential(nn.Embedding(10, 8), nn.Linear(8, 4), nn.Tanh()).eval()
+    fast = jitlite.optimize(model, torch.tensor([1, 2]), engine="iree")
+    with torch.no_grad():
+        with pytest.raises(IndexError, match="index out of range"):
+            fast(torch.tensor([1, 10]))
+        torch.testing.assert_close(fast(torch.tensor([3, 9])), model(torch.tensor([3, 9])))
+    assert fast.counters.compiled == 1
+
+
+class Shares(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = x * 2
+        return y + 1, torch.zeros(3) + 1, torch.arange(40) * 2, x.new_zeros(4), y
+
+
+def test_results_share_no_memory():
+    fast = jitlite.optimize(Shares(), torch.ones(3), engine=small())
+    expected = [t.clone() for t in Shares()(torch.ones(3))]
+    for _ in range(3):
+        found = fast(torch.ones(3))
+        torch.testing.assert_close(list(found), expected)
+        for t in found:
+            t.fill_(7)
+
+
+def test_tensors_that_are_not_as_iree_wants_them():
+    model = Calls(lambda x: (x * 2 + 1).sin()).eval()
+    fast = jitlite.optimize(model, torch.ones(4, 6), engine="iree", dynamic_shapes={"x": [0, 1]})
+    for x in (torch.randn(6, 4).t(), torch.randn(50)[1:25].view(4, 6), torch.randn(4, 12)[:, ::2], torch.randn(4, 1)):
+        torch.testing.assert_close(fast(x), model(x))
+    with torch.no_grad():
+        x = nn.Parameter(torch.randn(4, 6))
+        torch.testing.assert_close(fast(x), model(x))
+        x.data = torch.randn(4, 6)
+        torch.testing.assert_close(fast(x), model(x))
+        x.add_(1)
+        torch.testing.assert_close(fast(x), model(x))
+
+
+def test_sizes_that_do_not_fit_are_run_as_a_graph():
+    """A size that is computed may be 1 in a call, and is broadcast then."""
+    model = Calls(lambda x, y: (x[1:] * 2 + y).sin()).eval()
+    first = torch.randn(4, 3), torch.randn(3, 3)
+    fast = jitlite.optimize(model, first, engine="iree", dynamic_shapes={"x": [0], "y": [0]})
+    for n, m in ((4, 3), (6, 5), (2, 5)):
+        x, y = torch.randn(n, 3), torch.randn(m, 3)
+        torch.testing.assert_close(fast(x, y), model(x, y))
+    with pytest.raises(RuntimeError, match="must match"):
+        fast(torch.randn(5, 3), torch.randn(7, 3))
+
+
+def test_a_text_that_iree_does_not_read_falls_back(monkeypatch):
+    monkeypatch.setattr("jitlite.engines.stablehlo.literals._ELEMENTS", {**_ELEMENTS, torch.float32: "f33"})
+    fast = jitlite.optimize(Calls(lambda x: (x * 2 + 1).sin()).eval(), torch.ones(3), engine="iree")
+    with pytest.warns(EngineWarning, match="group 0.*iree.*error:"):
+        torch.testing.assert_close(fast(torch.ones(3)), (torch.ones(3) * 2 + 1).sin())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fast(torch.ones(3))
+    assert fast.counters.fallbacks == 1 and not fast.counters.compiled
