@@ -255,7 +255,8 @@ class PassHook(Record, eq=True, frozen=False):
         self.records.append(record)
         if self.verify:
             verify(graph)
-        self._tell_change(record, before, self._lines(graph))
+        if changed or self.print_changed:  # which also shows what a pass changes without saying so
+            self._tell_change(record, before, self._lines(graph))
         if original is not None and self.differential is not None and changed:
             self.differential(name, original, graph)
         return changed
