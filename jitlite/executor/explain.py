@@ -39,18 +39,18 @@ _MOST_LINES = 8
 _GLOSSARY = "Plan, guard, region and the other words are explained in docs/glossary.md."
 
 
-class Optimized(Record):
+class OptimizedOnceMore(Record):
     """The general optimized graph of a function, and what each pass did on the way to it."""
 
     graph: Graph
     records: Sequence[PassRecord]
 
 
-def optimized_once_more(executor: Executor, hook: PassHook) -> Optimized:
+def optimized_once_more(executor: Executor, hook: PassHook) -> OptimizedOnceMore:
     """Run the passes before the first call once more, with a hook that counts kinds of nodes."""
     graph = executor.graph.copy()
     OPTIMIZE(graph, hook)
-    return Optimized(graph, hook.records)
+    return OptimizedOnceMore(graph, hook.records)
 
 
 class Explanation(Record, eq=True):
@@ -88,7 +88,7 @@ def explain_call(executor: Executor, bound: Sequence[object]) -> Explanation:
 
 
 def explain(
-    executor: Executor, bound: Sequence[object] | None = None, optimized: Optimized | None = None
+    executor: Executor, bound: Sequence[object] | None = None, optimized: OptimizedOnceMore | None = None
 ) -> Explanation:
     """What becomes of calls.
 

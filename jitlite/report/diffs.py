@@ -13,7 +13,7 @@ from jitlite.report.content import Row, SourceLine
 _CONTEXT = 2
 """Equal lines that are shown around each difference."""
 _MANY = 500
-"""Lines of a text in which those that are repeated often, such as `block0():`, are only compared beside others: it takes
+"""Lines of a text in which those that are repeated often, such as `block():`, are compared beside others only: it takes
 a fifth of the time."""
 
 

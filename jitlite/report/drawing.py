@@ -16,7 +16,7 @@ from jitlite.base.source import SourceRange
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.unit import MethodName
 from jitlite.report.content import Box, Drawing, Sources
-from jitlite.report.drawn_parts import Item, Part, module_of, opened, whole
+from jitlite.report.drawn_parts import DrawnItem, DrawnPart, module_of, opened, whole
 
 _CHARACTER, _MARGIN, _HEIGHT = 7, 12, 40
 _GAP_X, _GAP_Y = 18, 34
@@ -36,7 +36,7 @@ def draw(graph: Graph, sources: Sources) -> list[Drawing]:
     Where the outermost block is too large to be drawn, there are those of what it holds.
     """
     found: list[Drawing] = []
-    waiting: deque[tuple[Part, list[Drawing]]] = deque([(whole(graph), found)])
+    waiting: deque[tuple[DrawnPart, list[Drawing]]] = deque([(whole(graph), found)])
     room = _MOST_BOXES
     while waiting:
         part, siblings = waiting.popleft()
@@ -53,9 +53,9 @@ def draw(graph: Graph, sources: Sources) -> list[Drawing]:
 class _Layout:
     """Where the boxes of one part stand."""
 
-    def __init__(self, part: Part, sources: Sources) -> None:
+    def __init__(self, part: DrawnPart, sources: Sources) -> None:
         self.part = part
-        self.items: dict[_Vertex, Item] = {("box", i): item for i, item in enumerate(part.items, 1)}
+        self.items: dict[_Vertex, DrawnItem] = {("box", i): item for i, item in enumerate(part.items, 1)}
         self.first, self.last = ("box", 0), ("box", len(part.items) + 1)
         self.vertices = [self.first, *self.items, self.last]
         self.sources = sources
@@ -148,7 +148,7 @@ class _Layout:
         kind = "group" if item.module else "holder" if node.blocks else "node"
         return Box(x, y, self.size[v], label, detail, place, number, kind, opens)
 
-    def _range_of(self, item: Item) -> SourceRange | None:
+    def _range_of(self, item: DrawnItem) -> SourceRange | None:
         """Where a node stands, or where the submodule of several is called."""
         calls = item.first.call_stack
         called = (at for name, at in calls if isinstance(name, MethodName) and name.module == item.module)

@@ -19,7 +19,7 @@ _FEWEST = 2
 """Nodes of a submodule that are put together."""
 
 
-class Item(Record):
+class DrawnItem(Record):
     """A node, or the nodes of a call of a submodule, which is named then."""
 
     nodes: Sequence[Node]
@@ -35,7 +35,7 @@ class Item(Record):
             yield from _read_by(node)
 
 
-class Part(Record):
+class DrawnPart(Record):
     """What is drawn on its own.
 
     Attributes:
@@ -48,18 +48,18 @@ class Part(Record):
 
     id: str
     title: str
-    items: list[Item]
+    items: list[DrawnItem]
     inputs: Sequence[Value]
     results: Sequence[Value]
     module: str = ""
 
 
-def whole(graph: Graph) -> Part:
+def whole(graph: Graph) -> DrawnPart:
     """The part of the outermost block."""
     return _part_of_block(graph.block, "block", "The whole function", "")
 
 
-def opened(part: Part, number: int, item: Item) -> list[Part]:
+def opened(part: DrawnPart, number: int, item: DrawnItem) -> list[DrawnPart]:
     """The parts that an item of a part opens: its nodes, or the blocks of its node."""
     id = f"{part.id}-{number}"
     if item.module:
@@ -71,12 +71,12 @@ def opened(part: Part, number: int, item: Item) -> list[Part]:
     ]
 
 
-def _part_of_block(block: Block, id: str, title: str, module: str) -> Part:
+def _part_of_block(block: Block, id: str, title: str, module: str) -> DrawnPart:
     nodes = [node for node in block.nodes if node.kind not in _LEFT_OUT]
-    return Part(id, title, _items(nodes, module), block.inputs, block.outputs, module)
+    return DrawnPart(id, title, _items(nodes, module), block.inputs, block.outputs, module)
 
 
-def _part_of_module(item: Item, id: str) -> Part:
+def _part_of_module(item: DrawnItem, id: str) -> DrawnPart:
     block, inside = item.first.block, set(item.nodes)
     inputs = [
         v for v in item.reads() if v.node.block is block and v.node not in inside and v.node.kind not in _LEFT_OUT
@@ -85,7 +85,7 @@ def _part_of_module(item: Item, id: str) -> Part:
         v for node in item.nodes for v in node.outputs if any(_holder(u.user, block) not in inside for u in v.uses)
     ]
     title = f"{item.module}, {len(item.nodes)} operations"
-    return Part(id, title, _items(item.nodes, item.module), list(dict.fromkeys(inputs)), results, item.module)
+    return DrawnPart(id, title, _items(item.nodes, item.module), list(dict.fromkeys(inputs)), results, item.module)
 
 
 def _holder(node: Node, block: Block | None) -> Node:
@@ -95,9 +95,9 @@ def _holder(node: Node, block: Block | None) -> Node:
     return node
 
 
-def _items(nodes: Sequence[Node], module: str) -> list[Item]:
+def _items(nodes: Sequence[Node], module: str) -> list[DrawnItem]:
     """The nodes, with neighbours that are of one submodule of the module as one item."""
-    found: list[Item] = []
+    found: list[DrawnItem] = []
     run: list[Node] = []
     of_run = ""
     for node in nodes:
@@ -110,10 +110,10 @@ def _items(nodes: Sequence[Node], module: str) -> list[Item]:
     return [*found, *_as_items(run, of_run)]
 
 
-def _as_items(run: list[Node], module: str) -> list[Item]:
+def _as_items(run: list[Node], module: str) -> list[DrawnItem]:
     if module and len(run) >= _FEWEST:
-        return [Item(tuple(run), module)]
-    return [Item((node,)) for node in run]
+        return [DrawnItem(tuple(run), module)]
+    return [DrawnItem((node,)) for node in run]
 
 
 def _submodule(node: Node, module: str) -> str:

@@ -12,7 +12,7 @@ import torch
 
 from jitlite.base.records import Record
 from jitlite.executor.executor import Executor
-from jitlite.executor.explain import Optimized, explain, optimized_once_more, sentence_of
+from jitlite.executor.explain import OptimizedOnceMore, explain, optimized_once_more, sentence_of
 from jitlite.executor.graph_runners import generated
 from jitlite.executor.kernels import Kernels, KernelView
 from jitlite.frontend.syntax.tree import Def
@@ -64,7 +64,7 @@ class Gathered(Record, frozen=False):
     stages: list[Stage] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
-    optimized: Optimized | None = None
+    optimized: OptimizedOnceMore | None = None
 
     def add(self, id: str, name: str, group: str, about: str, lines: list[SourceLine]) -> Stage:
         stage = Stage(f"stage-{id}", name, group, about, lines=lines)
@@ -219,7 +219,7 @@ _KERNEL_VIEWS: tuple[tuple[str, str, int, Callable[[KernelView], str]], ...] = (
     ("llvm", "The same in LLVM's language, before LLVM's passes.", 4, lambda kernel: kernel.llvm),
     ("asm", "The same in the language of this processor, after them.", 2, lambda kernel: kernel.asm),
 )
-"""What of kernels is shown, and of how many: the last two are long, and assembly is made anew in a third of a second."""
+"""What of kernels is shown, and of how many: the last two are long, and assembly takes a third of a second."""
 
 
 def _bare(text: str) -> str:
@@ -239,7 +239,7 @@ def _about(subject: Subject, found: Gathered) -> None:
     found.stages.append(Stage("stage-times", "times", ABOUT, about, timings=found.timings))
 
 
-def _sentences(subject: Subject, optimized: Optimized | None) -> Iterator[tuple[str, list[str]]]:
+def _sentences(subject: Subject, optimized: OptimizedOnceMore | None) -> Iterator[tuple[str, list[str]]]:
     if subject.bound is not None:
         yield from explain(subject.executor, subject.bound, optimized).sections.items()
     elif subject.kernels.why:
