@@ -39,6 +39,20 @@ _MOST_LINES = 8
 _GLOSSARY = "Plan, guard, region and the other words are explained in docs/glossary.md."
 
 
+class OptimizedOnceMore(Record):
+    """The general optimized graph of a function, and what each pass did on the way to it."""
+
+    graph: Graph
+    records: Sequence[PassRecord]
+
+
+def optimized_once_more(executor: Executor, hook: PassHook) -> OptimizedOnceMore:
+    """Run the passes before the first call once more, with a hook that counts kinds of nodes."""
+    graph = executor.graph.copy()
+    OPTIMIZE(graph, hook)
+    return OptimizedOnceMore(graph, hook.records)
+
+
 class Explanation(Record, eq=True):
     """Sentences by subject. Print it, or look at `sections`."""
 
@@ -73,27 +87,30 @@ def explain_call(executor: Executor, bound: Sequence[object]) -> Explanation:
     return Explanation(found.name, {"This call": this_call, **found.sections})
 
 
-def explain(executor: Executor, bound: Sequence[object] | None = None) -> Explanation:
+def explain(
+    executor: Executor, bound: Sequence[object] | None = None, optimized: OptimizedOnceMore | None = None
+) -> Explanation:
     """What becomes of calls.
 
     Args:
         bound: an argument for each input of the function's graph; without, the calls that there were are what is told
             of. The function is not called.
+        optimized: of this executor, where the passes have just been run once more.
     """
     told: list[str] = []
     if bound is not None:
         told = [] if executor.alternatives is None else executor.alternatives.told(bound)
-        executor = executor.chosen(bound)
-    graph, hook = executor.graph.copy(), PassHook(count_kinds=True)
-    OPTIMIZE(graph, hook)
+        chosen = executor.chosen(bound)
+        executor, optimized = chosen, optimized if chosen is executor else None
+    made = optimized_once_more(executor, PassHook(count_kinds=True)) if optimized is None else optimized
     others = list(_regions(executor))
     return Explanation(
         executor.name,
         {
             **({"Which graph runs": told} if told else {}),
-            "Done before the first call": [*_inlined(executor.graph), *_done(hook.records)],
-            "Left as it is": list(_left(graph)),
-            "Specialized": list(_specialized(executor, graph, bound)),
+            "Done before the first call": [*_inlined(executor.graph), *_done(made.records)],
+            "Left as it is": list(_left(made.graph)),
+            "Specialized": list(_specialized(executor, made.graph, bound)),
             "Machine code": list(_native(executor)),
             "Machine code for tensors": list(told_of_kernels(executor)),
             **({"Regions": others} if others else {}),

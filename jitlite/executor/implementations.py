@@ -44,8 +44,20 @@ def add_backend(kind: str, backend: Backend) -> RemovableHandle:
         keep it.
 
     Raises:
-        ValueError: there is a back end for regions of this kind.
+        ValueError: there is a back end for regions of this kind, or its name is no identifier.
+        TypeError: what is given is no `Backend`.
     """
+    if not isinstance(kind, str) or not kind.isidentifier():
+        raise ValueError(
+            f"a kind of regions cannot be called {kind!r}: choose a name of Python's, such as 'my_backend'"
+        )
+    if not isinstance(backend, Backend):
+        raise TypeError(
+            f"add_backend takes a jitlite.ir.regions.Backend(implement, form), not {type(backend).__name__}"
+        )
+    parts = (backend.implement, backend.form, backend.may_form)
+    if not all(callable(part) or part is None for part in parts) or backend.implement is None:
+        raise TypeError("a Backend is made of functions: implement(region, context), form(graph, context)")
     if kind in _backends():
         raise ValueError(f"there is a back end for regions of the kind {kind!r}; choose another name")
     handle = RemovableHandle(_added)

@@ -10,6 +10,7 @@ declarations.
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -129,11 +130,17 @@ def op(
 
     `traits` are what else is known of the name, so of all its overloads: one of them declares it. `with_objects` is the
     meaning where ints may be objects such as dtypes, if the function is none of Python's that `int_codes.py` knows.
+
+    Raises:
+        ValueError: the overload is declared already, or a package declares an operator that torch has.
     """
+    is_own = str(sys._getframe(1).f_globals.get("__name__", "")).startswith("jitlite.")
     known(schema.partition("(")[0].partition(".")[0], *traits)
 
     def declare(fn: _F) -> _F:
         text = (fn.__doc__ or "").strip() if doc is None else doc
+        if not is_own:
+            _refuse_torchs(schema.partition("(")[0].strip())
         _add(_OperatorDeclaration(schema, effect, fn, total, text, fn if with_objects == "itself" else with_objects))
         return fn
 
@@ -178,6 +185,15 @@ def _add(declared: _OperatorDeclaration) -> None:
         raise ValueError(f"{qualified} is declared twice")
     overloads[overload] = declared
     _found.pop(name, None)
+
+
+def _refuse_torchs(qualified: str) -> None:
+    """Raise for an operator that torch has: graphs of others would run what is declared here."""
+    name, _, overload = qualified.partition(".")
+    if overload not in _declared.get(name, {}) and any(True for _ in _dispatcher_overloads(name)):
+        raise ValueError(
+            f"{name} is an operator of torch's: declare yours in a namespace of your own, my_package::name"
+        )
 
 
 def _keyword_only(fn: Callable[..., Any] | None) -> tuple[str, ...]:

@@ -177,7 +177,7 @@ class _Printer:
             shown = ", ".join(value_text(v, nested=True) for v in scalars)
             return f"^{name}[{_attributes(node, attributes)}]({shown})"
         kind = node.kind
-        if isinstance(attributes.get("Subgraph"), PrintedGraph):
+        if "Subgraph" in attributes and isinstance(attributes["Subgraph"], PrintedGraph):  # slow: of few nodes
             del attributes["Subgraph"]
             kind = f"{kind}_{len(self.groups)}"
             self.groups.append(node)

@@ -53,7 +53,8 @@ class NamedValue(NamedTuple):
         found = type_of_constant(self.constant)
         if found is None:
             what = getattr(self.constant, "kind", f"a {type(self.constant).__name__}")
-            raise NOT_A_VALUE(f"{what} cannot be used as a value", self.range)
+            hint = getattr(self.constant, "instead_of_value", None)
+            raise NOT_A_VALUE(f"{what} cannot be used as a value", self.range, hint=hint)
         return found
 
     def in_graph(self, graph: Graph) -> Value:
@@ -298,7 +299,8 @@ class Matching:
         reason = T.match_variables(formal, actual, self.bindings)
         if reason is not None:
             text = f"Could not match type {actual.annotation} to {formal.annotation} in argument '{name}': {reason}."
-            raise self._fail(text, f"{formal.annotation} for '{name}'", actual.annotation)
+            wanted = T.substitute(formal, self.bindings)
+            raise self._fail(text, f"{wanted.annotation} for '{name}'", actual.annotation)
         concrete = T.substitute(formal, self.bindings)
         if T.has_variables(concrete):
             raise self._fail(
@@ -349,7 +351,7 @@ class Matching:
         for position, (name, _) in enumerate(self.call.kwargs):
             if position not in self.used_keywords and self.schema.argument_index(name) is None:
                 names = [a.name for a in self.schema.arguments if a.name != "self"]
-                hint = did_you_mean(name, names) or (f"its parameters are: {', '.join(names)}" if names else None)
+                hint = _instead_of_keyword(name, names)
                 raise self._fail(f"Keyword argument {name} unknown.", hint=hint, kind=WRONG_KEYWORD)
 
     # -- failures
@@ -377,6 +379,13 @@ TEST_FOR_NONE: Final = "it may be None here: test `is not None` first, or assert
 ALWAYS_NONE: Final = "it is None here; what stands under `if x is not None` is not compiled where x is always None"
 
 
+def _instead_of_keyword(name: str, names: Sequence[str]) -> str | None:
+    """What to write instead of a keyword that is no parameter's; some are NumPy's."""
+    if name in ("axis", "keepdims"):
+        return f"write {'dim' if name == 'axis' else 'keepdim'} instead of {name}"
+    return did_you_mean(name, names) or (f"its parameters are: {', '.join(names)}" if names else None)
+
+
 def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
     """A way out of a wrong argument type."""
     if isinstance(formal, T.InterfaceType) and isinstance(actual, T.ClassType | T.InterfaceType):
@@ -387,12 +396,16 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
         return ALWAYS_NONE
     if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):
         return TEST_FOR_NONE
+    if argument.name == "dtype" and actual is T.STRING:
+        return "a dtype is an attribute of torch: write torch.float32 for 'float32'"
     if formal is T.INT and actual is T.FLOAT:
         return "convert it: `int(...)` cuts off what stands after the point, `round(...)` rounds"
     if formal is T.STRING and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
         return "convert it: `str(...)`"
     if formal is T.TENSOR and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
         return "annotate it as a Tensor, or make one with torch.tensor(...)"
+    if formal is T.TENSOR and isinstance(actual, T.ListType) and actual.element in (T.INT, T.FLOAT, T.BOOL):
+        return "a list has no arithmetic: compute with its elements, [... for x in xs], or with torch.tensor(xs)"
     if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):
         return "an empty list is a List[Tensor] unless it is annotated: `xs: List[int] = []`"
     return None

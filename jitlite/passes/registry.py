@@ -24,9 +24,11 @@ from typing import TextIO, overload
 from jitlite.base import options, plugins
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.ir import types as T
 from jitlite.ir.compiling import compiling, depth_of, make_room
-from jitlite.ir.graph import Graph, Node
+from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.printer import graph_lines
+from jitlite.ir.types import Type
 from jitlite.ir.verify import verify
 from jitlite.operators.range_loops import count_range_loops
 
@@ -59,7 +61,7 @@ def graph_pass(
     """
 
     def mark(function: Pass) -> Pass:
-        _enter(name or _default_name(function), function, exact)
+        _enter(_default_name(function) if name is None else name, function, exact)
         return function
 
     return mark if function is None else mark(function)
@@ -255,7 +257,8 @@ class PassHook(Record, eq=True, frozen=False):
         self.records.append(record)
         if self.verify:
             verify(graph)
-        self._tell_change(record, before, self._lines(graph))
+        if changed or self.print_changed:  # which also shows what a pass changes without saying so
+            self._tell_change(record, before, self._lines(graph))
         if original is not None and self.differential is not None and changed:
             self.differential(name, original, graph)
         return changed
@@ -354,13 +357,36 @@ def _checked(function: Pass) -> Pass:
     """The pass, with a look at what it says and leaves: others have not been tried on thousands of programs."""
 
     def checked(graph: Graph) -> bool:
+        inputs, outputs = list(graph.inputs), list(graph.outputs)
+        types = [value.type for value in outputs]
         changed: object = function(graph)
         if not isinstance(changed, bool):
             raise TypeError(f"it returned {changed!r}; a pass returns True if it changed the graph, else False")
         verify(graph)
+        _check_signature(graph, inputs, outputs, types)
         return changed
 
     return checked
+
+
+def _check_signature(graph: Graph, inputs: list[Value], outputs: list[Value], types: list[Type]) -> None:
+    """Raise where a pass has changed what callers of the graph pass and get: they know nothing of it."""
+    if list(graph.inputs) != inputs:
+        raise ValueError(f"it changed the graph's inputs: {_named_values(inputs)} became {_named_values(graph.inputs)}")
+    now = list(graph.outputs)
+    if len(now) != len(outputs):
+        raise ValueError(f"it changed the number of the graph's outputs: {len(outputs)} became {len(now)}")
+    if now != outputs and Counter(now) == Counter(outputs):
+        raise ValueError(
+            f"it changed the order of the graph's outputs: {_named_values(outputs)} became {_named_values(now)}"
+        )
+    for position, (value, before) in enumerate(zip(now, types, strict=True)):
+        if not T.is_subtype(value.type, before):
+            raise ValueError(f"it changed the type of output {position}: {before} became {value.type}")
+
+
+def _named_values(values: Sequence[Value]) -> str:
+    return f"({', '.join(f'%{value.name}' for value in values)})"
 
 
 def _range_at_work(error: Exception) -> SourceRange | None:

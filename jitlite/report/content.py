@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
@@ -21,6 +22,10 @@ _MOST_BYTES = 850_000
 """Of stages and sources, their markup included: a page stays below a megabyte."""
 _MARKUP = 75
 """Characters of markup around a line, about."""
+_BOX_MARKUP = 290
+"""The same for a box of a drawing, with its edges."""
+_LEAST_OF_SENTENCES = 500
+"""Characters of a sentence that are shown at least: there are few of them."""
 _SOURCE_MARKUP = 100
 """The same for a line of a source."""
 _DEFINITION = re.compile(r"(?:\s*@[^\n]*\n)*\s*def\s+(\w+)")
@@ -66,11 +71,11 @@ class Box(Record):
     number: int
     kind: str = "node"
     opens: str = ""
-    """The id of the drawing of its first block."""
+    """The id of the drawing of its submodule or of its first block."""
 
 
 class Drawing(Record):
-    """A block of a graph, drawn in layers. `edges` are paths of SVG."""
+    """A part of a graph, drawn in layers. `edges` are paths of SVG, `inner` what its boxes open."""
 
     id: str
     title: str
@@ -78,6 +83,12 @@ class Drawing(Record):
     height: int
     boxes: list[Box]
     edges: list[str]
+    inner: list[Drawing] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        """Of boxes, in it and in what they open."""
+        return len(self.boxes) + sum(drawing.count for drawing in self.inner)
 
 
 class Stage(Record, frozen=False):
@@ -184,6 +195,12 @@ class Sources:
             )
         return found
 
+    def with_short_names(self, text: str) -> str:
+        """The text, with the names of files as the page shows them: without their folders."""
+        for name in dict.fromkeys(source.filename for source in self._sources if source.filename):
+            text = text.replace(f"{name}:", f"{os.path.basename(name)}:")
+        return text
+
     def line(self, text: str, range: SourceRange | None, facts: str = "") -> SourceLine:
         """A line of a stage that comes from a place."""
         return SourceLine(text, *self.place(range), facts)
@@ -226,8 +243,9 @@ def _shorten(stage: Stage, lines: int, characters: int) -> None:
     stage.left_out += sum(max(count - lines, 0) for count in counts)
     stage.lines = [_clipped_line(line, characters) for line in stage.lines[:lines]]
     stage.rows = [_clipped_row(row, characters) for row in stage.rows[:lines]]
+    least = max(characters, _LEAST_OF_SENTENCES)
     stage.sections = {
-        clipped(title, characters): [clipped(sentence, characters) for sentence in sentences[:lines]]
+        clipped(title, least): [clipped(sentence, least) for sentence in sentences[:lines]]
         for title, sentences in stage.sections.items()
     }
 
@@ -245,10 +263,10 @@ def _clipped_row(row: Row, most: int) -> Row:
 
 def _size(stage: Stage) -> int:
     lines = [*stage.lines, *(line for row in stage.rows for line in (row.old, row.new) if line is not None)]
-    boxes = sum(len(drawing.boxes) for drawing in stage.drawings)
+    boxes = sum(drawing.count for drawing in stage.drawings)
     sentences = [sentence for found in stage.sections.values() for sentence in found]
     texts = "".join([*(line.text + line.facts for line in lines), *sentences])
-    return _bytes(escape(texts)) + _MARKUP * (len(lines) + len(sentences)) + 5 * _MARKUP * boxes
+    return _bytes(escape(texts)) + _MARKUP * (len(lines) + len(sentences)) + _BOX_MARKUP * boxes
 
 
 def _size_of_source(source: SourceView) -> int:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 
+from jitlite.base.source import SourceRange
+from jitlite.passes.registry import Lines
 from jitlite.report.content import Row, SourceLine
 
 _CONTEXT = 2
 """Equal lines that are shown around each difference."""
+_MANY = 500
+"""Lines of a text in which those that are repeated often, such as `block():`, are compared beside others only: it takes
+a fifth of the time."""
 
 
-def side_by_side(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[Row]:
-    """The rows of the diff; a skipped row stands for equal lines."""
-    before, after = [line.text for line in old], [line.text for line in new]
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+def side_by_side(old: Lines, new: Lines, line: Callable[[str, SourceRange | None], SourceLine]) -> list[Row]:
+    """The rows of the diff; a skipped row stands for equal lines. `line` makes those that are shown."""
+    before, after = [text for text, _ in old], [text for text, _ in new]
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=len(after) > _MANY)
     rows: list[Row] = []
     at = 0
     for group in matcher.get_grouped_opcodes(_CONTEXT):
@@ -23,7 +28,7 @@ def side_by_side(old: Sequence[SourceLine], new: Sequence[SourceLine]) -> list[R
         if start > at:
             rows.append(Row("skipped", skipped=start - at))
         for tag, i, j, k, m in group:
-            rows += _rows(tag, old[i:j], new[k:m])
+            rows += _rows(tag, [line(*shown) for shown in old[i:j]], [line(*shown) for shown in new[k:m]])
         at = group[-1][2]
     if len(old) > at:
         rows.append(Row("skipped", skipped=len(old) - at))

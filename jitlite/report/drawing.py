@@ -1,57 +1,64 @@
-"""Graphs as drawings: a block is laid out in layers, what is computed first on top.
+"""Graphs as drawings: a part is laid out in layers, what is computed first on top.
 
 The layers are networkx's topological generations. An edge that spans several layers goes through a bend in each of
-them, so that no line runs behind a box. Boxes of a layer are ordered by the mean of what they come from. Constants and
-attributes are left out: they would be most of the boxes and say least.
+them, so that no line runs behind a box. Boxes of a layer are ordered by the mean of what they come from.
 """
 
 from __future__ import annotations
 
 from bisect import bisect
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 import networkx as nx
 
-from jitlite.ir.graph import Block, Graph, Node, Value
+from jitlite.base.source import SourceRange
+from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.unit import MethodName
 from jitlite.report.content import Box, Drawing, Sources
+from jitlite.report.drawn_parts import DrawnItem, DrawnPart, module_of, opened, whole
 
 _CHARACTER, _MARGIN, _HEIGHT = 7, 12, 40
 _GAP_X, _GAP_Y = 18, 34
 _BEND = 6
 _MOST_NODES = 250
-"""Nodes of a drawing. Nobody reads a larger one, and the page would be slow."""
-_LEFT_OUT = ("prim::Constant", "prim::GetAttr")
+"""Boxes of a drawing. Nobody reads a larger one, and the page would be slow."""
+_MOST_BOXES = 1000
+"""Boxes of all drawings, some 300 bytes each: those that are opened last are left out."""
 
 _Vertex = tuple[str, int]
 """A box or a bend, and its number."""
 
 
 def draw(graph: Graph, sources: Sources) -> list[Drawing]:
-    """A drawing of each block of the graph, the outermost one first."""
-    numbers = {node: f"block-{i}" for i, node in enumerate(graph.all_nodes())}
-    return list(_drawings(graph.block, "block", "The whole function", sources, numbers))
+    """The drawing of the graph, with those that its boxes open inside it.
 
-
-def _drawings(block: Block, id: str, title: str, sources: Sources, ids: dict[Node, str]) -> Iterator[Drawing]:
-    nodes = [node for node in block.nodes if node.kind not in _LEFT_OUT]
-    if 0 < len(nodes) <= _MOST_NODES:
-        yield _Layout(block, nodes, sources, ids).drawing(id, title)
-    for node in nodes:
-        for number, inner in enumerate(node.blocks):
-            _, line = sources.place(node.range)
-            where = f", line {line}" if line else ""
-            yield from _drawings(inner, f"{ids[node]}-{number}", f"block{number} of {node.kind}{where}", sources, ids)
+    Where the outermost block is too large to be drawn, there are those of what it holds.
+    """
+    found: list[Drawing] = []
+    waiting: deque[tuple[DrawnPart, list[Drawing]]] = deque([(whole(graph), found)])
+    room = _MOST_BOXES
+    while waiting:
+        part, siblings = waiting.popleft()
+        count, inner = len(part.items), siblings
+        if 0 < count <= min(_MOST_NODES, room):
+            room -= count
+            drawing = _Layout(part, sources).drawing()
+            siblings.append(drawing)
+            inner = drawing.inner
+        waiting.extend((below, inner) for i, item in enumerate(part.items) for below in opened(part, i, item))
+    return found
 
 
 class _Layout:
-    """Where the boxes of one block stand."""
+    """Where the boxes of one part stand."""
 
-    def __init__(self, block: Block, nodes: list[Node], sources: Sources, ids: dict[Node, str]) -> None:
-        self.nodes: dict[_Vertex, Node] = dict(
-            zip((("box", i) for i in range(len(nodes) + 2)), [block.param_node, *nodes, block.return_node], strict=True)
-        )
+    def __init__(self, part: DrawnPart, sources: Sources) -> None:
+        self.part = part
+        self.items: dict[_Vertex, DrawnItem] = {("box", i): item for i, item in enumerate(part.items, 1)}
+        self.first, self.last = ("box", 0), ("box", len(part.items) + 1)
+        self.vertices = [self.first, *self.items, self.last]
         self.sources = sources
-        self.ids = ids
         self.layers = self._layers()
         self.size = {v: self._size(v) for layer in self.layers for v in layer}
 
@@ -59,10 +66,10 @@ class _Layout:
         """The layers, with bends; `self.links` becomes the links between neighbouring layers."""
         edges = list(self._edges())
         drawn = nx.DiGraph(edges)
-        drawn.add_nodes_from(self.nodes)
+        drawn.add_nodes_from(self.vertices)
         layers = [sorted(generation) for generation in nx.topological_generations(drawn)]
         layer_of = _lowered(drawn, {v: i for i, layer in enumerate(layers) for v in layer})
-        layers = [[v for v in self.nodes if layer_of[v] == i] for i in range(len(layers))]
+        layers = [[v for v in self.vertices if layer_of[v] == i] for i in range(len(layers))]
         self.links: list[tuple[_Vertex, _Vertex]] = []
         bends = 0
         for start, end in edges:
@@ -78,9 +85,12 @@ class _Layout:
 
     def _edges(self) -> Iterator[tuple[_Vertex, _Vertex]]:
         """From each box to those that use its values, themselves or in blocks of theirs."""
-        boxes = {node: v for v, node in self.nodes.items()}
-        for v, node in self.nodes.items():
-            found = dict.fromkeys(boxes[value.node] for value in _read_by(node) if value.node in boxes)
+        maker: dict[Value, _Vertex] = dict.fromkeys(self.part.inputs, self.first)
+        for v, item in self.items.items():
+            maker.update((value, v) for node in item.nodes for value in node.outputs)
+        readers = [*((v, item.reads()) for v, item in self.items.items()), (self.last, iter(self.part.results))]
+        for v, values in readers:
+            found = dict.fromkeys(maker[value] for value in values if value in maker)
             yield from ((start, v) for start in found if start != v)
 
     def _ordered(self, layers: list[list[_Vertex]]) -> list[list[_Vertex]]:
@@ -97,18 +107,22 @@ class _Layout:
     def _size(self, v: _Vertex) -> int:
         if v[0] == "bend":
             return _BEND
-        label, detail = self._texts(self.nodes[v])
+        label, detail = self._texts(v)
         return max(len(label), len(detail)) * _CHARACTER + 2 * _MARGIN
 
-    def _texts(self, node: Node) -> tuple[str, str]:
-        if node.kind == "prim::Param":
-            return "inputs", _shortened(", ".join(f"%{v.name}" for v in node.outputs))
-        if node.kind == "prim::Return":
-            return "results", _shortened(", ".join(f"%{v.name}" for v in node.inputs))
-        names = ", ".join(f"%{v.name}" for v in node.outputs)
-        return node.kind, _shortened(_owner(node) or names)
+    def _texts(self, v: _Vertex) -> tuple[str, str]:
+        if v == self.first:
+            return "inputs", _names(self.part.inputs)
+        if v == self.last:
+            return "results", _names(self.part.results)
+        item = self.items[v]
+        if item.module:
+            return _shortened(item.module), f"{len(item.nodes)} operations"
+        node = item.first
+        owner = _owner(node) or module_of(node)
+        return node.kind, _names(node.outputs) if owner == self.part.module else _shortened(owner)
 
-    def drawing(self, id: str, title: str) -> Drawing:
+    def drawing(self) -> Drawing:
         widths = [sum(self.size[v] for v in layer) + _GAP_X * (len(layer) - 1) for layer in self.layers]
         width = max(widths) + 2 * _MARGIN
         places: dict[_Vertex, tuple[int, int]] = {}
@@ -118,14 +132,27 @@ class _Layout:
                 places[v] = (x, _MARGIN + number * (_HEIGHT + _GAP_Y))
                 x += self.size[v] + _GAP_X
         height = 2 * _MARGIN + len(self.layers) * (_HEIGHT + _GAP_Y) - _GAP_Y
-        boxes = [self._box(v, *places[v]) for v in self.nodes]
-        return Drawing(id, title, width, height, boxes, [self._path(places, *link) for link in self.links])
+        boxes = [self._box(v, *places[v]) for v in self.vertices]
+        edges = [self._path(places, *link) for link in self.links]
+        return Drawing(self.part.id, self.part.title, width, height, boxes, edges)
 
     def _box(self, v: _Vertex, x: int, y: int) -> Box:
-        node = self.nodes[v]
-        kind = "edge" if node.kind in ("prim::Param", "prim::Return") else "holder" if node.blocks else "node"
-        opens = f"{self.ids[node]}-0" if node.blocks else ""
-        return Box(x, y, self.size[v], *self._texts(node), *self.sources.place(node.range), kind, opens)
+        item = self.items.get(v)
+        label, detail = self._texts(v)
+        if item is None:
+            return Box(x, y, self.size[v], label, detail, "", 0, "edge")
+        node = item.first
+        place, number = self.sources.place(self._range_of(item))
+        below = f"{self.part.id}-{v[1] - 1}"
+        opens = below if item.module else f"{below}-0" if node.blocks else ""
+        kind = "group" if item.module else "holder" if node.blocks else "node"
+        return Box(x, y, self.size[v], label, detail, place, number, kind, opens)
+
+    def _range_of(self, item: DrawnItem) -> SourceRange | None:
+        """Where a node stands, or where the submodule of several is called."""
+        calls = item.first.call_stack
+        called = (at for name, at in calls if isinstance(name, MethodName) and name.module == item.module)
+        return next(called, item.first.range) if item.module else item.first.range
 
     def _path(self, places: dict[_Vertex, tuple[int, int]], start: _Vertex, end: _Vertex) -> str:
         (x1, y1), (x2, y2) = places[start], places[end]
@@ -160,13 +187,8 @@ def _mean(positions: list[float]) -> float:
     return sum(positions) / len(positions) if positions else 0.0
 
 
-def _read_by(node: Node) -> Iterable[Value]:
-    """What a node uses, itself or in its blocks."""
-    yield from node.inputs
-    for block in node.blocks:
-        for inner in block.nodes:
-            yield from _read_by(inner)
-        yield from block.outputs
+def _names(values: Iterable[Value]) -> str:
+    return _shortened(", ".join(f"%{v.name}" for v in values))
 
 
 def _owner(node: Node) -> str:

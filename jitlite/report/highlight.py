@@ -7,6 +7,7 @@ import keyword
 import textwrap
 import tokenize
 from collections.abc import Sequence
+from functools import lru_cache
 
 from markupsafe import Markup, escape
 
@@ -18,6 +19,11 @@ _Spans = dict[int, list[tuple[int, int, str]]]
 
 def highlighted(texts: Sequence[str]) -> list[Markup]:
     """The lines, with strings, comments, numbers and keywords marked; plain where they are no Python."""
+    return _highlighted(tuple(texts))
+
+
+@lru_cache(64)  # the page is measured before it is written
+def _highlighted(texts: tuple[str, ...]) -> list[Markup]:
     spans = _spans(texts)
     return [_line(text, spans.get(i, [])) for i, text in enumerate(texts)]
 

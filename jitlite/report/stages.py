@@ -12,16 +12,15 @@ import torch
 
 from jitlite.base.records import Record
 from jitlite.executor.executor import Executor
-from jitlite.executor.explain import explain, sentence_of
+from jitlite.executor.explain import OptimizedOnceMore, explain, optimized_once_more, sentence_of
 from jitlite.executor.graph_runners import generated
-from jitlite.executor.kernels import Kernels
+from jitlite.executor.kernels import Kernels, KernelView
 from jitlite.frontend.syntax.tree import Def
 from jitlite.interpreter.disassemble import disassemble
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
-from jitlite.passes.pipelines import OPTIMIZE
 from jitlite.passes.registry import Lines, PassHook, PassRecord, lines_of, summary
 from jitlite.report.content import SourceLine, Sources, SourceView, Stage, Timing, shorten
 from jitlite.report.diffs import side_by_side
@@ -31,7 +30,6 @@ Compile = Callable[[Callable[[str, Graph], None], PassHook], object]
 """Compiles a function once more: says each step and the graph after it, with a hook around its passes."""
 
 FRONT, MIDDLE, BACK, ABOUT = "From source to graph", "Optimization", "What runs", "Why and how long"
-_MOST_KERNELS = 12
 
 
 class Subject(Record):
@@ -66,6 +64,7 @@ class Gathered(Record, frozen=False):
     stages: list[Stage] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
+    optimized: OptimizedOnceMore | None = None
 
     def add(self, id: str, name: str, group: str, about: str, lines: list[SourceLine]) -> Stage:
         stage = Stage(f"stage-{id}", name, group, about, lines=lines)
@@ -97,7 +96,7 @@ class Gathered(Record, frozen=False):
 
     def _add_change(self, name: str, group: str, before: Lines, after: Lines, seconds: float) -> Stage:
         id = f"stage-{len(self.stages)}-{name.replace(' ', '-')}"
-        rows = side_by_side(self.sources.lines(before), self.sources.lines(after))
+        rows = side_by_side(before, after, self.sources.line)
         stage = Stage(id, name, group, "", rows=rows, seconds=seconds, is_pass=True)
         self.stages.append(stage)
         return stage
@@ -157,9 +156,8 @@ class _CompilerSteps:
 
 
 def _middle(subject: Subject, found: Gathered) -> None:
-    hook = PassHook(count_kinds=True, keeps_lines=True)
-    OPTIMIZE(subject.executor.graph.copy(), hook)
-    for record in hook.records:
+    found.optimized = optimized_once_more(subject.executor, PassHook(count_kinds=True, keeps_lines=True))
+    for record in found.optimized.records:
         found.add_pass(record, MIDDLE)
     graph = subject.executor.optimized_graph
     facts = _facts(subject, graph)
@@ -167,7 +165,10 @@ def _middle(subject: Subject, found: Gathered) -> None:
     found.add("opt", "opt", MIDDLE, "The optimized graph, right for all arguments.", lines)
     drawings = draw(graph, found.sources)
     if drawings:
-        about = "The optimized graph: values flow downward. Constants and attributes are left out."
+        about = (
+            "The optimized graph: values flow downward. A box with a coloured border opens: what a call of a submodule "
+            "became, or a block. Constants and attributes are left out."
+        )
         found.stages.append(Stage("stage-drawing", "drawing", MIDDLE, about, drawings=drawings))
 
 
@@ -199,16 +200,26 @@ def _back(subject: Subject, found: Gathered) -> None:
     except CannotTranslate as error:  # the stack machine runs it then
         written = [(str(error), None)]
     found.add("python", "python", BACK, "The generated Python function that calls run.", sources.lines(written))
-    for name, about, view in _KERNEL_VIEWS:
-        texts = [f"# {k.place}, for {k.facts}\n{view(k)}" for k in subject.kernels[:_MOST_KERNELS]]
+    _kernels(subject, found)
+
+
+def _kernels(subject: Subject, found: Gathered) -> None:
+    for name, about, most, view in _KERNEL_VIEWS:
+        texts = [
+            f"# {found.sources.with_short_names(k.place)}, for {k.facts}\n{view(k)}" for k in subject.kernels[:most]
+        ]
+        if len(texts) < len(subject.kernels):
+            about += f" These are {len(texts)} of {len(subject.kernels)}; `fn.kernels` has all of them."
         if texts:
             found.add(name, name, BACK, about, [SourceLine(text) for text in "\n".join(texts).splitlines()])
 
 
-_KERNEL_VIEWS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("kernels", "Tensor regions as loops.", lambda kernel: kernel.loops),
-    ("asm", "The same in the language of this processor.", lambda kernel: kernel.asm),
+_KERNEL_VIEWS: tuple[tuple[str, str, int, Callable[[KernelView], str]], ...] = (
+    ("kernels", "Tensor regions as loops.", 12, lambda kernel: kernel.loops),
+    ("llvm", "The same in LLVM's language, before LLVM's passes.", 4, lambda kernel: kernel.llvm),
+    ("asm", "The same in the language of this processor, after them.", 2, lambda kernel: kernel.asm),
 )
+"""What of kernels is shown, and of how many: the last two are long, and assembly takes a third of a second."""
 
 
 def _bare(text: str) -> str:
@@ -218,16 +229,19 @@ def _bare(text: str) -> str:
 
 def _about(subject: Subject, found: Gathered) -> None:
     about = "What was done, what was not and why."
-    sections = dict(_sentences(subject))
+    sections = {
+        title: [found.sources.with_short_names(sentence) for sentence in sentences]
+        for title, sentences in _sentences(subject, found.optimized)
+    }
     found.stages.append(Stage("stage-explain", "explain", ABOUT, about, sections=sections))
     milliseconds = 1e3 * sum(t.seconds for t in found.timings)
     about = f"Steps and passes, {milliseconds:.1f} ms in all. Each bar is a share of the longest one."
     found.stages.append(Stage("stage-times", "times", ABOUT, about, timings=found.timings))
 
 
-def _sentences(subject: Subject) -> Iterator[tuple[str, list[str]]]:
+def _sentences(subject: Subject, optimized: OptimizedOnceMore | None) -> Iterator[tuple[str, list[str]]]:
     if subject.bound is not None:
-        yield from explain(subject.executor, subject.bound).sections.items()
+        yield from explain(subject.executor, subject.bound, optimized).sections.items()
     elif subject.kernels.why:
         yield "Machine code for tensors", [subject.kernels.why]
     if subject.bound is None:

@@ -292,6 +292,8 @@ def test_a_pass_of_others_is_called_as_its_function_or_as_it_is_marked():
             registry.graph_pass(name="cse")(no_second_relu)
         with pytest.raises(ValueError, match="cannot be called 'a,b'"):
             registry.graph_pass(name="a,b")(no_second_relu)
+        with pytest.raises(ValueError, match="a pass cannot be called ''"):
+            registry.graph_pass(name="")(no_second_relu)
         with pytest.raises(ValueError, match="cannot be called '<lambda>'"):
             registry.graph_pass(lambda graph: False)
 
@@ -304,6 +306,57 @@ def breaks_the_graph(graph: Graph) -> bool:
     first, second = [node for node in graph.nodes if node.kind == "aten::relu"]
     second.move_before(first)
     return True
+
+
+def swaps_inputs(graph: Graph) -> bool:
+    graph.block.param_node.permute_outputs([1, 0])
+    return True
+
+
+def swaps_outputs(graph: Graph) -> bool:
+    first, second = graph.outputs
+    graph.block.return_node.remove_all_inputs()
+    graph.block.return_node.add_input(second)
+    graph.block.return_node.add_input(first)
+    return True
+
+
+def drops_an_output(graph: Graph) -> bool:
+    graph.block.return_node.remove_input(1)
+    return True
+
+
+def adds_an_input(graph: Graph) -> bool:
+    graph.add_input("more")
+    return True
+
+
+def returns_a_number(graph: Graph) -> bool:
+    graph.block.return_node.replace_input(0, graph.insert_constant(1))
+    return True
+
+
+PAIR = """graph(%x : Tensor, %y : Tensor):
+  %a : Tensor = aten::relu(%x)
+  %b : Tensor = aten::neg(%y)
+  return (%a, %b)
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (swaps_inputs, r"it changed the graph's inputs: \(%x, %y\) became \(%y, %x\)"),
+        (adds_an_input, "it changed the graph's inputs"),
+        (swaps_outputs, r"the order of the graph's outputs: \(%a, %b\) became \(%b, %a\)"),
+        (drops_an_output, "the number of the graph's outputs: 2 became 1"),
+        (returns_a_number, "the type of output 0: Tensor became int"),
+    ],
+    ids=["swaps_inputs", "adds_an_input", "swaps_outputs", "drops_an_output", "returns_a_number"],
+)
+def test_a_pass_keeps_what_callers_pass_and_get(wrong, message):
+    with pytest.raises(PassError, match=message):
+        jitlite.passes.run(jitlite.ir.parse(PAIR), ["dce", wrong])
 
 
 @pytest.mark.parametrize(
@@ -452,5 +505,14 @@ def test_a_kind_of_regions_has_one_back_end():
             implementations.add_backend("of_test", none)
         with pytest.raises(ValueError, match="there is a back end for regions of the kind 'native'"):
             implementations.add_backend("native", none)
+        for name in ("", "two words", 3):
+            with pytest.raises(ValueError, match="cannot be called"):
+                implementations.add_backend(name, none)
+        for wrong in (3, None, none.implement, Backend):
+            with pytest.raises(TypeError, match="add_backend takes a jitlite.ir.regions.Backend"):
+                implementations.add_backend("of_test_too", wrong)
+        for parts in ((3,), (None,), (none.implement, "form")):
+            with pytest.raises(TypeError, match="a Backend is made of functions"):
+                implementations.add_backend("of_test_too", Backend(*parts))
         assert "of_test" in implementations._backends()
     assert "of_test" not in implementations._backends()

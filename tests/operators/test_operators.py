@@ -82,6 +82,18 @@ def test_documentation_is_up_to_date():
     assert page == operators_markdown(), "run python -m jitlite.operators.operator_docs"
 
 
+@pytest.mark.parametrize(
+    "schema",
+    ["aten::relu(Tensor self) -> Tensor", "aten::relu.mine(int self) -> int", "aten::conv2d(Tensor x) -> Tensor"],
+    ids=["overload_of_torch", "overload_beside_torch", "other_schema"],
+)
+def test_an_operator_of_torch_is_not_declared_by_others(schema):
+    before = lookup(schema.partition("(")[0].partition(".")[0])
+    with pytest.raises(ValueError, match="is an operator of torch's: declare yours in a namespace of your own"):
+        op(schema)(lambda self: self)
+    assert lookup(schema.partition("(")[0].partition(".")[0]) == before
+
+
 def test_an_operator_is_declared_once():
     with pytest.raises(ValueError, match="declared twice"):
         op("aten::neg.int(int a) -> int")(abs)

@@ -150,6 +150,7 @@ def test_kernels_are_shown_as_loops_and_assembly():
     report = jitlite.script(long).report(torch.ones(8))
     page = checked(report)
     assert "prim::Region" in page.stage("regions") and "for" in page.stage("kernels") and "ret" in page.stage("asm")
+    assert "define" in page.stage("llvm")
 
 
 def test_gradients():
@@ -299,13 +300,20 @@ def test_names_of_graphs_and_files_do_not_become_markup(tmp_path):
 
 
 def test_a_diff_folds_what_is_equal():
-    old = [SourceLine(str(i)) for i in range(10)]
-    new = [*old[:5], SourceLine("new"), *old[6:]]
-    rows = side_by_side(old, new)
+    made = []
+
+    def line(text, range):
+        made.append(text)
+        return SourceLine(text)
+
+    old = tuple((str(i), None) for i in range(10))
+    new = (*old[:5], ("new", None), *old[6:])
+    rows = side_by_side(old, new, line)
+    assert made == ["3", "4", "3", "4", "5", "new", "6", "7", "6", "7"]  # no others than those that are shown
     assert [row.kind for row in rows] == ["skipped", "same", "same", "changed", "same", "same", "skipped"]
     assert (rows[0].skipped, rows[-1].skipped) == (3, 2)
-    assert side_by_side(old, [*old, SourceLine("more")])[-1] == Row("added", None, SourceLine("more"))
-    assert side_by_side(old, old) == [Row("skipped", skipped=10)]
+    assert side_by_side(old, (*old, ("more", None)), line)[-1] == Row("added", None, SourceLine("more"))
+    assert side_by_side(old, old, line) == [Row("skipped", skipped=10)]
 
 
 def test_what_no_input_leads_to_stands_beside_what_comes_next():
@@ -321,6 +329,86 @@ def test_what_no_input_leads_to_stands_beside_what_comes_next():
     for x, y, width in boxes:
         assert 0 <= x and x + width <= drawing.width
         assert not [1 for a, b, _ in boxes if b == y and x < a < x + width]
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.relu = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.relu(self.norm(x) + x) * 2.0
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(Layer(), Layer())
+
+    def forward(self, x: Tensor, n: int) -> Tensor:
+        for _ in range(n):
+            x = self.layers(x)
+        return self.layers(x) + self.layers(x * 2.0)
+
+
+def optimized_of(function):
+    graph = function.graph.copy()
+    jitlite.passes.run(graph, "inline,dce,constant_propagation,dce")
+    return graph
+
+
+def labels(drawing):
+    return [box.label for box in drawing.boxes]
+
+
+def all_drawings(drawings):
+    return [found for one in drawings for found in (one, *all_drawings(one.inner))]
+
+
+def test_the_calls_of_submodules_are_boxes_that_open():
+    (whole,) = draw(optimized_of(jitlite.script(Layers()).forward), Sources())
+    assert sorted(labels(whole)) == ["aten::add", "aten::mul", "inputs", "layers", "layers", "prim::Loop", "results"]
+    inner = {drawing.id: drawing for drawing in whole.inner}
+    calls = [inner[box.opens] for box in whole.boxes if box.label == "layers"]
+    loop = next(inner[box.opens] for box in whole.boxes if box.label == "prim::Loop")
+    for sequence in (*calls, *loop.inner):
+        assert labels(sequence) == ["inputs", "layers.0", "layers.1", "results"]
+        for layer in sequence.inner:
+            assert labels(layer)[1].endswith(".norm") and labels(layer)[2:] == [
+                "aten::add", "aten::relu", "aten::mul", "results",
+            ]  # fmt: skip
+            assert "aten::batch_norm" in labels(layer.inner[0])
+
+
+def test_every_box_of_a_drawing_is_connected_and_every_id_is_one_drawing():
+    drawings = all_drawings(draw(optimized_of(jitlite.script(Layers()).forward), Sources()))
+    assert len({drawing.id for drawing in drawings}) == len(drawings)
+    for drawing in drawings:
+        assert drawing.width > 0 and drawing.height > 0
+        assert {box.opens for box in drawing.boxes if box.opens} <= {inner.id for inner in drawing.inner} | {
+            f"{box.opens}"
+            for box in drawing.boxes
+            if box.kind == "holder"  # a block may hold constants alone
+        }
+        if drawing.title.startswith("layers"):
+            assert drawing.edges and drawing.boxes[0].detail.startswith("%") and drawing.boxes[-1].detail
+
+
+def test_drawings_stay_few_boxes():
+    lines = ["graph(%x : Tensor, %c : bool):"]
+    for i in range(200):
+        lines += [
+            f"  %y{i} : Tensor = prim::If(%c)",
+            "    block0():",
+            *(f"      %a{i}.{j} : Tensor = aten::relu(%x)" for j in range(20)),
+            f"      -> (%a{i}.0)",
+            "    block1():",
+            "      -> (%x)",
+        ]
+    graph = jitlite.ir.parse("\n".join([*lines, "  return (%y0)", ""]))
+    (drawing,) = draw(graph, Sources())
+    assert 500 < drawing.count < 1200 and len(drawing.inner) < 200
 
 
 def test_long_stages_are_shortened_until_the_page_is_small():

@@ -138,9 +138,15 @@ def test_a_drawing_leads_to_the_source_and_opens_blocks(page):
     page.click("nav a[href='#stage-drawing']")
     blocks = page.locator(".stage:visible details")
     assert blocks.evaluate_all("found => found.map(d => d.open)") == [True, False]
-    page.locator("svg a", has_text="prim::Loop").click()
+    loop = page.locator("svg a", has_text="prim::Loop")
+    loop.click()
     assert blocks.evaluate_all("found => found.map(d => d.open)") == [True, True]
     assert "for i in range" in page.locator(".source li.lit").inner_text()
+    assert loop.get_attribute("aria-expanded") == "true"
+    loop.focus()
+    page.keyboard.press("Enter")
+    assert blocks.evaluate_all("found => found.map(d => d.open)") == [True, False]
+    assert loop.get_attribute("aria-expanded") == "false"
 
 
 def test_paper_has_all_stages(page):

@@ -32,6 +32,7 @@ from jitlite.frontend.emit.meanings import Mark, Meaning, function_mark, origina
 from jitlite.frontend.emit.objects import InterfaceDefinition, ObjectDefinition
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredValue
+from jitlite.frontend.emit.ways_out import instead_of_class
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.ir import types as T
 from jitlite.ir.constants import module_name, qualified_name
@@ -402,6 +403,11 @@ class ClassValue(SugaredValue):
         return hasattr(self.type.python_class, name)
 
 
+def _no_script_class(cls: type, range: SourceRange) -> NotSupportedError:
+    text = f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}"
+    return NO_SCRIPT_CLASS(text, range, hint=instead_of_class(cls))
+
+
 class ModuleClass(SugaredValue):
     """A class of modules: its static methods and constants can be used, but no module can be made."""
 
@@ -423,15 +429,10 @@ class ModuleClass(SugaredValue):
         return hasattr(self.cls, name)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        raise self._no_value(range)
+        raise _no_script_class(self.cls, range)
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
-        raise self._no_value(range)
-
-    def _no_value(self, range: SourceRange) -> NotSupportedError:
-        return NO_SCRIPT_CLASS(
-            f"python value of type 'type' cannot be used as a value: {why_no_script_class(self.cls)}", range
-        )
+        raise _no_script_class(self.cls, range)
 
 
 def class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
@@ -452,7 +453,7 @@ def class_value(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVa
         raise WRONG_INTERFACE.unsupported(f"'{cls.__name__}' is an interface, of which no object can be made", range)
     if issubclass(cls, torch.nn.Module):
         return ModuleClass(cls)
-    raise NO_SCRIPT_CLASS(f"python value of type 'type' cannot be used as a value: {why_no_script_class(cls)}", range)
+    raise _no_script_class(cls, range)
 
 
 def _annotations(cls: type) -> dict[str, object]:

@@ -44,12 +44,14 @@ class SugaredValue:
     """Does each use of it make another object? A variable then holds one that is made when it is assigned."""
     is_function = False
     """Is it called, and no value of a graph?"""
+    instead_of_call: str | None = None
+    instead_of_value: str | None = None
     takes_functions = takes_iterables = False
     """May arguments of a call be functions? Does a call go through its arguments once?"""
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         """The graph's value, for what is one or can become one."""
-        raise NOT_A_VALUE(f"{self.kind} cannot be used as a value", range)
+        raise NOT_A_VALUE(f"{self.kind} cannot be used as a value", range, hint=self.instead_of_value)
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         raise NO_ATTRIBUTE(f"attribute lookup is not defined on {self.kind}", range, found=f".{name}")
@@ -62,7 +64,7 @@ class SugaredValue:
         raise NO_ASSIGNMENT(f"cannot assign to attribute '{name}' of {self.kind}", range)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        raise NOT_CALLABLE(f"cannot call {self.kind}", range)
+        raise NOT_CALLABLE(f"cannot call {self.kind}", range, hint=self.instead_of_call)
 
     def as_tuple(self, b: Builder, range: SourceRange, size: int | None = None) -> list[SugaredValue]:
         """The parts, for unpacking; `size` is how many are wanted, where that is known."""
@@ -76,7 +78,8 @@ class SugaredValue:
         raise NOT_A_VALUE(f"{self.kind} has no length", range)
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
-        raise NO_INDEX(f"{self.kind} is not subscriptable", range)
+        hint = "call it, and index what it returns" if self.is_function else None
+        raise NO_INDEX(f"{self.kind} is not subscriptable", range, hint=hint)
 
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value | None:
         """`item in this`; None for what is a value of the graph."""
@@ -153,6 +156,11 @@ class SimpleValue(SugaredValue):
     @property
     def kind(self) -> str:  # type: ignore[override]
         return f"a value of type {self.value.type.annotation}"
+
+    @property
+    def instead_of_call(self) -> str | None:  # type: ignore[override]
+        kinds = (T.ListType, T.TupleType, T.DictType, T.TensorType)
+        return "an element is read with brackets: `[...]`" if isinstance(self.value.type, kinds) else None
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         return self.value

@@ -29,6 +29,20 @@ def _of_numpy(name: str) -> str:
     return "scripts have no NumPy: use operators of torch, and torch.from_numpy before the call"
 
 
+def instead_of_class(cls: type) -> str | None:
+    """What to write instead of a class of a library; None where nothing is known."""
+    room, name = cls.__module__.partition(".")[0], cls.__name__.rstrip("_")
+    if room == "numpy" and isinstance(getattr(torch, name, None), torch.dtype):
+        return f"scripts have no NumPy: the dtype is torch.{name}"
+    found = next((library for library in _LIBRARIES if library.name == room), None)
+    return None if found is None else found.way_out(name)
+
+
+def instead_of_numpy(place: str, name: str) -> str | None:
+    """What to write instead of a function of NumPy's, given its file; None for any other file."""
+    return _of_numpy(name) if "/numpy/" in place.replace("\\", "/") else None
+
+
 def _of_random(name: str) -> str:
     return "draw with torch: torch.rand(1), torch.randint(low, high, (1,)), torch.randperm(n)"
 
@@ -37,6 +51,7 @@ _LIBRARIES = (
     _LibraryAdvice("numpy", _of_numpy),
     _LibraryAdvice("random", _of_random),
     _LibraryAdvice("time", lambda name: "measure around the call, outside of the script"),
+    _LibraryAdvice("datetime", lambda name: "ask for the time before the call, and pass it as an argument"),
     _LibraryAdvice("os", lambda name: "read it before the call, and pass the value as an argument"),
     _LibraryAdvice("io", lambda name: "read the file before the call, and pass what it holds"),
     _LibraryAdvice("json", lambda name: "read it before the call, and pass the values as arguments"),

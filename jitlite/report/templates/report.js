@@ -14,7 +14,8 @@
   // Links to the source say where a line comes from; written once, they keep the page small.
   for (const link of all(".stage ol.code a, svg a")) {
     const line = link.closest("li") || link;
-    line.dataset.p = link.getAttribute("href").slice(1);
+    const place = link.getAttribute("href").slice(1);
+    if (place !== line.dataset.b) line.dataset.p = place;
     if (line !== link) link.tabIndex = -1;
   }
 
@@ -102,10 +103,24 @@
     for (const other of all(".at")) other.classList.remove("at");
     line.classList.add("at");
     light(line.dataset.p, true);
-    const opened = line.dataset.b && byId(line.dataset.b);
-    if (opened) opened.open = true;
     if (line.dataset.p) tell(line, line.dataset.p);
     else detail.textContent = line.dataset.f || "";
+  }
+
+  // -- drawings: a box opens the drawing of its submodule or of its block, and closes it again
+
+  function toggleDrawing(box) {
+    const drawing = byId(box.dataset.b);
+    drawing.open = !drawing.open;
+    if (!drawing.open) return;
+    drawing.querySelector("summary").focus({ preventScroll: true });
+    drawing.scrollIntoView({ block: "nearest", behavior: "smooth" });
+  }
+
+  for (const drawing of all(".drawing")) {
+    drawing.addEventListener("toggle", () => {
+      for (const box of all(`a[data-b="${drawing.id}"]`)) box.setAttribute("aria-expanded", String(drawing.open));
+    });
   }
 
   // -- values: where one is defined, and its uses
@@ -162,8 +177,7 @@
     hit = hit < 0 ? Math.max(hits.findIndex(([stage]) => stage === current), 0) : (hit + by + hits.length) % hits.length;
     const [stage, line] = hits[hit];
     show(stage, false);
-    const folded = line.closest("details");
-    if (folded) folded.open = true;
+    for (let folded = line.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
     choose(line);
     line.scrollIntoView({ block: "center", inline: "nearest" });
     byId("found").textContent = `${hit + 1} of ${hits.length}`;
@@ -187,10 +201,11 @@
     }
     const value = event.target.closest(".v");
     if (value) return chooseValue(value);
-    const line = event.target.closest("[data-p], .code li");
+    const line = event.target.closest("[data-p], [data-b], .code li");
     if (!line) return undefined;
     event.preventDefault();
     choose(line);
+    if (line.dataset.b) toggleDrawing(line);
   });
 
   document.addEventListener("mouseover", (event) => {
