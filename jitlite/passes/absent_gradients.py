@@ -18,6 +18,7 @@ adds zeros where it added NaN.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
@@ -27,9 +28,6 @@ from jitlite.operators.gradient import Gradient
 from jitlite.passes.dce import eliminate_dead_code
 from jitlite.passes.lower_grad_of import lower_grad_of
 from jitlite.passes.specialize_autogradzero import specialize
-
-_NO_TENSORS = frozenset({"prim::AutogradZero", "prim::AutogradAdd"})
-"""What may give None; the operands of a sum are zeros already."""
 
 
 def gradients_without(gradient: Gradient, present: Sequence[bool]) -> Graph:
@@ -41,15 +39,15 @@ def gradients_without(gradient: Gradient, present: Sequence[bool]) -> Graph:
         gradient: is not changed.
         present: for each result of `df_input_vjps`, whether it has a gradient.
     """
-    graph = gradient.df.copy()
-    vjps = list(zip(gradient.df_input_vjps, present, graph.inputs, strict=False))
-    specialize(graph, [p or index < gradient.f_real_outputs for index, p, _ in vjps])
+    graph, own = gradient.df.copy(), [index < gradient.f_real_outputs for index in gradient.df_input_vjps]
+    specialize(graph, [p or is_own for p, is_own in zip(present, own, strict=True)])
     eliminate_dead_code(graph)
     lower_grad_of(graph)
-    given = _reached(graph, [v for _, p, v in vjps if p])
-    absent = _reached(graph, [v for index, p, v in vjps if not p and index < gradient.f_real_outputs]) - given
+    vjps = graph.inputs[: len(own)]
+    missing = [is_own and not p for p, is_own in zip(present, own, strict=True)]
+    absent = _reached(graph, compress(vjps, missing)) - _reached(graph, compress(vjps, present))
     for node in list(graph.all_nodes()):
-        if not node.blocks and node.kind not in _NO_TENSORS:
+        if not node.kind.startswith("prim::"):  # these compute nothing, and sums of theirs are sums of zeros
             _give_zeros(node, absent)
     return graph
 
@@ -79,11 +77,10 @@ def _reach(block: Block, found: set[Value]) -> None:
         for inner in node.blocks:
             _reach(inner, found)
         if node.kind == "prim::Loop":
-            for carried in Loop(node).carried:
-                if carried.start in found or carried.following in found:
-                    found |= {carried.parameter, carried.result}
+            carried = [c for c in Loop(node).carried if not found.isdisjoint((c.start, c.following))]
+            found.update(*((c.parameter, c.result) for c in carried))
         elif node.kind == "prim::If":
-            found.update(j.result for j in If(node).joined if j.then in found or j.orelse in found)
+            found.update(j.result for j in If(node).joined if not found.isdisjoint((j.then, j.orelse)))
         elif not found.isdisjoint(node.inputs):
             found.update(v for v in (*node.outputs, *_written(node)) if _holds_gradients(v.type))
 

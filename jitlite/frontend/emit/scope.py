@@ -369,12 +369,15 @@ class Frame:
         converted = builder.convert(outer, simple, range)
         if T.is_subtype(converted.type, outer):
             return converted
-        error = _keeps_its_type(name, outer, simple.type, range)
+        return self._widen(builder, name, simple, outer, range)
+
+    def _widen(self, builder: Builder, name: str, value: Value, outer: Type, range: SourceRange) -> Value:
+        """Give a variable what a condition around excludes: what it says ends here, and may not have held in a loop."""
+        error = _keeps_its_type(name, outer, value.type, range)
         declared = self.declared_type(name)
         if declared is None or not T.is_subtype(outer, declared):
             raise error
-        # What a condition says ends here, and may not have held in the loop or try around.
-        converted = builder.convert(T.unshaped(declared), simple, range)
+        converted = builder.convert(T.unshaped(declared), value, range)
         if not T.is_subtype(converted.type, declared):
             raise error
         self.too_narrow[name] = error
