@@ -16,6 +16,7 @@ from torch import Tensor
 
 import jitlite
 from jitlite.executor import implementations
+from jitlite.ir import types as T
 from jitlite.ir.graph import Graph
 from jitlite.ir.ops import Effect, op
 from jitlite.ir.regions import Backend
@@ -327,7 +328,7 @@ def drops_an_output(graph: Graph) -> bool:
 
 
 def adds_an_input(graph: Graph) -> bool:
-    graph.add_input("more")
+    graph.add_input(T.TENSOR, "more")
     return True
 
 
