@@ -51,15 +51,29 @@ def check_dynamic_shapes(dynamic_shapes: DynamicShapes, names: Sequence[str], ex
     """See that what is said of sizes fits the model.
 
     Raises:
+        TypeError: it is written in another form, as that of torch.export.
         ValueError: a name is no parameter's, or a dimension is none of its argument.
     """
     given = dict(zip(names, examples, strict=False))
-    if isinstance(dynamic_shapes, Mapping):
-        for name, dims in dynamic_shapes.items():
-            _check_dimensions(name, list(dims), names, given.get(name))
+    if isinstance(dynamic_shapes, bool):
+        return
+    if not isinstance(dynamic_shapes, Mapping):
+        raise TypeError(f"dynamic_shapes: found {type(dynamic_shapes).__name__}; {_FORM}")
+    for name, dims in dynamic_shapes.items():
+        _check_dimensions(name, dims, names, given.get(name))
 
 
-def _check_dimensions(name: str, dims: Sequence[int], names: Sequence[str], value: object) -> None:
+_FORM = "expected True, or dimensions by the name of the argument, {'x': [0]} or {'x': {0: 'batch'}}"
+
+
+def _check_dimensions(name: str, dims: Sequence[int] | Mapping[int, str], names: Sequence[str], value: object) -> None:
+    called = dims.values() if isinstance(dims, Mapping) else ()
+    if (
+        not isinstance(dims, Sequence | Mapping)
+        or any(type(d) is not int for d in dims)
+        or set(map(type, called)) - {str}
+    ):
+        raise TypeError(f"dynamic_shapes: found {dims!r} for {name!r}; {_FORM}")
     if name not in names:
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"
         raise ValueError(f"dynamic_shapes: there is no parameter {name!r}; {hint}")

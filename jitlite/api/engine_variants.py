@@ -23,7 +23,7 @@ from jitlite.api.script import script
 from jitlite.base import options
 from jitlite.base.records import Record
 from jitlite.engines.engine import Engine, EngineRefusal, OperatorSet
-from jitlite.engines.group_cache import GroupCache
+from jitlite.engines.group_cache import INFERENCE, GroupCache
 from jitlite.engines.running import GroupUse
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.regions import ENGINE_GROUP
@@ -33,6 +33,7 @@ from jitlite.objects.module import ScriptModule
 from jitlite.passes.cluster import cluster
 from jitlite.passes.example_facts import attribute_of
 from jitlite.passes.registry import run
+from jitlite.passes.shapes import propagate
 
 
 class Limits(Record, frozen=False):
@@ -150,6 +151,7 @@ class VariantMaker(Record):
         core = core_graph_of(self.original, args, self.limits.dynamic_shapes)
         if self.limits.engine.keeps_fixed_sizes:
             self._tell_sizes(core, args)
+            propagate(core.graph, modes=INFERENCE)  # groups take what other nodes give, too
         return self._variant(core.name, () if core.owner is None else (core.owner,), core.graph)
 
     def _tell_sizes(self, core: CoreGraph, args: Sequence[object]) -> None:

@@ -97,7 +97,7 @@ def compile_for(engine: Engine, graph: Graph, types: Sequence[Type]) -> Compiled
         for value, t in zip(typed.inputs, types, strict=True):
             value.type = t
         if not all(_is_known(v.type) for node in typed.all_nodes() for v in node.outputs):
-            propagate(typed, types, _INFERENCE)
+            propagate(typed, types, INFERENCE)
         return engine.compile(typed)
     except EngineRefusal as why:
         return Failure(str(why), True)
@@ -107,7 +107,7 @@ def compile_for(engine: Engine, graph: Graph, types: Sequence[Type]) -> Compiled
         return Failure(f"{type(error).__name__}: {error}", False)
 
 
-_INFERENCE = ModeFacts(grad=False, autocast=False)
+INFERENCE = ModeFacts(grad=False, autocast=False)
 
 
 def key_of(graph: Graph) -> Hashable:

@@ -42,6 +42,12 @@ def like_first(call: ShapeCall) -> Sequence[Sizes]:
     return [call.dims()] * len(call.op.schema.returns)
 
 
+def _batch_norm(call: ShapeCall) -> Sequence[Sizes]:
+    """The result is like the first argument, and statistics are vectors: of the channels, or empty."""
+    statistics = [(call.symbols.fresh(),) for _ in call.op.schema.returns[1:]]
+    return [call.dims(), *statistics]
+
+
 def like(name: str) -> Rule:
     return lambda call: [call.dims(name)] * len(call.op.schema.returns)
 
@@ -459,5 +465,6 @@ RULES: dict[str, Rule] = {
         "batch_norm instance_norm group_norm",
         like_first,
     ),
+    **_rules("native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training", _batch_norm),
 }  # fmt: skip
 """By kind. An operator that torch says works element by element has the rule `pointwise`, unless it is here."""

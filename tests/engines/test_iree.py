@@ -178,6 +178,21 @@ def test_models(name):
     assert inside >= 0.95 * everything and fast.counters.compiled <= 3, told
 
 
+def test_a_group_that_begins_within_a_model_knows_its_sizes():
+    """IREE compiles convolutions of images whose sizes are known; here only the batch varies."""
+    torch.manual_seed(0)
+    model = Block().eval()
+    fast = jitlite.optimize(
+        model, torch.randn(2, 3, 16, 16), engine="iree", dynamic_shapes={"x": [0]}, deny=["aten::relu@1"]
+    )
+    with torch.no_grad():
+        for n in (2, 5, 3):
+            x = torch.randn(n, 3, 16, 16)
+            torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
+    told = str(fast.explain())
+    assert not fast.counters.fallbacks and "group 1" in told and "run as a graph" not in told, told
+
+
 # -- errors, memory and failures
 
 

@@ -224,3 +224,14 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 def test_each_kind_has_one_converter():
     with pytest.raises(ValueError, match="aten::relu has a converter to StableHLO"):
         CONVERTERS.of("aten::relu")(lambda out, x: x)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [({0: "batch"},), [0], "x", None, {"x": 0}, {"x": {0: 5}}, {"x": ["batch"]}, {"x": {"batch": 0}}],
+    ids=str,
+)
+def test_sizes_that_vary_have_one_form(written):
+    for call in (jitlite.to_stablehlo, jitlite.optimize):
+        with pytest.raises(TypeError, match=r"dynamic_shapes: found .*\{'x': \[0\]\}"):
+            call(Net().eval(), IMAGE, dynamic_shapes=written)
