@@ -66,13 +66,14 @@ def check_dynamic_shapes(dynamic_shapes: DynamicShapes, names: Sequence[str], ex
 _FORM = "expected True, or dimensions by the name of the argument, {'x': [0]} or {'x': {0: 'batch'}}"
 
 
+def _are_dimensions(dims: object) -> bool:
+    if isinstance(dims, Mapping) and any(type(called) is not str for called in dims.values()):
+        return False
+    return isinstance(dims, Sequence | Mapping) and all(type(d) is int for d in dims)
+
+
 def _check_dimensions(name: str, dims: Sequence[int] | Mapping[int, str], names: Sequence[str], value: object) -> None:
-    called = dims.values() if isinstance(dims, Mapping) else ()
-    if (
-        not isinstance(dims, Sequence | Mapping)
-        or any(type(d) is not int for d in dims)
-        or set(map(type, called)) - {str}
-    ):
+    if not _are_dimensions(dims):
         raise TypeError(f"dynamic_shapes: found {dims!r} for {name!r}; {_FORM}")
     if name not in names:
         hint = did_you_mean(name, names) or f"there are {', '.join(names)}"

@@ -183,13 +183,7 @@ class _IreeProgram(Record, frozen=False):
         key = tuple([v.shape if isinstance(v, torch.Tensor) else int(v) for v in given])
         if key in self.checked:
             return
-        numbers: dict[str, int] = {}
-        for ref, value in zip(self.module.inputs, given, strict=True):
-            name = ref.name
-            if isinstance(value, torch.Tensor):
-                numbers |= {f"{name}.{d}": n for d, n in enumerate(value.shape)}
-            elif isinstance(value, int):
-                numbers[name] = value
+        numbers = _numbers([x.name for x in self.module.inputs], given)
         for c in self.module.conditions:
             try:
                 left, right = value_of(c.left, numbers), value_of(c.right, numbers)
@@ -200,6 +194,17 @@ class _IreeProgram(Record, frozen=False):
         if len(self.checked) >= _MOST_CHECKED:
             self.checked.clear()
         self.checked.add(key)
+
+
+def _numbers(names: Sequence[str], given: Sequence[Operand]) -> dict[str, int]:
+    """The sizes and ints of a call, by the names that conditions have for them."""
+    found: dict[str, int] = {}
+    for name, value in zip(names, given, strict=True):
+        if isinstance(value, torch.Tensor):
+            found |= {f"{name}.{d}": n for d, n in enumerate(value.shape)}
+        elif isinstance(value, int):
+            found[name] = value
+    return found
 
 
 def _shared_memory(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> frozenset[int]:
