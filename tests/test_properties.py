@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from laws import EVERY, check
 from strategies import THEMES, programs, random_program
 
-PROGRAMS_PER_THEME = 250
+PROGRAMS_PER_THEME = 150
 EXPLORE_SECONDS = float(os.environ.get("EXPLORE_SECONDS", "0"))
 _COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 
