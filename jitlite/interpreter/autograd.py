@@ -269,6 +269,33 @@ def _node(forward: Runner, backward: Runner, usual: Runner, gradient: Gradient, 
     return run_and_record
 
 
+class _Exactly:
+    """Backward passes in which what has no gradient takes no part, as autograd computes them."""
+
+    def __init__(self, layout: Layout, backward: Runner, without: Without | None) -> None:
+        self._takes_none = layout.may_fill or without is None
+        self._backward, self._without = backward, without
+        self._made: dict[tuple[bool, ...], Runner] = {}
+
+    def run(
+        self, present: tuple[bool, ...], filled: Sequence[Any], given: Sequence[Any], captured: Sequence[Any]
+    ) -> Any:
+        """The gradients.
+
+        Args:
+            present: which results have a gradient.
+            filled: the gradients of results, zeros where one is missing.
+            given: the same, None where one is missing.
+            captured: what `df` takes beside them.
+        """
+        if self._takes_none:
+            return self._backward(*given, *captured)
+        if present not in self._made:
+            assert self._without is not None
+            self._made[present] = self._without(present)
+        return self._made[present](*filled, *captured)
+
+
 def node_of(layout: Layout, backward: Runner, usual: Runner, without: Without | None = None) -> Runner:
     """A function that records a node for autograd: takes what `f` has given, as a tuple, and what it was given.
 
@@ -290,15 +317,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner, without: Without | 
             found = known[present, reached] = layout.way(present, reached, fills, backward, usual)
         return found
 
-    exact: dict[tuple[bool, ...], Runner] = {}
-
-    def run_exactly(way: _Way, vjps: Sequence[Any], present: Sequence[Any], captured: Sequence[Any]) -> Any:
-        """The gradients, as autograd computes them: what has no gradient takes no part."""
-        if layout.may_fill or without is None:
-            return backward(*present, *captured)
-        if way.present not in exact:
-            exact[way.present] = without(way.present)
-        return exact[way.present](*vjps, *captured)
+    exactly = _Exactly(layout, backward, without)
 
     class DifferentiableGraph(torch.autograd.Function):
         @staticmethod
@@ -329,7 +348,7 @@ def node_of(layout: Layout, backward: Runner, usual: Runner, without: Without | 
                 # 0 * inf is NaN, here or in the gradient of the gradient
                 results = None if way.fills and torch.is_grad_enabled() else way.run(*vjps, *captured)
                 if results is None or (way.fills and _has_nan(results)):
-                    results = run_exactly(way, vjps, [grads[i] for i in layout.vjps], captured)
+                    results = exactly.run(way.present, vjps, [grads[i] for i in layout.vjps], captured)
                 for target, source in way.places:
                     found[target] = results[source]
             return tuple(found)

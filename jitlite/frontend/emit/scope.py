@@ -209,9 +209,7 @@ class Frame:
 
     def declaration_of(self, name: str) -> Type | None:
         """The type that an annotation without a value tells of a variable that has not been set."""
-        if self.is_defined(name):
-            return None
-        return next((frame.declared[name] for frame in self.chain() if name in frame.declared), None)
+        return None if self.is_defined(name) else self.declared_type(name)
 
     def type_of(self, name: str) -> Type | None:
         """The type of a first-class variable, None for others."""
